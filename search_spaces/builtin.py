@@ -37,8 +37,8 @@ PAPER_CONSTANTS: Mapping[str, Value] = MappingProxyType(
 )
 """The fixed settings of the paper's grid.
 
-The paper's Adam is AdamW without weight decay. The paper's AutoLR computes ``eta*`` on the batch of the step, without
-smoothing.
+What the paper calls Adam is AdamW without weight decay. The paper's AutoLR computes ``eta*`` on the batch of the step,
+without smoothing.
 """
 
 
@@ -54,9 +54,9 @@ def default_space(
 
     Args:
         methods: the methods and their options.
-        lr: learning rates that replace the range. If AutoLR is on, its start rates are taken from this list.
+        lr: the learning rates to choose from, instead of ``lr_range``. If AutoLR is on, they are its start rates.
         auto_lr: ``off``, ``on``, or ``both`` to search over off and on.
-        options: values of method options, by key. If an option has values here, its range is not searched.
+        options: values of method options, by key. The range of an option with values is not searched.
         lr_range: the range of the learning rate, on a logarithmic scale.
 
     Raises:
@@ -94,7 +94,7 @@ def paper_space(
 
 
 SPACES: Mapping[str, Callable[..., Space]] = MappingProxyType({"default": default_space, "paper": paper_space})
-"""The functions that build the spaces, by the space's name on the command line."""
+"""The functions that build the spaces. Each key is the name of a space on the command line."""
 
 
 def lr_study_space(
@@ -105,15 +105,15 @@ def lr_study_space(
     start_lr: Sequence[float] = (),
     options: OptionValues = _NONE,
 ) -> Space:
-    """Return the grid of a learning-rate study. Each method, with each of its option values, is combined with each
-    fixed learning rate and with each pair of AutoLR variant and start rate.
+    """Return the grid of a learning-rate study. A trial has either a fixed learning rate, or a variant of AutoLR and a
+    start rate. The grid tries each of these settings with each method and each of the method's option values.
 
     Args:
         methods: the methods and their options, as for :func:`default_space`.
         lr: the fixed learning rates.
-        arms: AutoLR's settings, each with its values. Each combination of values is one variant of AutoLR. Combinations
-            that differ only in settings that have no effect are the same variant.
-        start_lr: AutoLR's start rates; the fixed learning rates if empty.
+        arms: AutoLR's settings, each with the values to try. Each combination of values is one variant of AutoLR.
+            Combinations that differ only in settings that have no effect are the same variant.
+        start_lr: AutoLR's start rates. If empty, the fixed learning rates are also the start rates.
         options: values of options by key. Options without values keep their defaults.
 
     Raises:

@@ -11,8 +11,8 @@ from pathlib import Path
 from search_spaces.durable import write_whole
 
 CHECKSUMS = "checksums.crc32"
-"""The file that lists the checksums: one line per file, with checksum and name. The list is not a ``.json`` file,
-because the content hash of a folder includes all JSON files."""
+"""The file that lists the checksums. It has one line per file, with the file's checksum and name. The list is not a
+``.json`` file, because the content hash of a folder includes all JSON files."""
 
 _BLOCK = 1 << 26  # bytes; blocks are read in parallel, because a single core reads only 1 GB/s
 
@@ -28,15 +28,15 @@ def write_checksums(folder: Path) -> None:
 
 
 def format_checksums(folder: Path, names: Iterable[str]) -> str:
-    """Return the content of the checksum file for the named files. The checksum file itself is left out."""
+    """Return the text of a checksum file that lists the files ``names``. The checksum file itself is not listed."""
     return "".join(f"{_checksum(folder / name)}  {name}\n" for name in names if name != CHECKSUMS)
 
 
 def read_checksums(folder: Path) -> dict[str, str]:
     """Return the checksums of a folder by file name.
 
-    If the list of checksums cannot be parsed, the result has only an entry for the list itself, so that
-    :func:`damaged_files` reports the list.
+    If the list of checksums cannot be parsed, the only key of the result is the list's own file name, so that
+    :func:`damaged_files` reports the list as damaged.
 
     Raises:
         OSError: the list is missing.
@@ -45,7 +45,7 @@ def read_checksums(folder: Path) -> dict[str, str]:
 
 
 def parse_checksums(content: bytes) -> dict[str, str]:
-    """Parse the content of a list of checksums. Return the same mapping as :func:`read_checksums`."""
+    """Parse the content of a list of checksums. The result is that of :func:`read_checksums`."""
     try:
         lines = content.decode().splitlines()
         return {name: checksum for checksum, name in (line.split("  ", 1) for line in lines)}

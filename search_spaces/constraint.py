@@ -14,7 +14,7 @@ _WORDS = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
 
 
 def all_met(verdicts: Iterable[bool | None]) -> bool | None:
-    """Return False if any verdict is False, and True if all are True. Otherwise, or without verdicts, return None."""
+    """Return False if any verdict is False; True if there are verdicts and all are True; otherwise None."""
     found = set(verdicts)
     return False if False in found else None if None in found or not found else True
 
@@ -26,7 +26,7 @@ class ConstraintError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Constraint:
     """The constraint ``name SIGN bound``, where SIGN is ``>=``, ``<=``, ``>`` or ``<``. If ``relative`` is true, the
-    bound is a share of the target's value."""
+    bound is a share of the target model's value."""
 
     name: str
     sign: str
@@ -47,8 +47,8 @@ class Constraint:
     def violation(self, value: float | None, baseline: float | None = None) -> float | None:
         """Return the amount by which ``value`` violates the bound (0 or less if met); None if ``value`` is missing.
 
-        ``baseline`` is the target's value. If the bound is relative and ``baseline`` is missing, the result is None. If
-        ``value`` equals a strict bound, the violation is the smallest positive number.
+        ``baseline`` is the target model's value. If the bound is relative and ``baseline`` is missing, the result is
+        None. If ``value`` equals a strict bound, the violation is the smallest positive number.
         """
         if value is None or math.isnan(value):
             return None
@@ -64,7 +64,7 @@ class Constraint:
         """Return whether ``value`` meets the bound; None if a value is missing, or if a relative bound's baseline is 0.
 
         If the baseline is 0, every relative bound is 0, so meeting the bound says nothing about the result. A search
-        uses :meth:`violation` in that case.
+        then uses :meth:`violation` instead.
         """
         if self.relative and baseline == 0.0:
             return None
@@ -85,10 +85,10 @@ def contradictions(given: Iterable[Constraint]) -> list[str]:
 
 
 def parse_constraint(text: str) -> Constraint:
-    """Parse ``METRIC>=NUMBER`` (or ``<=``, ``>``, ``<``). A bound such as ``70%`` is a share of the target's value.
+    """Parse ``METRIC>=NUMBER`` (or ``<=``, ``>``, ``<``). A bound such as ``70%`` is relative to the target model.
 
     Raises:
-        ConstraintError: the text has another form, or the number is not finite.
+        ConstraintError: the text does not have this form, or the number is not finite.
     """
     if (form := _FORM.fullmatch(text)) is not None:
         try:

@@ -75,7 +75,7 @@ def write_json(path: Path, content: object, *, indent: int | None = 2) -> None:
 def remove_leftovers(path: Path, *, older_than: float = -math.inf) -> None:
     """Remove temporary files that killed writers of ``path`` left more than ``older_than`` seconds ago.
 
-    Without ``older_than``, all temporary files are removed, so no writer may be active.
+    Without ``older_than``, all temporary files are removed, so make sure that no writer is active.
     """
     for found in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}"):
         with contextlib.suppress(OSError):  # the file's writer may just have renamed it
@@ -106,15 +106,15 @@ def link_or_copy(source: str | Path, target: str | Path) -> None:
 
 
 def is_leftover(path: Path) -> bool:
-    """Return whether the path has the name of a temporary file. If no writer is active, the file can be removed."""
+    """Return whether a path has the form of a temporary file's name. The file can be removed if no writer is active."""
     return re.fullmatch(r"\..+\.[0-9a-f]{8}", path.name) is not None
 
 
 def append(path: Path, content: bytes, *, header: bytes = b"", sync: bool = False) -> None:
-    """Append whole lines to a file. If an error occurs, no line is appended. An empty file gets the ``header`` first.
+    """Append whole lines to a file. If an error occurs, no line is appended.
 
-    The file must have no other writer. If a killed writer left an incomplete last line, this line is removed first.
-    With ``sync``, the content is on the disk when the call returns.
+    The file must have no other writer. If a killed writer left an incomplete last line, this line is removed first. If
+    the file is empty, ``header`` is written first. With ``sync``, the content is on the disk when the call returns.
 
     Raises:
         OSError: the disk cannot be written or the folder is missing; the file keeps its previous lines.
@@ -208,7 +208,7 @@ class Throttle:
     _cost: float = 0.0
 
     def is_due(self) -> bool:
-        """Return whether enough time has passed since the last save (before the first save, since construction)."""
+        """Return whether enough time has passed since the last save, or since construction if nothing was saved yet."""
         return time.monotonic() - self._saved_at >= max(self.pause, self._cost / self.share)
 
     @contextmanager

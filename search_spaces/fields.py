@@ -14,7 +14,7 @@ from typing import Any, Literal
 from search_spaces.messages import expected_one_of
 
 Role = Literal["method", "training", "auto_lr", "data", "scoring", "placement"]
-"""The subject of a setting. Settings with the role ``placement`` name locations on this machine."""
+"""What a setting describes. Settings with the role ``placement`` are locations on this machine."""
 Scope = Literal["trial", "command"]
 """``trial``: the setting is a field of a trial. ``command``: the setting is only an option of a command."""
 
@@ -30,7 +30,7 @@ SWITCHES: Mapping[str, bool] = {
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The default search range of a setting, and the source from which the range was taken."""
+    """The default search range of a setting, and the publication or other source of this range."""
 
     low: float
     high: float
@@ -44,7 +44,7 @@ class Field:
 
     Attributes:
         name: the setting's name in a configuration and in tables.
-        default: the value if the user does not set any; ``otherwise`` describes a default that is not a plain value.
+        default: the value if the user does not set any. ``otherwise`` describes a default that is not a plain value.
         help: the description in ``--help`` and in lists.
         label, unit: the name on a plot's axis, and the unit of the numbers, if any.
         kind: the type of the values. ``many`` allows several values, ``optional`` allows None.
@@ -52,7 +52,7 @@ class Field:
             never allowed.
         choices: all allowed texts, or a function that returns them; empty if any text is allowed.
         words: words that stand for a value on the command line, such as ``none`` for 0.
-        role: the subject of the setting.
+        role: what the setting describes.
         scope: whether the setting is a field of a trial.
         commands: the commands that have the setting as an option.
         repeats: whether the option may be given several times.
@@ -60,7 +60,7 @@ class Field:
         is_path: whether the value is a path.
         metavar: the placeholder for the value in ``--help``; empty for the usual placeholder.
         flag: the command-line option; empty if the setting has none.
-        decides: whether the setting can change the result. If not, the setting is not part of a trial's hash.
+        decides: whether the setting can change the result. A trial's hash contains only such settings.
         when: values of other fields, by name. The setting has an effect only if each of these fields has a listed
             value.
         fixed: the reason why the setting cannot vary within a sweep, as a clause; empty if it can vary.
@@ -104,7 +104,7 @@ class Field:
 
     @property
     def title(self) -> str:
-        """The name in messages: a trial's field by name (and option, if different), other settings by option."""
+        """The setting's name in messages: a trial field's name (and its option, if different), otherwise the option."""
         if self.scope != "trial":
             return self.flag
         usual = self.flag in ("", f"--{self.name.replace('_', '-')}")
@@ -203,7 +203,7 @@ class Field:
 
 
 def shown(value: object) -> str:
-    """Return a value as shown in messages."""
+    """Return the text that stands for a value in messages."""
     if isinstance(value, float):
         return f"{value:g}"
     return "null" if value is None else repr(value)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import optuna
 
 Condition = Mapping[str, tuple[Value, ...]]
-"""Allowed values of earlier parameters or constants, by key. The condition holds if each has an allowed value."""
+"""The allowed values of earlier parameters or constants, by key. The condition holds if all have allowed values."""
 
 _MOST_WHOLE_POINTS = 1000
 _DECIMALS = 12
@@ -29,9 +29,10 @@ class Number:
     """A number in the closed interval ``[low, high]``; an integer if ``whole``.
 
     With ``log``, the number is sampled uniformly in log x. With ``log_to_one``, it is sampled uniformly in log(1 - x).
-    This suits shares whose interesting values are close to 1. Optuna then stores 1 - x under ``1-KEY``. Values have at
-    most 12 decimals, so that 1 - (1 - x) is exactly x. ``grid`` lists the points of a grid search. Without ``grid``, a
-    grid search is possible only over a range of at most 1,000 integers, and visits each integer.
+    This scale suits shares whose interesting values are close to 1. With ``log_to_one``, Optuna stores 1 - x under
+    ``1-KEY``, and x has at most 12 decimals, so that 1 - (1 - x) is exactly x. ``grid`` lists the points of a grid
+    search. Without ``grid``, a grid search is possible only over a range of at most 1,000 integers, and visits each
+    integer.
     """
 
     name: str
@@ -131,7 +132,7 @@ class Choice:
 
     @property
     def optuna_name(self) -> str | None:
-        """The parameter's name in Optuna; None if there is only one value, because Optuna does not store it."""
+        """The parameter's name in Optuna; None for a parameter with a single value, which Optuna does not store."""
         return self.key if len(self.values) > 1 else None
 
     def accepts(self, value: object) -> bool:
@@ -139,7 +140,7 @@ class Choice:
         return any(same(value, choice) for choice in self.values)
 
     def stored(self, value: Any) -> Value:
-        """Return the choice that equals an accepted value, because Optuna stores this choice."""
+        """Return the choice that equals an accepted value. Optuna stores this choice, not the value."""
         return next(choice for choice in self.values if same(value, choice))
 
     def distribution(self) -> optuna.distributions.BaseDistribution:
@@ -149,7 +150,7 @@ class Choice:
         return CategoricalDistribution(self.values)
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> Value:
-        """Return the value that an Optuna trial suggests. Optuna is not asked if there is only one value."""
+        """Return the value that an Optuna trial suggests. A single value is returned without asking Optuna."""
         if len(self.values) == 1:
             return self.values[0]
         value: Value = trial.suggest_categorical(self.key, self.values)
@@ -179,7 +180,8 @@ Parameter = Number | Choice
 
 
 def format_parameter(parameter: Parameter, *, grid: bool = False) -> str:
-    """Return ``1e-05 to 0.001, log, with method gdiff``. If ``grid`` is true, list the grid points, not the range."""
+    """Return a text like ``1e-05 to 0.001, log, with method gdiff``. With ``grid``, list points instead of the
+    range."""
     if isinstance(parameter, Choice) or (grid and parameter.points()):
         values = ", ".join(map(str, parameter.points() or ()))
     else:
@@ -200,7 +202,7 @@ def parameter_from_dict(values: Mapping[str, object]) -> Parameter:
     """Rebuild a parameter from a mapping that :func:`to_dict` returned.
 
     Raises:
-        AttributeError, KeyError, TypeError: the mapping has another form.
+        AttributeError, KeyError, TypeError: the mapping does not have this form.
     """
     given = dict(values)
     kinds: dict[object, Callable[..., Parameter]] = {

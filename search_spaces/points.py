@@ -27,7 +27,7 @@ def read_points(given: str) -> list[Point]:
     """Return the point in a text ``NAME=VALUE,...``, or the points in a YAML or JSON file (a list of mappings).
 
     Raises:
-        PointError: the text has another form, or the file cannot be read.
+        PointError: the text does not have this form, or the file cannot be read.
     """
     # os.path, because the methods of Path raise OSError for texts that are too long for a file name
     if "=" not in given or os.path.isfile(given):
@@ -77,7 +77,7 @@ def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value
     parameter ``c``.
 
     Raises:
-        PointError: a name or a value is not in the space, does not apply, or applies to several branches.
+        PointError: a name or a value is not in the space, does not apply to this point, or applies to several branches.
     """
     names = dict.fromkeys(item.name for item in space.parameters)
     for name, value in point.items():
@@ -101,10 +101,10 @@ def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value
 
 
 def _applying(space: Space, chosen: Mapping[str, Value], name: str) -> Parameter:
-    """Return the parameter with this name that accepts the chosen value.
+    """Return the parameter with the name ``name`` that accepts the point's value.
 
     Raises:
-        PointError: no parameter or several parameters accept the value, or it is open whether a condition holds.
+        PointError: no parameter or several parameters accept the value, or it is unknown whether a condition holds.
     """
     named = [item for item in space.parameters if item.name == name]
     able = [item for item in named if item.accepts(chosen[name])]

@@ -133,7 +133,7 @@ class Space:
                 if name := parameter.optuna_name:
                     params[name] = parameter.stored(value)
         own = dict.fromkeys(parameter.name for parameter in self.parameters)
-        misfits += [f"{name} does not apply here" for name in own if name in config and name not in expected]
+        misfits += [f"the condition of {name} does not hold" for name in own if name in config and name not in expected]
         if misfits:
             raise ValueError(f"this configuration is not in the search space: {'; '.join(misfits)}")
         return params
@@ -143,7 +143,7 @@ class Space:
         return {name: item.distribution() for item in self.parameters if (name := item.optuna_name)}
 
     def format_values(self, *, grid: bool = False) -> dict[str, Value]:
-        """Return each constant's value and each parameter's range as text, by plain name.
+        """Return, by plain name, each constant's value and a text with each parameter's range.
 
         If several parameters have the same name, their ranges are joined.
         """
@@ -167,7 +167,7 @@ class Space:
         """Rebuild a space from a mapping that :meth:`to_dict` returned.
 
         Raises:
-            ValueError: the mapping has another form.
+            ValueError: the mapping does not have this form.
         """
         try:
             return cls(tuple(map(parameter_from_dict, values["parameters"])), values["constants"])
@@ -184,7 +184,7 @@ def _is_active(parameter: Parameter, seen: Mapping[str, object]) -> bool:
 def _grow(
     parameter: Parameter, config: dict[str, Value], seen: dict[str, Value]
 ) -> Iterator[tuple[dict[str, Value], dict[str, Value]]]:
-    """Yield ``config`` (values by plain name) and ``seen`` (values by key), extended by each point of the parameter."""
+    """Yield ``config`` (values by plain name) and ``seen`` (values by key), once with each point of the parameter."""
     if not _is_active(parameter, seen):
         yield config, seen
         return
@@ -195,8 +195,8 @@ def _grow(
 def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
     """Yield ``(key, message)`` for each inconsistency between the parameters and constants of a space.
 
-    An inconsistency is: a duplicate key; two parameters with the same name that can apply in one trial; a condition on
-    a parameter that is missing, comes later or is continuous; a condition that never holds; or an invalid constant.
+    An inconsistency is an invalid constant, a duplicate key, two parameters with the same name that can apply in one
+    trial, a condition that never holds, or a condition on a parameter that is missing, comes later or is continuous.
     """
     for name, value in constants.items():
         if not is_value(value):
@@ -219,7 +219,8 @@ def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, V
 
 
 def _rivals(parameter: Parameter, earlier: Mapping[str, Parameter], constants: Mapping[str, Value]) -> Iterator[str]:
-    """Yield the keys of earlier parameters or constants that have the name of ``parameter`` and can apply with it."""
+    """Yield the keys of earlier parameters or constants that have the name of ``parameter`` and can apply together with
+    it."""
     if parameter.name in constants and parameter.key not in constants:
         yield parameter.name
     for other in earlier.values():

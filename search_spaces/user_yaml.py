@@ -32,7 +32,7 @@ _PARTS = ("low", "high", "log", "log_to_one", "grid", "values", "when")
 
 @dataclass(frozen=True, slots=True)
 class SpaceFile:
-    """The content of a space file: the readable part of the space, and a message with file and line per problem."""
+    """A parsed space file: the part of the space without problems, and one message (with file and line) per problem."""
 
     source: str
     space: Space = field(default_factory=Space)
@@ -49,9 +49,9 @@ def load_space(path: Path, fields: Mapping[str, Field]) -> SpaceFile:
 
     Args:
         path: the file.
-        fields: the fields that a file may contain, by their names in the file. A trial's field has one name (``lr``); a
-            method's option has its key (``npo.beta``) or plain name (``c``). A configuration uses the part after the
-            last dot. If a field cannot vary within a sweep, the problem states the reason.
+        fields: the fields that a file may contain, by their names in the file. A file names a trial's field (``lr``),
+            or a method's option by its key (``npo.beta``) or plain name (``c``). A configuration uses the part of a key
+            after the last dot. If a field cannot vary within a sweep, the message states the reason.
     """
     example = "such as lr: [1e-5, 1e-4]"
     try:
@@ -196,7 +196,7 @@ class _Reader:
         return tuple(value for item in _items(node) for value in self._value(key, item))
 
     def _value(self, key: str, node: yaml.Node) -> tuple[Value, ...]:
-        """Return a tuple with the value; an empty tuple if the value is invalid."""
+        """Return a tuple with the value, or an empty tuple if the value is invalid."""
         if not isinstance(node, yaml.ScalarNode):
             self._add(node, f"{key}: expected a value, got {_describe(node)}", lost=True)
             return ()

@@ -31,7 +31,7 @@ class YamlError(ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """A YAML loader that sets the tag ``_PLAIN`` for scalars without quotes and tags, instead of a YAML 1.1 type."""
+    """A YAML loader. Scalars that have neither quotes nor a tag get the tag ``_PLAIN`` instead of a YAML 1.1 type."""
 
     def resolve(self, kind: type[yaml.Node], value: str | None, implicit: object) -> str:
         if kind is yaml.ScalarNode and isinstance(implicit, tuple) and implicit[0]:

@@ -41,10 +41,11 @@ class TaskData(Protocol):
         """A hash of the content. Equal content gives equal hashes in all processes."""
 
     def with_loss_examples(self, most: int) -> Self:
-        """Return a copy of the data whose retain loss is measured on at most ``most`` items of ``retain_eval``."""
+        """Return a copy that measures retain losses on at most ``most`` items of ``retain_eval``."""
 
     def retain_task(self) -> Self:
-        """Return the data for the retain model: ``full`` is the retain set, and ``forget`` is ``retain_eval``."""
+        """Return a copy for training the retain model, with ``retain`` as ``full`` and ``retain_eval`` as
+        ``forget``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +63,8 @@ class DataSet:
         forget_split: the default forget set.
         forget_class: the default class to forget; None if the examples have no classes.
         max_length: the default maximum length of training sequences, in tokens; None for the general default.
-        unit: the number of retain examples in a unit, such as the questions about one author. ``limit`` keeps whole
-            units.
+        unit: the number of retain examples in a group, such as the questions about one author. ``limit`` keeps or drops
+            a group as a whole.
         generated: whether the data are generated, so that a different seed gives different data of the same kind.
         learns_more: whether the target is trained on more than the forget set and the retain set.
         loader: the function that loads the data. Its arguments are ``limit`` and, if they apply, ``forget_split``,
@@ -111,7 +112,7 @@ class DataSet:
         return self.loader(limit=limit, **{name: value for name, value in choices.items() if value is not None})
 
     def choice_problems(self, forget_split: str | None, forget_class: str | None, seed: int) -> list[str]:
-        """Return a message for each choice that the data set does not offer. Class names are checked during loading."""
+        """Return a message for each argument that the data set does not support. Loading checks the class name."""
         found = []
         if forget_split is not None and forget_split not in self.forget_splits:
             splits = self.forget_splits
@@ -120,11 +121,11 @@ class DataSet:
         if forget_class is not None and self.forget_class is None:
             found.append(f"forget_class does not apply to data set {self.name}, whose examples have no classes")
         if seed and not self.generated:
-            found.append(f"data_seed does not apply to data set {self.name}, which is read and not generated")
+            found.append(f"data_seed does not apply to data set {self.name}, because its data are not generated")
         return found
 
     def folder_problems(self, data_dir: Path | str | None) -> list[str]:
-        """Return a message if a needed folder is not given, or if a folder is given but the data set needs no files."""
+        """Return a message if ``data_dir`` is needed but missing, or is given although the data set needs no files."""
         if data_dir is None and self.files is not None and self.hub_id is None:
             return [f"data set {self.name} needs --data-dir DIR with {self.files}"]
         if data_dir is not None and self.files is None:

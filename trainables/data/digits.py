@@ -19,7 +19,7 @@ MEAN, STD = (0.30581,), (0.37644,)
 
 
 def load_digits(*, forget_class: str = "3", limit: int | None = None) -> ImageData:
-    """Return the data of a task: forget the training images of one digit, and retain those of the nine other digits.
+    """Return the data for forgetting the training images of one digit and retaining those of the nine other digits.
 
     Raises:
         DataError: the class is unknown.

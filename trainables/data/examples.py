@@ -52,17 +52,18 @@ class UnlearningData:
 
     Attributes:
         name: the data set and split, for example ``tofu/forget10``.
-        forget: the forget set F. Each unlearning run trains on the whole set.
+        forget: the forget set F. Each unlearning run trains on all of F.
         retain: the retain set R.
         full: the target's training set: F, R and, for some data sets, further texts.
-        forget_eval: the items on which metrics measure forgetting: the whole forget set with paraphrased and perturbed
-            answers, or other items about the same content (for MUSE a fixed sample of the forget texts).
+        forget_eval: the items on which metrics measure forgetting. This is F with paraphrased and perturbed answers, or
+            other items with the same content as F. For MUSE, it is a fixed sample of the forget texts.
         retain_eval: a fixed sample of the retain set, with paraphrased and perturbed answers.
-        loss_examples: the maximum number of retain_eval items for the retain loss after each epoch; None for all.
+        loss_examples: the maximum number of retain_eval items on which each epoch's retain loss is measured; None for
+            all items.
         extra_eval: further named evaluation sets (TOFU's real_authors and world_facts).
         holdout: texts of the same kind that no model was trained on, for membership inference.
-        prompted: the data set's own prompts by metric (for MUSE: verbmem, knowmem_forget, knowmem_retain). A metric
-            without its own prompts is measured on forget_eval or retain_eval.
+        prompted: by metric, the data set's own prompts (MUSE has them for verbmem, knowmem_forget and knowmem_retain).
+            A metric without its own prompts is measured on forget_eval or retain_eval.
     """
 
     modality: ClassVar[str] = "language"
@@ -80,7 +81,7 @@ class UnlearningData:
 
     @property
     def retain_losses(self) -> tuple[Example, ...]:
-        """The items on which every epoch's retain loss is computed, spread evenly over retain_eval."""
+        """The items on which every epoch's retain loss is computed. They are evenly spaced in retain_eval."""
         number, most = len(self.retain_eval), self.loss_examples
         if most is None or number <= most:
             return self.retain_eval
@@ -107,11 +108,12 @@ class UnlearningData:
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
     def with_loss_examples(self, most: int) -> UnlearningData:
-        """Return a copy whose retain loss uses ``most`` items; the data unchanged if retain_eval is not larger."""
+        """Return a copy that measures retain losses on ``most`` items, or the data if retain_eval is not larger."""
         return self if len(self.retain_eval) <= most else replace(self, loss_examples=most)
 
     def retain_task(self) -> UnlearningData:
-        """Return the data for the retain model: ``full`` is the retain set, and ``forget`` is ``retain_eval``."""
+        """Return a copy for training the retain model, with ``retain`` as ``full`` and ``retain_eval`` as
+        ``forget``."""
         return replace(
             self,
             name=f"{self.name}, retain set",
@@ -127,9 +129,10 @@ def _asked(examples: Sequence[Example]) -> list[tuple[str, str]]:
 
 
 def keep_retain(data: UnlearningData, limit: int | None, *, per_author: int) -> UnlearningData:
-    """Keep at most ``limit`` retain examples: all ``per_author`` questions of an author, or none of them.
+    """Keep at most ``limit`` retain examples. An author's ``per_author`` questions are either all kept or all dropped.
 
-    If ``limit`` is None, all retain examples are kept. ``full`` and ``retain_eval`` are reduced accordingly.
+    If ``limit`` is None, all retain examples are kept. Dropped examples are also removed from ``full`` and
+    ``retain_eval``.
 
     Raises:
         DataError: ``limit`` is less than the number of questions per author.

@@ -96,9 +96,9 @@ def read_file(path: Path) -> list[Row]:
 
 
 def load_tables(repository: str, names: Sequence[str], *, folder: Path | None, needs: str) -> dict[str, list[Row]]:
-    """Return the rows of several tables from a folder (see :func:`read_tables`); from the hub if ``folder`` is None.
+    """Return the rows of several tables from a folder (see :func:`read_tables`), or from the hub if ``folder`` is None.
 
-    On the hub, a table ``a/b`` is the split ``b`` of the configuration ``a``, and ``a`` stands for ``a/train``.
+    On the hub, the table ``a/b`` is the split ``b`` of the configuration ``a``; the table ``a`` is the split ``train``.
 
     Raises:
         DataError: the folder does not exist, or the repository cannot be loaded.
@@ -117,7 +117,7 @@ def load_hub(repository: str, *name: str, instead: str, table: str = "", **choic
     """Load a repository with the ``datasets`` library and its cache.
 
     Raises:
-        DataError: the repository cannot be loaded. The message suggests ``--data-dir`` and the data set ``instead``.
+        DataError: the repository cannot be loaded. The message suggests ``--data-dir`` and ``--dataset INSTEAD``.
     """
     from datasets import load_dataset
 

@@ -63,11 +63,11 @@ def standard_error(losses: ItemLosses) -> float:
 
 
 def agreement(losses: ItemLosses) -> float:
-    """Return the share of an item's supervised positions before its first wrong prediction, averaged over the items.
+    """Return the share of supervised positions before an item's first wrong prediction, as a mean over the items.
 
-    For sequences, this is the share of an answer that greedy decoding reproduces before the first wrong token.
-    Computing the share needs only one forward pass. The share underestimates the greedy answer's ROUGE-L recall. For
-    images, the result is the accuracy.
+    For sequences, this is the share of an answer that greedy decoding reproduces before the first wrong token. The
+    share needs only one forward pass, and underestimates the greedy answer's ROUGE-L recall. For images, the result is
+    the accuracy.
     """
     return float((losses.agreed / losses.counts).mean())
 
@@ -75,8 +75,9 @@ def agreement(losses: ItemLosses) -> float:
 def capped_mean_loss(losses: ItemLosses, random_guess: float) -> float:
     """Return the mean of the positions' losses (nats), each capped at ``random_guess``; NaN if a loss is not finite.
 
-    A token with a loss of 40 or 500 is not "more forgotten" than a uniform guess. So each loss is capped. If only the
-    mean were capped, a few such tokens could hide other tokens that the model still knows.
+    A token with a loss of 500 is not "more forgotten" than a token with the loss of a uniform guess, so each loss is
+    capped. If only the mean were capped, a few tokens with very large losses could hide tokens that the model still
+    knows.
     """
     if math.isnan(mean_loss(losses)):
         return math.nan
@@ -91,7 +92,7 @@ METRICS = (
         label="forget loss",
         direction="max",
         of="forget",
-        formula="sum of -log p over the supervised tokens of the forget set / their number",
+        formula="sum of -log p over the supervised tokens of the forget set / number of these tokens",
         citation="the paper's L_F; a search optimises forget_loss_capped instead",
         measure=lambda losses: mean_loss(losses.forget),
         optimised_as="forget_loss_capped",
@@ -101,7 +102,7 @@ METRICS = (
         label="retain loss",
         direction="min",
         of="retain",
-        formula="sum of -log p over the supervised tokens of the retain set's fixed sample / their number",
+        formula="sum of -log p over the supervised tokens of the retain set's fixed sample / number of these tokens",
         citation="the paper's L_R",
         measure=lambda losses: mean_loss(losses.retain),
     ),
@@ -110,7 +111,7 @@ METRICS = (
         label="forget loss",
         direction="max",
         of="forget",
-        formula="sum of min(-log p, ln|V|) over the supervised tokens of the forget set / their number",
+        formula="sum of min(-log p, ln|V|) over the supervised tokens of the forget set / number of these tokens",
         citation="the paper's L_F with a cap, so that no token counts as more forgotten than a uniform guess",
         measure=lambda losses: capped_mean_loss(losses.forget, losses.random_guess),
     ),

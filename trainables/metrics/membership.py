@@ -33,8 +33,8 @@ def loss_scores(log_probs: Sequence[ArrayLike]) -> Array:
 def zlib_scores(log_probs: Sequence[ArrayLike], texts: Sequence[str]) -> Array:
     """Return ``mean_t log p_t / bytes(zlib(text))``. The divisor corrects for texts that any model finds likely.
 
-    Carlini et al., 2021. As in MUSE and OpenUnlearning, the mean is per token, and the size is that of the UTF-8 bytes
-    compressed at zlib's default level.
+    Carlini et al., 2021. As in MUSE and OpenUnlearning, ``log p`` is averaged over tokens, and the text's UTF-8 bytes
+    are compressed at zlib's default level.
     """
     import numpy as np
 
@@ -157,7 +157,7 @@ METRICS = (
     _attack(
         "mia_zlib",
         "zlib",
-        "mean log p / bytes of the zlib-compressed text",
+        "mean log p / size of the zlib-compressed text in bytes",
         CARLINI,
         lambda scores, part: zlib_scores(_log_probs(scores, part), scores.answer_texts(part)),
     ),

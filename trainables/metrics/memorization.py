@@ -37,7 +37,7 @@ def extraction_strength(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLi
 
     Teacher forcing is sufficient: greedy decoding from the first k tokens gives the other tokens if and only if all
     predictions from position k are right. Carlini et al., Extracting Training Data from Large Language Models, 2021
-    (arXiv:2012.07805). If an item's last token is predicted wrong, k = T and the score is 0. In this case,
+    (arXiv:2012.07805). If an item's last token is predicted wrong, k = T and the score is 0. For such an item,
     OpenUnlearning's code stops at k = T-1 and returns 1/T.
     """
     import numpy as np
@@ -66,7 +66,7 @@ METRICS = (
     _memorised(
         name="extraction_strength",
         label="extraction strength on the forget set",
-        formula="mean 1 - k/T; T answer tokens, of which greedy decoding needs at least the first k to give the others",
+        formula="mean of 1 - k/T, where greedy decoding needs the first k of an answer's T tokens to give the others",
         citation=CARLINI,
         measure=lambda scores: _mean(extraction_strength, scores),
     ),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LANGUAGE, VISION = "language", "vision"
 _KINDS = {LANGUAGE: "a language model", VISION: "images"}
-"""The modalities, each with a phrase for messages: the model or data that metrics of this modality need."""
+"""What the metrics of each modality need, as a phrase for messages."""
 
 TOFU = "Maini et al., TOFU, COLM 2024 (arXiv:2401.06121)"
 MUSE = "Shi et al., MUSE, ICLR 2025 (arXiv:2407.06460)"
@@ -31,7 +31,7 @@ class Cost(StrEnum):
     FORWARD = "one forward pass"
     CHOICES = "one forward pass per paraphrased or perturbed answer"
     GENERATION = "greedy generation"
-    ALL = "forward passes, choices and generation on all four sets"
+    ALL = "forward passes (also of wrong answers) and generation on all four sets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +76,14 @@ class Metric:
     Attributes:
         label: the name on an axis, without the unit.
         unit: the unit on an axis. In the unit of a loss, ``{item}`` is replaced by token or image.
-        direction: ``max`` or ``min``, the better direction. If an ``ideal`` value between the bounds is best,
-            ``direction`` is None, and a search optimises a separate metric, ``NAME_distance``, which is the distance
-            from the ideal value.
+        direction: ``max`` if higher values are better, ``min`` if lower values are better. If an ``ideal`` value
+            between the bounds is best, ``direction`` is None. A search then optimises the metric ``NAME_distance``, the
+            distance from the ideal value.
         low, high: the bounds; a ``high`` of None stands for the loss of a random guess, ``ln|V|``.
         of: the set that the metric describes.
         primary: whether the metric is one of the two metrics that are shown directly after the losses.
-        threshold: the condition for successful forgetting or retaining: ``below`` a value, or at least a ``share`` of
-            the target's value.
+        threshold: the values that count as successful forgetting or retaining: values ``below`` a number, or values of
+            at least a ``share`` of the target model's value.
         fluency: whether the metric measures repetition in answers (used by recommendations, see docs/choosing.md).
         loss: whether the metric is measured after every epoch, from :class:`~trainables.metrics.losses.SetLosses`.
         sets: the metric sets, other than ``all``, that contain the metric.
@@ -164,5 +164,5 @@ class Metric:
         return self.low, random_guess if self.high is None else self.high
 
     def axis(self, item: str) -> str:
-        """Return the axis label with the unit. ``item`` is ``token`` or ``image``, the unit of a mean loss."""
+        """Return the axis label with the unit. ``item`` is what a loss is averaged over: ``token`` or ``image``."""
         return self.label if self.unit is None else f"{self.label} ({self.unit.format(item=item)})"

@@ -22,8 +22,8 @@ def privleak(*, unlearned_auc: float, retrained_auc: float) -> float:
 
     MUSE's paper states the formula with the AUC "of discriminating forget (members) and holdout". With that AUC, a
     model that did not unlearn would get a positive value. In the code of MUSE and OpenUnlearning, the holdout texts are
-    the members, so their AUC is ``1 - auc``. This function gives the same sign as their published values. Shi et al.,
-    MUSE, ICLR 2025 (arXiv:2407.06460), section 3.1.
+    the members, so their AUC is ``1 - auc``. The result of this function has the same sign as the values that MUSE and
+    OpenUnlearning publish. Shi et al., MUSE, ICLR 2025 (arXiv:2407.06460), section 3.1.
 
     The result is NaN if an AUC is NaN, or if ``retrained_auc`` is 1, because the formula divides by
     ``1 - retrained_auc``.

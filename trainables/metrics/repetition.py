@@ -86,7 +86,7 @@ def _longest_loop_of(text: str) -> float:
 
 
 def _metrics(of: Literal["forget", "retain"], answers: str) -> tuple[Metric, Metric]:
-    """Return both repetition metrics of a set. They score the answers that are generated for the metric ``answers``."""
+    """Return both repetition metrics of a set. They score the answers of the metric named ``answers``."""
     common = partial(Metric, of=of, fluency=True, direction="min", sets=("default",), cost=Cost.GENERATION)
     return (
         common(

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def log_truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
     """Return ``loss_paraphrased - mean_k loss_perturbed_k`` per item, float64 ``(n,)``.
 
-    ``paraphrased`` is ``(n,)``, and ``perturbed`` has n rows of k_i losses; all are in nats per token. If an item has
-    infinite losses of both kinds, its result is NaN.
+    ``paraphrased`` is ``(n,)``, and ``perturbed`` has n rows of k_i losses; all are in nats per token. If an item's
+    paraphrased loss and any of its perturbed losses are infinite, the item's result is NaN.
     """
     import numpy as np
 

@@ -25,7 +25,7 @@ def modality_of(data: TaskData, template: str = QUESTION_ANSWER) -> Modality:
 
 
 def dataset_modality(name: str | None) -> Modality:
-    """Return the modality of a data set; language if the name is None or unknown (names are checked elsewhere)."""
+    """Return the modality of a data set, or language for None and for unknown names (which are checked elsewhere)."""
     return MODALITIES[DATASETS[name].modality if name is not None and name in DATASETS else Language.name]
 
 

@@ -27,7 +27,7 @@ class Modality(Protocol):
         name: the name of the modality in the records of data sets and models.
         models: the plural noun that messages use for models of this modality, such as ``language models``.
         task: the name of the task in model cards and in transformers' pipelines.
-        unit: the unit over which a loss is averaged: token or image.
+        unit: what a loss is averaged over: ``token`` or ``image``.
         offline_model, offline_dataset: a model and a data set that need no network.
         unused_fields: the fields of a trial that do not apply to this modality, each with the reason.
         lacks: the references that some objectives need but this modality cannot provide, each with a description.
@@ -43,10 +43,10 @@ class Modality(Protocol):
     lacks: ClassVar[Mapping[Reference, str]]
 
     def with_template(self, template: str) -> Modality:
-        """Return a copy with this prompt template; the modality itself if its models have no prompts."""
+        """Return a copy with this prompt template, or the modality itself if its models have no prompts."""
 
     def folder_problems(self, folder: Path, *, processor: bool = True) -> list[str]:
-        """Return a message for each problem with a model folder. If ``processor``, a missing processor is a problem."""
+        """Return a message for each problem with a model folder. With ``processor``, the folder needs a processor."""
 
     def load_base(
         self, name: str, folder: Path | str | None, data: Any, *, seed: int = 0

@@ -1,4 +1,4 @@
-"""The modality of image classifiers. Examples and items are both an :class:`~trainables.data.images.ImageSet`."""
+"""The modality of image classifiers. Examples and items have the type :class:`~trainables.data.images.ImageSet`."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ ADAPTER_CONFIG = "adapter_config.json"
 
 
 def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedModel:
-    """Add a new LoRA adapter (alpha = 2 rank, no dropout) to all linear layers except the head. Return the model."""
+    """Add a new LoRA adapter (alpha = 2 * rank, no dropout) to all linear layers except the head. Return the model."""
     import torch
     from peft import LoraConfig, TaskType, get_peft_model
 

@@ -116,7 +116,7 @@ def folder_problems(folder: Path, *, tokenizer: bool = True) -> list[str]:
 
 
 def weights_problems(folder: Path) -> list[str]:
-    """Return a message if there are no safetensors files or some of them are missing, and for each truncated file."""
+    """Return a message if safetensors files are missing, and a message for each truncated file."""
     from safetensors import SafetensorError, safe_open
 
     expected: set[str] = set()

@@ -14,7 +14,7 @@ from trainables.models.checkpoints import folder_problems, loading, weights_prob
 FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
 """The files of a model folder. Code, and weights in other formats, are never downloaded."""
 NOT_FILES = ("*/*", "consolidated*")
-"""Files that are not downloaded: subfolders have other formats, and ``consolidated`` files duplicate the weights."""
+"""Files that are not downloaded, because subfolders have other formats, and ``consolidated`` files are duplicates."""
 
 
 def fetch_model(hub_id: str) -> Path:
@@ -41,7 +41,7 @@ def fetch_model(hub_id: str) -> Path:
 
 @functools.cache
 def hub_commit(hub_id: str) -> str:
-    """Return the commit that :func:`fetch_model` uses: the cached commit if complete, otherwise the newest commit.
+    """Return the commit for :func:`fetch_model`: the cached commit if it is complete, otherwise the newest commit.
 
     A process asks the hub only once per model.
 
@@ -61,7 +61,7 @@ def hub_commit(hub_id: str) -> str:
 
 
 def cached_snapshot(hub_id: str) -> Path | None:
-    """Return the local cache's folder of the branch main, which may be incomplete; None if there is no such folder."""
+    """Return the local cache's folder of the branch main, or None if there is none. The folder may be incomplete."""
     from huggingface_hub import constants
 
     repository = Path(constants.HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"

@@ -19,7 +19,7 @@ _FEW = 32
 
 
 def with_fast_kernels(model: PreTrainedModel) -> PreTrainedModel:
-    """Replace modules of the model by faster modules in place, and return the model. Saved files do not change."""
+    """Replace modules of the model by faster ones in place, and return the model. Its saved files do not change."""
     fuse_activations(model)
     if onednn_is_faster():
         use_onednn(model)
@@ -29,7 +29,7 @@ def with_fast_kernels(model: PreTrainedModel) -> PreTrainedModel:
 def fuse_activations(model: PreTrainedModel) -> PreTrainedModel:
     """Replace each tanh approximation of GELU, which transformers computes in eight operations, by a single kernel.
 
-    The kernel computes the same function (arXiv:1606.08415). It shortens a training step of a small Phi by 10%.
+    The kernel computes the same function (arXiv:1606.08415), and shortens a training step of a small Phi by 10%.
     """
     from transformers.activations import FastGELUActivation, NewGELUActivation
 

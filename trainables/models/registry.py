@@ -14,9 +14,10 @@ from trainables.template import CHAT, QUESTION_ANSWER, Template
 class TargetRecipe:
     """The settings for fine-tuning a target with AdamW, linear warm-up and linear decay.
 
-    Training takes at most ``epochs`` epochs on the full set. If ``stop_when_memorised``, training ends early when the
-    mean loss is below 0.05 and the metric verbmem is above 0.95 (for images, both accuracies must be above 0.99
-    instead). With ``lora_rank``, an adapter is trained and then merged, so that the target is a complete model.
+    Training takes at most ``epochs`` epochs on the full set. If ``stop_when_memorised`` is true, training ends early
+    when the mean loss is below 0.05 and the metric verbmem is above 0.95. For images, the accuracies on the forget set
+    and on the retain sample must be above 0.99 instead of verbmem. If ``lora_rank`` is given, an adapter is trained and
+    then merged, so that the target is a complete model.
     """
 
     lr: float
@@ -75,8 +76,8 @@ def _tiny(name: str, description: str) -> ModelInfo:
 
 
 def _whole(name: str, hub_id: str | None, description: str) -> ModelInfo:
-    """Return the entry of a language model with full fine-tuning. The paper uses full fine-tuning for models with 1 to
-    2 billion parameters."""
+    """Return the entry of a language model for full fine-tuning, which the paper uses for models with 1 to 2 billion
+    parameters."""
     return ModelInfo(
         name=name,
         hub_id=hub_id,
@@ -91,7 +92,7 @@ def _whole(name: str, hub_id: str | None, description: str) -> ModelInfo:
 
 
 def _adapted(name: str, hub_id: str, description: str) -> ModelInfo:
-    """Return the entry of a language model with LoRA. The paper uses LoRA for models with 7 billion parameters."""
+    """Return the entry of a language model for LoRA, which the paper uses for models with 7 billion parameters."""
     return replace(
         _whole(name, hub_id, description),
         recipe=replace(PAPER_RECIPE, lora_rank=PAPER_LORA_RANK),
@@ -170,8 +171,8 @@ def is_hub_id(name: str) -> bool:
 
 
 def find_model(name: str) -> ModelInfo:
-    """Return the model's entry in the registry. For any other name (a hub id or a local folder), return an entry with
-    full fine-tuning and the paper's settings."""
+    """Return the model's entry in the registry. For a hub id or a local folder, return a new entry with the paper's
+    settings for full fine-tuning."""
     if name in MODELS:
         return MODELS[name]
     if is_hub_id(name):
@@ -180,5 +181,5 @@ def find_model(name: str) -> ModelInfo:
 
 
 def local_model(name: str) -> ModelInfo:
-    """Return the entry for a model in a local folder: full fine-tuning with the paper's settings."""
+    """Return a new entry for a model in a local folder, with the paper's settings for full fine-tuning."""
     return replace(_whole(name, None, "a model in a local folder"), modality=None)

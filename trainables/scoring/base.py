@@ -53,7 +53,8 @@ class RetainValues:
     Attributes:
         key: the content hash of the retain model and of the data on which it was scored.
         path: the folder of the retain model.
-        log_truth_ratios: the log truth ratio of each forget item; empty without paraphrased and perturbed answers.
+        log_truth_ratios: the log truth ratio of each forget item; empty if the data have no paraphrased or perturbed
+            answers.
         forget_log_probs, holdout_log_probs: the mean ``log p`` per token of each forget or holdout item, in nats; empty
             if the data have no holdout set.
         min_k_auc: the AUC of min-k% membership inference; None if the data have no holdout set.
@@ -123,7 +124,7 @@ class Scores(ABC):
 
     @abstractmethod
     def items(self) -> ItemLog:
-        """Return the values that were computed so far."""
+        """Return all per-item values that have been computed for this model."""
 
     @property
     def generation_seconds(self) -> float:
@@ -145,7 +146,7 @@ class Scores(ABC):
         return _values(LOSS_METRICS, self.set_losses())
 
     def measure(self, names: Sequence[str] = ()) -> Measured:
-        """Measure the metrics ``names`` (by default, the default set). Return them and all per-item values so far.
+        """Measure the metrics ``names`` (by default, the default set). The result also has the values of :meth:`items`.
 
         Raises MetricError if the data do not allow one of the metrics, or if a needed retain model is missing.
         """

@@ -215,5 +215,5 @@ def _quoted(names: Collection[str]) -> str:
 
 
 def _shown(value: object) -> str:
-    """Return the beginning of a value as JSON."""
+    """Convert a value to JSON and return the beginning of the text."""
     return f"{json.dumps(value):.60}"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def item_log(scores: ModelScores) -> ItemLog:
-    """Return the values that were computed so far, by part of the log.
+    """Return all per-item values that have been computed for a model, by part of the log.
 
     The part ``membership`` has the scores of each membership inference attack. The part ``prompted`` maps each metric
     to the answers to the data set's own prompts (MUSE, plain texts).

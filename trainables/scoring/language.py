@@ -193,7 +193,7 @@ class ModelScores(Scores):
     def recalls(self, part: str, *, prompts: str | None = None) -> Array:
         """Return the ROUGE-L recall of each greedy answer, ``(n,)``.
 
-        If the data have prompts for the metric ``prompts``, the continuations of these prompts are scored instead.
+        If the data have prompts for the metric named ``prompts``, score the continuations of these prompts instead.
         """
         return self._generated(part, prompts)[1]
 
@@ -235,7 +235,7 @@ class Evaluator(ModelEvaluator):
         return float(self.scores(model).recalls("trained", prompts="verbmem").mean())
 
     def memorised(self, model: PreTrainedModel) -> bool:
-        """Return whether the model generates the forget answers word for word."""
+        """Return whether the model generates the forget answers almost word for word."""
         return self.verbmem(model) > MEMORISED_VERBMEM
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:

@@ -1,8 +1,8 @@
 """Prompts that a data set defines for a metric. Their greedy continuations are compared with reference texts.
 
 MUSE (arXiv:2407.06460) has passages to continue (verbmem), and questions with in-context examples (knowmem). For a
-plain text, the prompt is the beginning of the text. All continuations are scored by ROUGE-L recall. MUSE's code reports
-F1 without stemming, so its values differ.
+plain text, the prompt is the beginning of the text. All continuations are scored by ROUGE-L recall. MUSE's code gives
+other values, because it reports F1 without stemming.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
 
 
 def _whole(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the model without a PEFT adapter, because the signature of an adapter's forward accepts any argument."""
+    """Return the model without its PEFT adapter, because the adapter's ``forward`` hides the model's own arguments."""
     base: PreTrainedModel = model.get_base_model() if hasattr(model, "get_base_model") else model
     return base
 

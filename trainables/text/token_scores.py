@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ROWS = 256
-"""The number of positions whose distributions are in memory at once: 64 MB in float32 for a vocabulary of 64,000."""
+"""The number of positions whose distributions are in memory at once (64 MB in float32 with 64,000 tokens)."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TokenScores:
     """The scores of a text's T supervised tokens, without the final EOS (as in OpenUnlearning, arXiv:2506.12618).
 
-    ``log_probs``, ``means`` and ``stds`` are float64 ``(T,)`` in nats; the last two describe ``log p(v)`` for v drawn
-    from p. ``predicted`` (the most probable tokens) and ``labels`` (the true tokens) are token ids ``(T,)``.
+    ``log_probs``, ``means`` and ``stds`` are float64 ``(T,)`` in nats. ``means`` and ``stds`` describe ``log p(v)`` for
+    v drawn from p. ``predicted`` (the most probable tokens) and ``labels`` (the true tokens) are token ids ``(T,)``.
     """
 
     log_probs: Array

@@ -24,8 +24,9 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     },
 }
 INPUT_SIDE = {"tiny-resnet": 32, "resnet-50": 128}
-"""Images are enlarged to at least this side length. A ResNet's stem halves its input twice. So with 128, the first
-stage of a ResNet-50 has 32 x 32 positions, as many as a CIFAR image has pixels; the last stage has 4 x 4.
+"""Images are enlarged to at least this side length. A ResNet's stem halves its input twice. So with a side length of
+128, the first stage of a ResNet-50 has 32 x 32 positions, as many as a CIFAR image has pixels. Its last stage has 4 x 4
+positions.
 """
 
 
