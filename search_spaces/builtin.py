@@ -135,8 +135,8 @@ def lr_study_space(
 
 
 def _option_parameters(methods: Methods, given: OptionValues, *, ranges: bool = True) -> list[Parameter]:
-    """Return a parameter for each option that has values in ``given`` and, if ``ranges`` is true, for each other option
-    with a range. A parameter applies only to the methods that have the option."""
+    """Return a parameter for each option with values in ``given``. If ``ranges`` is true, each other option with a
+    range also gets a parameter. A parameter applies only to the methods that have the option."""
     found: list[Parameter] = []
     for key, item in {key: item for applying in methods.values() for key, item in applying.items()}.items():
         having = tuple(name for name, applying in methods.items() if key in applying)

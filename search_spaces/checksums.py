@@ -12,7 +12,7 @@ from search_spaces.durable import write_whole
 
 CHECKSUMS = "checksums.crc32"
 """The file that lists the checksums. It has one line per file, with the file's checksum and name. The list is not a
-``.json`` file, because the content hash of a folder includes all JSON files."""
+``.json`` file, because all JSON files of a folder enter the folder's content hash, and the list must not."""
 
 _BLOCK = 1 << 26  # bytes; blocks are read in parallel, because a single core reads only 1 GB/s
 

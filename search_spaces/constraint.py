@@ -45,7 +45,7 @@ class Constraint:
         return f"{_WORDS[self.sign]} {bound}"
 
     def violation(self, value: float | None, baseline: float | None = None) -> float | None:
-        """Return the amount by which ``value`` violates the bound (0 or less if met); None if ``value`` is missing.
+        """Return by how much ``value`` violates the bound: 0 or less if the bound is met, None if ``value`` is missing.
 
         ``baseline`` is the target model's value. If the bound is relative and ``baseline`` is missing, the result is
         None. If ``value`` equals a strict bound, the violation is the smallest positive number.

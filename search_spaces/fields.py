@@ -134,7 +134,7 @@ class Field:
         """Convert a keyword argument, or a text from the command line or a file, to a value of the field.
 
         Raises:
-            ValueError: the text is not a value of this kind; the message names the option.
+            ValueError: the text is not a value of the field's type; the message names the option.
         """
         text = str(value)
         option = self.flag or self.name
@@ -171,7 +171,7 @@ class Field:
         return isinstance(value, self.kind)
 
     def problem(self, value: object) -> str | None:
-        """Return the problem with a value as a message, or None if the value is valid."""
+        """Return a message that explains why the value is not valid, or None if the value is valid."""
         if (value is None and self.optional) or (isinstance(value, str) and value in self.words.values()):
             return None
         if self.allowed and not (isinstance(value, str) and value in self.allowed):

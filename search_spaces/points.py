@@ -71,7 +71,7 @@ def _point(path: Path, node: yaml.Node) -> Point:
 
 
 def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the parameters that the point determines, by their names in Optuna.
+    """Return the values that the point determines, by the parameters' names in Optuna.
 
     A parameter that exists in only one branch of the space selects that branch: ``c`` selects gdiff if only gdiff has a
     parameter ``c``.

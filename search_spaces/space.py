@@ -91,7 +91,7 @@ class Space:
         return [config for config, _ in branches]
 
     def configuration(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        """Return the configuration with these values. Values of parameters whose conditions do not hold are omitted.
+        """Return the configuration with ``values``, but without those of parameters whose conditions do not hold.
 
         Raises:
             ValueError: the resulting configuration is not in the space (see :meth:`params_of`).
@@ -104,7 +104,7 @@ class Space:
         return config
 
     def params_of(self, config: Mapping[str, object]) -> dict[str, Value]:
-        """Return the parameters, by their names in Optuna, for which :meth:`suggest` returns this configuration.
+        """Return the values, by the parameters' names in Optuna, from which :meth:`suggest` makes this configuration.
 
         Names that are not in the space, such as ``seed``, are omitted.
 

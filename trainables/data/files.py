@@ -34,7 +34,7 @@ class Row:
 
 
 def find_files(folder: Path, name: str) -> tuple[Path, ...]:
-    """Return the files of the table ``name``: all its parts, or the single file; empty if no file exists.
+    """Return the files of the table ``name``: all its parts, or its single file, or none if no file exists.
 
     Parts are preferred to a single file, because the hub's repositories keep outdated JSON files beside the parts.
     Single files are preferred in the order of :data:`ENDINGS`.

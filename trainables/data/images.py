@@ -111,7 +111,8 @@ class ImageData:
         return self
 
     def retain_task(self) -> ImageData:
-        """Return the data for the retain model: ``full`` is the retain set, and ``forget`` is ``retain_eval``."""
+        """Return a copy for training the retain model, with ``retain`` as ``full`` and ``retain_eval`` as
+        ``forget``."""
         return replace(
             self,
             name=f"{self.name}, retain set",
@@ -194,7 +195,7 @@ def class_number(classes: Sequence[str], wanted: str, *, dataset: str) -> int:
 
 
 def _spread(rows: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
-    """Return ``most`` evenly spaced rows, including the first row; all rows if there are fewer."""
+    """Return ``most`` evenly spaced rows, including the first row, or all rows if there are fewer."""
     if len(rows) <= most:
         return rows
     return rows[np.arange(most) * len(rows) // most]

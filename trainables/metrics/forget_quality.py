@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 class ForgetQuality(NamedTuple):
     """The test result. ``p_value`` is in [0, 1], and near 1 for good unlearning. ``statistic`` is the largest gap
-    between the two CDFs."""
+    between the CDFs of the two models' truth ratios."""
 
     p_value: float
     statistic: float

@@ -141,7 +141,7 @@ class Metric:
         return " and ".join(need.words for need in self.needs if not need.met(data, retain_model))
 
     def distance(self) -> Metric:
-        """Return the metric for the distance from the ideal value. Its upper bound is ``ideal - low``."""
+        """Return the metric for the distance from the ideal value. The distance's upper bound is ``ideal - low``."""
         ideal = self.ideal
         assert ideal is not None
         return replace(

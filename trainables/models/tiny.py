@@ -51,7 +51,8 @@ def train_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
 def train_metaspace_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
     """Train a tokenizer like Llama's and Mistral's: BPE with ``▁`` for spaces, byte tokens and a BOS at the start.
 
-    The tokenizer has at most 2,048 tokens and, as for Llama and Mistral, no padding token. Training is deterministic.
+    The tokenizer has at most 2,048 tokens and, like those of Llama and Mistral, no padding token. Training is
+    deterministic.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
@@ -146,7 +147,7 @@ def tokenizer_for(name: str, examples: Iterable[Example]) -> PreTrainedTokenizer
 
 
 def make_tiny(name: str, tokenizer: PreTrainedTokenizerFast, *, seed: int = 0) -> PreTrainedModel:
-    """Return the small model ``name`` with random weights, about a million parameters in float32."""
+    """Return the small model ``name`` with random weights. It has about a million parameters in float32."""
     import torch
     import transformers
 

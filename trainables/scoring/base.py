@@ -102,7 +102,7 @@ def chosen_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool =
 
 
 def generated_answers(items: ItemLog) -> ItemLog:
-    """Return only the column with the generated texts, for each part that has this column."""
+    """Return only the column with the generated texts, for each part of the log that has this column."""
     name = "generated_text"
     return {part: {name: columns[name]} for part, columns in items.items() if name in columns}
 

@@ -43,7 +43,7 @@ class QuestionSet:
 
 
 class ChoiceSet:
-    """All answers of all items in one list: for each item the paraphrased answer, then the perturbed answers.
+    """One list of the paraphrased and perturbed answers of all items. An item's paraphrased answer is its first answer.
 
     Item i has ``sizes[i]`` answers, and its index in the evaluation set is ``items[i]``.
     """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 PREFIX_TOKENS, CONTINUATION_TOKENS = 50, 128
-"""For a plain text: the number of prompt tokens (at most half of the text), and the number of tokens to generate.
+"""The number of a plain text's tokens in its prompt (at most half of the text), and the number of tokens to generate.
 """
 
 

@@ -32,7 +32,7 @@ def decoder_blocks(model: PreTrainedModel) -> ModuleList:
 
 
 def block_output(model: PreTrainedModel, batch: Batch, layer: int) -> Tensor:
-    """Return the output of block ``layer``, counted from 0: ``(B, T, d)``. Later layers do not run.
+    """Return the output of block ``layer``, counted from 0: ``(B, T, d)``. Later blocks do not run.
 
     As in :func:`trainables.text.losses.predict`, no attention mask is passed. States of padding tokens have no meaning.
     """

@@ -159,12 +159,12 @@ class TextScorer:
 
 
 def generation_batch_size(model: PreTrainedModel, batch_size: int, *, longest: int, max_length: int) -> int:
-    """Return the batch size for generation: one to four times ``batch_size``, the number of rows for scoring.
+    """Return the batch size for generation, which is one to four times ``batch_size``, the batch size for scoring.
 
     Additional rows hardly slow a generation step, but need memory. Scoring needs memory for logits, and generation
     needs memory for keys and values. So the batch for generation has two limits. First, twice the memory of its keys
-    and values must not exceed the memory of the logits in the batch for scoring. Second, it must not have more tokens
-    than the batch for scoring.
+    and values must not exceed the memory of the logits in the batch for scoring. Second, the batch for generation must
+    not have more tokens than the batch for scoring.
     """
     config = model.config.get_text_config()
     query_heads = getattr(config, "num_attention_heads", None)

@@ -48,7 +48,7 @@ class Tokens:
 class Batch:
     """Right-padded sequences: ``input_ids``, ``attention_mask`` and ``labels``, each ``(B, T)`` int64.
 
-    ``prompt_length`` is the length of the shortest prompt. No position before it is supervised in any row.
+    ``prompt_length`` is the length of the shortest prompt. No row has a supervised position before this length.
     """
 
     input_ids: Tensor
@@ -113,7 +113,7 @@ def encode_examples(
     max_length: int,
     template: str = QUESTION_ANSWER,
 ) -> tuple[Tokens, ...]:
-    """Encode examples in order: questions with answers with :func:`encode`, plain texts with :func:`encode_text`."""
+    """Encode examples in order: :func:`encode` for questions with answers, :func:`encode_text` for plain texts."""
     sequences: list[Tokens] = []
     for item in examples:
         if item.is_text:

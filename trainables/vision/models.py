@@ -36,10 +36,10 @@ def base_classifier(
     """Return the model from which the target for ``data`` is trained, and its processor.
 
     If ``folder`` is None, the model has the architecture ``name`` and random weights. Otherwise, the model is the
-    classifier in ``folder``, with a new head if the number of classes differs.
+    classifier in ``folder``, with a new head if its number of classes is not that of the data.
 
     Raises:
-        LoadError: ``folder`` cannot be loaded, or its model needs images with another number of channels.
+        LoadError: ``folder`` cannot be loaded, or its model needs a number of channels that the images do not have.
     """
     images = data.source
     labels = dict(enumerate(images.classes))
@@ -87,7 +87,7 @@ def processor_for(images: LabelledImages, *, side: int, channels: int) -> ImageP
 def load_classifier(folder: Path | str, *, labels: dict[int, str] | None = None, seed: int = 0) -> PreTrainedModel:
     """Load an image classifier in float32 from safetensors. Code from the folder or the hub is never run.
 
-    If ``labels`` are given and the head has another number of labels, the head is replaced by a random head.
+    If ``labels`` are given and the head has a different number of labels, a new random head replaces the head.
 
     Raises:
         LoadError: the model is missing, or is not an image classifier.
