@@ -1,1 +1,1 @@
-"""Compute comparison tables like the paper's. Each row has the metrics of a method without AutoLR and with AutoLR."""
+"""Compute tables that compare each method without AutoLR and with AutoLR, like the tables of arXiv:2410.22086."""

@@ -1,4 +1,4 @@
-"""Compute a table like the paper's table, with the metrics of each method without AutoLR and with AutoLR."""
+"""Compute a table for each unlearning problem, with the metrics of each method without AutoLR and with AutoLR."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from analysis.words import model_name
 def comparison_parts(paths: Sequence[Path], columns: Columns) -> list[Sources]:
     """Read every source (sweep folder or CSV file), and set the objectives by which its configurations are ranked.
 
-    ``columns`` is the column dictionary; columns of the sweeps are added. A CSV needs a column ``method`` and a column
-    for each metric. The objectives for a CSV are the primary metrics, because a CSV has no bounds for the losses. If
-    the CSV lacks the primary metrics, the objectives of the first sweep are used. If the sources then have different
-    objectives, the primary metrics are used for all sources.
+    The column dictionary ``columns`` and the sweeps define the known columns. A CSV needs a column ``method`` and a
+    column for each metric. The objectives for a CSV are the primary metrics, because a CSV has no bounds for the
+    losses. If the CSV lacks the primary metrics, the objectives of the first sweep are used. If the objectives of the
+    sources are still different, the primary metrics are used for all sources.
 
     Raises:
         AnalysisError: a source is neither a sweep folder nor a CSV file, or cannot be read.
@@ -56,7 +56,7 @@ def _ranked_by_scores(part: Sources) -> Sources:
 def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
     """Return a table for every unlearning problem.
 
-    A problem is a model and a data set, with those settings of the target and the data that vary between trials.
+    The trials on one problem have the same model, the same data set, and the same settings of the target and the data.
 
     Raises:
         AnalysisError: there is no trial, or sweeps on the same problem started from different targets.
@@ -81,11 +81,11 @@ def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
 
 
 def _with_places(parts: Mapping[str, Sources]) -> dict[str, Sources]:
-    """Return the sources. If only one pair of model and data set is possible for an external row, fill in this pair.
+    """Fill in missing models and data sets of external rows, if only one pair of model and data set is possible.
 
-    The possible pairs are the pairs in the sweeps' trials. If the external table has metrics of the target, the pairs
-    of a sweep are possible only if the sweep's target has equal metrics. If no pair or several pairs are possible, the
-    row is not changed.
+    A pair is possible if a sweep has trials on it, and if the row names no other model or data set. If the external
+    table has metrics of the target, these must also equal the metrics of the sweep's target. If no pair or several
+    pairs are possible, the row is not changed.
     """
     before: dict[tuple[str, str], list[Mapping[str, float]]] = {}
     for part in parts.values():
@@ -116,10 +116,10 @@ def _source(name: str) -> str:
 
 
 def _targets(problem: Problem, parts: Mapping[str, Sources]) -> SweepFile:
-    """Return the settings that the sweeps on a problem share. ``parts`` of the result has each target.
+    """Return the settings that the sweeps on a problem share.
 
-    If an external table has no metrics of the target, the trials in this table are compared with the target that the
-    sweeps share.
+    ``parts`` of the result has the settings of each sweep, and of each external table with metrics of the target. The
+    trials of other external tables are compared with the target that the sweeps share.
     """
     files = {name: part.sweep for name, part in parts.items()}
     file = shared(files)
@@ -152,7 +152,7 @@ def _table(
 
 
 def _notes(here: TrialTable, rows: Sequence[MethodRow], targets: SweepFile) -> tuple[Note, ...]:
-    """Return the notes on one problem. ``here`` has the trials, and ``targets`` the metrics of their targets."""
+    """Return the notes on one problem. ``here`` has its trials, and ``targets`` the metrics of the trials' targets."""
     return (
         *_lost(here),
         *_seeds(rows),
@@ -172,8 +172,8 @@ def _lost(here: TrialTable) -> Iterator[Note]:
 
 
 def _seeds(rows: Sequence[MethodRow]) -> Iterator[Note]:
-    """Yield notes on methods whose seeds without AutoLR differ from the seeds with AutoLR, on arms with only one seed,
-    and on runs without a seed."""
+    """Yield notes that list the methods whose seeds differ between runs without and with AutoLR, the arms with only one
+    seed, and the arms with several runs of unknown seeds."""
     for row in rows:
         sides = [side.seed_numbers for side in row.arms.values()]
         if len(sides) == 2 and all(sides) and len(set(sides)) == 2:
@@ -200,7 +200,8 @@ def _not_judged(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
 
 
 def _epochs_before(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
-    """Yield a note: only last epochs are compared. The note lists the trials that succeed only at an earlier epoch."""
+    """Yield a note that only last epochs are compared. The note lists the earlier epochs that succeed although the last
+    epoch of their trial does not."""
     if not here.every_epoch:
         return
     keys = ["sweep", "trial_id"]

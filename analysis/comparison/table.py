@@ -1,10 +1,10 @@
-"""The content of a comparison, and the choice of the configuration that represents a method.
+"""The tables of a comparison, and the function that selects the configuration that represents a method.
 
 Each unlearning problem (a model and a data set with their settings) has its own table. The table has the metrics of
 each method without AutoLR and with AutoLR. A seed succeeds if it meets the paper's thresholds. Configurations are
 ranked by the lower end of the exact 95% confidence interval of the success rate (Clopper & Pearson 1934), so 3 of 3
 seeds rank above 1 of 1. Ties are broken by the hypervolume of the mean objectives. If the trial on a seed diverged,
-failed or was stopped, the seed does not succeed, and its costs are 1 (the worst value).
+failed or was stopped, the seed does not succeed, and its objectives count as the worst possible values.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ from search_spaces.constraint import Constraint, all_met
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The mean and standard deviation of a metric over the seeds on which it was measured. ``seeds`` is their number.
+    """The mean and standard deviation of a metric over the seeds on which it was measured.
 
-    ``deviation`` is None for one seed. ``met`` tells whether the metric meets its threshold; None if unknown.
+    ``seeds`` counts these seeds; for a single seed, ``deviation`` is None. ``met`` tells whether the metric meets its
+    threshold; None if unknown.
     """
 
     mean: float
@@ -83,7 +84,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class MethodRow:
-    """The results of a method without AutoLR and with AutoLR. An entry is None if there are no such runs."""
+    """The results of a method without AutoLR and with AutoLR.
+
+    ``without`` is None if the method has no runs without AutoLR, and ``with_auto`` if it has no runs with AutoLR.
+    """
 
     method: str
     without: Entry | None
@@ -91,7 +95,7 @@ class MethodRow:
 
     @property
     def arms(self) -> dict[str, Entry]:
-        """The entries that exist, keyed by names such as ``gdiff`` and ``gdiff with AutoLR``."""
+        """The results that are not None, keyed by names such as ``gdiff`` and ``gdiff with AutoLR``."""
         sides = ((self.method, self.without), (f"{self.method} with AutoLR", self.with_auto))
         return {name: entry for name, entry in sides if entry is not None}
 
@@ -104,7 +108,7 @@ class ComparisonTable:
 
     Attributes:
         thresholds: the thresholds that a seed must meet to succeed.
-        problem_notes: the notes on the columns that distinguish the problems of the whole comparison.
+        problem_notes: the notes on the columns in which the problems differ; all tables have the same notes.
         notes: the notes below this table.
     """
 
@@ -122,16 +126,16 @@ class ComparisonTable:
         return (*([MethodRow("target", self.baseline, None)] if self.baseline else []), *self.rows)
 
     def sides(self, row: MethodRow) -> tuple[Entry | None, ...]:
-        """Return a row's entry without AutoLR and the row's entry with AutoLR.
+        """Return the results in a row: the results without AutoLR, then the results with AutoLR.
 
-        For the target's row, or if no method was run with AutoLR, only the entry without AutoLR is returned.
+        For the target's row, or if no method was run with AutoLR, only the results without AutoLR are returned.
         """
         both = any(other.with_auto is not None for other in self.rows) and row in self.rows
         return (row.without, row.with_auto) if both else (row.without,)
 
 
 def chosen(runs: Sequence[StudyRun], study: StudyRuns, metrics: Sequence[str], targets: SweepFile) -> Entry | None:
-    """Return the entry of the highest-ranked configuration; None without runs. Ties go to the first configuration."""
+    """Return the results of the highest-ranked configuration; None if there are no runs. Ties go to the first one."""
     configurations: dict[tuple[object, ...], list[StudyRun]] = {}
     for run in runs:
         configurations.setdefault((run.variant, run.lr, run.configuration), []).append(run)
@@ -155,7 +159,7 @@ def chosen(runs: Sequence[StudyRun], study: StudyRuns, metrics: Sequence[str], t
 
 
 def _rank(runs: Sequence[StudyRun], columns: Columns, targets: SweepFile) -> tuple[float, float, int]:
-    """Return the sort key: lower end of the success interval, hypervolume of the mean costs, finished seeds."""
+    """Return the sort key: lower end of the success interval, hypervolume of mean costs, number of finished seeds."""
     done = [run.row for run in runs if run.row["status"] == "finished"]
     met = sum(succeeds(row, columns, targets) is True for row in done)
     size = next((len(run.costs) for run in runs if run.costs is not None), 0)
@@ -165,7 +169,7 @@ def _rank(runs: Sequence[StudyRun], columns: Columns, targets: SweepFile) -> tup
 
 
 def succeeds(row: pd.Series, columns: Columns, targets: SweepFile) -> bool | None:
-    """Return whether a finished trial meets all thresholds; None if none is missed but some cannot be judged.
+    """Return True if a finished trial meets all thresholds, False if it misses one, and None otherwise.
 
     A threshold cannot be judged if the score is missing or impossible, such as a percentage instead of a share.
     """
@@ -204,9 +208,9 @@ def _met(
 ) -> bool | None:
     """Return whether the scores of a configuration's seeds meet a threshold; None if unknown.
 
-    ``before`` has the score of each seed's target; None if it was not measured. If the threshold is relative and the
-    targets differ, every seed's score must meet the threshold relative to the seed's own target. Otherwise, the mean of
-    the scores must meet the threshold.
+    ``before`` has for each seed the target's score, or None if it was not measured. If the threshold is relative and
+    the targets differ, every seed's score must meet the threshold relative to the seed's own target. Otherwise, the
+    mean of the scores must meet the threshold.
     """
     if threshold is None:
         return None

@@ -37,7 +37,7 @@ class Change:
     """One method's mean of a metric at a fixed rate (``without``) and with AutoLR (``with_auto``).
 
     ``pairs`` is the number of pairs of trials that differ only in the use of AutoLR; the means are over these pairs.
-    Without pairs, the values are from the best trial without AutoLR and the best trial with AutoLR.
+    If ``pairs`` is 0, the values are from the best trial without AutoLR and the best trial with AutoLR.
     """
 
     method: str
@@ -59,8 +59,8 @@ class AblationPanel:
 def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
     """Return each method's metrics without AutoLR and with AutoLR; None if no method has finished trials of both kinds.
 
-    Trials that differ only in the use of AutoLR form pairs, and a method's values are means over its pairs. Without
-    pairs, the values are from the method's best trial (nearest to the ideal corner) of each kind.
+    Trials that differ only in the use of AutoLR form pairs, and a method's values are means over its pairs. If a
+    method has no pairs, its values are from its best trial (nearest to the ideal corner) of each kind.
     """
     table, own = sources.table, sources.table.own
     labelled = table.trials.assign(_on=auto_lr_on(table.trials))
@@ -89,11 +89,11 @@ def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
 
 
 def _pairs(table: TrialTable, values: pd.Series, how: str) -> pd.DataFrame:
-    """Return a row for each pair of trials, one without and one with AutoLR, whose other settings are equal.
+    """Return a table with a row for each pair of trials that differ only in the use of AutoLR.
 
-    The index is the method and the other settings. The columns are False (without AutoLR) and True (with AutoLR).
-    ``how`` is the aggregation over trials with the same settings. Settings are compared as text, and two missing values
-    count as equal.
+    The table is indexed by method and settings. Its columns are False (without AutoLR) and True (with AutoLR). If
+    trials have the same settings, ``how`` aggregates their ``values``. Settings are compared as text, and two missing
+    values count as equal.
     """
     rows = table.trials.loc[values.index]
     same = [name for name in table.spec_columns if table.columns[name].role != "auto_lr"]

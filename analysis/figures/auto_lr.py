@@ -22,7 +22,7 @@ _MARKERS = ("x", "s", "^", "v", "P", "D")
 
 
 def auto_lr_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Return the learning rate over steps, the fitted ``eta*``, and the updates for which the parabola has no minimum.
+    """Return the learning rate over steps, the minimisers ``eta*`` of the parabolas, and the updates without a minimum.
 
     Each panel shows one AutoLR trial. For each method, the finished trial nearest to the ideal corner is shown. If no
     trial has finished, the first trials are shown. There are at most six panels. The drawn rate changes at the step of
@@ -75,7 +75,7 @@ def rate_course(updates: pd.DataFrame, reports: pd.DataFrame) -> tuple[list[floa
     """Return the steps and learning rates of one trial, from its rows in auto_lr.csv and history.csv.
 
     Each update adds two points at its step: the rate before the update and the rate after the update. Each report adds
-    a point with its rate, unless weights and rate were rolled back since the previous report.
+    a point with the reported rate, unless weights and rate were rolled back since the previous report.
     """
     points: list[tuple[float, int, float]] = []
     eta, new = numbers(updates, "eta"), numbers(updates, "eta_new")

@@ -32,7 +32,7 @@ def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure[Panel] | Non
     """Return the hypervolume over the time spent, with a panel for each problem (model and data set).
 
     A panel has up to two curves for each method, one with and one without AutoLR. Colours identify methods. Each
-    problem has its own reference box. The result is None if the target does not exist yet.
+    problem has its own reference box. The result is None if the target does not exist yet or no trial has ended.
     """
     panels = []
     for problem, part in parts.items():
@@ -44,13 +44,14 @@ def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure[Panel] | Non
 
 
 def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> tuple[Floats, Floats]:
-    """Return, at the end of each trial, the total trial time so far in seconds and the hypervolume reached so far.
+    """Return the total trial time in seconds after each trial, and the hypervolume that was reached by then.
 
-    Both arrays have the shape (ended trials,), in the order in which the trials ended. All models of a trial count.
+    Both arrays have the shape (ended trials,), in the order in which the trials ended. All models of a trial
+    contribute to the hypervolume.
 
     The time of a trial is ``train_seconds`` plus ``eval_seconds``, or ``wall_seconds`` if these columns are missing.
     The startup time of a worker is not counted, because it would make the worker's first trial seem slower. A trial
-    whose result was reused from the same sweep takes no time. The total is not wall-clock time if trials run in
+    whose result was reused from the same sweep counts as 0 seconds. The total is not wall-clock time if trials run in
     parallel.
     """
     trials = table.trials
@@ -107,7 +108,7 @@ def tuning_figures(study: LrStudy) -> Iterator[PanelFigure[Panel]]:
 
 
 def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure[Panel]:
-    """Return a figure of the expected hypervolume of the best of n rates. AutoLR is a point at its cost in runs.
+    """Return a figure of the expected hypervolume of the best of n rates, with a point for AutoLR at its cost in runs.
 
     The interpolated n at which hand-tuning attains AutoLR's hypervolume is marked (``n*``).
     """
@@ -128,7 +129,7 @@ def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure[P
 
 
 def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[PanelFigure[StudyAttainment]]:
-    """Yield a figure of what AutoLR and the best single rate attain, for each verdict with two or more fresh seeds."""
+    """Yield the attainment surfaces of AutoLR and the best rate for each verdict with two or more fresh seeds."""
     for verdict in study.verdicts:
         if len(verdict.fresh) > 1:
             title = f"Attained objectives. {study.subject(verdict)}"
@@ -137,8 +138,8 @@ def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[PanelF
 
 
 def draw_attainment(data: PanelFigure[StudyAttainment]) -> Figure:
-    """Draw the attainment surfaces of AutoLR and of the best single rate. In a second panel, shade the regions that one
-    of the two attains more often."""
+    """Draw the attainment surfaces of AutoLR and of the best single rate. In a second panel, colour each
+    region by whether AutoLR or the rate attains it in more runs."""
     (panel,) = data.panels
     with house_style():
         figure, (left, right) = plots(data.title, 2, 2, width=9.6, height=5.2)
@@ -156,7 +157,7 @@ def draw_attainment(data: PanelFigure[StudyAttainment]) -> Figure:
 
 
 def _surfaces(axes: Axes, surfaces: Sequence[AttainmentSurface], colour: str) -> None:
-    """Draw the surfaces of at least one run, of half of the runs and of all runs. Empty surfaces are left out."""
+    """Draw the surfaces attained by at least one run, by half of the runs and by all runs. Leave out empty surfaces."""
     ends = {surface.runs: surface for surface in [*surfaces[:1], *surfaces[-1:]]}
     middle = (max((surface.runs for surface in surfaces), default=0) + 1) // 2
     looks: list[tuple[AttainmentSurface, float, Any]] = [(surface, 0.9, (0, (3, 2))) for surface in ends.values()]

@@ -1,4 +1,4 @@
-"""Figures over training steps (metrics, gradients, learning rates), and of final metrics over the learning rate."""
+"""Figures of metrics, gradients and learning rates over training steps, and of final metrics over the learning rate."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def gradients_data(sources: Sources) -> PanelFigure[Panel] | None:
 def final_metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
     """Return a panel for each method and metric. The panel shows the final metric over the learning rate.
 
-    Every fixed-rate trial is a marker. If a rate was tried more than once, or if the trials differ only in the rate, a
-    line joins the medians of the rates. AutoLR has no fixed rate, so a horizontal line shows the median of the AutoLR
+    Each marker is a fixed-rate trial. If a rate was tried more than once, or if the trials differ only in the rate, a
+    line joins the medians at the rates. AutoLR has no fixed rate, so a horizontal line shows the median of the AutoLR
     trials, and a band shows the range of the AutoLR trials. The result is None if no method was tried at two rates.
     """
     own = sources.table.own
@@ -215,7 +215,7 @@ def _scale(columns: Columns, column: str, values: Iterable[float]) -> str:
 
 
 def _panel(columns: Columns, column: str, scale: str, lines: Sequence[Line], *, method: str = "") -> Panel:
-    """Return a panel over steps with the title, the unit, the limits and the minimum span of a column."""
+    """Return a panel over steps. The title, the unit, the limits and the minimum span are those of the column."""
     title = panel_title(columns, column)
     bounded = column == "grad_cosine" or columns[column].role in ("loss", "metric")
     return Panel(

@@ -1,4 +1,4 @@
-"""Draw the frontier figure from its content."""
+"""Draw the frontier figure."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _UNFINISHED_MARKERS = {"stopped": "+", "diverged": "x", "failed": "1"}
 def draw_pareto(data: ParetoData, *, subtitle: str, notes: Sequence[str], links: Mapping[str, str]) -> Figure:
     """Draw the frontier figure.
 
-    ``subtitle`` and ``notes`` are the counts and the notes of ``data`` as text. ``links`` maps trial ids to anchors. In
-    an SVG, a point links to the anchor of its trial.
+    ``subtitle`` has the counts of ``data`` as text, and ``notes`` the notes of ``data`` as text. ``links`` maps trial
+    ids to anchors. In an SVG, a point links to the anchor of its trial.
     """
     with house_style():
         from matplotlib.figure import Figure
@@ -92,7 +92,7 @@ def _scatter(axes: Axes, points: pd.DataFrame, links: Mapping[str, str], **look:
 
 
 def _landmarks(axes: Axes, data: ParetoData) -> None:
-    """Mark the target before unlearning, and the model that the sweep's answer names."""
+    """Mark the target before unlearning, and the model that is recommended or closest to the thresholds."""
     if data.baseline is not None:
         x, y = data.baseline
         look: dict[str, Any] = {"marker": "*", "s": 190, "color": PAPER, "edgecolors": INK, "linewidths": 1.2}

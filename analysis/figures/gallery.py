@@ -51,7 +51,7 @@ def gallery(
 ) -> list[GalleryFigure]:
     """Return the figures that have data in the tables or the study.
 
-    ``parts`` has the sources of each problem. Each problem has its own figures, because trials of different problems
+    ``parts`` maps each problem to its sources. Each problem has its own figures, because trials of different problems
     are never combined.
     """
     parts = parts or {Problem("", ""): sources}

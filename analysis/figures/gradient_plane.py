@@ -74,7 +74,7 @@ def gradient_plane_data(sources: Sources) -> PanelFigure[Plane] | None:
 
 
 def plane(title: str, norm_retain: float, norm_forget: float, cosine: float, c_t: float) -> Plane:
-    """Return the vectors for two gradients with these norms and this cosine; ``c_t`` weights the retain gradient."""
+    """Return two gradients as vectors, given their norms and cosine. ``c_t`` is the weight of the retain gradient."""
     longest = max(norm_retain, norm_forget) or 1.0
     # Rounding may put a mean of cosines outside [-1, 1].
     cosine = min(max(cosine, -1.0), 1.0)

@@ -1,4 +1,4 @@
-"""A figure made of panels: its content (lines, bands and guides), and the function that draws it."""
+"""The data of a figure made of panels (lines, bands and guides), and the function that draws the figure."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class PanelFigure(Generic[P]):
     """A figure that consists of panels of the same type.
 
     ``name`` is the stem of the file names. ``caption`` is a note that figure_captions.j2 renders below the figure. If
-    lines are coloured by their learning rate (:func:`graded`), ``rates`` has the ends of the colour bar.
+    lines are coloured by their learning rate (:func:`graded`), ``rates`` are the rates at the ends of the colour bar.
     """
 
     name: str
@@ -121,7 +121,7 @@ def figure_of(
     panels: Iterable[P | None], *, name: str, title: str, caption: Note, columns: int = 2,
     rates: tuple[float, float] | None = None,
 ) -> PanelFigure[P] | None:  # fmt: skip
-    """Return a figure with the panels that are not None; None if there are no such panels."""
+    """Return a figure with the panels that are not None; return None if all panels are None."""
     found = tuple(panel for panel in panels if panel is not None)
     return PanelFigure(name, title, found, caption, columns, rates) if found else None
 

@@ -1,4 +1,4 @@
-"""Compute the content of the frontier figure: its points, lines and counts."""
+"""Compute the data of the frontier figure: its points, lines and counts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Series:
     """The points of one legend entry.
 
     ``points`` has a row for each model, with the columns ``trial_id``, ``epoch`` (NaN if unknown), ``x``, ``y``,
-    ``on_front`` and ``filled``. The position is clipped to the bounds of the objectives. If trials with AutoLR are also
+    ``on_front`` and ``filled``. Positions are clipped to the bounds of the objectives. If trials with AutoLR are also
     drawn, the points of fixed-rate trials are hollow (``filled`` is false). ``external`` is true if the points are from
     another program's table.
     """
@@ -52,10 +52,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The model that the sweep's answer names.
-
-    If ``recommended`` is false, no model is recommended, and this model is closest to the thresholds.
-    """
+    """The recommended model or, if ``recommended`` is false, the model closest to the thresholds."""
 
     at: Position
     model: Model
@@ -80,19 +77,19 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParetoData:
-    """The frontier figure. Each part of the drawing has its own field.
+    """The data of the frontier figure.
 
     Attributes:
-        methods: for each method, in alphabetical order, the last epochs of its finished trials and its epochs on the
-            frontier.
-        unfinished: for every status except ``finished``, a series of the trials that were measured before they ended.
-        sweeps_over_c: lines, ordered by c, through two or more trials of gdiff that differ only in c.
+        methods: for each method, in alphabetical order, the last epochs of its finished trials, and the method's epochs
+            on the frontier.
+        unfinished: for every status except ``finished``, a series of the trials whose objectives were measured.
+        sweeps_over_c: lines that join two or more trials of gdiff that differ only in c, in the order of c.
         both_policies: whether both fixed learning rates (hollow) and AutoLR (filled) are drawn.
         staircase: the corners of the line that bounds the dominated region. Empty if there is no frontier, or if there
             are more than two objectives.
         corner: the reference point, which closes the dominated region.
         baseline: the target before unlearning; None if it was not measured.
-        chosen: the model that the sweep's answer names.
+        chosen: the recommended model, or the model closest to the thresholds; None if no model can be compared.
         notes: the notes on models and objectives that are not drawn.
         paths: for each trial with an epoch on the frontier, the line through all its epochs.
     """
@@ -114,10 +111,10 @@ class ParetoData:
 
 
 def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None = None) -> ParetoData:
-    """Return the content of the frontier figure. The axes are the first two objectives, and the chosen model is marked.
+    """Return the data of the frontier figure. The axes are the first two objectives, and the chosen model is marked.
 
     Raises:
-        AnalysisError: the table lacks a column of the objectives.
+        AnalysisError: the table lacks the column of an objective.
         ValueError: the sweep has fewer than two objectives, so there is nothing to draw.
     """
     if len(sweep.objectives) < 2:
@@ -179,7 +176,7 @@ def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ..
 
 
 def scores_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None = None) -> ParetoData | None:
-    """Return the frontier figure over the scores of :func:`score_objectives`; None if there are no such scores."""
+    """Return the frontier figure whose axes are the :func:`score_objectives`; None if that function returns ()."""
     pair = score_objectives(table, sweep)
     choice = choice or choose_model(table, sweep)
     return pareto_data(table, replace(sweep, objectives=pair), choice) if pair else None
@@ -188,7 +185,7 @@ def scores_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
 def _points(
     rows: pd.DataFrame, pair: Sequence[Objective], on_front: Collection[object] = (), hollow: Collection[str] = ()
 ) -> pd.DataFrame:
-    """Return the points of the rows that have both values, with the columns of :class:`Series`.
+    """Return the points of the rows that have both objectives, with the columns of :class:`Series`.
 
     ``on_front`` has the index labels of the rows on the frontier, and ``hollow`` the ids of the trials drawn hollow.
     """
@@ -205,7 +202,7 @@ def _positions(points: pd.DataFrame) -> list[Position]:
 
 
 def _chosen(choice: ModelChoice, table: TrialTable, pair: Sequence[Objective]) -> Chosen | None:
-    """Return the model that the answer names; None if the answer names no model or the model lacks an objective."""
+    """Return the model of ``choice``; None if ``choice`` has no model, or if the model lacks an objective."""
     if choice.row is None:
         return None
     at = _positions(_points(choice.row.to_frame().T.infer_objects(), pair))
@@ -215,7 +212,7 @@ def _chosen(choice: ModelChoice, table: TrialTable, pair: Sequence[Objective]) -
 def _sweeps_over_c(
     finished: pd.DataFrame, spec_columns: Sequence[str], pair: Sequence[Objective]
 ) -> Iterator[list[Position]]:
-    """Yield lines through trials that differ only in c, like the lines in the paper."""
+    """Yield lines through trials that differ only in c, as in the figures of arXiv:2410.22086."""
     rows = finished[(finished["method"] == "gdiff") & np.isfinite(numbers(finished, "c"))]
     rows = rows[measured(values_of(rows, pair))]
     others = ["sweep", *(name for name in spec_columns if name != "c")]
@@ -263,7 +260,7 @@ def _axis(objective: Objective, values: Sequence[float], sweep: SweepFile) -> Ax
 def _staircase(front: Frontier) -> tuple[Position, ...]:
     """Return the corners of the line that bounds the dominated region, in the units of the axes.
 
-    The line starts at the best first objective and ends at the best second objective.
+    The line starts at the best value of the first objective and ends at the best value of the second objective.
     """
     if len(front.members) == 0:
         return ()

@@ -29,8 +29,8 @@ def panel_title(columns: Columns, name: str) -> str:
 def selected(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
     """For each group of trials with equal values in the columns ``by``, return the trial nearest to the ideal corner.
 
-    Only finished trials with all objectives are considered. Ties go to the first trial. Without objectives, the result
-    is empty.
+    Only finished trials with all objectives are considered. Ties go to the first trial. The result is empty if the
+    sweep has no objectives.
     """
     trials = sources.table.own.trials
     known, costs = scored(trials, sources.sweep.objectives)
@@ -41,7 +41,7 @@ def selected(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
 def shown_trials(sources: Sources) -> pd.DataFrame:
     """Return the trials from :func:`selected` that have a history.
 
-    If there are none, return the first trial of each method that has a history.
+    If no selected trial has a history, return for each method its first trial with a history.
     """
     table = sources.table
     reporting = set(table.history["trial_id"])

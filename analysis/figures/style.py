@@ -19,7 +19,7 @@ frontier, and yellow is darkened so that it is visible on white."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 
 INK, MUTED, GRID, PAPER, SHADE = "#1f2933", "#66727f", "#e3e7eb", "#fefefe", "#eff3f7"
-"""The colours of text and frontier, secondary text and guides, the grid, the background, and the dominated region."""
+"""INK: text and the frontier. MUTED: secondary text and guides. PAPER: the background. SHADE: the dominated region."""
 
 DOTS_PER_INCH = 160
 

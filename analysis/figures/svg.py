@@ -25,7 +25,7 @@ _PAGE_COLOURS = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper", SHADE
 def save_figure(figure: Figure, folder: Path, name: str) -> str:
     """Write ``name``.png and ``name``.svg into ``folder``, which is created if needed. Return the SVG document.
 
-    Only the returned document has links, because the links of points work only inside a page.
+    The files have no links, because the links of points work only in the report page.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -65,7 +65,7 @@ class PointLabel:
 
 
 def point_link(anchor: str, epoch: float) -> str:
-    """Return the link of a point in a figure: the ``anchor`` of its trial's row, with the epoch if known."""
+    """Return the link of a point in a figure: the ``anchor`` of its trial's row and, if known, the epoch."""
     return f"#{anchor}" if math.isnan(epoch) else f"#{anchor}@{epoch:g}"
 
 

@@ -1,1 +1,1 @@
-"""Write the report: compute the content of each part, and render the page."""
+"""Present results: the recommended model, the report page, comparison tables, and learning-rate studies."""

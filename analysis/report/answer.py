@@ -1,7 +1,7 @@
 """The answer of a sweep: the recommended checkpoint, why it was selected, and its scores beside the target's scores.
 
-A model is recommended only if it is good enough. All finished trials are judged, even trials that are not on the
-frontier.
+A model is recommended if it is good (see :mod:`analysis.frontier.assessment`), or if no model can be judged. All
+finished trials are judged, even trials that are not on the frontier.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from search_spaces.constraint import Constraint, all_met
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One score of the model that the answer names: ``before`` is the target's value, and ``after`` the model's value.
+    """One score of the model in an :class:`Answer`: ``before`` is the target's value, and ``after`` the model's value.
 
     A value that was not measured is None. ``wanted`` has the thresholds on this score, and ``met`` is whether the model
     meets them; None if unknown or if there are no thresholds.
@@ -50,7 +50,7 @@ class Member:
         values: the objectives of the model.
         contribution: the hypervolume that would be lost without the model, in [0, 1].
         met: whether the model meets all thresholds; None if unknown.
-        roles: labels such as "nearest to ideal" or "largest contribution"; empty for most members.
+        roles: labels such as "nearest to ideal" or "largest contribution"; most models have none.
         measured: whether any metric other than the losses was measured.
         collapsed: whether a loss that should be minimized is near or above the loss of a random guess.
     """
@@ -72,19 +72,19 @@ class Answer:
         noun: the noun for a model, ``epoch`` or ``trial``.
         statuses: the number of trials with each status; statuses without trials are left out.
         has_target: whether the target model exists; false while the sweep is still making the target.
-        judgement: the judgement on all models.
+        judgement: how the models compare with the thresholds.
         members: the models on the frontier.
         model: the recommended model, or the model closest to the thresholds if none is recommended; None if no model
             can be compared. The fields below are about this model.
-        objectives: the scores that are objectives.
+        objectives: one score for each objective.
         scores: every score that was measured for the model or the target.
         compared: the number of compared models (evaluated epochs, or finished trials).
         on_front: whether the model is on the frontier.
         nearer: the name and method of an external row that is nearer to the ideal corner than the model; "" if there is
             no such row.
         no_gain: whether the target before unlearning is at least as good as the model in every objective.
-        seeds: of the trials with the model's settings (seeds may differ), the number of good trials and the number of
-            all trials. None if all are good, if the model is not good, or if all epochs are compared.
+        seeds: the number of good trials and the number of all trials with the model's settings, on any seed. None if
+            all these trials are good, if the model is not good, or if all epochs are compared.
     """
 
     noun: str
@@ -134,7 +134,7 @@ class Answer:
         return (*paragraphs("answer.judged", answer=self), *filter(None, [self.reason]))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the entry ``answer`` of pareto.json, which the console and MLflow read."""
+        """Return the value of the key ``answer`` in pareto.json, which the console and MLflow read."""
         model, selection = self.model, self.judgement.selection
         return {
             "headline": self.headline,
@@ -207,7 +207,7 @@ def _nearer(front: Frontier, row: pd.Series, objectives: Sequence[Objective]) ->
 
 
 def _seeds(row: pd.Series, table: TrialTable, thresholds: Thresholds) -> tuple[int, int] | None:
-    """Count the good trials and all trials among those with the settings of ``row``. Return None if all are good."""
+    """Return :attr:`Answer.seeds`: the numbers of good trials and of all trials with the settings of ``row``."""
     if table.own.every_epoch or not assess(row, thresholds).is_good:
         return None
     same = table.own.finished

@@ -57,8 +57,8 @@ def _rule(table: ComparisonTable) -> str:
 
 
 def _rendered(template: str, tables: Sequence[ComparisonTable], escape: Callable[[str], str] = str) -> str:
-    """Render the tables with a template. A cell has a pair (text, whether the text is bold) for the entry without
-    AutoLR, and one for the entry with AutoLR. The last two columns are the success and the configuration."""
+    """Render the tables with a template. A cell has a pair (text, whether the text is bold) for each result of the row
+    (without and with AutoLR). The last two columns show whether the seeds succeed, and the configuration."""
     shown = []
     for table in tables:
         names = " on ".join(filter(None, table.problem[:2])) or "All methods"
@@ -86,8 +86,8 @@ def _cell(entry: Entry | None, name: str) -> tuple[str, bool]:
 
 
 def markdown(tables: Sequence[ComparisonTable]) -> str:
-    """Return a GitHub-flavoured Markdown table for every problem (model and data set), followed by the rule that
-    chooses the configurations."""
+    """Return a GitHub-flavoured Markdown table for every problem (model and data set), followed by a text on how
+    the configurations were chosen."""
     return _rendered("comparison_markdown.j2", tables, lambda text: re.sub(r"[|*_`\[\]<>\\]", r"\\\g<0>", text))
 
 
@@ -104,7 +104,7 @@ def web_page(tables: Sequence[ComparisonTable]) -> str:
 def comma_separated(tables: Sequence[ComparisonTable]) -> str:
     """Return an unrounded CSV with a row for each metric, model, data set, method and policy (AutoLR off or on).
 
-    A pair of a method and a policy without a finished seed has one row without a metric.
+    If no seed of a method and a policy has finished, they have one row, in which the metric is empty.
     """
     columns = ("model", "dataset", "apart", "method", "auto_lr", "configuration", "seeds", "lost", "success", "metric")
     rows = []

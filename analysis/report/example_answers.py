@@ -13,21 +13,21 @@ from typing import Any
 
 PER_SET = 5
 TARGET_ITEMS = "target-{key}.json"
-"""The name of the file in items/ that contains the answers of the target; the key identifies the target."""
+"""The name of the file in items/ that contains the answers of a target; ``{key}`` is the key of the target."""
 _LOGS = {"forget": "eval_log_forget.json", "retain": "eval_log.json"}
 """The key of each evaluation set in a per-item log. The logs have the format of the TOFU authors' evaluation logs."""
 
 
 Words = tuple[tuple[str, bool], ...]
-"""An answer as pairs (consecutive words, whether the other answer has different words at this place)."""
+"""An answer as pairs (consecutive words, whether these words differ from the other answer)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedSet:
-    """The answers to the questions of one evaluation set.
+    """The answers to the questions of one evaluation set, before and after unlearning.
 
-    ``examples`` has triples (question, answer before, answer after), evenly spread over the set. ``same`` is the number
-    of the ``total`` answers that have the same words before and after.
+    ``examples`` has triples (question, answer before, answer after), evenly spread over the set. ``same`` of the
+    ``total`` answers have the same words before and after unlearning.
     """
 
     examples: tuple[tuple[str, Words, Words], ...]
@@ -37,9 +37,9 @@ class ComparedSet:
 
 @dataclass(frozen=True, slots=True)
 class ExampleAnswers:
-    """The answers ``before`` and ``after`` to the questions of the forget set and of the retain set.
+    """The answers to the questions of the forget set and of the retain set, before and after unlearning.
 
-    If ``is_target`` is true, the answers ``before`` are the target's; otherwise they are the data set's answers.
+    If ``is_target`` is true, the answers before unlearning are the target's; otherwise, they are the data set's.
     """
 
     forget: ComparedSet
@@ -48,7 +48,7 @@ class ExampleAnswers:
 
 
 def example_answers(out: Path, checkpoint: str, target_key: str) -> ExampleAnswers | None:
-    """Compare the answers of the model at ``checkpoint`` with the target's; None if no answers were recorded.
+    """Compare the answers of the model at ``checkpoint`` with the target's answers; None if none were recorded.
 
     ``checkpoint`` is a path in the folder ``checkpoints`` of a sweep, relative to the report's folder ``out``.
     """
@@ -81,7 +81,7 @@ def _compared_set(model: Mapping[str, Any], target: Mapping[str, Any]) -> Compar
 
 
 def _template(prompts: list[str]) -> tuple[str, str]:
-    """Return the text before the question and the text after the question that all prompts share."""
+    """Return the text with which all prompts begin, before the question, and the text with which they end, after it."""
     if len(set(prompts)) < 2:
         return "", ""
     shared = os.path.commonprefix

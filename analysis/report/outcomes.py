@@ -25,9 +25,10 @@ class Failure(NamedTuple):
 
 
 class EarlyStops(NamedTuple):
-    """A scheduler stopped ``stopped`` of all ``trials``. ``after`` has pairs (last epoch, number of trials).
+    """A scheduler stopped ``stopped`` of ``trials`` trials.
 
-    Of the ``planned`` epochs, ``saved`` were not run. Both numbers are None if epochs were not recorded.
+    ``after`` has pairs (epoch, number of trials that were stopped after this epoch). Of the ``planned`` epochs of all
+    trials, ``saved`` were not run. ``planned`` and ``saved`` are None if epochs were not recorded.
     """
 
     stopped: int
@@ -38,7 +39,7 @@ class EarlyStops(NamedTuple):
 
 
 class CostLine(NamedTuple):
-    """The seconds of a group of trials, the mean per trial (None without trials), and the share of the total."""
+    """The seconds of a group of trials, the mean per trial (None without trials), and the share of all seconds."""
 
     name: str
     trials: int
@@ -55,8 +56,8 @@ class Cost:
         seconds: the total cost.
         groups: the cost, split by ``part`` (training, evaluation, the rest), by ``status`` and by ``method``. If
             answers were generated, evaluation is split into ``losses and metrics`` and ``generation of answers``.
-        starts: the sum over workers of the time from the start of the first trial to its first step. This time depends
-            on the order of the trials, so ``lost`` and the groups by status and method do not include it.
+        starts: the time for starting workers (for each worker, from the start of its first trial to the first step).
+            It depends on the order of the trials, so ``lost`` and the groups by status and method do not include it.
         lost: the cost of the trials that did not finish.
     """
 
@@ -131,7 +132,7 @@ def cost(table: TrialTable) -> Cost:
 
 
 def _starts(trials: pd.DataFrame, *, most: pd.Series) -> pd.Series:
-    """For each worker's first trial, return the seconds until the first step, at most ``most``; 0 for other trials."""
+    """Return the seconds until the first step (at most ``most``) for each worker's first trial; 0 for other trials."""
     waited = numbers(trials, "first_step_at") - numbers(trials, "started_at")
     if "worker" not in trials.columns:
         return pd.Series(0.0, trials.index)

@@ -121,7 +121,7 @@ def _auto_lr(sources: Sources) -> tuple[str, ...]:
 
 
 class PageFrontier(NamedTuple):
-    """A frontier as ``<svg>``. ``kind`` and ``labels`` name the axes if these are not the objectives; else empty."""
+    """A frontier as ``<svg>``. ``kind`` and ``labels`` name its axes; they are empty if the axes are the objectives."""
 
     svg: str
     kind: str
@@ -201,7 +201,7 @@ def page(
 def page_notices(
     sources: Sources, notes: Sequence[Note], answers: Mapping[Problem, PageAnswer], study: LrStudy | None
 ) -> tuple[str, ...]:
-    """Return the notices at the top of the page: missing trials, unscored trials, and problems in the tables."""
+    """Return the notices at the top of the page: missing trials, unscored trials, and notes on the tables."""
     table, sweep = sources.table, sources.sweep
     finished, names = set(table.finished["trial_id"]), set(table.trials["sweep"])
     outside = values_outside(table.trials, sweep.columns)

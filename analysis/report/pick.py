@@ -58,8 +58,8 @@ class Pick:
         noun: the noun for a model in messages, ``epoch`` or ``trial``.
         limits: the limits on scores that every eligible model meets.
         by_thresholds: whether only good models were eligible (the rule ``SUCCESS``).
-        best, value: the column by which the model was selected, and the model's value; None if the distance was used.
-        distance: the Euclidean distance of the model's costs from the ideal corner; None if a column was used.
+        best, value: the column by which the model was selected, and the model's value; None if a distance decided.
+        distance: the Euclidean distance of the model's costs from the ideal corner; None if a column decided.
     """
 
     row: pd.Series
@@ -73,7 +73,7 @@ class Pick:
 
 
 class NothingQualifies(AnalysisError):
-    """Raised if no finished trial meets the request. If all models miss a limit, the message has the nearest value."""
+    """No finished trial meets the request. If all models miss a limit, the message has the value nearest to it."""
 
 
 def pick(
@@ -88,9 +88,9 @@ def pick(
 
     The candidates are the last epochs of finished trials and the epochs on the frontier. If ``best`` is given, the rule
     only determines which models are eligible; the eligible model with the best value in this column is selected.
-    Without ``best``, epochs that have not begun to unlearn are left out, unless there are no other epochs. Ties in the
-    primary metric of the retain set are broken by the primary metric of the forget set, then by the distance from the
-    ideal corner, then by trial id and step.
+    Without ``best``, epochs that have not begun to unlearn (:func:`gained`) are left out if there are others. Ties in
+    the primary metric of the retain set are broken by the primary metric of the forget set, then by the distance from
+    the ideal corner, then by trial id and step.
 
     Raises:
         NothingQualifies: no trial has finished, or no model is within the limits or meets the thresholds.
@@ -110,7 +110,7 @@ def pick(
         if good.empty:
             asked = "; ".join(f"{item.name} {item.words()}" for item in thresholds.all)
             raise NothingQualifies(
-                f"no {noun} of {len(within)}{_with(limits)} meets all thresholds ({asked or 'there are none'})"
+                f"no {noun} of {len(within)}{_with(limits)} meets all thresholds ({asked or 'there are no thresholds'})"
             )
         within = good
     # The metric of the retain set is compared before the metric of the forget set.
@@ -168,7 +168,7 @@ def choose(
     limits: Sequence[Constraint] = (),
     best: Best | None = None,
 ) -> JudgedPick:
-    """Select a model by a rule, or (without a rule) select the model that the report's answer names.
+    """Select a model by a rule or, without a rule, select the model of the report's :class:`Answer`.
 
     Raises:
         AnalysisError: see :func:`pick`.

@@ -38,8 +38,8 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     (folders of sweeps or runs, CSV tables) are given, the report is about these sources, and ``out`` may be any folder.
 
     Raises:
-        AnalysisError: a table or sweep.json cannot be read. Nothing is written in this case.
-        OSError: a file cannot be written into the folder.
+        AnalysisError: a table or sweep.json cannot be read. No file has been written.
+        OSError: a file cannot be written into ``out``.
     """
     read = read_sources(list(sources) or [out], out=out)
     parts, notes = by_problem(read)
@@ -79,8 +79,8 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
 def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> list[Path]:
     """Draw the figures of a single run (landscape, AutoLR log, training curves). Return the paths of the PNG files.
 
-    The files are written to the folder ``figures`` in ``out`` (default: the run's folder). ``columns`` is the column
-    dictionary of the run's tables.
+    The files are written to the folder ``figures`` in ``out``, which is the run's folder by default. ``columns`` is the
+    column dictionary of the run's tables.
 
     Raises:
         AnalysisError: the run's files cannot be read.
@@ -119,7 +119,7 @@ def _answered(out: Path, problem: Problem, part: Sources, *, anchor: str) -> Pag
 
 
 def _drawn(out: Path, problem: Problem, part: Sources, read: Sources, item: PageAnswer) -> Iterator[PageFrontier]:
-    """Draw and save two frontiers: over the objectives and over the primary scores. Yield them for the page."""
+    """Draw, save and yield the frontier over the objectives and, if there is one, that over the primary scores."""
     table, sweep = part.table, part.sweep
     scores = score_objectives(table, sweep)
     units = {table.columns[score.column].unit for score in scores}
@@ -143,7 +143,7 @@ def _drawn(out: Path, problem: Problem, part: Sources, read: Sources, item: Page
 def _content(parts: Mapping[Problem, Sources], answers: Mapping[Problem, PageAnswer]) -> dict[str, object]:
     """Return the content of pareto.json.
 
-    If there are several problems, ``front`` has the models of all frontiers, and ``places`` an entry for each problem.
+    If there are several problems, ``front`` has the models of all frontiers, and ``places`` the content per problem.
     """
     contents = {
         problem: pareto_content(item.front, parts[problem].table, parts[problem].sweep)

@@ -28,12 +28,12 @@ def write_study(path: Path, study: LrStudy) -> None:
 
 
 def study_title(study: LrStudy) -> str:
-    """Return the answer of the study as a title. The title is only about the primary question, if there is one."""
+    """Return the answer of the study as a title. If there is a primary question, the title is only about it."""
     return say("study_headline.title", study=study)
 
 
 def study_lines(study: LrStudy) -> tuple[str, ...]:
-    """Return the answer and the number of collapsed runs for each method and AutoLR variant, primary question first."""
+    """Return a line for each method and AutoLR variant, with its answer. The primary question comes first."""
     return paragraphs("study_headline.lines", study=study)
 
 
@@ -71,7 +71,7 @@ def study_content(study: LrStudy) -> dict[str, object]:
 
 
 def _fields(item: Sensitivity | Verdict | NoVerdict) -> dict[str, Any]:
-    """Return the fields of a record. The field ``task`` is replaced by the model, data set, settings and method."""
+    """Return the fields of ``item``, with the model, data set, settings and method instead of the field ``task``."""
     found = asdict(item)
     del found["task"]
     return item.task.problem._asdict() | {"method": item.task.method} | found

@@ -30,9 +30,9 @@ def anchors(table: TrialTable) -> dict[str, str]:
 def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front: Collection[str]) -> dict[str, Any]:
     """Return the table of all trials, with the varying settings and the measured scores.
 
-    ``headings`` has a triple (column, text, whether the column is numeric) for each column, ``rows`` the values of each
-    trial keyed by column, and ``same`` the settings that are equal in all trials. Missing values are None. ``on_front``
-    has the ids of the trials on the frontier.
+    ``headings`` has a triple (column, text, whether the column is numeric) for each column. ``rows`` has the values of
+    each trial, keyed by column. ``same`` has the settings that are equal in all trials. Missing values are None.
+    ``on_front`` has the ids of the trials on the frontier.
     """
     trials, columns = table.trials, table.columns
     # Paths and hashes are left out, because comparing them is not useful.
@@ -95,7 +95,7 @@ def charts(table: TrialTable) -> list[dict[str, Any]]:
 def page_data(table: TrialTable) -> dict[str, object]:
     """Return the data for the page's script: settings, checkpoint, error and reports of each trial, keyed by trial id.
 
-    At most 300 evenly spaced reports are included for each trial. With more than 40 trials, fewer than 300 reports are
+    At most 300 evenly spaced reports are included for each trial. If there are more than 40 trials, fewer reports are
     included for each trial, but at least 30.
     """
     courses = dict(iter(table.history.groupby("trial_id")))
