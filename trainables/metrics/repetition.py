@@ -56,9 +56,8 @@ def longest_loop(texts: Sequence[str]) -> Array:
     A text without a loop scores 0.
 
     Holtzman et al., The Curious Case of Neural Text Degeneration, ICLR 2020 (arXiv:1904.09751), also require three
-    repeats. Their measure is the number of generations that end in a repeated phrase of at least two tokens. In this
-    function, a loop may be anywhere, its phrase may be a single unit, and the result is the share of the text that the
-    loop covers.
+    repeats. Holtzman et al. count generations that end in a repeated phrase of at least two tokens. In this function, a
+    loop may be anywhere, its phrase may be a single unit, and the result is the share of the text that the loop covers.
     """
     import numpy as np
 

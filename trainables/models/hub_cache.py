@@ -1,7 +1,7 @@
 """Choose the commit of a model on the hub, and download the files of this commit.
 
-A model that is complete in the hub's local cache is used without a request to the hub, so that a resumed sweep has the
-same target. To use the newest commit, first run ``hf download ID``.
+A model that is complete in the hub's local cache is used without a request to the hub, so that a sweep has the same
+target after it is resumed. To use the newest commit, first run ``hf download ID``.
 """
 
 from __future__ import annotations

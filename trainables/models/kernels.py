@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 CPU = Path("/proc/cpuinfo")
 _FEW = 32
-"""The minimum number of input rows for oneDNN. With fewer rows, as in generation, its overhead exceeds its gain."""
+"""oneDNN needs at least this many input rows. With fewer rows, as in generation, its overhead exceeds its gain."""
 
 
 def with_fast_kernels(model: PreTrainedModel) -> PreTrainedModel:

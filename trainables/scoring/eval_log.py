@@ -47,8 +47,8 @@ class EvalPart:
     """One evaluation set with n items, in the order of their indices.
 
     The losses are in nats per token: ``answer_loss`` and ``paraphrased_loss`` are ``(n,)``, ``perturbed_loss`` has n
-    rows. ``rouge_l_recall`` ``(n,)`` is taken from the log or computed from its texts. ``answers`` are the n generated
-    answers; None if the log has no texts.
+    rows. ``rouge_l_recall`` ``(n,)`` is taken from the log or computed from the log's texts. ``answers`` are the n
+    generated answers; None if the log has no texts.
     """
 
     indices: tuple[str, ...]
@@ -71,7 +71,7 @@ def read_eval_log(path: str | PathLike[str]) -> EvalLog:
     """Read the log at ``path`` and check every value.
 
     A column may be a list, or an object keyed by item index in any order. The perturbed losses of an item may also be a
-    list or an object, and their number may differ between items. Other parts and columns are ignored.
+    list or an object. The number of these losses may differ between items. Other parts and columns are ignored.
 
     Raises:
         EvalLogError: the file is unreadable, parts or columns are missing, columns have different items, a value is not

@@ -49,7 +49,7 @@ class ImageProcessor:
         """Convert ``(B, H, W, C)`` uint8 to the model's input, ``(B, channels, side, side)`` float32 on ``device``.
 
         Raises:
-            DataError: the images have a wrong number of channels, or ``side`` is not a multiple of their size.
+            DataError: the images have a wrong number of channels, or ``side`` is not a multiple of the images' size.
         """
         import torch
 
