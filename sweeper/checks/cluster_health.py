@@ -17,10 +17,10 @@ from trainables.storage import Storage, StorageError
 def query_cluster(address: str, folders: Sequence[Path], storages: Sequence[str] = ()) -> dict[str, Facts | None]:
     """Return the facts of each node of the cluster by node name, or None for a node that does not respond.
 
-    This machine writes a test file to each folder and storage. Each node reads the file and writes another file.
+    This machine writes a test file to each folder and storage. Each node reads this file and writes a file of its own.
 
     Raises:
-        PlacementError: the cluster cannot be joined.
+        PlacementError: this machine cannot join the cluster.
         OSError: this machine cannot write to a folder.
         StorageError: this machine cannot write to a storage.
     """
@@ -52,9 +52,9 @@ def query_cluster(address: str, folders: Sequence[Path], storages: Sequence[str]
 
 
 def node_faults(nodes: Mapping[str, Facts | None]) -> list[str]:
-    """Return a sentence for each problem of a node.
+    """Return one message for each problem of each node.
 
-    The project's version is not compared, because a sweep sends the project to the nodes.
+    A node may have another version of this project, because a sweep sends its own copy to the nodes.
     """
     here, found = versions(), []
     del here[PROJECT]
@@ -63,7 +63,9 @@ def node_faults(nodes: Mapping[str, Facts | None]) -> list[str]:
             found.append(f"{name} does not answer")
             continue
         found += [f"{name} has {difference}" for difference in differences(here, facts.versions)]
-        found += [f"{name} does not see {path}: share this folder under the same path" for path in facts.unseen]
+        found += [
+            f"{name} does not see {path}: share this folder with all nodes under this path" for path in facts.unseen
+        ]
         found += [f"{name} cannot read and write in {path}: {reason}" for path, reason in facts.refused.items()]
     return found
 

@@ -1,4 +1,4 @@
-"""Check that the disk has space for the models and saved states before training starts."""
+"""Before training starts, check that the disk has enough space for the checkpoints and saved states."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from trainables.optimizers import OPTIMIZER_INFO
 from trainables.spec import TrialSpec
 
 FLOAT = 4
-"""Bytes of one weight, both in training and in a checkpoint."""
+"""The number of bytes per weight, both in training and in a checkpoint."""
 _UNADAPTED = ("embed", "wte", "wpe", "lm_head")
-"""A matrix whose name contains one of these parts gets no LoRA adapter."""
+"""A weight matrix gets no LoRA adapter if its name contains one of these strings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Disk:
     """The disk space that a sweep or a run needs.
 
     ``checkpoint`` and ``state`` are the bytes of one checkpoint and of one trial's saved state. ``models`` is the
-    number of kept checkpoints, and ``running`` the number of saved states.
+    number of checkpoints, and ``running`` the number of saved states.
     """
 
     checkpoint: int
@@ -34,12 +34,12 @@ class Disk:
 
     @property
     def bytes(self) -> int:
-        """The total bytes of all models and saved states."""
+        """The total number of bytes of all checkpoints and saved states."""
         return self.models * self.checkpoint + self.running * self.state
 
     @property
     def least(self) -> int:
-        """The minimum space for a sweep: the bytes of one model and of all saved states."""
+        """The number of bytes of one checkpoint and all saved states, without which no sweep can run."""
         return self.checkpoint + self.running * self.state
 
     def format(self, out: Path, *, free: int) -> str:
@@ -51,9 +51,9 @@ class Disk:
 
 
 def disk_of(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk:
-    """Estimate the disk space for ``models`` checkpoints and ``running`` saved states of trials like ``spec``.
+    """Estimate the disk space for ``models`` checkpoints and ``running`` saved states of trials with this spec.
 
-    ``target`` is the target's folder. The estimate excludes the report and models that leave the frontier later.
+    ``target`` is the target's folder. The report and checkpoints that later leave the frontier are not counted.
     """
     shapes = _shapes(target)
     trained = sum(math.prod(shape) for shape in shapes.values())
@@ -68,7 +68,7 @@ def check_disk(disk: Disk, out: Path) -> str:
     """Return a line with the required and the free disk space, and a warning if the space may not suffice.
 
     Raises:
-        SweepError: the free space does not suffice for one model and all saved states.
+        SweepError: the free space does not suffice for one checkpoint and all saved states.
     """
     free = free_bytes(out)
     line = disk.format(out, free=free)
@@ -78,7 +78,7 @@ def check_disk(disk: Disk, out: Path) -> str:
             f"{size(free)} are free in {out}; free some space, or choose another folder with --out"
         )
     if free < disk.bytes:
-        line += "; this may not suffice: free some space, or run fewer --trials (a full disk loses no finished trial)"
+        line += "; this may not suffice: free some space, or lower --trials (a full disk loses no finished trial)"
     return line
 
 

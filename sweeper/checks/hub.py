@@ -1,4 +1,4 @@
-"""Check whether the models and data of a run are cached or can be downloaded from the Hugging Face hub."""
+"""Check that models and data sets are in the local cache or can be downloaded from the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ TIMEOUT_SECONDS = 6.0
 
 
 def hub_problems(repositories: Sequence[tuple[str, str]]) -> list[str]:
-    """Return a problem for each repository that is neither in the local cache nor available on the hub.
+    """Return an error message for each repository that is neither in the local cache nor available on the hub.
 
-    Each repository is a pair (kind, id). The kind is ``model`` or ``dataset``.
+    Each repository is a pair of the kind (``model`` or ``dataset``) and the hub id.
     """
     late = f"no answer within {TIMEOUT_SECONDS:g} s"
     reasons: dict[tuple[str, str], str | None] = dict.fromkeys(repositories, late)
@@ -53,7 +53,7 @@ def _sentence(kind: str, name: str, reason: str) -> str:
 
 
 def _reason(kind: str, name: str) -> str | None:
-    """Return why a repository is not available, or None if it is in the local cache or can be downloaded."""
+    """Return None if a repository is in the local cache or can be downloaded, otherwise the reason why not."""
     from huggingface_hub import HfApi, get_hf_file_metadata, hf_hub_url
 
     partly = ""
@@ -65,9 +65,9 @@ def _reason(kind: str, name: str) -> str | None:
             return None
         if cut := next((problem for problem in problems if "is truncated" in problem), None):
             # The hub's client accepts any file with the right name, so it would not download a damaged file again.
-            remedy = f"delete {folder} and the files to which its links point, and try again"
+            remedy = f"delete {folder} and the files that its symbolic links point to, then try again"
             return f"its files in the local cache are damaged ({cut}); {remedy}"
-        partly = f"only a part of it is in the local cache ({problems[0]}), and "
+        partly = f"the local cache has only a part of the repository ({problems[0]}), and "
     hub, timeout = HfApi(), TIMEOUT_SECONDS - 1
     try:
         listing: Any = hub.repo_info(name, repo_type=kind, timeout=timeout)
@@ -96,7 +96,7 @@ def _refusal(error: Exception) -> str:
 
 
 def _listing_reason(files: Sequence[str]) -> str | None:
-    """Return a problem if a model repository lacks weights, shards or a tokenizer, otherwise None."""
+    """Return an error message if a model repository lacks weights, a shard or a tokenizer, otherwise None."""
     weights = [name for name in files if name.endswith(".safetensors") and "/" not in name]
     if not weights:
         return "the repository has no *.safetensors weights"
@@ -113,7 +113,7 @@ def _listing_reason(files: Sequence[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A hub repository that is not in the local cache; ``bytes`` is None if its size is unknown."""
+    """A hub repository that must be downloaded. ``bytes`` is None if the size of the download is unknown."""
 
     kind: str
     name: str
@@ -125,7 +125,7 @@ class Download:
 
 
 def downloads(spec: TrialSpec) -> tuple[Download, ...]:
-    """Return the repositories of the model and the data that must be downloaded."""
+    """Return the hub repositories that must be downloaded for the model and for the data set."""
     found = []
     hub_id = find_model(spec.model).hub_id
     if hub_id is not None and spec.model_path is None and spec.target_path is None:
@@ -139,7 +139,7 @@ def downloads(spec: TrialSpec) -> tuple[Download, ...]:
 
 
 def has_dataset(name: str) -> bool:
-    """Return whether the data set is in the hub's local cache. Only its README is checked."""
+    """Return whether the data set's README is in the hub's local cache. Its other files are not checked."""
     from huggingface_hub import snapshot_download
 
     try:

@@ -33,21 +33,20 @@ NO_SWEEP = "there is no previous sweep with similar trials"
 _GRADIENTS = 2
 """The maximum number of gradients in memory: one for the forget loss and one for the retain loss."""
 _SHOWN = ("model", "dataset", "method", "lr", "auto_lr", "seed", "epochs", "batch_size", "optimizer")
-"""The settings that a plan always shows. Other settings are shown if they differ from their defaults."""
+"""The settings that every plan shows. A plan shows other settings only if they differ from their defaults."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The plan of a command. Its fields are the lines of a dry run and the keys of the JSON output.
 
-    ``asked`` is the total number of trials, ``trials`` the number that has not ended, and ``at_once`` the number that
-    runs concurrently.
+    ``asked`` is the requested number of trials. Of these, ``trials`` have not ended, and ``at_once`` can run at the
+    same time.
 
-    ``settings`` has the searched ranges and the settings that all trials share. If ``shares_gpus`` is true,
-    ``at_once`` is valid only until a GPU share has been measured. ``seconds`` estimates the whole duration, and
-    ``at_most`` the duration if the scheduler stops no trial. ``memory`` is in bytes per trial. ``seconds``,
-    ``memory`` and ``disk`` are None if the estimate needs a target or a previous sweep that does not exist;
-    ``unknown`` maps the names of these fields to the reasons.
+    ``settings`` contains the searched ranges and the settings that all trials share. If ``shares_gpus`` is true,
+    ``at_once`` is valid only until a GPU share has been measured. ``seconds`` is the estimated duration of the command,
+    and ``at_most`` is the estimate if the scheduler stops no trial. ``memory`` is in bytes per trial. If ``seconds``,
+    ``memory`` or ``disk`` cannot be estimated, the field is None, and ``unknown`` maps its name to the reason.
     """
 
     what: str
@@ -75,12 +74,12 @@ class Plan:
 
 
 def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, epochs_spent: float = 0.0) -> Plan:
-    """Return the plan for the sweep in ``out``, in which ``ended`` trials have already ended.
+    """Return the plan for the sweep in ``out``. ``ended`` is the number of its trials that have ended.
 
-    ``epochs_spent`` is the used part of the sweep's epoch budget. Without ``out``, no model is saved.
+    ``epochs_spent`` is the number of epochs that the sweep has trained. If ``out`` is None, no model is saved.
 
     Raises:
-        PlacementError: no trial fits on this machine or the cluster, or the cluster does not respond.
+        PlacementError: no trial fits on this machine or on the cluster, or the cluster does not respond.
         DataError: the data cannot be read.
     """
     base, resources, remaining = settings.base, settings.resources, max(0, settings.trials - ended)
@@ -130,7 +129,7 @@ def plan_of_run(spec: TrialSpec, out: Path | None) -> Plan:
 
 
 def _slots(settings: SweepSettings) -> tuple[int, str]:
-    """Return how many trials fit at the same time, and where they run."""
+    """Return the number of trials that can run at the same time, and a description of where they run."""
     if settings.kind == RUN:
         return 1, "in this process"
     if settings.address is None:
@@ -140,10 +139,10 @@ def _slots(settings: SweepSettings) -> tuple[int, str]:
 
 
 def _previous_sweeps(settings: SweepSettings, out: Path | None) -> list[Path]:
-    """Return the folders to search for a similar sweep, in this order.
+    """Return the folders in which a similar sweep is searched, in the order of the search.
 
-    First ``out``, then the folders of ``--reuse`` and ``--warm-start``, then the folders beside ``out`` and in
-    ``runs/``, starting with the newest.
+    The order is ``out``, the folders of ``--reuse``, the folders of ``--warm-start``, and then all other sweeps beside
+    ``out`` and in ``runs/``, from the newest to the oldest.
     """
     folder = out or Path("runs") / settings.name
     tables = [path for place in (folder.parent, Path("runs")) for path in place.glob("*/trials.csv")]
@@ -152,14 +151,14 @@ def _previous_sweeps(settings: SweepSettings, out: Path | None) -> list[Path]:
 
 
 def _model_fields(spec: TrialSpec, *, models: int, running: int) -> dict[str, Any]:
-    """Return the fields of a plan that depend on the model: downloads, target, memory, disk and unknown.
+    """Return the plan's fields that depend on the model: downloads, target, memory, disk and unknown.
 
-    The memory estimate includes weights, gradients and optimizer state, but not activations.
+    ``memory`` includes weights, gradients and optimizer state, but not activations.
     """
     missing = downloads(spec)
     trained = None if missing or spec.target_path else cache_folder() / "targets" / target_spec_of(spec).trained_key
     cached = trained is not None and is_made(trained)
-    target = "not in the cache: it is fine-tuned first (the time estimate does not include this)"
+    target = "not in the cache, so it is fine-tuned first (the time estimate does not include this)"
     if spec.target_path is not None:
         target = f"given: {spec.target_path}"
     elif cached:
@@ -175,7 +174,7 @@ def _model_fields(spec: TrialSpec, *, models: int, running: int) -> dict[str, An
 
 
 def _model_folder(spec: TrialSpec, trained: Path | None) -> Path | None:
-    """Return a local folder with a model of the target's size, or None if no such folder exists."""
+    """Return a local folder whose model has as many weights as the target, or None if there is no such folder."""
     hub_id = find_model(spec.model).hub_id
     for place in (spec.target_path, trained, spec.model_path, hub_id and cached_snapshot(hub_id)):
         if place and parameters_of(Path(place)):
@@ -184,7 +183,7 @@ def _model_folder(spec: TrialSpec, trained: Path | None) -> Path | None:
 
 
 def _shown(settings: SweepSettings) -> dict[str, object]:
-    """Return the settings that all trials share and, for a sweep, the searched ranges and the search settings."""
+    """Return the settings that all trials share and, for a sweep, also its searched ranges and search settings."""
     row = settings.base.row()
     changed = [name for name, item in FIELDS.items() if row.get(name) not in (item.default, None, "", ())]
     shared = {name: row[name] for name in dict.fromkeys((*_SHOWN, *changed)) if name in row and name != "target_key"}

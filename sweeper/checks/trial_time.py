@@ -17,15 +17,15 @@ from trainables.spec import FIELDS, TrialSpec
 
 _ROLES = ("data", "placement", "training", "scoring")
 _FREE = ("lr", "seed", "epochs", "data_seed", "target_seed")
-"""Fields in which similar trials may differ, because these fields have little effect on the duration of an epoch."""
+"""Similar trials may differ in these fields, because the fields have little effect on the duration of an epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialPace:
-    """The seconds of a trial: ``epoch`` for each epoch, and ``beside`` for loading, final metrics and saving.
+    """A trial takes ``epoch`` seconds per epoch, and ``beside`` seconds for loading, final metrics and saving.
 
-    ``source`` describes the previous trials that were measured. ``share`` is the fraction of their requested epochs
-    that they ran, or None if their sweep had another scheduler.
+    ``source`` says from which previous trials these times were computed. ``share`` is the fraction of the requested
+    epochs that the previous trials ran, or None if the previous sweep had another scheduler.
     """
 
     epoch: float
@@ -34,14 +34,14 @@ class TrialPace:
     share: float | None = None
 
     def trial(self, epochs: float) -> float:
-        """Return the seconds of a trial with this number of epochs."""
+        """Return the estimated seconds of a trial with this number of epochs."""
         return self.beside + epochs * self.epoch
 
 
 def earlier_pace(
     spec: TrialSpec, folders: Iterable[Path], *, scheduler: str = "none", gpus: float | str
 ) -> TrialPace | None:
-    """Return the median times of the trials of the first similar sweep, or None if no folder has a similar sweep."""
+    """Return the median times of the trials in the first similar sweep, or None if no folder has a similar sweep."""
     names = [name for name, item in FIELDS.items() if item.role in _ROLES and name not in _FREE]
     for folder in folders:
         try:
@@ -74,7 +74,7 @@ def _epochs(row: Mapping[str, str]) -> float:
 
 
 def _in_epochs(row: Mapping[str, str]) -> float:
-    """Return the seconds of training and of evaluations after epochs. Generating answers at the end is not included."""
+    """Return the seconds that a trial spent on training and evaluation, without the generation of answers."""
     parts = {name: number(row.get(f"{name}_seconds")) for name in ("train", "eval", "generation")}
     known = {name: value if math.isfinite(value) else 0.0 for name, value in parts.items()}
     return known["train"] + max(0.0, known["eval"] - known["generation"])

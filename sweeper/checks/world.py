@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trainables.spec import TrialSpec
 
 DATA = "data"
-"""The field of problems with data rows and hub repositories. These problems are listed last: there may be many."""
+"""The ``field`` of problems with data rows and hub repositories. There may be many, so they are listed last."""
 
 
 def resolve_and_check(
@@ -32,11 +32,11 @@ def resolve_and_check(
     """Load the plug-ins, resolve the option values to settings, and check the settings.
 
     Args:
-        command: the command that the options belong to.
+        command: the command to which the options belong.
         raw: the given option values.
-        problems: problems that the caller found, which are reported together with the new problems.
+        problems: the problems that the caller found. They are reported together with the new problems.
         continues: whether the command continues an unfinished run in ``--out``.
-        change: trial fields to replace before the checks.
+        change: new values of trial fields. They replace the resolved values before the checks.
 
     Raises:
         Problems: all problems with the options and with the files and services that the options name.
@@ -62,10 +62,10 @@ def choices() -> Choices:
 
 
 def load_plugins(raw: Raw) -> None:
-    """Load the plug-ins and template files named in the option values. Must be called before any registry is read.
+    """Load the plug-ins and template files that the option values name. Must be called before any registry is read.
 
     Raises:
-        Problems: a plug-in is broken or conflicts with the project's own parts.
+        Problems: a plug-in is broken, or defines a name that this project already uses.
     """
     from sweeper.settings.sources import is_template_file
 
@@ -87,7 +87,7 @@ def load_plugins(raw: Raw) -> None:
 
 
 def check_world(resolved: Resolved, *, continues: bool = False) -> list[Problem]:
-    """Check the files, the hub, the cluster and other services that the options need, and return all problems.
+    """Check the files and services that the options need, such as the hub and the cluster, and return all problems.
 
     Checks over the network take seconds, so they run only if no other problem was found.
     """
@@ -112,9 +112,9 @@ def _stated(field: str, *texts: str | None) -> list[Problem]:
 
 
 def output_problems(out: str | None, *, continues: bool = False) -> list[Problem]:
-    """Return the problems with an output folder. Existing files are never overwritten.
+    """Return the problems with an output folder. It must be new or empty, because no existing file is overwritten.
 
-    If ``continues`` is true, the folder of an unfinished run is accepted.
+    If ``continues`` is true, the folder may also contain an unfinished run.
     """
     if out is None:
         return []
@@ -132,7 +132,7 @@ def output_problems(out: str | None, *, continues: bool = False) -> list[Problem
 
 
 def place_problems(out: str) -> list[Problem]:
-    """Return the reasons why ``--out`` cannot be used as a writable folder."""
+    """Return a problem if ``--out`` is not the path of a folder that can be created or written to."""
     if not out:
         return [problem("out-empty", "out")]
     if "://" in out:
@@ -147,7 +147,7 @@ def place_problems(out: str) -> list[Problem]:
 
 
 def model_folder_problems(folder: Path, *, flag: str, modality: Modality, processor: bool = True) -> list[Problem]:
-    """Return the reasons why a folder is not a safetensors model of this modality, or lacks a required processor."""
+    """Return the problems with a folder that must contain a model of this modality and, if asked, its processor."""
     if not folder.is_dir():
         return [problem("model-folder-missing", flag=flag, folder=folder)]
     reasons = modality.folder_problems(folder, processor=processor)
@@ -155,7 +155,7 @@ def model_folder_problems(folder: Path, *, flag: str, modality: Modality, proces
 
 
 def _model_problems(resolved: Resolved) -> Iterator[Problem]:
-    """Yield the problems with model folders, with layer numbers beyond the model's depth, and with chat templates."""
+    """Yield the problems with model folders, with layers that the model does not have, and with chat templates."""
     from trainables.modality import dataset_modality
     from trainables.models.registry import MODELS, is_hub_id
     from trainables.objectives.rmu import layer_problem
@@ -195,7 +195,7 @@ def _depth(spec: TrialSpec) -> int | None:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file, or {} if the file is missing or has no object."""
+    """Return the object in a JSON file, or {} if the file is missing or does not contain an object."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -204,7 +204,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _chat_problems(spec: TrialSpec) -> Iterator[Problem]:
-    """Yield a problem if ``--template chat`` is set but the tokenizer is known to have no chat template."""
+    """Yield a problem if ``--template chat`` is set, but the tokenizer certainly has no chat template."""
     from trainables.models.registry import MODELS
     from trainables.target.target import CHAT_FILE
     from trainables.template import CHAT, WITHOUT_CHAT
@@ -269,7 +269,7 @@ def _service_problems(values: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _folder_problems(values: Mapping[str, Any], name: str) -> Iterator[Problem]:
-    """Yield the reasons why previous sweeps cannot be reused or used for a warm start."""
+    """Yield the problems with the folders of previous sweeps that ``--reuse`` or ``--warm-start`` names."""
     from sweeper.settings.objectives import objective_set
     from sweeper.store.folder import SweepError, check_record, read_settings
 

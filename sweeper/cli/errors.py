@@ -15,7 +15,7 @@ import click
 
 FAILED, INTERRUPTED = 1, 130
 NOBODY_READS = 141
-"""128 + SIGPIPE: the exit code that a shell reports for a tool whose reader, for example ``head``, has exited."""
+"""The exit code if the reader of stdout (for example ``head``) has exited: 128 + SIGPIPE, as for other tools."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,7 +28,7 @@ def say(line: str) -> None:
 
 
 def exit_with(problems: Sequence[str], code: int) -> NoReturn:
-    """Print one problem per line, and exit with ``code``."""
+    """Print one problem per line on stderr, and exit with the exit code ``code``."""
     for problem in problems:
         say(f"error: {problem}")
     sys.exit(code)
@@ -59,7 +59,7 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
 
 @contextlib.contextmanager
 def continues_with(command: str, note: str = "") -> Iterator[None]:
-    """If the block is interrupted, print the command that continues the work, and exit with 130."""
+    """If the block is interrupted, print the command that continues the work, and exit with the exit code 130."""
     try:
         yield
     except KeyboardInterrupt:
@@ -83,9 +83,9 @@ def interrupted_by_signals() -> Iterator[None]:
 
 
 def _stdout_is_closed() -> bool:
-    """Return whether the reader of stdout has exited. If so, redirect stdout to the null device for a quiet exit.
+    """Return whether the reader of stdout has exited. If so, redirect stdout, so that the exit prints no error.
 
-    A broken socket raises the same exception as a closed pipe, but the error of a socket must be reported.
+    This check is needed because a broken socket also raises BrokenPipeError, and that error must be reported.
     """
     try:
         descriptor = sys.stdout.fileno()

@@ -42,9 +42,8 @@ def status(folder: str, as_json: bool) -> None:
 def stop(folder: str, trial: str | None, as_json: bool) -> None:
     """Stop one TRIAL of the running sweep in FOLDER after its current epoch, or the whole sweep as Ctrl-C does.
 
-    The command waits until the trial or the sweep has stopped. Ctrl-C ends only the wait and does not cancel the
-    request. A stopped trial has the status 'stopped' and the values of its last epoch. 'resume' continues a
-    stopped sweep.
+    The command waits until the trial or the sweep has stopped. Ctrl-C ends the wait but does not cancel the request. A
+    stopped trial has the status 'stopped' and the metrics of its last epoch. 'resume' continues a stopped sweep.
     """
     from sweeper.followers.stop_requests import ask
 
@@ -70,14 +69,14 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
         text = f"trial {trial}: {row['status']} after epoch {epoch:g}"
     else:
         exit_with(
-            [f"the sweep in {out} ended before trial {trial} stopped; the trial continues when the sweep is resumed"],
+            [f"the sweep in {out} ended before trial {trial} stopped; if you resume the sweep, the trial continues"],
             FAILED,
         )
     click.echo(json.dumps({"out": str(out), **found}) if as_json else text)
 
 
 def _running(out: Path, trial: str | None) -> StatusFile:
-    """Return the status file of the process that runs the sweep. Raise an error if the sweep or trial does not run."""
+    """Return the status file of the sweep's process. Raise an error if the sweep or the trial is not running."""
     from search_spaces.durable import is_held
     from sweeper.followers.status_file import RUNNING, TARGET, StatusFile
     from sweeper.store.folder import UsageError
@@ -121,10 +120,10 @@ def _still_runs(out: Path, run: str) -> bool:
 @click.option("--out", type=click.Path(), help="Write the YAML to this new file instead of printing it.")
 @plain_errors
 def config(folder: str, out: str | None) -> None:
-    """Print a YAML file for --config that reproduces the sweep in FOLDER.
+    """Print the options of the sweep in FOLDER as a YAML file. With this file, --config starts the same sweep again.
 
-    The file contains the given options, including changes made by resume. Paths are absolute, and plug-ins are the
-    stored copies. Other options are left out. Their defaults may differ in another version of this project.
+    The file contains the options that were given when the sweep was started or resumed. Its paths are absolute, and its
+    plug-ins are the copies in FOLDER. Other options are left out, and their defaults may differ in another version.
     """
     if out is not None and Path(out).exists():
         refuse([problem("out-exists", "out", out=out)])
@@ -138,7 +137,7 @@ def config(folder: str, out: str | None) -> None:
     files = {item.name: str((Path(folder) / FOLDER / item.name).resolve()) for item in active() if not item.installed}
     settings = read_settings(Path(folder))
     if "given" not in json.loads((Path(folder) / "sweep.json").read_text(encoding="utf-8"))["settings"]:
-        refuse([f"{folder}: an older version recorded this sweep's options only as the 'command' in sweep.json"])
+        refuse([f"{folder}: an older version recorded the options of this sweep only as the 'command' in sweep.json"])
     text = config_text(settings, plugins=files)
     if out is None:
         click.echo(text, nl=False)
@@ -148,7 +147,7 @@ def config(folder: str, out: str | None) -> None:
 
 
 def config_text(settings: SweepSettings, *, plugins: Mapping[str, str]) -> str:
-    """Return the YAML file that reproduces the sweep. ``plugins`` maps plug-ins to their stored files."""
+    """Return the sweep's options as YAML. ``plugins`` maps the name of each plug-in file to the path of its copy."""
     from sweeper.settings.fields import STUDY
     from sweeper.settings.sources import Given, to_config
 

@@ -80,7 +80,7 @@ def _optimizers() -> list[dict[str, object]]:
             "update": info.rule,
             "options": info.options,
             "tensors kept per weight": info.buffers,
-            "AutoLR": "refused, because this optimizer chooses its step length" if info.lr_free else "yes",
+            "AutoLR": "not available, because this optimizer chooses its own step length" if info.lr_free else "yes",
             "citation": info.citation,
         }
         for info in OPTIMIZER_INFO.values()

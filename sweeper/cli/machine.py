@@ -32,7 +32,7 @@ _PACKAGES = ("torch", "ray", "transformers", "peft", "datasets", "optuna", "mlfl
     "--shared",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="With --address: folder that all nodes must share and write to; can be repeated.  [default: cache folder]",
+    help="With --address: shared folder that all nodes must read and write; can be repeated.  [default: cache folder]",
 )
 @click.option(
     "--storage",
@@ -98,12 +98,12 @@ def _version(package: str) -> str | None:
 
 _DAY = 86_400.0
 _LARGE = {"targets": "target", "unfinished": "unfinished training"}
-"""The cache folders whose entries are listed one by one, mapped to the kind of the entries."""
+"""The cache folders of which each model is listed separately. The values are the words for such a model in the list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A cached model, or all small files of one kind. ``days`` is the number of days since the last use."""
+    """A cached model, or all small files of one kind. ``days`` is the number of days since its last use."""
 
     kind: str
     what: str
@@ -114,14 +114,14 @@ class Entry:
 
 @command(
     "cache",
-    click.option("--prune", is_flag=True, help="Remove entries that have not been used for --older-than days."),
+    click.option("--prune", is_flag=True, help="Remove the entries that have not been used for --older-than days."),
     json_option(),
 )
 def cache(raw: Raw, problems: list[Problem], *, prune: bool, as_json: bool) -> None:
     """List the cached targets and scores that sweeps share, with their sizes and ages.
 
-    Removed entries are rebuilt when a sweep needs them. Folders of sweeps are not in the cache. Models and data of the
-    Hugging Face hub are in the hub's own cache (see 'hf cache').
+    If a target or score is removed, the next sweep that needs it computes it again. The folders of sweeps are not in
+    this cache. Models and data sets of the Hugging Face hub are in the hub's own cache (see 'hf cache').
     """
     from search_spaces.durable import remove_whole
     from search_spaces.messages import size
@@ -149,8 +149,8 @@ def cache(raw: Raw, problems: list[Problem], *, prune: bool, as_json: bool) -> N
 def entries(folder: Path, *, now: float, older_than: float | None = None) -> Iterator[Entry]:
     """Yield the entries of the cache.
 
-    With ``older_than``, yield only entries that have not been used for this many days, and files that killed
-    processes left behind more than a day ago.
+    If ``older_than`` is given, yield only what can be removed: entries that have not been used for this many days, and
+    files that killed processes left behind more than a day ago.
     """
     from search_spaces.durable import is_leftover
     from search_spaces.messages import counted
@@ -175,13 +175,13 @@ def entries(folder: Path, *, now: float, older_than: float | None = None) -> Ite
 
 
 def _used(path: Path) -> float:
-    """Return the time of the last use of a cache entry. Each use of a target updates the mtime of its target.json."""
+    """Return when a file or model of the cache was last used. Each use of a model updates its target.json's mtime."""
     record = path / "target.json"
     return (record if record.is_file() else path).stat().st_mtime
 
 
 def _about(path: Path) -> str:
-    """Return the model and data from a target's record, such as ``tiny-phi on authors``, or "" without a record."""
+    """Return a target's model and data, such as ``tiny-phi on authors``, or "" if target.json cannot be read."""
     try:
         made_from = json.loads((path / "target.json").read_text(encoding="utf-8"))
         return f"{made_from['model']} on {made_from['data']}"
@@ -233,7 +233,7 @@ def _show(server: str, browser: bool) -> None:
         with contextlib.suppress(OSError), urllib.request.urlopen(f"{server}/health", timeout=5):
             break
         time.sleep(_PAUSE)
-    click.echo(f"{server}\n  filters for the search box of an experiment:")
+    click.echo(f"{server}\n  filters to type into the search box of an experiment:")
     click.echo("  tags.pareto = 'true'       the trials on the frontier")
     click.echo("  tags.recommended = 'true'  the recommended model, if any")
     if browser and _is_desktop():
@@ -241,15 +241,15 @@ def _show(server: str, browser: bool) -> None:
 
 
 def _is_desktop() -> bool:
-    """Return whether a browser would open in a window rather than in this terminal."""
+    """Return whether a browser would open in a window of its own rather than in this terminal."""
     has_one = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     return has_one and sys.stdout.isatty()
 
 
 def _serve(command: list[str], environment: dict[str, str], beside: Callable[[], None]) -> int:
-    """Run a server until the server ends or a signal arrives. Then stop the server and all processes that it started.
+    """Run a server until it ends or a signal arrives, and then stop all processes that the server started.
 
-    While the server runs, ``beside`` runs in a daemon thread.
+    While the server runs, a daemon thread calls ``beside``.
     """
     with interrupted_by_signals():
         # The server's output goes to stderr, because the URL is printed on stdout.

@@ -1,4 +1,4 @@
-"""The command line. Command modules import only click and the options at import time, so ``--help`` is fast."""
+"""The command line. To keep ``--help`` fast, the modules of commands import most packages only when they run."""
 
 from __future__ import annotations
 

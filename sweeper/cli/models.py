@@ -67,7 +67,7 @@ def target(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
 
     With --retain-only, train the retain model instead: a model that has not seen the forget set. The metrics forget
     quality and privleak need the retain model. If training is killed, repeating the command continues from the last
-    saved state. transformers' from_pretrained can load the folder.
+    saved state. The folder can be loaded with from_pretrained of transformers.
     """
     from sweeper.checks.world import resolve_and_check
 
@@ -99,9 +99,9 @@ def target(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
 def evaluate(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
     """Evaluate a model folder on a data set, or aggregate a published evaluation log.
 
-    For a log, the result has the model utility and, with --retain-eval-log, the forget quality. For each set of
-    questions, it has the probability, ROUGE-L recall, truth ratio and repetition. For a model folder, --model names
-    a registered model; its prompt template must be the one with which the folder's model was trained.
+    The result of a log contains the model utility and, with --retain-eval-log, the forget quality. It also contains the
+    probability, ROUGE-L recall, truth ratio and repetition for each set of questions. To evaluate a model folder, use
+    --model to name the registered model that has the prompt template with which the folder's model was trained.
     """
     from sweeper.api import evaluated
 

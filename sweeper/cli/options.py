@@ -33,10 +33,10 @@ def json_option(help: str = "Print the result as JSON on stdout.") -> Decorator:
 
 
 def command(name: str, *others: Decorator) -> Callable[[Callable[..., None]], click.Command]:
-    """Turn a function into the command ``name``. Its options are those in ``DESCRIBED`` for it, and ``others``.
+    """Turn a function into the command ``name``. ``others`` are its options that are not in ``DESCRIBED``.
 
-    The function gets the values given on the command line or in a ``--config`` file, the problems found while reading
-    these values, and the other options as keyword arguments.
+    The function gets three kinds of arguments: the values given on the command line or in a ``--config`` file, the
+    problems found while reading these values, and the values of ``others`` as keyword arguments.
     """
     fields = fields_of(name)
 
@@ -65,7 +65,7 @@ def given_values(name: str, config: str | None) -> tuple[Raw, list[Problem]]:
 
 
 def _option(item: Field) -> Decorator:
-    """Return the click option for a field. The value stays text and is parsed in :mod:`sweeper.settings.sources`."""
+    """Return the click option for a field. Click does not parse its value: :mod:`sweeper.settings.sources` does."""
     text = item.help
     if default := item.otherwise or _plain(item.default):
         text += f"  [default: {default}]"

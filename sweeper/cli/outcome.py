@@ -30,9 +30,9 @@ _ENDED_AS = {"stopped": "stopped early"}
 def run_to_the_end(
     out: Path, *, as_json: bool, change: Mapping[str, Any] | None = None, retry_failed: bool = False
 ) -> None:
-    """Run the sweep in ``out`` and print its outcome. If interrupted, print the resume command and exit with 130.
+    """Run the sweep in ``out`` and print its outcome. If interrupted, print the command that resumes it, and exit.
 
-    ``change`` maps names of settings to new values. If ``retry_failed`` is true, failed trials run again.
+    ``change`` contains new values of settings, by name. If ``retry_failed`` is true, failed trials run again.
     """
     from sweeper.store.plugins import restore_plugins
 
@@ -122,11 +122,11 @@ def summary_lines(summary: Summary) -> list[str]:
         lines.append(f"MLflow: {summary.tracking}")
     if summary.run_again:
         failed = counted(summary.run_again, "trial")
-        lines.append(f"no result for {failed}, because a disk, memory or a node failed; resume runs them again")
+        lines.append(f"no result for {failed}, because a disk, memory or a node failed; resume runs these trials again")
     if summary.unmeasured:
         why = f" ({summary.ended_because})" if summary.ended_because else ""
         missing = counted(summary.unmeasured, "epoch")
-        lines.append(f"{missing} on the frontier could not be measured{why}; resume measures again")
+        lines.append(f"{missing} on the frontier could not be measured{why}; resume repeats the measurement")
     command = f"  {resume_command(out)} {summary.further}".rstrip()
     if summary.trials < summary.asked and summary.ended_because:
         missing = f"{summary.asked - summary.trials} of {asked}"
@@ -140,7 +140,7 @@ def summary_lines(summary: Summary) -> list[str]:
 
 
 def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
-    """Yield the recommended model and its folder. If no model is good, yield the closest model and advice."""
+    """Yield the recommended model and its folder. If no model is good enough, yield the closest model and advice."""
     yield answer.get("headline", "")
     if trial_id := answer.get("trial_id"):
         place = out / answer["checkpoint"] if answer.get("checkpoint") else "no checkpoint"
@@ -150,9 +150,9 @@ def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
 
 
 def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: str | None = None) -> LrStudy:
-    """Evaluate finished studies together. Write the result to ``target`` (default: lr_study.json in the first folder).
+    """Evaluate finished studies as one. Write the result to ``target`` (default: lr_study.json in the first folder).
 
-    ``objectives`` replaces the objectives of the sweeps.
+    If ``objectives`` is given, it replaces the objectives of the studies.
     """
     from analysis.report.study_text import write_study
     from analysis.study.lr_study import read_study
@@ -172,9 +172,9 @@ def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: st
 
 
 def _extension(out: Path) -> dict[str, Any]:
-    """Return the settings that add learning rates to the grid of a finished study, or {} if no rates are added.
+    """Return new settings that add learning rates to the grid of a finished study, or {} if no rates are added.
 
-    With ``--extend``, print the added rates or the reason why no rates are added.
+    If the study has the option ``--extend``, print the added rates or the reason why none are added.
     """
     from sweeper.search.lr_extension import extended, extensions, format_extensions
     from sweeper.store.folder import read_settings
@@ -190,7 +190,7 @@ def _extension(out: Path) -> dict[str, Any]:
 
 
 def print_study(study: LrStudy) -> None:
-    """Print the sensitivities and the compared Pareto fronts as tables, and the verdicts as text."""
+    """Print tables of the sensitivities to the learning rate and of the compared Pareto fronts, then the verdicts."""
     from rich.console import Console
 
     from analysis.report.render import note_text

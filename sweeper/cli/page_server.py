@@ -21,7 +21,7 @@ from sweeper.store.tables import TABLES
 CHECK_SECONDS = 1.0
 """Seconds between two checks for changed tables."""
 _SHARE = 0.1
-"""The maximum share of time spent on building the page. Trials on this machine need the CPU."""
+"""The maximum fraction of the time spent on building the page. It is small, because trials need the CPU."""
 _WATCHED = ("sweep.json", *TABLES)
 _LOCAL = ("127.0.0.1", "localhost")
 
@@ -50,7 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
     page: Path
 
     def do_GET(self) -> None:
-        """Send the page, or for ``/made`` the time at which the page was written. No other file is served."""
+        """Send the page or, if the path is ``/made``, the time when the page was written. Refuse any other path."""
         host = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host")
         if host not in _LOCAL:  # an external host name that resolves to this machine (DNS rebinding)
             self.send_error(403)
@@ -80,7 +80,7 @@ def serving(page: Path, *, port: int) -> Iterator[str]:
     """Serve the page on the loopback address while the block runs. Yield its URL. Port 0 selects any free port.
 
     Raises:
-        UsageError: the port is in use or not permitted.
+        UsageError: the port is in use, or this user may not open it.
     """
     handler = type("Handler", (_Handler,), {"page": page})
     try:
@@ -104,8 +104,8 @@ def follow(
 ) -> NoReturn:
     """Call ``make`` whenever a table changes.
 
-    ``made`` is the value of :func:`table_stamps` at the last call of ``make``. Print errors, and retry at the next
-    change.
+    ``made`` is the value of :func:`table_stamps` at the last call of ``make``. If a call fails, print its error, and
+    call ``make`` again after the next change.
     """
     throttle = Throttle(share=_SHARE)
     while True:

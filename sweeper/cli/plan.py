@@ -26,7 +26,7 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
     lines["trials"] = f"{plan.trials} of {plan.asked}" if plan.trials != plan.asked else plan.trials
     gpus = f" and {counted(plan.resources.gpus, 'GPU')}" if plan.resources.gpus else ""
     if plan.shares_gpus:
-        gpus = " and a share of a GPU (auto: the first of several similar trials measures the share)"
+        gpus = " and a share of a GPU (auto: the share is measured on the first of several similar trials)"
     cpus = counted(plan.resources.cpus, "CPU")
     lines["placement"] = f"{plan.at_once} at once {plan.place}; a trial takes {cpus}{gpus}"
     lines["downloads"] = "; ".join(item.format() for item in plan.downloads) or "none"

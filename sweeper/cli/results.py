@@ -31,7 +31,7 @@ FORMATS = ("md", "tex", "csv", "html")
     click.option(
         "--watch",
         is_flag=True,
-        help="Serve the report on a local page, and update it when the tables change, until Ctrl-C.",
+        help="Until Ctrl-C, serve the report on a local page, and update the page when the tables change.",
     ),
     json_option("Print the frontier, or the paths of a single run's figures, as JSON on stdout."),
 )
@@ -42,8 +42,8 @@ def report(
 
     A source is a sweep's folder, the folder of a single run, or a CSV file. A CSV file needs a column 'method' and the
     columns of two objectives: forget_loss and retain_loss, or verbmem and utility. The columns 'name', 'lr', 'c',
-    'seed', 'model' and 'dataset' are optional. For several sources, one report is written to --out, and the folders of
-    the sources do not change. For the folder of a single run, only figures are drawn.
+    'seed', 'model' and 'dataset' are optional. If several sources are given, one report on all sources is written to
+    --out, and the sources do not change. If the source is a single run, only figures are drawn.
     """
     options = Options("report", raw, problems=problems)
     paths = [Path(source) for source in sources]
@@ -107,7 +107,7 @@ def _is_run(path: Path) -> bool:
 @json_option("Print the tables as JSON on stdout.")
 @plain_errors
 def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: bool) -> None:
-    """Compare methods, with and without AutoLR, from one or more sweep folders and CSV files."""
+    """Compare the methods in one or more sweep folders and CSV files, with and without AutoLR."""
     problems = [] if sources else [problem("compare-nothing")]
     if chosen not in FORMATS:
         problems.append(problem("format-unknown", "format", format=chosen, expected=expected_one_of(chosen, FORMATS)))
@@ -137,7 +137,7 @@ def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: boo
 
 
 def _watch(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
-    """Until a signal arrives, serve the report, and rebuild the report when its tables change."""
+    """Serve the report until a signal arrives, and rebuild it when its tables change."""
     from analysis.report.report import write_report
     from sweeper.cli.page_server import follow, serving, table_stamps
 
@@ -148,14 +148,14 @@ def _watch(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
         follow(paths, lambda: write_report(folder, paths), made=made, say=lambda text: click.echo(text, err=True))
 
 
-@command(PICK, click.argument("folder", type=click.Path()), json_option("Print the choice as JSON on stdout."))
+@command(PICK, click.argument("folder", type=click.Path()), json_option("Print the chosen model as JSON on stdout."))
 def pick(raw: Raw, problems: list[Problem], *, folder: str, as_json: bool) -> None:
-    """Choose a checkpoint of the sweep in FOLDER, and report whether it is good.
+    """Choose a checkpoint of the sweep in FOLDER, and report whether it meets the thresholds.
 
-    Candidates are the last epochs of finished trials and all epochs on the frontier. A model does not meet a limit on
-    a metric that was not measured. Without a rule, the choice is the report's answer: the model with the best
-    utility among the models that meet the thresholds. If no model meets the thresholds, the closest model is chosen.
-    The thresholds are the --constraint options of the sweep, or else the paper's. See docs/choosing.md.
+    Candidates are the last epochs of finished trials and all epochs on the frontier. A model fails a limit if the
+    limited metric was not measured. Without --rule, 'pick' chooses the same model as the report: the best utility among
+    the models that meet the thresholds or, if no model meets all of them, the closest model. The thresholds are the
+    --constraint options of the sweep or, if it has none, those of the paper. See docs/choosing.md.
 
     \b
     knee        the model nearest to the ideal corner, with all objectives scaled to [0, 1]

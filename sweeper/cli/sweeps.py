@@ -20,15 +20,15 @@ from sweeper.settings.sources import Options, Raw
 
 _JSON = json_option("Print the summary as JSON on stdout.")
 _OF_FINISHED = ("folders", "out", "objectives", "primary", "extend")
-"""The options that ``lr-study --from`` uses, or rejects with a specific message."""
+"""The options of ``lr-study`` that ``--from`` uses, and those that it rejects with a message of their own."""
 
 
 @command(PARETO, CONFIG, DRY_RUN, _JSON)
 def pareto(raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool) -> None:
     """Search the trade-off between forgetting and retaining for one or more methods, and write a report.
 
-    Every trial unlearns one model with one method, c and learning rate. At the end, the folder OUT contains trials.csv,
-    pareto.json, pareto.png, report.html and the checkpoints.
+    Every trial unlearns one model with one method, one learning rate and, for gdiff, one value of --c. At the end, the
+    folder OUT contains trials.csv, pareto.json, pareto.png, report.html and the checkpoints.
     """
     _run_new(PARETO, raw, problems, dry_run=dry_run, as_json=as_json)
 
@@ -39,8 +39,9 @@ def lr_study(raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool)
 
     Each method runs with each learning rate and seed, with and without AutoLR.
 
-    OUT contains the files of a sweep, and lr_study.json. This file has each method's spread over learning rates, the
-    range of rates whose hypervolume is within 5% of the best, and AutoLR compared with the best fixed rate per seed.
+    OUT contains the files of a sweep, and lr_study.json. For each method, this file has the spread of the hypervolume
+    over the learning rates and the range of rates whose hypervolume is within 5% of the best. It also compares AutoLR
+    with the best fixed rate on each seed.
     """
     if not raw.get("folders"):
         _run_new(STUDY, raw, problems, dry_run=dry_run, as_json=as_json)
@@ -62,7 +63,7 @@ def lr_study(raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool)
 def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, as_json: bool) -> None:
     """Continue the sweep in FOLDER. Finished trials are kept; running trials continue from their last saved state.
 
-    FOLDER may be the address of a sweep in a bucket, s3://BUCKET/PREFIX/NAME. Then its tables are downloaded first.
+    FOLDER may be the address of a sweep in a bucket, s3://BUCKET/PREFIX/NAME: resume then first downloads its tables.
     """
     from sweeper.store.plugins import restore_plugins
     from trainables.storage import is_address, storage_problem
@@ -105,7 +106,7 @@ def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, as_
 
 
 def _run_new(command: str, raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool) -> None:
-    """Start a sweep and run it. If its trials cannot be placed, delete its folder."""
+    """Create the folder of a sweep and run the sweep. If its trials cannot be placed, delete the folder."""
     from sweeper.checks.world import resolve_and_check
 
     resolved = resolve_and_check(command, raw, problems)
@@ -131,7 +132,7 @@ def _run_new(command: str, raw: Raw, problems: list[Problem], *, dry_run: bool, 
 
 
 def _check_finished(options: Options, *, dry_run: bool) -> None:
-    """Add a problem for each option that does not apply to finished studies (``--from``)."""
+    """Add a problem for each option that cannot be used with ``--from``, which evaluates finished studies."""
     if options["out"] is None and len(options["folders"]) > 1:
         options.reject("from-several", "out")
     if options["primary"] is not None:
@@ -152,9 +153,9 @@ def _check_finished(options: Options, *, dry_run: bool) -> None:
 
 
 def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
-    """Download the tables of the sweep at a storage address.
+    """Download the tables of the sweep at the storage address ``uri``.
 
-    Return the local folder and the settings that change on this machine.
+    Return the local folder, and new values of the settings that must change on this machine.
     """
     from sweeper.checks.world import output_problems
     from sweeper.followers.syncer import fetch_sweep
@@ -197,7 +198,7 @@ def _print_plan(out: Path, change: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _check_change(options: Options, out: Path, change: Mapping[str, Any]) -> None:
-    """Add the problems that prevent resuming the sweep with the settings in ``change``."""
+    """Add a problem for each reason why the sweep cannot be resumed with the settings in ``change``."""
     from sweeper.execution.placement import address_problem
     from sweeper.settings.until import UntilError, parse_until
     from sweeper.store.folder import check_record, read_settings

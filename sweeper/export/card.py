@@ -20,19 +20,19 @@ from trainables.spec import FIELDS, TrialSpec
 from trainables.template import CHAT
 
 WHOLE, ADAPTER, MERGED = "whole model", "LoRA adapter", "merged model"
-"""The possible contents of an exported folder."""
+"""The kinds of models that an exported folder can contain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """The facts of a model card. The template reads these fields.
+    """The fields of a model card, which the template reads.
 
     Attributes:
-        row: the model's row of trials.csv or candidates.csv.
-        judged: sentences that compare the metrics of the model with the thresholds.
+        row: the model's row in trials.csv or candidates.csv.
+        judged: the sentences that compare the model's metrics with the thresholds.
         picked: the command that chose the model.
-        kind: the content of the folder (whole model, adapter or merged model).
-        base: the path or hub id of the base model of an adapter, also of a merged adapter; "" for a whole model.
+        kind: what the folder contains (whole model, LoRA adapter or merged model).
+        base: the path or hub id of the base model if an adapter was trained (also if it is merged), otherwise "".
         licence: the licence of the base model.
     """
 
@@ -102,7 +102,7 @@ def _template(spec: TrialSpec) -> str:
 
 
 def _scores(card: Card) -> list[tuple[str, str, str, str]]:
-    """Return the axis label, the name, the target's value and the model's value of each measured metric."""
+    """Return for each measured metric its axis label, its name, the target's value and the model's value."""
     before, columns = card.sweep.baseline_of(card.row), card.sweep.columns
     return [
         (columns.axis(name), name, number(before.get(name)), number(finite_cell(card.row, name)))
@@ -112,7 +112,7 @@ def _scores(card: Card) -> list[tuple[str, str, str, str]]:
 
 
 def _settings(card: Card) -> dict[str, object]:
-    """Return the settings that affect the model, and the numbers of trained steps and epochs."""
+    """Return the settings that affect the model, the number of steps, and the number of epochs."""
     spec, row = card.spec, card.row
     values = spec.values()
     settings = {

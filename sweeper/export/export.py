@@ -1,4 +1,4 @@
-"""Export a checkpoint with a model card to a folder, either unchanged or with its adapter merged into its base."""
+"""Export a checkpoint and a model card to a folder. An adapter can be merged into its base model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trainables.models.registry import find_model
 
 
 class ExportError(Exception):
-    """A checkpoint cannot be exported; the message is a sentence for the user."""
+    """A checkpoint cannot be exported. The message of the error is for the user."""
 
     exit_code = 2
 
@@ -25,7 +25,7 @@ class ExportError(Exception):
 def export(checkpoint: Path, folder: Path, card: Card, *, merge: bool) -> Iterator[str]:
     """Export the checkpoint to ``folder`` atomically, and yield messages.
 
-    The kind, base and licence are added to the card.
+    ``card.kind``, ``card.base`` and ``card.licence`` are set here.
 
     Raises:
         ExportError: the adapter's base model does not exist.

@@ -12,7 +12,7 @@ _FILES = ("LICENSE*", "LICENCE*", "COPYING*", "NOTICE*")
 
 @dataclass(frozen=True, slots=True)
 class Licence:
-    """The licence's name on the hub (None if unknown), the file that contains the name, and the licence files."""
+    """A licence: its name on the hub (None if unknown), the file that names it, and the files with its text."""
 
     name: str | None = None
     source: str = ""
@@ -20,7 +20,7 @@ class Licence:
 
 
 def licence_of(folder: Path | None) -> Licence:
-    """Return the licence named in the front matter of a model folder's README.md, or else in its config.json."""
+    """Return the licence of a model folder. README.md names it in its front matter or, if it does not, config.json."""
     import yaml
     from huggingface_hub import metadata_load
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The rule, the limits and the column for choosing a model. If all are missing, choose the report's answer."""
+    """How to choose a model: the rule, the limits, and the column to optimise. By default, it is the report's model."""
 
     rule: str | None
     limits: tuple[Constraint, ...]
@@ -48,8 +48,8 @@ class Request:
 class Choice:
     """The chosen model, and how its metrics compare with the thresholds. ``pick`` prints the fields.
 
-    ``checkpoint`` is None if no checkpoint was saved. ``delivered`` contains the folder of the export and the version
-    in the registry, for ``pick --json``. ``notes`` are the messages of the export.
+    ``checkpoint`` is None if no checkpoint was saved. ``delivered`` is added to the output of ``pick --json``: the
+    exported folder and the registered version. ``notes`` has the messages of the export.
     """
 
     request: Request
@@ -74,7 +74,7 @@ class Choice:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The measured metrics and the costs of the model, without durations."""
+        """The numbers in the model's row that describe progress, losses, metrics and peak memory, but not durations."""
         row: pd.Series = self.found.row
         return {
             column: float(row[column])
@@ -127,7 +127,7 @@ def choose(out: Path, raw: Raw, problems: Sequence[Problem] = ()) -> Choice:
 
 
 def _chosen(out: Path, request: Request, constraints: Sequence[str]) -> Choice:
-    """Choose the model. A given constraint replaces the sweep's own constraints on the same metric."""
+    """Choose the model. A constraint in ``constraints`` replaces the sweep's own constraints on the same metric."""
     sweep = SweepFile.read(out)
     named = {parse_constraint(text).name for text in constraints}
     kept = [text for text in sweep.constraints if parse_constraint(text).name not in named]
@@ -140,7 +140,7 @@ def _chosen(out: Path, request: Request, constraints: Sequence[str]) -> Choice:
 
 
 def _deliver(chosen: Choice, options: Options, *, command: str) -> Choice:
-    """Copy, export or register the checkpoint, as the options request. Return ``chosen`` with the results."""
+    """Copy, export or register the checkpoint, as the options request, and return ``chosen`` with the new paths."""
     assert chosen.checkpoint is not None
     done: dict[str, Any] = {}
     notes: tuple[str, ...] = ()
@@ -191,7 +191,7 @@ def _delivery_problems(options: Options, out: Path) -> Iterator[str]:
 
     for name in ("copy_to", "export"):
         if options[name] is not None and Path(options[name]).exists():
-            yield f"--{name.replace('_', '-')} {options[name]}: this exists already; name a new folder"
+            yield f"--{name.replace('_', '-')} {options[name]}: this path exists already; name a new folder"
     if options["merge"] and options["export"] is None:
         yield "--merge needs --export DIR, the folder for the merged model"
     if options["register"] is None or (out / "sweep.json").is_file():
@@ -235,7 +235,7 @@ def _request(options: Options, out: Path) -> Request:
 
 
 def _column_problems(out: Path, where: Sequence[Constraint], best: Sequence[Best]) -> Iterator[str]:
-    """Yield the problems with the named columns and, if a column is unknown, a list of the known columns."""
+    """Yield the problems with the named columns. If a column is unknown, also yield a list of the known columns."""
     sweep = SweepFile.read(out)
     models = TrialTable.read(out, sweep=sweep.name).models.trials
     if models.empty:
@@ -250,6 +250,6 @@ def _column_problems(out: Path, where: Sequence[Constraint], best: Sequence[Best
         yield f"{flag}: {lacks} {name}{near and f'; {near}'}"
     for item in where:
         if item.relative and item.name in known and item.name not in sweep.baseline:
-            yield f"--where {item}: the target has no value of {item.name}; give a limit without %"
+            yield f"--where {item}: {item.name} was not measured on the target; give a limit without %"
     if unknown:
         yield f"the columns with numbers are {', '.join(known)}"

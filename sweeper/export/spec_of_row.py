@@ -1,4 +1,4 @@
-"""Reconstruct the spec of a trial, and the command that runs only this trial, from its row of trials.csv."""
+"""From a trial's row of trials.csv, reconstruct its spec and the command that runs only this trial."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _ALWAYS = (
     *("method", "model", "dataset", "lr", "seed", "batch_size", "eval_batch_size", "max_length", "lora_rank"),
     "auto_lr_probe_batches",
 )
-"""Fields whose defaults depend on other fields, so the command always includes these fields."""
+"""Fields that the command always includes, because their defaults depend on other fields."""
 
 
 def spec_of_row(row: Mapping[str, Any]) -> TrialSpec:
-    """Return the trial spec in a row of trials.csv. Fields without a column have their default values."""
+    """Return the spec of the trial in a row of trials.csv. A field without a column gets its default value."""
     values: dict[str, Any] = {}
     for name, item in FIELDS.items():
         value = cell(row.get(name))

@@ -1,8 +1,8 @@
 """Describe every option of every command.
 
-These descriptions define the command line, ``--help``, the keys of ``--config`` files, the Python keywords, the record
-in sweep.json and the checks. ``--help`` imports this module, so this module must not import slow packages. To add an
-option, add it to :data:`DESCRIBED`; the fields of a trial are described in :mod:`trainables.spec`.
+These descriptions define the command line, ``--help``, the keys of ``--config`` files, the keywords of the Python
+functions, the record in sweep.json and the checks. ``--help`` imports this module, so this module must not import slow
+packages. Add new options to :data:`DESCRIBED`, and new fields of trials to :mod:`trainables.spec`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ DEFAULT_TRACKING = "sqlite:///mlflow.db"
 NO_SCHEDULER = "none"
 """The value of ``--scheduler`` with which every trial runs all its epochs."""
 ARMS = ("auto_lr_smoothing", "auto_lr_probe", "auto_lr_probe_batches")
-"""The settings of AutoLR that a learning-rate study compares. Each combination of their values is an arm."""
+"""The AutoLR settings whose values a learning-rate study compares. Each combination of values is an arm."""
 LIMITED = ("verbmem", "utility", "truth_ratio", "forget_loss", "retain_loss")
-"""The columns for which ``pick`` has options, such as ``--max-verbmem``."""
+"""The columns for which ``pick`` has the options ``--max-COLUMN`` and ``--min-COLUMN``."""
 _OWN = ("method", "lr", "auto_lr", "seed")
-"""Trial fields that are declared separately for each command, because a sweep accepts lists of values."""
+"""Trial fields whose options are described separately for each command, because a sweep accepts several values."""
 _ROLES: tuple[Role, ...] = ("training", "scoring", "method", "auto_lr")
 
 
@@ -43,7 +43,7 @@ def _trial(name: str, *commands: str, **change: Any) -> Field:
 
 
 def _of_roles(*roles: Role) -> Iterator[Field]:
-    """Yield the trial fields with these roles, each with the commands that accept it. Leave out fields in ``_OWN``."""
+    """Yield the trial fields with these roles, except those in ``_OWN``, and set the commands that accept them."""
     for name, item in FIELDS.items():
         if item.role not in roles or not item.flag or name in _OWN:
             continue
@@ -84,7 +84,7 @@ DESCRIBED: list[Field] = [
         STUDY,
         repeats=True,
         help="Learning rate; can be repeated.",
-        otherwise="5 rates, from below to above the model's range",
+        otherwise="5 rates, from half a decade below to half a decade above the model's range",
     ),
     _trial("lr", RUN, repeats=True),
     _trial(
@@ -100,7 +100,7 @@ DESCRIBED: list[Field] = [
         "Number of trials.",
         PARETO,
         low=1,
-        otherwise="32; 16 without a scheduler; all points for a grid search",
+        otherwise="32 trials; 16 trials without a scheduler; for a grid search, one trial for each point and seed",
         changeable="New total number of trials. A larger number continues a finished sweep.",
     ),
     option("sampler", "Sampler: tpe, nsga2, nsga3, gp, qmc, random or grid.", PARETO, default="tpe"),
@@ -111,22 +111,22 @@ DESCRIBED: list[Field] = [
     option("objectives", "Metrics to optimise: NAME:max|min,NAME:max|min.", *SWEEPS, default=DEFAULT_OBJECTIVES),
     option(
         "candidates",
-        "Epochs of a trial that may be on the frontier: all, or last. Objectives other than losses are measured only "
-        "every --metrics-every epochs and at the end of a trial.",
+        "Which epochs of each trial may be on the frontier: all epochs, or only the last. Objectives other than losses "
+        "are measured only every --metrics-every epochs and at the end of a trial.",
         PARETO,
         default="all",
         choices=("all", "last"),
     ),
     option(
         "scheduler",
-        "Scheduler: none, or moasha, which stops trials early if they are worse than others.",
+        "Scheduler: none, or moasha, which stops a trial early if other trials are better after as many epochs.",
         *SWEEPS,
-        otherwise="moasha; none for a grid, several seeds, --candidates last, or objectives not measured every epoch",
+        otherwise="moasha; none with a grid, several seeds, --candidates last, or objectives not measured every epoch",
     ),
-    _whole("grace", "Number of epochs after which trials are first compared.", *SWEEPS, default=1, low=1),
+    _whole("grace", "Number of epochs after which the scheduler first compares trials.", *SWEEPS, default=1, low=1),
     _whole(
         "reduction",
-        "Reduction factor R: one in R trials continues after a comparison, and the next comparison is after R times as "
+        "Reduction factor R: after each comparison, one in R trials continues, and is compared again after R times as "
         "many epochs.",
         *SWEEPS,
         default=2,
@@ -134,8 +134,8 @@ DESCRIBED: list[Field] = [
     ),
     option(
         "stopping",
-        "What happens to a trial that is worse than others: stop ends it for good; pause keeps its state, and the "
-        "trial continues later if enough new trials are worse.",
+        "What the scheduler does with a trial that is worse than others: stop ends the trial for good; pause keeps its "
+        "state, and the trial continues later if enough new trials are worse.",
         *SWEEPS,
         default="stop",
         choices=("stop", "pause"),
@@ -150,8 +150,8 @@ DESCRIBED: list[Field] = [
     ),
     option(
         "constraint",
-        "Threshold that a result must meet: utility>=0.7, or utility>=70% for a share of the target's utility; can be "
-        "repeated.",
+        "Threshold that a good model must meet, such as utility>=0.7, or utility>=70% (at least 70% of the target's "
+        "utility); can be repeated.",
         *SWEEPS,
         PICK,
         repeats=True,
@@ -202,23 +202,24 @@ DESCRIBED: list[Field] = [
         "auto_lr_probe",
         STUDY,
         repeats=True,
-        help="Retain batch on which AutoLR measures losses: same or fresh; if repeated, the study compares both.",
+        help="Retain data on which AutoLR measures losses: same (the step's batch) or fresh (other batches); if "
+        "repeated, the study compares both.",
     ),
     _trial(
         "auto_lr_probe_batches",
         STUDY,
         repeats=True,
-        help="Number of retain batches that AutoLR averages (--auto-lr-probe fresh only); can be repeated.",
+        help="Number of fresh retain batches over which AutoLR averages each loss; can be repeated.",
     ),
     _flag(
         "extend",
         "If the best learning rate is at an edge of the grid, also run up to 4 rates beyond that edge.",
         STUDY,
-        changeable="For an lr-study: also run learning rates beyond the edge of its grid.",
+        changeable="If the sweep is an lr-study: also run learning rates beyond the edge of its grid.",
     ),
     option(
         "primary",
-        "Method of the primary comparison. All other comparisons are corrected for multiple comparisons.",
+        "Method of the primary comparison. All other comparisons are corrected for multiple testing.",
         STUDY,
         metavar="METHOD[/VARIANT]",
     ),
@@ -243,10 +244,10 @@ DESCRIBED: list[Field] = [
     # Where a sweep runs ----------------------------------------------------------------------------------------------
     _number(
         "gpus_per_trial",
-        "GPUs per trial: 0.25 runs four trials on each GPU, and auto runs as many as fit.",
+        "GPUs per trial: 0.25 runs four trials on each GPU, and auto runs as many trials on each GPU as fit.",
         *SWEEPS,
         words={"auto": "auto"},
-        otherwise="1; 0 with --address or without a GPU",
+        otherwise="1; 0 with --address, or if this machine has no GPU",
     ),
     _number("cpus_per_trial", "CPU threads per trial.", *SWEEPS, default=1.0, above=0.0),
     _whole(
@@ -276,9 +277,9 @@ DESCRIBED: list[Field] = [
         is_path=True,
     ),
     option("out", "Output folder.", *SWEEPS, otherwise="runs/NAME-TIME", is_path=True),
-    option("out", "Folder for checkpoint/, history.csv and metrics.json.", RUN, is_path=True),
+    option("out", "Output folder of checkpoint/, history.csv and metrics.json.", RUN, is_path=True),
     option("out", "Copy the model's folder to this folder.", TARGET, is_path=True),
-    option("out", "Folder for metrics.json and items.json (the values of each item).", EVALUATE, is_path=True),
+    option("out", "Output folder of metrics.json and items.json (the metrics of each item).", EVALUATE, is_path=True),
     option(
         "out", "New local folder for the sweep if FOLDER is an address.", RESUME, otherwise="runs/NAME", is_path=True
     ),
@@ -323,9 +324,9 @@ DESCRIBED: list[Field] = [
     option("retain_eval_log", "Evaluation log of the model trained without the forget set.", EVALUATE, is_path=True),
     option(
         "rule",
-        "Rule for the choice: knee, constraint or success.",
+        "How to choose the model: knee, constraint or success.",
         PICK,
-        otherwise="the report's answer; constraint if limits are given",
+        otherwise="the same model as the report; constraint if limits are given",
     ),
     option(
         "where",
@@ -346,7 +347,7 @@ DESCRIBED: list[Field] = [
     option("copy_to", "Copy the checkpoint to this new folder.", PICK, is_path=True),
     option(
         "export",
-        "Write the model with a model card to this new folder. It can be loaded without this project.",
+        "Write the model and a model card to this new folder. The model can be loaded without this project.",
         PICK,
         is_path=True,
     ),
@@ -373,6 +374,6 @@ def fields_of(command: str) -> dict[str, Field]:
 
 
 def named(fields: Mapping[str, Field]) -> dict[str, Field]:
-    """Return each field under two keys: its own name, and the name of its option with ``_`` instead of ``-``."""
+    """Return each field under two keys: the field's name, and its option's name with ``_`` instead of ``-``."""
     flags = {item.flag.removeprefix("--").replace("-", "_"): item for item in fields.values()}
     return {**fields, **flags}

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class ObjectiveError(ValueError):
-    """The objectives are invalid; the message is a plain sentence for the user."""
+    """The objectives are invalid. The message of the error is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """One objective: the ``name`` of a metric, and the ``direction``, max or min."""
+    """One objective: the ``name`` of a metric, and its ``direction`` (max or min)."""
 
     name: str
     direction: str
@@ -32,15 +32,15 @@ class Objective:
     def column(self) -> str:
         """The column of trials.csv that is optimised.
 
-        For ``forget_loss``, the capped forget loss is optimised. For a metric whose ideal value lies between its
-        bounds, the distance from the ideal value is optimised. For any other metric, the column is ``name``.
+        If the metric is ``forget_loss``, the column contains its capped value. If the ideal value of the metric lies
+        between its bounds, the column contains the distance from the ideal value. Otherwise, the column is ``name``.
         """
         return METRICS[self.name].optimised
 
     def to_dict(self, random_guess: float, *, unit: str = "token") -> dict[str, object]:
         """Return the objective with its bounds, for sweep.json.
 
-        ``unit`` is the item over which losses are averaged: token or image.
+        ``unit`` says over what a loss is averaged: token or image.
         """
         metric = METRICS[self.column]
         low, high = metric.bounds(random_guess)
@@ -76,7 +76,7 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
 
 
 def objective_set(text: str) -> frozenset[str]:
-    """Return the objectives in a text as a set, because their order does not matter."""
+    """Return the objectives in a text as a set. Two sweeps with the same set have the same objectives in any order."""
     return frozenset(part.strip() for part in text.split(","))
 
 
@@ -99,9 +99,9 @@ def unmeasured(objectives: Sequence[Objective], dataset: str) -> list[str]:
 
 
 def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...]) -> tuple[str, ...]:
-    """Return ``metrics`` and the further metrics that the objectives need.
+    """Add the metrics that the objectives need to ``metrics``, and return all of them.
 
-    If ``metrics`` is empty, the default set is used. If this set has all the needed metrics, the result is empty too.
+    If ``metrics`` is empty, it stands for the default set, and the result is empty if this set has all needed metrics.
     """
     # A distance is reported together with the value from which it is computed.
     names = [name for item in objectives if item.name not in LOSS_METRICS for name in (item.name, item.column)]
@@ -125,7 +125,7 @@ def known_constraint(text: str) -> Constraint:
 
 
 def constraint_problems(given: Sequence[str], base: TrialSpec) -> list[str]:
-    """Return the problems with thresholds that cannot be parsed, limit unmeasured metrics, or contradict each other."""
+    """Return the problems with the thresholds: invalid texts, metrics that are not measured, and contradictions."""
     found, read = [], []
     modality = dataset_modality(base.dataset)
     chosen = base.metrics or ("default",)

@@ -1,4 +1,4 @@
-"""Problems with options, stored as records of facts, and the sentences that describe them to the user."""
+"""Problems with options. A problem has a code and facts, from which its sentence for the user is formatted."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import field as dataclass_field
 from types import MappingProxyType
 
 CLI, PYTHON, STORED = "cli", "python", "stored"
-"""The sources of values that are not from a file: the command line, Python, and the record in sweep.json."""
+"""The sources of option values that are not from a --config file: the command line, Python, and sweep.json."""
 
 STATED = "stated"
-"""The code of a problem whose sentence comes from another package. The sentence is stored in the fact ``text``."""
+"""The code of a problem whose sentence is not in :data:`SENTENCES`. The sentence is stored in the fact ``text``."""
 
 SENTENCES: Mapping[str, str] = MappingProxyType(
     {
@@ -28,7 +28,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "two-models": "--model-path and --target-path are mutually exclusive: a target needs no base model",
         "option-no-number": "--option must be NAME=VALUE with a number, got '{pair}'",
         "option-no-name": "--option must be NAME=VALUE, got '{pair}', which has no name",
-        "no-effect": "{flag} has no effect because AutoLR is off; to use AutoLR, {remedy}",
+        "no-effect": "{flag} has no effect, because AutoLR is off; to use AutoLR, {remedy}",
         "one-value": "{title} is given {count} times, but a single run takes one value; 'pareto' accepts several",
         "landscape-alone": "--landscape evaluates AutoLR's steps and writes a file: give --auto-lr on and --out DIR",
         "retain-only-target": (
@@ -37,7 +37,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         # The search
         "grid-infinite": "--sampler grid: {reason}",
         "grid-too-small": "--trials {trials} is more than the {size} trials of the grid",
-        "nothing-compared": "{flags}: no effect, because only a scheduler compares trials; give --scheduler moasha",
+        "nothing-compared": "{flags}: no effect, because no scheduler compares trials; give --scheduler moasha",
         "grace-too-long": (
             "--grace {grace}: trials end after {epochs} epochs and would never be compared; with --scheduler "
             "{scheduler}, --grace must be below --epochs"
@@ -48,7 +48,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         ),
         "enqueue-invalid": "--enqueue {text}: {reason}",
         "enqueue-grid": "--enqueue has no effect in a grid search, which visits every point; use another sampler",
-        "enqueue-too-many": "--enqueue has {points} and needs {runs} over all seeds, more than --trials {trials}",
+        "enqueue-too-many": "--enqueue has {points}, which need {runs} over all seeds, more than --trials {trials}",
         "sampler-learns-nothing": (
             "--warm-start: the sampler {sampler} does not learn from trials; use one of {learning}"
         ),
@@ -56,9 +56,9 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "trial-too-large": ("a trial takes {wanted:g} {unit}s, but this machine has {available} {unit}s: lower {flag}"),
         "gpus-out-of-range": "--gpus-per-trial must be a number from 0 to 1, or auto, got {gpus:g}",
         "gpus-several": (
-            "--gpus-per-trial must be a number from 0 to 1, or auto, got {gpus:g}: a trial uses one GPU, because both "
-            "gradients are combined in one process; if the GPU is too small, use --lora-rank, --micro-batch or "
-            "--gradient-checkpointing"
+            "--gpus-per-trial must be a number from 0 to 1, or auto, got {gpus:g}: a trial uses at most one GPU, "
+            "because one process combines both gradients; if the GPU is too small for a trial, use --lora-rank, "
+            "--micro-batch or --gradient-checkpointing"
         ),
         # A learning-rate study
         "batches-not-fresh": "--auto-lr-probe-batches applies only to --auto-lr-probe fresh, got {probes}",
@@ -85,7 +85,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "from-extend": "--extend has no effect with --from, which runs no trials; to add rates, use resume --extend",
         "from-trials": "{flag} is an option of trials, but --from runs no trials",
         # resume
-        "resume-out": "--out {out}: the sweep continues in {folder}; --out is only for a sweep given by its address",
+        "resume-out": "--out {out}: the sweep continues in {folder}; --out is only for a sweep in a bucket",
         "resume-no-sweep": "{uri} holds no sweep: there is no sweep.json in it",
         "resume-no-study": "--extend: the sweep in {out} is not a learning-rate study, so it has no grid to extend",
         "resume-too-few": "--trials {trials} is the new total, but {ended} trials have ended: give at least {ended}",
@@ -124,7 +124,7 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         ),
         # report, compare, evaluate, doctor
         "port-alone": "--port is the port of the page that --watch shows: give --watch too",
-        "watch-json": "--watch shows a page and --json prints once: give only one of them",
+        "watch-json": "--watch serves a page until Ctrl-C, and --json prints one result: give only one of them",
         "watch-run": "--watch: {folder} is a single run, which has figures but no page; leave out --watch",
         "sources-out": "a report of several sources needs --out FOLDER, the folder to write it to",
         "sources-twice": "a source is given twice",
@@ -140,15 +140,15 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
         "storage-folder": "--storage {storage} is a folder: use --shared for folders, together with --address",
     }
 )
-"""The sentence for each code: what was given, what was expected, and what to do."""
+"""For each code, a sentence that says what was given, what was expected, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A problem with an option.
 
-    ``field`` and ``source`` are the option and the source of its value, if known. ``code`` is a key of
-    :data:`SENTENCES`, and ``facts`` has the values for the placeholders of its sentence.
+    ``field`` is the name of the option, and ``source`` the source of its value; both are "" if unknown. ``code`` is a
+    key of :data:`SENTENCES`, and ``facts`` has the values for the placeholders in the sentence.
     """
 
     code: str
@@ -158,7 +158,7 @@ class Problem:
 
     @property
     def text(self) -> str:
-        """The problem as a sentence, without the file and line of the value."""
+        """The sentence for the user, without the file and line of the option's value."""
         return SENTENCES[self.code].format_map(self.facts)
 
     def __str__(self) -> str:
@@ -166,17 +166,17 @@ class Problem:
 
 
 def stated(text: str, field: str = "", source: str = "") -> Problem:
-    """Return a problem whose sentence comes from another package."""
+    """Return a problem that is described by the sentence ``text``."""
     return Problem(STATED, field, source, {"text": text})
 
 
 def problem(code: str, field: str = "", **facts: object) -> Problem:
-    """Return a problem with an option, without the source of the option's value."""
+    """Return a problem whose source is not recorded."""
     return Problem(code, field, facts=facts)
 
 
 class Problems(Exception):
-    """Raised before any work starts, with all problems of the given options."""
+    """All problems with the given options. Raised before any work starts."""
 
     exit_code = 2
 

@@ -1,6 +1,6 @@
-"""Resolve given values to settings: apply defaults, build the space, and check rules between options.
+"""Resolve option values to settings: apply defaults, build the search space, and check combinations of options.
 
-This module reads only the files of search spaces and of enqueued points. Models, data and services are checked in
+This module reads no files except search spaces and enqueued points. Models, data and services are checked in
 ``sweeper.checks``.
 """
 
@@ -37,15 +37,15 @@ _SETTINGS = (
     *("reduction", "stopping", "seed", "seeds", "primary", "objectives", "front_metrics", "epoch_budget", "until"),
     *("cpus_per_trial", "gpus_per_trial", "max_concurrent", "address", "experiment"),
 )
-"""Options whose values become the sweep's settings with the same names, unchanged."""
+"""Options whose values are copied without changes to the sweep's settings with the same names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
     """The resolved options of a command, with their problems.
 
-    ``base`` is the spec of a single run. For a sweep, ``base`` has the values of all fields that do not vary.
-    ``settings`` is None if there are problems, or if the command does not run a sweep.
+    If the command is a single run, ``base`` is its spec. If it is a sweep, ``base`` has the values of all fields that
+    do not vary. ``settings`` is None if there are problems, or if the command does not run a sweep.
     """
 
     options: Options
@@ -54,7 +54,7 @@ class Resolved:
 
 
 def resolve(command: str, raw: Raw, choices: Choices, problems: Sequence[Problem] = ()) -> Resolved:
-    """Resolve the values of a command. The result's ``options.problems`` are ``problems`` and all new problems."""
+    """Resolve the option values of a command. The result has ``problems`` and all new problems."""
     options = Options(command, raw, choices, problems)
     if command in SWEEPS:
         return _sweep(options, choices)
@@ -138,8 +138,8 @@ def _sweep(options: Options, choices: Choices) -> Resolved:
 def _base(options: Options) -> TrialSpec:
     """Return the trial spec that the options define, without the method.
 
-    The learning rate is the first given rate, or else the model's default. For a learning-rate-free optimizer, the
-    default is the published multiplier.
+    The learning rate is the first given rate. If no rate is given, it is the model's default or, if the optimizer is
+    learning-rate-free, the published multiplier.
     """
     model, dataset = options.asked("model"), options.asked("dataset")
     path = options.asked("model_path") or options.asked("target_path")

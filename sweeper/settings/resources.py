@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 AUTO = "auto"
-"""The value of ``--gpus-per-trial`` that sets GPU shares from the memory use of a first trial."""
+"""The value of ``--gpus-per-trial`` with which a first trial's memory use determines later trials' GPU shares."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The CPU threads and GPUs of one trial. Several trials run on one GPU if each takes a fraction of it."""
+    """The number of CPU threads and of GPUs of one trial. If ``gpus`` is a fraction, several trials share a GPU."""
 
     cpus: float
     gpus: float

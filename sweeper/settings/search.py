@@ -1,4 +1,4 @@
-"""Read the options of a sweep's search: objectives, scheduler, number of trials, points to try first, stopping rule."""
+"""Read the options of a search: objectives, scheduler, number of trials, points to try first, and stopping rule."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from trainables.spec import TrialSpec
 DEFAULT_TRIALS = {True: 16, False: 32}
 """The default number of trials: 16 if every trial runs to its end, and 32 if a scheduler stops most trials early."""
 _GRID = 1000
-"""The points of a space are counted only if the product of its list lengths is at most this number."""
+"""A space is too large for a default grid search if the product of the lengths of its lists exceeds this number."""
 
 Choices = Mapping[str, Collection[str]]
 """Valid names. The keys are "sampler", "scheduler" and "learning" (the samplers that learn from trials)."""
@@ -37,7 +37,7 @@ Choices = Mapping[str, Collection[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSettings:
-    """Search settings. Each of them depends on several options."""
+    """Settings of a search, each of which depends on several options."""
 
     sampler: str
     scheduler: str
@@ -49,9 +49,9 @@ class SearchSettings:
 def read_search(
     options: Options, space: Space | None, base: TrialSpec, choices: Choices
 ) -> tuple[SearchSettings, TrialSpec]:
-    """Return the search's settings, and ``base`` with the metrics that the objectives need.
+    """Return the settings of the search, and a copy of ``base`` that measures the metrics that the objectives need.
 
-    Problems are added to ``options``. ``space`` is None if it could not be built.
+    New problems are added to ``options.problems``. ``space`` is None if a problem prevented building it.
     """
     # In a small space, a sampler would only propose the same points again.
     sampler = "grid" if _is_small(options, space) else options["sampler"]
@@ -81,7 +81,7 @@ def read_search(
 
 
 def _is_small(options: Options, space: Space | None) -> bool:
-    """Return True if the space has few points and no option sets the sampler or the length of the search."""
+    """Return whether the space has few points and no option determines the sampler or the number of trials."""
     asked = ("sampler", "trials", "enqueue", "warm_start", "epoch_budget")
     if space is None or any(options.raw.get(name) for name in asked):
         return False
@@ -90,7 +90,7 @@ def _is_small(options: Options, space: Space | None) -> bool:
 
 
 def _objectives(options: Options, base: TrialSpec) -> tuple[tuple[Objective, ...], TrialSpec]:
-    """Return the objectives, or () if they cannot be read, and ``base`` with the metrics that they need."""
+    """Return the objectives, or () if they cannot be parsed, and a copy of ``base`` that measures what they need."""
     try:
         objectives = parse_objectives(options["objectives"])
     except ObjectiveError as error:
@@ -105,10 +105,10 @@ def _objectives(options: Options, base: TrialSpec) -> tuple[tuple[Objective, ...
 def _scheduling(options: Options, base: TrialSpec, *, sampler: str, is_blind: bool) -> tuple[str, int]:
     """Return the scheduler, and the number of epochs after which the scheduler first compares trials.
 
-    By default, no trial is stopped early in four cases: each configuration runs with several seeds, the search is a
-    grid, only last epochs are candidates, or ``is_blind`` is true. A blind sweep does not measure its objectives after
-    every epoch, so a trial that is stopped early might have no objectives. If not every epoch is evaluated, the default
-    first comparison is after the first evaluated epoch.
+    By default, there is no scheduler if each configuration runs with several seeds, the search is a grid, only last
+    epochs are candidates, trials end before the first comparison, or ``is_blind`` is true. A blind sweep does not
+    measure its objectives after every epoch, so a trial that is stopped early might have no objective values. By
+    default, trials are first compared after the first evaluated epoch.
     """
     epochs, every = base.epochs, base.eval_every
     asked = [name for name in ("grace", "reduction", "stopping") if options.asked(name) is not None]
@@ -128,7 +128,7 @@ def _scheduling(options: Options, base: TrialSpec, *, sampler: str, is_blind: bo
 
 
 def _grid_trials(options: Options, space: Space) -> int | None:
-    """Return the number of trials of a grid search: ``--trials``, or the grid size times the number of seeds."""
+    """Return the number of trials of a grid search: ``--trials`` or, if not given, grid points times seeds."""
     trials: int | None = options["trials"]
     try:
         size = len(space.grid()) * int(options["seeds"])
@@ -150,7 +150,7 @@ def rungs(*, epochs: int, grace: int, reduction: int) -> tuple[int, ...]:
 
 
 def _epochs_per_trial(epochs: int, *, grace: int, reduction: int) -> float:
-    """Return a lower bound of the mean epochs per trial: the mean if one in ``reduction`` trials passes each rung."""
+    """Return a lower bound of the mean epochs per trial. One in ``reduction`` trials is assumed to pass each rung."""
     ends = [0, *rungs(epochs=epochs, grace=grace, reduction=reduction), epochs]
     return float(sum((end - begin) / reduction**index for index, (begin, end) in enumerate(itertools.pairwise(ends))))
 

@@ -1,4 +1,4 @@
-"""Read option values and record their sources: the command line, a config file, Python, or the record in sweep.json."""
+"""Read option values and record their source: the command line, a config file, Python, or sweep.json."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PLAIN = re.compile(r"[\w./+][\w./+@=-]*")
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """An unparsed value and its source: ``CLI``, ``PYTHON``, ``STORED``, or ``FILE:LINE``."""
+    """An unparsed value and its source. The source is ``CLI``, ``PYTHON``, ``STORED``, or ``FILE:LINE``."""
 
     value: str | float | bool
     source: str
@@ -39,10 +39,10 @@ Raw = Mapping[str, Sequence[Given]]
 def from_python(command: str, options: Mapping[str, object]) -> dict[str, Sequence[Given]]:
     """Return keyword arguments as option values.
 
-    None means that the option is not given. A list gives several values, and a mapping gives texts ``NAME=VALUE``.
+    An argument that is None is ignored. A list becomes several values, and a mapping becomes texts ``NAME=VALUE``.
 
     Raises:
-        TypeError: the command does not have this option.
+        TypeError: the command has no option with the name of an argument.
     """
     fields = fields_of(command)
     if unknown := [name for name in options if name not in fields]:
@@ -91,13 +91,13 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
 
 
 def with_config(command: str, given: Raw, config: str | None) -> tuple[Raw, list[Problem]]:
-    """Return ``given`` with the values of all other options in the ``--config`` file, and the file's problems."""
+    """Return ``given`` with the options that only the ``--config`` file gives, and the problems with the file."""
     filed, problems = from_yaml(command, Path(config)) if config is not None else ({}, [])
     return {**filed, **given}, problems
 
 
 def _entries(path: Path, problems: list[Problem]) -> Iterator[tuple[str, int, list[str]]]:
-    """Yield the key, line and values of each entry. Add a problem for each entry that cannot be read."""
+    """Yield the key, line and values of each option in a file. Add a problem for each option that cannot be read."""
     import yaml
 
     from search_spaces.yaml_nodes import YamlError, line_of, load
@@ -129,7 +129,7 @@ def _entries(path: Path, problems: list[Problem]) -> Iterator[tuple[str, int, li
 
 
 def to_config(command: str, raw: Raw) -> str:
-    """Return the text of a ``--config`` file that gives these values."""
+    """Return the text of a ``--config`` file with these option values."""
     lines = [f"# python -m sweeper {command} --config THIS_FILE"]
     for name, item in fields_of(command).items():
         texts = [_scalar(one.value) for one in raw.get(name, ())]
@@ -145,7 +145,7 @@ def _scalar(value: object) -> str:
 
 
 def command_line(command: str, raw: Raw, *arguments: str) -> str:
-    """Return the command line that gives these values, without passwords, for sweep.json and for messages."""
+    """Return a command line with these option values, without passwords, for sweep.json and for messages."""
     words = [word for name, item in fields_of(command).items() for word in _words(item, raw.get(name, ()))]
     return shlex.join(["python", "-m", "sweeper", command, *arguments, *words])
 
@@ -159,7 +159,7 @@ def _words(item: Field, values: Sequence[Given]) -> list[str]:
 
 
 def to_json(raw: Raw) -> dict[str, list[list[object]]]:
-    """Return the values for sweep.json, without passwords."""
+    """Return the option values for sweep.json, without passwords."""
     return {
         name: [[shown_uri(one.value) if isinstance(one.value, str) else one.value, one.source] for one in values]
         for name, values in raw.items()
@@ -167,7 +167,7 @@ def to_json(raw: Raw) -> dict[str, list[list[object]]]:
 
 
 def from_json(stored: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, Sequence[Given]]:
-    """Return the values that :func:`to_json` stored in sweep.json."""
+    """Return the option values that :func:`to_json` stored in sweep.json."""
     return {name: [Given(*pair) for pair in pairs] for name, pairs in stored.items()}
 
 
@@ -211,17 +211,17 @@ class Options:
         return self.values.get(name)
 
     def with_values(self, values: Mapping[str, Any]) -> Options:
-        """Return a copy with these values, which are not marked as given. Copy and original share the problems list."""
+        """Return a copy with these values, which do not count as given. The copy shares the list of problems."""
         result = copy.copy(self)
         result.values = {**self.values, **values}
         return result
 
     def asked(self, name: str) -> Any:
-        """Return the option's value if it was given, otherwise None. The default replaces an invalid value."""
+        """Return the option's value if it was given, otherwise None. If the value is invalid, return the default."""
         return self.values.get(name) if self.raw.get(name) else None
 
     def is_typed(self, name: str) -> bool:
-        """Return whether the option was given on the command line or from Python."""
+        """Return whether the option was given on the command line or in Python, rather than in a file."""
         return any(one.source in (CLI, PYTHON) for one in self.raw.get(name, ()))
 
     def reject(self, code: str, field: str = "", **facts: object) -> None:
@@ -229,11 +229,11 @@ class Options:
         self.problems.append(Problem(code, field, self._source(field), facts))
 
     def add(self, text: str, field: str = "") -> None:
-        """Add a problem whose sentence comes from another package."""
+        """Add a problem that is described by the sentence ``text``."""
         self.problems.append(stated(text, field, self._source(field)))
 
     def extend(self, texts: Iterable[str | None], field: str = "") -> None:
-        """Add a problem for each of these sentences from another package. Skip texts that are None."""
+        """Add a problem for each sentence in ``texts``. Skip entries that are None."""
         for text in filter(None, texts):
             self.add(text, field)
 
@@ -242,14 +242,14 @@ class Options:
         return given[0].source if given else ""
 
     def without_auto_lr(self, remedy: str) -> None:
-        """Add a problem for each setting of AutoLR that the user gave although AutoLR is off."""
+        """Add a problem for each AutoLR option that the user gave, because AutoLR is off."""
         for name, item in self.fields.items():
             if self.is_typed(name) and item.scope == "trial" and item.role == "auto_lr" and name != "auto_lr":
                 self.reject("no-effect", name, flag=item.flag, remedy=remedy)
 
     @functools.cached_property
     def method_options(self) -> dict[str, list[float]]:
-        """Return the values of ``--option NAME=VALUE`` and ``--c``, keyed by option name, in the given order."""
+        """Return the values of each method option, in the given order, from ``--option NAME=VALUE`` and ``--c``."""
         found: dict[str, list[float]] = {}
         for pair in self["option"] or ():
             name, _, text = pair.partition("=")

@@ -1,4 +1,4 @@
-"""Build the search space of a sweep from a built-in space or a file, and check its values against the trial fields."""
+"""Build the search space of a sweep from a built-in space or a file, and check that trials accept its values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TOGETHER = (
     tuple(item.name for item in FIELDS.values() if item.role == "method"),
     ("optimizer", "auto_lr", "lr", *(item.name for item in FIELDS.values() if "optimizer" in item.when)),
 )
-"""Groups of fields whose values are checked in combination. The values of all other fields are checked separately."""
+"""Groups of fields whose combinations of values are checked. All other fields are checked one by one."""
 
 
 def is_space_file(space: str | None) -> bool:
@@ -34,9 +34,9 @@ def is_space_file(space: str | None) -> bool:
 
 
 def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str, Sequence[float]]) -> list[str]:
-    """Return the problems of the spec with each method, and the problems of the option values, without duplicates.
+    """Return the problems of ``spec`` with each method, and of the values of method options, without duplicates.
 
-    An option that applies to none of the methods is also a problem.
+    It is also a problem if an option applies to none of the methods.
     """
     found: list[str] = []
     known = []
@@ -59,7 +59,8 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
 
 
 def values_by_key(methods: Methods, options: Mapping[str, Sequence[float]]) -> OptionValues:
-    """Return the values by option key. Values of a plain name (``beta``) apply to all its keys (``npo.beta``, ...)."""
+    """Return the values by option key. Values of a plain name (``beta``) apply to all its keys, such as
+    ``npo.beta``."""
     keys = [key for applying in methods.values() for key in applying]
     return {key: options[plain_name(key)] for key in keys if plain_name(key) in options}
 
@@ -67,8 +68,8 @@ def values_by_key(methods: Methods, options: Mapping[str, Sequence[float]]) -> O
 def read_space(options: Options, base: TrialSpec) -> Space | None:
     """Return the space that ``--space`` names (a file or a built-in space), or None if a problem prevents building it.
 
-    In a built-in space, the values given for the methods, the learning rate, AutoLR and method options replace the
-    space's own values. Every other given field has the given value in all trials.
+    If the space is built in, given values of the methods, the learning rate, AutoLR and method options replace the
+    values in the space. Any other field that was given has the given value in all trials.
     """
     chosen, rates, auto_lr = options["space"], options["lr"], options["auto_lr"]
     if is_space_file(chosen):
@@ -103,10 +104,10 @@ def read_space(options: Options, base: TrialSpec) -> Space | None:
 def file_space(
     path: Path, base: TrialSpec, *, given: Collection[str] = (), fixed: Collection[str] = ()
 ) -> tuple[Space, list[str]]:
-    """Return the space in a file, as far as it can be read, and the problems with the file.
+    """Return the space in a file, without the parts that cannot be read, and the problems with the file.
 
-    An option in ``given`` cannot be combined with a file. An option in ``fixed`` can be combined with
-    a file that does not set the option's field.
+    ``given`` are options that cannot be combined with a file. ``fixed`` are options that can be combined with a file
+    only if the file does not set the same field.
     """
     file = load_space(path, space_fields())
     problems = list(file.problems)
@@ -130,7 +131,7 @@ def space_fields() -> dict[str, Field]:
 
 
 def tries_auto_lr(space: Space, otherwise: str) -> bool:
-    """Return whether any trial may use AutoLR. ``otherwise`` is the value of ``auto_lr`` if the space has none."""
+    """Return whether any trial may use AutoLR. If the space does not set ``auto_lr``, its value is ``otherwise``."""
     return space.constants.get("auto_lr", otherwise) != "off" or any(
         item.name == "auto_lr" for item in space.parameters
     )
@@ -149,9 +150,9 @@ def _option_problems(file: SpaceFile, base: TrialSpec) -> Iterator[tuple[str, st
 
 
 def _group_problems(file: SpaceFile, base: TrialSpec, group: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the causing field and the problem for each invalid combination of values of the fields in ``group``.
+    """For each invalid combination of values of the fields in ``group``, yield the field to blame and the problem.
 
-    If several fields cause a problem, yield the field that is last in the file.
+    If several fields cause the problem together, the field that is last in the file is to blame.
     """
     if not set(group) & set(file.lines):
         return
@@ -166,7 +167,7 @@ def _group_problems(file: SpaceFile, base: TrialSpec, group: Sequence[str]) -> I
 
 
 def _rate_problems(file: SpaceFile) -> list[str]:
-    """Return the problems with the learning rates of a space that has learning-rate-free optimizers."""
+    """Return the problems with the learning rates in the space for learning-rate-free optimizers."""
     rates: dict[bool, set[object]] = {True: set(), False: set()}
     for config in _corners(file.space, ("optimizer", "lr")).grid():
         if (optimizer := config.get("optimizer")) in OPTIMIZERS:
@@ -183,9 +184,9 @@ def _rate_problems(file: SpaceFile) -> list[str]:
 
 
 def _corners(space: Space, names: Collection[str]) -> Space:
-    """Return a space with the named parameters and with the parameters that their conditions refer to.
+    """Return a space with only the named parameters and the parameters to which their conditions refer.
 
-    Each range is reduced to its two ends.
+    In this space, each range is replaced with its two ends.
     """
     wanted = {parameter.key for parameter in space.parameters if parameter.name in names}
     for parameter in reversed(space.parameters):  # a condition refers only to earlier parameters

@@ -23,13 +23,13 @@ _RATES = 5
 
 
 def study_values(options: Options, methods: Sequence[str]) -> dict[str, Any]:
-    """Return ``c`` and ``lr``, given or default, and a study's values of pareto's ``--sampler`` and ``--auto-lr``."""
+    """Return the values (given or default) of ``c`` and ``lr``, and the fixed values of ``sampler`` and ``auto_lr``."""
     c = options["c"] or (_DEFAULT_C if _any_has_c(methods) else ())
     return {"sampler": "grid", "auto_lr": "both", "c": c, "lr": options["lr"] or _default_rates(options)}
 
 
 def check_study(options: Options, base: TrialSpec) -> None:
-    """Add the problems with AutoLR's variants, with ``--seeds-vary``, and with the primary comparison."""
+    """Add the problems with the options of AutoLR's variants, with ``--seeds-vary``, and with ``--primary``."""
     probes = options["auto_lr_probe"]
     if options["auto_lr_probe_batches"] and "fresh" not in (probes or (base.auto_lr_probe,)):
         options.reject("batches-not-fresh", "auto_lr_probe_batches", probes=", ".join(probes))
@@ -45,7 +45,7 @@ def check_study(options: Options, base: TrialSpec) -> None:
 
 
 def study_space(options: Options, base: TrialSpec) -> Space | None:
-    """Return the grid of the study, or None if it cannot be built because of a problem."""
+    """Return the grid of the study, or None if a problem prevents building it."""
     if options.problems:
         return None
     methods = options_by_method(options["method"])
@@ -63,12 +63,12 @@ def study_space(options: Options, base: TrialSpec) -> Space | None:
 
 
 def _arms(options: Options, base: TrialSpec) -> dict[str, Sequence[Any]]:
-    """Return the values of each setting of AutoLR. Each combination of values is an arm of the study."""
+    """Return the values of each compared setting of AutoLR. Each combination of values is an arm of the study."""
     return {name: options[name] or (getattr(base, name),) for name in ARMS}
 
 
 def _check_primary(options: Options, primary: str, variants: Sequence[str]) -> None:
-    """Reject a ``--primary`` that does not name exactly one comparison of the study."""
+    """Add a problem if ``primary`` does not name exactly one comparison of the study."""
     method, _, variant = primary.strip().partition("/")
     questions = " or ".join(f"{method}/{name}" for name in variants)
     if method not in options["method"]:
@@ -80,7 +80,7 @@ def _check_primary(options: Options, primary: str, variants: Sequence[str]) -> N
 
 
 def _arm_names(arms: Mapping[str, Sequence[Any]]) -> list[str]:
-    """Return the names of AutoLR's variants as used in tables and docs, for example ``search/freshx4``."""
+    """Return the names that tables and docs use for the variants of AutoLR, for example ``clip/freshx4``."""
     names = (
         f"{rule}/{probe}" + (f"x{batches}" if probe == "fresh" and batches > 1 else "")
         for rule, probe, batches in itertools.product(*(arms[name] for name in ARMS))

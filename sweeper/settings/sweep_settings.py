@@ -1,4 +1,4 @@
-"""The settings of a sweep, stored in sweep.json: fixed values, search space, search, and placement."""
+"""The settings of a sweep, stored in sweep.json: fixed values, search space, search settings, and placement."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from trainables.storage import Storage, is_address
 from trainables.worker.candidates import Goals
 
 ALL, LAST = "all", "last"
-"""The epochs of a trial that may be on the frontier: the values of ``--candidates``."""
+"""The values of ``--candidates``: which epochs of each trial may be on the frontier."""
 RUN_STATES = "ray"
-"""The name of Ray Tune's folder, in the sweep's folder or in object storage."""
+"""The name of Ray Tune's folder in the sweep's folder or in the bucket."""
 _DEFAULT = {name: item.default for name, item in {**fields_of(STUDY), **fields_of(PARETO)}.items()}
 ORDER = "order"
 SEEDS_VARY: Mapping[str, str | None] = MappingProxyType({ORDER: None, "target": "target_seed", "data": "data_seed"})
-"""The values of ``--seeds-vary``, mapped to the trial field that is set to the seed in addition to ``seed``.
+"""For each value of ``--seeds-vary``, the trial field that is set to the same number as the field ``seed``.
 
-None means no other field.
+None means that there is no such field.
 """
 
 
@@ -42,22 +42,22 @@ class SweepSettings:
 
     Attributes:
         base: a trial's spec with the values of the fields that do not vary.
-        space: the search space of the other fields, such as ``method``, ``lr``, ``auto_lr`` and method options.
-        kind: the command that started the sweep. A learning-rate study ends with a verdict on AutoLR.
-        gpus_per_trial: at most 1, or "auto"; see :mod:`sweeper.execution.gpu_shares`.
+        space: the search space of the fields that vary, such as ``method``, ``lr``, ``auto_lr`` and method options.
+        kind: the command that started the sweep (``pareto`` or ``lr-study``), or ``unlearn`` for a single run.
+        gpus_per_trial: a number of at most 1, or "auto" to measure the share (:mod:`sweeper.execution.gpu_shares`).
         ship: whether the driver sends this project to the nodes of a cluster.
-        storage: a folder for Ray's state, or the address of a bucket through which all files are exchanged. Within a
-            bucket, the sweep is in the folder ``stored_as``, whose name is chosen when the sweep starts.
+        storage: a folder for Ray's state, or the address of a bucket through which workers exchange all files. The name
+            of the sweep's folder in the bucket is ``stored_as``. It is chosen when the sweep starts.
         candidates: whether all epochs of a trial may be on the frontier ("all"), or only the last epoch ("last").
-        scheduler: the scheduler that stops trials early if ``stopping`` is "stop", or pauses them if it is "pause".
-            ``grace`` and ``reduction`` define its rungs, see :func:`sweeper.settings.search.rungs`.
-        primary: the comparison of a learning-rate study that is not corrected for multiple comparisons.
+        scheduler: the scheduler that stops trials early (if ``stopping`` is "stop") or pauses trials (if it is
+            "pause"). ``grace`` and ``reduction`` define the scheduler's rungs (:func:`sweeper.settings.search.rungs`).
+        primary: the only comparison of a learning-rate study that is not corrected for multiple testing.
         extension: the points that ``extend`` has added to the grid of a study.
-        constraints: thresholds in the format of :func:`search_spaces.constraint.parse_constraint`.
-        until: a rule in the format of :func:`sweeper.settings.until.parse_until`.
-        enqueue: the points to try first, as values by plain option name.
-        warm_start, reuse: folders of previous sweeps.
-        given: the values that the user gave, with their sources.
+        constraints: thresholds on metrics, as texts for :func:`search_spaces.constraint.parse_constraint`.
+        until: the stopping rule, as a text for :func:`sweeper.settings.until.parse_until`.
+        enqueue: the points to try first. Each point maps plain option names to values.
+        warm_start, reuse: the folders of the previous sweeps that ``--warm-start`` and ``--reuse`` name.
+        given: the option values that the user gave, with their sources.
     """
 
     name: str
@@ -106,7 +106,7 @@ class SweepSettings:
     def resources(self) -> Resources:
         """The resources of one trial.
 
-        If GPU shares are measured, only the first trial of each memory class takes these resources.
+        If GPU shares are measured, these are the resources of only the first trial of each memory class.
         """
         gpus = self.gpus_per_trial
         if gpus == AUTO:
@@ -115,7 +115,7 @@ class SweepSettings:
 
     @property
     def shares_gpus(self) -> bool:
-        """Whether the GPU shares of trials are measured, which requires a GPU."""
+        """Whether the GPU shares of trials are measured. Without a GPU, they are not."""
         return self.gpus_per_trial == AUTO and self.resources.gpus > 0
 
     @property
@@ -130,18 +130,18 @@ class SweepSettings:
 
     @property
     def parsed_constraints(self) -> tuple[Constraint, ...]:
-        """The thresholds that results must satisfy."""
+        """The thresholds that a good model must meet."""
         return tuple(map(parse_constraint, self.constraints))
 
     @property
     def goals(self) -> Goals:
-        """The columns and directions by which every epoch is compared; () if only last epochs are candidates."""
+        """The columns and directions of the objectives on every epoch, or () if only last epochs are candidates."""
         every = self.candidates == ALL
         return tuple((item.column, item.direction) for item in self.parsed_objectives) if every else ()
 
     @property
     def params(self) -> dict[str, object]:
-        """The parameters for MLflow: the fixed values, and the ranges or values of parameters that vary."""
+        """The parameters for MLflow: fixed values, and the searched ranges or lists of values."""
         values = {name: value for name, value in self.base.row().items() if name in FIELDS}
         seeds = ", ".join(map(str, self.all_seeds))
         varied = {name: seeds for name in ("seed", SEEDS_VARY[self.seeds_vary]) if name and self.seeds > 1}
@@ -157,7 +157,7 @@ class SweepSettings:
 
     @property
     def problems(self) -> list[str]:
-        """The problems with the values of trials, such as values that only an older version accepted."""
+        """The problems with the values of trial fields, for example with values that only an older version accepted."""
         choices = [item for item in self.space.parameters if isinstance(item, Choice)]
         varied = [(item.name, value) for item in choices for value in item.values]
         values = [*self.base.values().items(), *self.space.constants.items(), *varied]
@@ -170,13 +170,13 @@ class SweepSettings:
 
     @property
     def target_seeds(self) -> tuple[int, ...]:
-        """The seeds of the targets: all seeds if each seed has its own target, otherwise only the first seed."""
+        """The seeds of the targets: all seeds if each seed has a target of its own, otherwise only the first seed."""
         return self.all_seeds if SEEDS_VARY[self.seeds_vary] else self.all_seeds[:1]
 
     def base_of(self, seed: int) -> TrialSpec:
-        """Return ``base`` for trials with this seed.
+        """Return ``base`` for the trials with this seed.
 
-        If seeds vary the target or the data, ``target_seed`` or ``data_seed`` is also set.
+        If the seed also varies the target or the data, ``target_seed`` or ``data_seed`` is set to the seed.
         """
         varied: dict[str, Any] = {name: seed} if (name := SEEDS_VARY[self.seeds_vary]) else {}
         return replace(self.base, **varied)
@@ -190,17 +190,17 @@ class SweepSettings:
 
     @property
     def bucket(self) -> Storage | None:
-        """The sweep's folder in the bucket through which all files are exchanged; None if all nodes share folders."""
+        """The sweep's folder in the bucket through which workers exchange all files, or None if there is no bucket."""
         if self.storage is None or not is_address(self.storage):
             return None
         return Storage(self.storage).within(self.stored_as)
 
     def shared(self, *folders: Path) -> tuple[Path, ...]:
-        """Return the folders that all nodes must share: ``folders``, or () if files are exchanged through a bucket."""
+        """Return which of ``folders`` all nodes must share: all, or none if workers exchange files through a bucket."""
         return () if self.bucket is not None else folders
 
     def make_spec(self, config: Mapping[str, Any], *, target_key: str) -> TrialSpec:
-        """Return the trial spec for a proposal from the space, without options that do not apply to its method."""
+        """Return the spec of a trial that the sampler proposed, without options that do not apply to its method."""
         values = dict(config)
         method = parse_method(str(values.get("method", self.base.method)))
         given = dict(self.base.options) | {name: values.pop(name) for name in option_names() if name in values}
@@ -209,7 +209,7 @@ class SweepSettings:
         return replace(base, **values, options=tuple(sorted(options.items())), target_key=target_key)
 
     def to_dict(self) -> dict[str, object]:
-        """Return a mapping for JSON, without the password in the tracking URI. :meth:`from_dict` reads this mapping."""
+        """Return the settings as a mapping for JSON, without passwords. :meth:`from_dict` reads this mapping."""
         return asdict(self) | {
             "base": self.base.to_dict(),
             "space": self.space.to_dict(),
@@ -219,7 +219,7 @@ class SweepSettings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SweepSettings:
-        """Return the settings in a mapping from :meth:`to_dict`."""
+        """Return the settings that :meth:`to_dict` has converted to a mapping."""
         given = dict(values)
         given.pop("command", None)  # follows from "given"
         given["base"] = TrialSpec.from_dict(given["base"])

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 from sweeper.settings.fields import DEFAULT_TRACKING
 
 _DATABASE_DRIVERS = {"postgresql": "psycopg2", "mysql": "mysqldb", "mssql": "pyodbc"}
-"""The default driver of SQLAlchemy for each database scheme."""
+"""For each URI scheme of a database, the driver that SQLAlchemy uses by default."""
 
 _PACKAGES = {"mysqldb": "MySQLdb", "mysqlconnector": "mysql"}
-"""The Python packages of drivers whose package name differs from the driver name."""
+"""The names of the Python packages of drivers whose package has another name than the driver."""
 
 _SQLITE_HEADER = b"SQLite format 3\x00"
 _SECRET_PARAMETER = re.compile(r"([?&][^=&\s]*(?:password|passwd|pwd|token|secret)[^=&\s]*=)[^&#\s]+", re.IGNORECASE)
@@ -29,7 +29,7 @@ def default_uri() -> str:
 def tracking_problem(uri: str) -> str | None:
     """Return the reason why MLflow cannot use ``uri``, or None if MLflow can use it. Takes milliseconds.
 
-    For an HTTP server only the address is checked, not the connection, because a sweep tolerates an unreachable server.
+    The connection to an HTTP server is not checked, because a sweep also runs if its server cannot be reached.
     """
     try:
         parts = urlsplit(uri)
@@ -66,7 +66,7 @@ def tracking_problem(uri: str) -> str | None:
 
 
 def absolute_uri(uri: str) -> str:
-    """Return ``uri``. If it names a SQLite file, make the path absolute, so that it is valid in any working folder."""
+    """Return ``uri``. If it names a SQLite file, make the file's path absolute, so that it is valid in any folder."""
     path = sqlite_path(uri)
     if path is None:
         return uri
@@ -76,7 +76,7 @@ def absolute_uri(uri: str) -> str:
 
 
 def shown_uri(uri: str) -> str:
-    """Return ``uri`` without passwords, including passwords in query parameters. Other text is unchanged."""
+    """Return ``uri`` without passwords, including those in query parameters. A text that is no URI is unchanged."""
     uri = _SECRET_PARAMETER.sub(r"\1***", uri)
     head, mark, rest = uri.partition("://")
     authority, slash, path = rest.partition("/")
@@ -94,7 +94,7 @@ def without_passwords(text: str) -> str:
 
 
 def known_uri(stored: str) -> str:
-    """Return ``stored``, or $MLFLOW_TRACKING_URI if this variable is the same address with a password."""
+    """Return ``stored``, or the value of $MLFLOW_TRACKING_URI if it is the same address with a password."""
     given = os.environ.get("MLFLOW_TRACKING_URI")
     return given if given and shown_uri(absolute_uri(given)) == stored else stored
 
@@ -105,7 +105,7 @@ def _is_half_password(authority: str) -> bool:
 
 
 def is_database(uri: str) -> bool:
-    """Return whether ``uri`` names a database. The process that opens a database chooses the artifacts' folder."""
+    """Return whether ``uri`` names a database. If so, the process that opens it chooses the folder of artifacts."""
     return uri.partition(":")[0].partition("+")[0] in ("sqlite", *_DATABASE_DRIVERS)
 
 
@@ -119,7 +119,7 @@ def sqlite_path(uri: str) -> Path | None:
 
 
 def missing_database(uri: str) -> str | None:
-    """Return a problem if ``uri`` names a missing SQLite file, because MLflow would create the file; otherwise None."""
+    """Return a problem if ``uri`` names a SQLite file that does not exist (MLflow would create it), otherwise None."""
     path = sqlite_path(uri)
     if path is None or path.exists():
         return None

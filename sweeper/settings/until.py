@@ -11,18 +11,18 @@ NEVER = "none"
 
 
 class UntilError(ValueError):
-    """``--until`` cannot be parsed; the message is a sentence for the user."""
+    """``--until`` cannot be parsed. The message of the error is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plateau:
-    """Ends a sweep if the hypervolume, in [0, 1], has grown by at most ``growth`` in the last ``trials`` trials."""
+    """The rule that ends a sweep if the last ``trials`` trials have increased the hypervolume by at most ``growth``."""
 
     trials: int = 10
     growth: float = 0.001
 
     def is_reached(self, trace: Sequence[float]) -> bool:
-        """Return whether the last hypervolumes in ``trace`` form a plateau. An empty frontier is not a plateau."""
+        """Return whether the rule ends the sweep. ``trace`` has the hypervolume after each trial (0: no frontier)."""
         if len(trace) <= self.trials or trace[-1] == 0.0:
             return False
         return trace[-1] - trace[-1 - self.trials] <= self.growth
@@ -32,7 +32,7 @@ def parse_until(text: str | None) -> Plateau | None:
     """Parse ``plateau``, ``plateau:TRIALS`` or ``plateau:TRIALS:GROWTH``. Return None for ``none`` or an empty text.
 
     Raises:
-        UntilError: the text has another format.
+        UntilError: the text has none of these formats.
     """
     if text in (None, "", NEVER):
         return None
@@ -43,7 +43,7 @@ def parse_until(text: str | None) -> Plateau | None:
         plateau = Plateau(trials=0)
     if name != PLATEAU or len(numbers) > 2 or plateau.trials < 1 or not 0.0 <= plateau.growth < math.inf:
         raise UntilError(
-            f"--until '{text}': expected none, or plateau:TRIALS:GROWTH such as plateau:10:0.001, which ends the "
-            "sweep when the hypervolume has not grown by more than 0.001 in 10 trials"
+            f"--until '{text}': expected none, or plateau:TRIALS:GROWTH, such as plateau:10:0.001 (end the sweep "
+            "when the last 10 trials have increased the hypervolume by at most 0.001)"
         )
     return plateau
