@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def start() -> None:
-    """Run the command line. Ctrl-C while modules are still being imported prints one line and exits with code 130."""
+    """Run the command line. If the user presses Ctrl-C during the imports, print one line and exit with code 130."""
     _open_closed_streams()
     if problem := _platform_problem():
         _refuse(problem)
@@ -51,7 +51,7 @@ def _leave(code: int) -> None:
 
 
 def _open_closed_streams() -> None:
-    """Open the null device for each standard stream that the shell has closed (``>&-``), for later writes."""
+    """Replace each standard stream that the shell has closed (``>&-``) by the null device, so that writes succeed."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             nowhere = os.open(os.devnull, os.O_RDWR)

@@ -1,7 +1,7 @@
-"""The commands as Python functions with the same options: ``from sweeper import Sweep, unlearn, evaluate, pick``.
+"""The commands as Python functions: ``from sweeper import Sweep, unlearn, evaluate, pick``.
 
 Invalid option values raise :class:`~sweeper.settings.problems.Problems`, which lists every problem; an unknown option
-raises TypeError. The command line calls the same code.
+raises TypeError. Functions and commands have the same options and run the same code.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ class Sweep:
 
     @property
     def answer(self) -> dict[str, Any]:
-        """The answer of the last report, with the keys ``headline``, ``outcome``, ``recommended``, ``trial_id``,
-        ``checkpoint``, ..."""
+        """The last report's statement which model to use, with the keys ``headline``, ``outcome``, ``recommended``,
+        ``trial_id``, ``checkpoint``, ..."""
         return dict(self._pareto()["answer"] or {})
 
     def figures(self) -> dict[str, Figure]:
@@ -181,7 +181,7 @@ def pick(out: Path | str, **options: Any) -> dict[str, Any]:
 
     Raises:
         Problems: some options are invalid; the exception lists all problems.
-        AnalysisError: no checkpoint is within the limits; the message names the nearest checkpoint.
+        AnalysisError: no checkpoint meets the thresholds; the message names the checkpoint that misses them least.
     """
     raw, problems = _raw(PICK, options)
     from sweeper.store.plugins import restore_plugins

@@ -26,7 +26,7 @@ FULL_DISK = End("a full or failing disk")
 OUT_OF_TIME = End("the time budget")
 NO_ANSWER = End("an object storage that rejects requests or does not respond")
 _FATAL = {NO_SPACE: FULL_DISK, NO_DISK: FULL_DISK, NO_STORAGE: NO_ANSWER}
-"""The reason for ending the sweep, by trial error. Every further trial would end with the same error."""
+"""Maps trial errors to the reason for ending the sweep, because every later trial would have the same error."""
 _KEPT_OF_REPORT = (*OUTCOME_METRICS, "started_at", "first_step_at", "worker", "retried_with", "gpu_share", "gpu_gb")
 
 
@@ -43,7 +43,7 @@ class Controller(Follower):
 
     ``scheduler`` stops or pauses some trials early. ``compared`` lists the report fields by which the scheduler
     compares trials. Without a scheduler, all trials run to the end. ``failure`` is the infrastructure error that ended
-    the sweep. When a sweep resumes, trials that were paused wait in memory until the scheduler promotes them.
+    the sweep. When a sweep resumes, its paused trials start only when the scheduler promotes them.
     """
 
     log: EventLog
@@ -92,11 +92,11 @@ class Controller(Follower):
         return self._promoted()
 
     def requeue(self, trial: NextTrial) -> None:
-        """Return the trial to the front of the queue."""
+        """Put the trial back at the front of the queue."""
         self.study.requeue(trial.id)
 
     def has_next(self) -> bool:
-        """Return whether there is a trial to run. Before that, end the proposed trials whose results can be reused."""
+        """End the proposed trials whose results can be reused. Then return whether there is a trial to run."""
         if (following := self.next_trial()) is not None:
             self.requeue(following)
         return following is not None
@@ -159,7 +159,7 @@ class Controller(Follower):
     def decide(self, trial_id: str, report: Mapping[str, Any]) -> Decision:
         """Return the scheduler's decision after an epoch. A repeated report gets the same decision and has no effect.
 
-        On a full disk, Ray Tune calls this method for a report before :meth:`apply` receives the report.
+        If the disk is full, Ray Tune calls this method for a report before :meth:`apply` receives the report.
         """
         if self.scheduler is None:
             return "continue"
@@ -167,7 +167,7 @@ class Controller(Follower):
         return self.scheduler.decide(trial_id, float(report["epoch"]), values)
 
     def is_stopped_early(self, trial_id: str) -> bool:
-        """Return whether a user or the scheduler stopped or paused the trial."""
+        """Return whether the scheduler stopped or paused the trial, or a user asked to stop it."""
         trial = self.log.state.trials.get(trial_id)
         stopped = self.scheduler is not None and self.scheduler.ended_at(trial_id) is not None
         return stopped or (trial is not None and trial.stop_requested)
@@ -193,7 +193,7 @@ class Controller(Follower):
         self.log.record(Kind.TRIAL_ENDED, trial_id, {"outcome": {"ended_at": time.time(), **outcome}})
 
     def end_stopped(self, trial_id: str) -> None:
-        """Record the outcome of a trial that was stopped early: the values of its last report, and no checkpoint."""
+        """Record the last report's values, without a checkpoint, as the outcome of a trial that was stopped early."""
         reports = self.log.state.trials[trial_id].reports
         report = reports[-1] if reports else {}
         outcome = {name: report[name] for name in _KEPT_OF_REPORT if name in report}

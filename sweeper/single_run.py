@@ -39,8 +39,8 @@ def run_once(
     If ``out`` is given, the run writes ``history.csv`` with one row for each report, and ``metrics.json`` with the
     returned row. With AutoLR, it also writes ``auto_lr.csv`` with one row for each update. If ``landscape_points`` is
     positive, it writes ``landscape.csv`` with the losses at ``landscape_points`` points along the step of each update.
-    ``trials.csv`` has only a header. A finished run also writes the unlearned model to ``checkpoint/`` and the per-item
-    values of its metrics to ``items.json``.
+    ``trials.csv`` has only a header, because the row is in ``metrics.json``. A finished run also writes the unlearned
+    model to ``checkpoint/`` and the per-item values of its metrics to ``items.json``.
 
     If ``out`` holds an interrupted or killed run of the same spec, that run continues from its last saved state, and
     its result is bit-identical to the result of an uninterrupted run. ``command`` is the command line with which a user

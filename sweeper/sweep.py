@@ -92,8 +92,8 @@ def _load_targets(
         UsageError: the model or the data changed after the sweep started.
     """
     changed = UsageError(
-        f"The model or data of the sweep in {out} changed after it started, so new trials would not be comparable with "
-        "existing ones. Start a new sweep."
+        f"The model or data of the sweep in {out} changed after the sweep started, so new trials would not be "
+        "comparable with existing ones. Start a new sweep."
     )
     first, *others = settings.target_seeds
     base = settings.base_of(first)

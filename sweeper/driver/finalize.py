@@ -33,14 +33,14 @@ class Summary:
     """The outcome of a sweep. The fields are the keys of ``--json``.
 
     ``asked`` is the number of requested trials, and ``trials`` the number of ended trials. ``status`` maps each status
-    to the number of ended trials with this status. ``run_again`` counts the trials that ``resume`` runs because the
-    disk, the memory or a node failed: the ended trials without a result and, if such a failure ended the sweep, all
-    trials that have not ended. ``reused`` counts the results copied from previous sweeps. ``repeated`` counts the
-    results copied from a trial of this sweep with the same configuration. ``front`` is the number of epochs on the
-    frontier, ``front_trials`` the number of trials with at least one epoch on the frontier, and ``unmeasured`` the
-    number of those epochs whose metrics could not be measured. ``answer`` is the report's answer, if there is a report.
-    ``ended_because`` is the reason why the sweep ended early, or None. ``further`` is the option with which
-    ``resume`` continues a sweep that ended early.
+    to the number of ended trials with this status. ``run_again`` is the number of trials that ``resume`` runs because
+    the disk, the memory or a node failed. These are the ended trials without a result. If such a failure ended the
+    sweep, they also include all trials that have not ended. ``reused`` counts the results copied from previous sweeps.
+    ``repeated`` counts the results copied between trials of this sweep that have equal configurations. ``front`` is the
+    number of epochs on the frontier, and ``front_trials`` the number of trials with at least one epoch on the frontier.
+    ``unmeasured`` is the number of epochs on the frontier whose metrics could not be measured. ``answer`` is the
+    report's statement which model to use, or None. ``ended_because`` is the reason why the sweep ended early, or None.
+    If the sweep ended early, ``further`` is the option of ``resume`` that runs the other trials.
     """
 
     out: str
@@ -89,7 +89,7 @@ def finalize(sweep: OpenSweep) -> Summary:
 
 
 def _write_results(sweep: OpenSweep) -> OSError | None:
-    """Write the tables and the report. Return the error if the disk cannot be written."""
+    """Write the tables and the report. If writing to the disk fails, return the error."""
     from analysis.report.report import write_report
 
     try:
@@ -103,7 +103,7 @@ def _write_results(sweep: OpenSweep) -> OSError | None:
 
 
 def _close_tracker(sweep: OpenSweep, pareto: Mapping[str, Any], *, status: str) -> str:
-    """Send the end of the sweep to MLflow. Return a sentence about the records that MLflow lacks, or ""."""
+    """Send the sweep's final results to MLflow. Return a sentence about the records that MLflow lacks, or ""."""
     artifacts = [sweep.out / name for name in _KEPT if (sweep.out / name).exists()]
     sweep.tracker.sweep_ended(end_of_sweep(status, pareto, sweep.log.state.ended_trials, artifacts))
     with sweep.console.status("sending the remaining records to MLflow"):
@@ -138,8 +138,8 @@ def _summary(sweep: OpenSweep, pareto: Mapping[str, Any], end: End | None, *, tr
 
 
 def _disk_error(out: Path, refused: OSError | None, unwritten: int) -> str:
-    why = (refused.strerror or str(refused)) if refused else "the disk cannot be written"
-    lost = f" The results of {unwritten} ended trials are not on disk; these trials run again." if unwritten else ""
+    why = (refused.strerror or str(refused)) if refused else "writing to the disk fails"
+    lost = f" The results of {unwritten} trials are not on disk; resume runs these trials again." if unwritten else ""
     return (
         f"cannot write to {out} ({why}), so the sweep stopped without a report.{lost} All results in its event log are "
         f"kept. Free some disk space, then continue with:\n  {resume_command(out)}"

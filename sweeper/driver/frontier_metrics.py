@@ -1,8 +1,8 @@
 """Measure the metrics of epochs on the frontier after all trials have ended.
 
-A trial measures the metrics of its last epoch, but only the losses of its other epochs. For the epochs on the frontier
-that are nearest to the ideal corner, a worker loads the checkpoint and measures the metrics. Each result is written to
-candidates.csv at once and is never measured again.
+A trial measures the metrics of its last epoch, but only the losses of its other epochs. A worker later loads the
+checkpoints of some epochs on the frontier and measures their metrics. These are the epochs nearest to the ideal corner,
+where all costs are 0. Each result is written to candidates.csv at once and is never measured again.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None
     """Measure the metrics of each epoch from :func:`unmeasured` in a Ray task with the resources of one trial.
 
     If a checkpoint cannot be scored, a warning is logged, and the next ``resume`` tries again. ``head_answers`` is
-    called first and waits until Ray's head responds. Without a head, a new task would hang or end this process.
+    called first and waits until Ray's head responds. If the head were lost, a new task would hang or end this process.
     """
     import ray
     from ray.exceptions import RayError

@@ -86,14 +86,14 @@ class OpenSweep:
     def max_concurrent(self, slots: int) -> int:
         """Return the maximum number of concurrent trials if ``slots`` trials fit on the present nodes.
 
-        On a cluster, the result is the requested maximum even if it exceeds ``slots``. Then one trial stays pending, so
-        that Ray's autoscaler adds nodes.
+        On a cluster, the result is the number that the user requested, even if that number exceeds ``slots``. If trials
+        outnumber slots, one trial stays pending, so that Ray's autoscaler adds nodes.
         """
         asked = self.settings.max_concurrent or slots
         return min(asked, slots) if self.settings.address is None else asked
 
     def estimate(self, max_concurrent: int = 1) -> Remaining:
-        """Estimate the remaining trials and their duration if ``max_concurrent`` trials run at the same time."""
+        """Estimate how many trials remain, and for how long if ``max_concurrent`` of them run at the same time."""
         return remaining(
             self.log.state,
             trials=self.settings.trials,
@@ -157,7 +157,7 @@ def open_sweep(
 
 
 def _open_log(out: Path) -> EventLog:
-    """Open the event log. If the sweep has only tables, create the log from the tables."""
+    """Open the event log. If there are tables but no event log, create the log from the tables."""
     path = out / FILE
     if not path.exists() and (out / "trials.csv").is_file():
         write_whole(path, b"".join(event.to_line() for event in events_of_tables(out)), sync=True)

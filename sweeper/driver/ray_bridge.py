@@ -33,8 +33,8 @@ _P = ParamSpec("_P")
 class TrialSearcher(Searcher):
     """Gives Tune the sweep's next trial, and ends the Tune run when no trial remains.
 
-    ``scheduler`` is None if trials cannot pause. With a scheduler, a new trial starts only if the scheduler has room,
-    and the Tune run ends only when no trial is running.
+    ``scheduler`` is None if trials cannot pause. With a scheduler, a new trial starts only if the scheduler allows it
+    (``has_room``), and the Tune run ends only when no trial is running.
     """
 
     def __init__(self, sweep: OpenSweep, scheduler: TuneScheduler | None) -> None:
@@ -84,7 +84,7 @@ class ReportRecorder(Stopper):
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Record the report in ``result``, and return whether the trial stops now.
 
-        ``trial_id`` is Tune's id of the trial. The sweep's id of the trial is in the config in ``result``.
+        ``trial_id`` is Tune's id of the trial. The sweep's own id of the trial is ``result["config"]["trial_id"]``.
         """
         trial = self._sweep.log.state.trials.get(str((result.get("config") or {}).get("trial_id")))
         if trial is None:
@@ -132,7 +132,7 @@ class TrialRecorder(Callback):
         _guarded(self._sweep.controller.end_trial, trial_id, {"status": str(Status.FAILED), "error": error})
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """After each iteration of Tune's loop, end paused trials that a user stopped, retry writes, and redraw."""
+        """After each iteration of Tune's loop, end paused trials that a user stopped, and flush the event log."""
         _guarded(self._sweep.controller.stop_waiting, all_trials=False)
         _guarded(self._check_starvation)
         _guarded(self._sweep.log.flush)

@@ -146,7 +146,7 @@ def _resources(settings: SweepSettings) -> Any:
 
 
 def _share_gpus(shares: GpuShares, sweep: OpenSweep) -> int:
-    """Configure GPU sharing for the cluster's GPUs. Return how many trials fit if each takes the smallest share."""
+    """Configure GPU sharing. Return how many trials fit if each takes the smallest possible GPU share."""
     import ray
 
     settings = sweep.settings

@@ -28,7 +28,7 @@ class TuneScheduler(FIFOScheduler):
         self._promoted: Any = None
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """Return True: the properties are accepted and ignored, because the scheduler has its own objectives."""
+        """Accept ``metric`` and ``mode``, but ignore both, because the scheduler has its own objectives."""
         return True
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
@@ -36,7 +36,7 @@ class TuneScheduler(FIFOScheduler):
         self._trials[str(trial.config["trial_id"])] = trial
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: Mapping[str, Any]) -> str:
-        """Return whether a trial continues, stops or pauses after an epoch. After an error, the trial continues."""
+        """Return whether the trial continues, stops or pauses. If the scheduler fails, the trial continues."""
         try:
             trial_id = str(trial.config["trial_id"])
             if result.get("report/epoch") is None:

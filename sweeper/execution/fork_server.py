@@ -4,10 +4,10 @@ The fork server shortens a sweep of two trials from 15.3 s to 12.6 s, and the ti
 training step from 10.7 s to 8.6 s (benchmarks/start_time.py, two cores).
 
 This file contains the server and its client. :func:`fork_server` starts the server, which runs :func:`serve`. For each
-worker, Ray starts this file as a script, the launcher (:func:`launch`), instead of a Python interpreter. The launcher
-sends its command line to the server, and exits when the forked worker exits. If the server does not respond, the
-launcher replaces itself with a normal Python interpreter. This file imports few modules at the top, because every
-worker waits for its launcher.
+worker, Ray starts the launcher instead of a Python interpreter. The launcher is this file, run as a script
+(:func:`launch`). The launcher sends its command line to the server, and exits when the forked worker exits. If the
+server does not respond, the launcher replaces itself with a normal Python interpreter. This file imports few modules at
+the top, because every worker waits for its launcher.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ plug-ins on import.
 VARIABLE = "SWEEPER_FORK_WORKERS"
 """The environment variable that disables the fork server. If its value is 0, every worker is a new Python process."""
 _TIMEOUT = 20.0
-"""Seconds that a launcher waits for the server. Ray waits 60 s for a worker."""
+"""Seconds that a launcher waits for the server; less than the 60 s that Ray waits for a worker."""
 
 
 def is_possible() -> bool:
@@ -49,7 +49,7 @@ def is_possible() -> bool:
 
 @contextlib.contextmanager
 def fork_server(*, threads: int) -> Iterator[Sequence[str]]:
-    """Run the server while the block runs. Yield the launcher's command, which replaces a Python interpreter.
+    """Run the server while the block runs. Yield the launcher's command, which Ray runs in place of ``python``.
 
     ``threads`` is the number of OpenMP threads in a worker. Libraries read this number once, on import.
     """
@@ -166,7 +166,7 @@ def launch(place: str, command: list[str]) -> None:
 
 
 def _is_forked(connection: socket.socket, place: str, command: list[str]) -> bool:
-    """Return whether a fork of the server runs the command. After False, the server never runs the command."""
+    """Return whether a fork of the server runs the command. If the result is False, the server never runs it later."""
     connection.settimeout(_TIMEOUT)
     try:
         connection.connect(place)

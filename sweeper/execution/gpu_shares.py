@@ -1,4 +1,4 @@
-"""Choose how many trials share a GPU (``--gpus-per-trial auto``). The choice uses measured GPU memory.
+"""Choose how many trials share a GPU (``--gpus-per-trial auto``). The number is computed from measured GPU memory.
 
 Trials with the same model, data and batch sizes form a memory class. The first trial of a class gets a whole GPU, and
 its memory peak determines the share for the next trials of the class.
@@ -19,7 +19,7 @@ from trainables.run.reports import Status
 from trainables.spec import TrialSpec
 
 MARGIN = 0.15
-"""The relative margin on a trial's memory peak. Other batches may be longer, and allocated blocks leave gaps."""
+"""The share added to a trial's memory peak, because another batch may be longer and memory may be fragmented."""
 CONTEXT_GB = 0.6
 """An allowance in GB for the memory that torch's allocator does not count: CUDA's context and kernels."""
 MAX_PER_GPU = 16
@@ -36,8 +36,8 @@ _FIELDS = (
 def memory_class(spec: TrialSpec) -> MemoryClass:
     """Return the values that determine the memory of a trial. Trials with equal values use about the same memory.
 
-    The last two values depend on the method. The weighting's ``needs`` determines how many gradients a step keeps. The
-    objective's ``reference`` determines which outputs of the frozen target are kept.
+    Two values depend on the method: ``needs`` of the weighting determines how many gradients a step keeps, and
+    ``reference`` of the objective determines which outputs of the frozen target are kept.
     """
     method = spec.parsed_method
     return (*(getattr(spec, name) for name in _FIELDS), str(method.weighting.needs), str(method.objective.reference))
@@ -54,9 +54,9 @@ def part(trials: int) -> float:
 def share(peak_gb: float, gpu_gb: float, *, more_than_gb: float = 0.0) -> float:
     """Return the smallest sufficient GPU share for trials with a memory peak of ``peak_gb`` on a GPU of ``gpu_gb``.
 
-    A share is sufficient if its memory is at least ``peak_gb * (1 + MARGIN) + CONTEXT_GB`` and exceeds
-    ``more_than_gb``, the memory of a share that was too small for a trial. If no smaller share is sufficient, return 1
-    (a whole GPU).
+    A share is sufficient if it has at least ``peak_gb * (1 + MARGIN) + CONTEXT_GB`` of memory and more than
+    ``more_than_gb``. A trial has already run out of memory with ``more_than_gb``. If no smaller share is sufficient,
+    return 1 (a whole GPU).
     """
     required = peak_gb * (1.0 + MARGIN) + CONTEXT_GB
     for trials in range(MAX_PER_GPU, 1, -1):
@@ -125,7 +125,7 @@ class GpuShares(Follower):
                 self.print_new()
 
     def learn(self, rows: Iterable[Mapping[str, object]]) -> None:
-        """Update the measurements from the memory peaks in rows of trials.csv, of this sweep or of previous sweeps."""
+        """Update the measurements from the memory peaks in ``rows``, rows of trials.csv of this or a previous sweep."""
         for row in rows:
             peak, available = number(row.get("peak_gpu_gb")), number(row.get("gpu_share")) * number(row.get("gpu_gb"))
             if not math.isfinite(peak):
@@ -151,8 +151,8 @@ class GpuShares(Follower):
             more = f"; a share of {known.more_than_gb:.2f} GB was too small" if known.more_than_gb else ""
             part_of_gpu = "a whole GPU" if gpus >= 1.0 else f"1/{_count(gpus)} of a GPU"
             self.say(
-                f"trials like {known.example} took up to {known.peak_gb:.2f} GB of the GPU's {self.gpu_gb:.1f} "
-                f"GB{more}; from now on, trials like this get {part_of_gpu}"
+                f"trials with the model, data and batch sizes of trial {known.example} took up to {known.peak_gb:.2f} "
+                f"GB of the GPU's {self.gpu_gb:.1f} GB{more}; from now on, each of these trials gets {part_of_gpu}"
             )
             known.printed = gpus
 

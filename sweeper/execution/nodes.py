@@ -14,7 +14,7 @@ TIMEOUT = 30.0
 
 PROJECT = "unlearning-sweeper"
 PACKAGES = ("torch", "transformers", "peft", "ray", PROJECT)
-"""Packages whose versions must match on the driver and all nodes, because weights, states and code are exchanged.
+"""Packages that must have equal versions on the driver and all nodes, which exchange weights, states and code.
 
 The version of this project is compared only if the driver does not send the project to the nodes
 (:func:`sweeper.execution.cluster.runtime_env`).
@@ -36,8 +36,8 @@ class Facts:
         cpus, gpus: the number of processors, and the names of the GPUs that torch finds.
         memory_gb: free memory in units of 1e9 bytes, or None if the system does not report it.
         unseen: the requested folders that do not exist on the node.
-        refused: the folders and storages that failed a test, with the reasons. The test reads the driver's file and
-            writes another file.
+        refused: maps each folder or storage in which the node cannot read the driver's file, or cannot write a file, to
+            the reason.
         free_gb: the free disk space of each existing folder, in units of 1e9 bytes.
     """
 

@@ -22,13 +22,13 @@ from sweeper.settings.resources import Resources
 _INTERVAL = 1.0
 """Seconds between two checks of the head."""
 _LOST_AFTER = 4.0
-"""Seconds without a response after which the head is considered lost. A busy machine may miss one check."""
+"""Seconds without a response after which the head counts as lost; several checks, as a busy machine may miss one."""
 _LOST_AFTER_ON_CLUSTER = 120.0
-"""The same limit on a cluster. This limit is longer, because a cluster may restart its head node."""
+"""The value of ``_LOST_AFTER`` on a cluster; longer, because a cluster may restart its head node."""
 _MAIN_THREAD_GRACE = 5.0
-"""Seconds after the loss of the head in which the main thread may return from its current call."""
+"""Seconds that the main thread has, after the head is lost, to return from its current call."""
 _STARVED_AFTER = 60.0
-"""Seconds without a running trial after which a message is shown. A worker's imports take less time."""
+"""Seconds without a running trial after which a message is shown; longer than the imports of a worker."""
 _STARVATION_INTERVAL = 10.0
 
 
@@ -39,10 +39,11 @@ def head_watched(
     """Watch Ray's head while the block runs.
 
     If the head is lost, ``on_loss`` is called with the head's address and should end the block. Then ``end_process`` is
-    called, even if the block has ended, because Ray cannot be shut down without its head. A cluster gets more time to
-    restart its head, unless the sweep is interrupted. On a single machine, the head has two processes: GCS and raylet.
+    called, even if the block has ended, because Ray cannot be shut down without its head. On a cluster, the head may be
+    restarted, so it is considered lost later, unless the sweep is interrupted. On a single machine, the head has two
+    processes: GCS and raylet.
 
-    Yields a function that returns when the head responds. Call the function before a Ray call that needs the head. An
+    Yields a function that waits until the head responds. Call the function before a Ray call that needs the head. An
     exception in the block is re-raised only when the head responds or is known to be lost. Otherwise the block could
     end with a Ray error that does not name the cause, before the loss is detected.
     """
@@ -95,7 +96,7 @@ class StarvationCheck:
         self._message = ""
 
     def message(self, *, is_running: bool) -> str:
-        """Return a text with the time without a running trial and the likely reason, or "" if a trial ran recently."""
+        """Return a text that says for how long, and probably why, no trial has run; or "" if a trial ran recently."""
         now = time.monotonic()
         if is_running:
             self._last_running, self._message = now, ""
@@ -115,7 +116,8 @@ class StarvationCheck:
         amounts = (
             f"{free.get(name, 0.0):g} of {total.get(name, 0.0):g} {name}s" for name in required if required[name]
         )
-        return f"the cluster has {', '.join(amounts)} free; if a trial needs no more, Ray cannot start workers; {logs}"
+        enough = "if this is enough for a trial, the cause is that Ray cannot start workers"
+        return f"the cluster has {', '.join(amounts)} free; {enough}; {logs}"
 
 
 def ray_logs() -> Path | None:

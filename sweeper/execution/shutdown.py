@@ -35,7 +35,7 @@ _TIME_LIMIT = 20.0
 _REPORT_AFTER = 0.5
 """Seconds after which an unhandled signal is reported."""
 _PRINT_TIMEOUT = 2.0
-"""Seconds to wait at the end until all lines are printed. The wait is limited, because nobody may read stderr."""
+"""Seconds to wait at the end until all lines are printed. The wait is limited, because stderr may have no reader."""
 
 _STOPPING_TRIALS = (
     "stopping the running trials, then writing the report; press Ctrl-C again to cancel the step in progress"
@@ -113,7 +113,7 @@ def _report(number: int, text: str) -> None:
 
 @contextmanager
 def defer_signals() -> Iterator[None]:
-    """Delay the effect of a first signal until the block ends. If the block then takes too long, end the process."""
+    """Delay the effect of a first signal until the block ends. If the block goes on for too long, end the process."""
     _state.is_deferring = True
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     try:
@@ -222,8 +222,8 @@ def _detach_from_terminal() -> None:
 def preserve_sigterm_handler() -> Iterator[None]:
     """Keep the SIGTERM handler of this process while the block shuts Ray down. The block may run in any thread.
 
-    Ray's C++ code resets the handler to the default, which ends the process. The reset happens within the first 0.3 s
-    of a shutdown that takes more than one second (measured with Ray 2.60), and Ray has no option to prevent the reset.
+    Ray's C++ code replaces the handler by the default handler, which ends the process. This happens within the first
+    0.3 s of a shutdown that takes more than one second (measured with Ray 2.60). Ray has no option to prevent it.
     Blocking the signal would require blocking it in the threads of all libraries. So a thread sets the handler again
     every 10 ms. The thread calls sigaction, because Python can change handlers only in the main thread.
     """

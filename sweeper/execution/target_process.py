@@ -4,7 +4,7 @@ Starting and importing Ray takes five seconds. Training in the same process woul
 because they hold Python's global interpreter lock. A separate process also leaves no weights and no GPU memory in the
 driver.
 
-This file is also the program of this process. Its standard input is a socket to the driver.
+The separate process runs this file as a script. The standard input of that process is a socket to the driver.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def target_process(
     """Start a process that prepares the target for ``spec``. The process is killed when the block ends.
 
     Args:
-        python: returns the command that starts a Python process, or None for this interpreter. It is called only if a
-            process is needed.
+        python: returns the command that starts a Python process, or None for this interpreter. ``python`` is called
+            only if a process is needed.
 
     Yields:
-        None if the cache has the target and its scores. Otherwise a function that waits until the cache has them, and
-        passes progress reports to its second argument. The function raises the process's error, or TargetError if the
-        process died.
+        None if the cache has the target and its scores. Otherwise a function ``wait(spec, show)`` that waits until they
+        are in the cache and calls ``show`` with each progress report. ``wait`` raises the process's error, or
+        TargetError if the process died.
 
     Raises:
         DataError, TargetError, LoadError: the target cannot be prepared; the message is for the user.
@@ -85,7 +85,7 @@ def _is_cached(spec: TrialSpec) -> bool:
 
 
 def serve(driver: Connection) -> None:
-    """Prepare the target for the spec that the driver sends. Send the progress, then None or an error.
+    """Prepare the target for the spec that the driver sends. Send it the progress, and finally None or an error.
 
     The process ends when the driver closes the connection.
     """
@@ -106,7 +106,7 @@ def serve(driver: Connection) -> None:
 
 
 def _set_threads() -> None:
-    """Set torch's default number of threads. A process forked from the server has the number of a worker."""
+    """Set torch's default number of threads, because a process from the fork server has a worker's number."""
     import torch
 
     cores = min(psutil.cpu_count(logical=False) or 1, len(os.sched_getaffinity(0)))

@@ -1,7 +1,7 @@
 """Prepare the target on this machine or, if only other nodes have GPUs, in a Ray task, and show the progress.
 
-The task fills the cache that all nodes share. If the sweep uses object storage, the task fills the cache of its own
-node and uploads the target, and the driver downloads the target.
+The task fills the cache that all nodes share. If the sweep uses object storage, the task fills the cache of the node on
+which it runs, and uploads the target. Then the driver downloads the target.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Show = Callable[[Progress], None]
 FillCache = Callable[[TrialSpec, Show], None]
 _ATTEMPTS = 3
-"""The number of attempts if the worker or its node dies. Each attempt continues from the last saved training state."""
+"""The preparation is tried this often if the worker or its node dies, each time from the last saved training state."""
 _POLL_SECONDS = 1.0
 
 plugins.active()  # load the plug-ins before a worker unpickles a target spec that uses their parts
@@ -47,9 +47,9 @@ plugins.active()  # load the plug-ins before a worker unpickles a target spec th
 
 
 def prepare_with_progress(spec: TrialSpec, *, console: Console, fill_cache: FillCache | None = None) -> Target:
-    """Return the target from :func:`prepare_target`. Show the training of the target and the retain model.
+    """Return the target from :func:`prepare_target`. Show the progress of training the target and the retain model.
 
-    If ``fill_cache`` is given, this function is called first and may put trained models into the cache.
+    If ``fill_cache`` is given, ``fill_cache`` is called first and may put trained models into the cache.
     """
     with progress_shown(spec, console) as (show, seen):
         if fill_cache is not None:
@@ -121,8 +121,8 @@ def progress_shown(
 class Prepared:
     """The key of a target prepared on a node, and the records of the target and the retain model in the node's cache.
 
-    If a folder in the target spec does not exist on the node, no target is prepared, ``unseen`` names the node and the
-    folder, and the other fields are empty.
+    If a folder in the target spec does not exist on the node, no target is prepared. Then ``unseen`` names the node and
+    the folder, and the other fields are empty.
     """
 
     key: str = ""
@@ -212,7 +212,7 @@ class TargetTask:
         return [self._news.popleft() for _ in range(len(self._news))]
 
     def prepare(self, target_spec: TargetSpec, cache: Path | None, storage: Storage | None) -> Prepared:
-        """Prepare the target in the folder ``cache`` (None: the node's own cache). Upload it to ``storage``."""
+        """Prepare the target in the folder ``cache`` (None: the node's own cache). Upload the target to ``storage``."""
         for folder in filter(None, (target_spec.base_folder, target_spec.target_path, target_spec.retain_path)):
             if not folder.is_dir():
                 return Prepared(unseen=f"{socket.gethostname()} does not see {folder}")

@@ -26,10 +26,11 @@ class SweepStatus:
     """The status of a sweep. The fields are the keys of ``status --json``, except ``spent`` and ``left``.
 
     ``state`` is running, finished, interrupted or failed. ``doing`` is the current step, and ``process`` names the
-    driver's process and machine. ``asked`` is the number of requested trials. ``trials`` maps each status to the
-    number of ended trials with this status. ``running`` lists the trials that have started but not ended. ``front`` is
-    the number of epochs on the frontier, and ``front_trials`` the number of trials with at least one epoch on the
-    frontier. ``left`` is None if no driver runs. ``warned_at`` is the time of the last warning in seconds since 1970.
+    driver's process and machine. ``asked`` is the number of requested trials. ``trials`` maps each status to the number
+    of ended trials with this status. ``running`` lists the trials that have started but not ended. ``front`` is the
+    number of epochs on the frontier, and ``front_trials`` the number of trials with at least one epoch on the frontier.
+    ``left`` is the estimate of the remaining trials, or None if no driver runs. ``warned_at`` is the time of the last
+    warning in seconds since 1970.
     """
 
     out: str
@@ -112,8 +113,8 @@ def _unfinished(sweep: SweepState, *, is_live: bool) -> list[Trial]:
 def _trial_values(trial: Trial, *, is_live: bool) -> dict[str, Any]:
     """Return an unfinished trial's entry in ``status --json``.
 
-    ``waits`` is whether the trial is paused. ``to_end`` is whether it stops after its current epoch. Without a driver,
-    ``to_end`` is False, because ``resume`` discards the stop requests to a killed driver.
+    ``waits`` is whether the trial is paused. ``to_end`` is whether the trial stops after its current epoch. If no
+    driver runs, ``to_end`` is False, because ``resume`` discards the stop requests to a killed driver.
     """
     last = trial.reports[-1] if trial.reports else {}
     return {

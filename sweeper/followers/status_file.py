@@ -22,8 +22,8 @@ class StatusFile:
     """The content of status.json. The fields are the keys of the file.
 
     ``run`` identifies the driver's process. A stop request contains this id, so a later process does not execute the
-    request. ``left`` is None until the target is prepared. ``warned_at`` is the time of the last warning in seconds
-    since 1970.
+    request. ``left`` is the estimate of the remaining trials, or None until the target is prepared. ``warned_at`` is
+    the time of the last warning in seconds since 1970.
     """
 
     run: str
@@ -37,7 +37,7 @@ class StatusFile:
     ended_because: str = ""
 
     def write(self, out: Path) -> None:
-        """Write status.json to the folder ``out``. Raise OSError if the disk cannot be written."""
+        """Write status.json to the folder ``out``. If writing to the disk fails, raise OSError."""
         write_json(out / STATUS_FILE, asdict(self))
 
     @classmethod

@@ -20,7 +20,7 @@ def ask(out: Path, run: str, trial_id: str | None = None) -> None:
     """Ask the process ``run`` to stop one trial or, without ``trial_id``, the sweep in ``out``.
 
     Raises:
-        OSError: the disk cannot be written.
+        OSError: writing to the disk failed.
     """
     write_whole(out / _NAME.format(uuid.uuid4().hex), json.dumps({"run": run, "trial_id": trial_id}))
 

@@ -31,18 +31,18 @@ from trainables.worker.candidates import FRONT_FILE, candidate_folder
 from trainables.worker.failures import LOGS
 
 _ITEMS = ("items/target-*.json", "items/*-epoch-*.json")
-"""The per-item metric files that the driver uploads: for the target and for epochs measured after training."""
+"""The driver uploads these files with per-item metrics: those of the target and of epochs measured after training."""
 _DRIVERS_FILES = ("*", f"{PLUGINS}/*", *_ITEMS)
 _LAST = (*TABLES, "optuna.log")
-"""The files that are uploaded last, in this order, before the event log."""
+"""The files that are uploaded after all other files except the event log, in this order."""
 _PATIENCE = 2
 """The number of consecutive failed downloads after which no further downloads are tried."""
 _PAUSE = 10.0
-"""The minimum seconds between two uploads while no trial ends. Trials save their states at longer intervals."""
+"""The minimum seconds between two uploads while no trial ends; less than between two saved states of a trial."""
 _SILENCE = 30.0
 """For this many seconds after a transfer error, nothing is deleted and the front is not uploaded.
 
-The next ``resume`` deletes the remaining files.
+The next ``resume`` deletes the files that were kept for this reason.
 """
 
 logger = logging.getLogger(__name__)

@@ -47,7 +47,7 @@ class TableWriter(Follower):
         A rewrite always writes trials.csv. It writes another table only if the table has rows or its file exists.
 
         Raises:
-            OSError: the disk cannot be written. The rows that are not written stay queued for the next call.
+            OSError: writing to the disk failed. The remaining rows stay queued for the next call.
         """
         if self._stale:
             for rows in self._rows.values():
@@ -68,7 +68,7 @@ class TableWriter(Follower):
         """Rewrite all tables.
 
         Raises:
-            OSError: the disk cannot be written.
+            OSError: writing to the disk failed.
         """
         self._stale = True
         self.flush(state)

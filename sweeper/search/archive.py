@@ -1,4 +1,4 @@
-"""The Pareto archive of a sweep: the Pareto front of all epochs so far, and the epoch that represents each trial."""
+"""The Pareto archive of a sweep: the Pareto front of all evaluated epochs, and the epoch that represents each trial."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ class ParetoArchive:
     def add(self, row: Row, candidates: Sequence[Row] = ()) -> Result | None:
         """Add an ended trial, and return the result of the epoch that represents the trial.
 
-        A trial is represented by the epoch that adds the most hypervolume to the front of the previous trials. Ties go
-        to the last epoch. If no epoch satisfies the constraints, the trial is represented by the epoch with the
-        smallest sum of violations. Return None if no epoch has finite values of all objectives and constraints.
+        A trial is represented by the last of the epochs that add the most hypervolume to the front of the previous
+        trials. If no epoch satisfies the constraints, the trial is represented by the epoch with the smallest sum of
+        violations. Return None if no epoch has finite values of all objectives and constraints.
 
         Args:
             row: the trial's row of trials.csv.

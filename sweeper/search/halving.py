@@ -26,7 +26,7 @@ Points = tuple[tuple[float, ...], ...]
 """Costs of a trial's epochs: one point per epoch, with one cost per objective."""
 
 _LINEAR_BELOW = 1 / 400
-"""A logarithmic axis is nearly linear for values below this share of the range."""
+"""Up to this fraction of the way from the best to the worst value, a logarithmic axis is nearly linear."""
 
 
 class Axis(NamedTuple):
@@ -114,7 +114,7 @@ class SuccessiveHalving:
         return None
 
     def _best(self, rung: int) -> list[str]:
-        """Return the trials that pass the rung, best first: at most ``1/reduction`` of its trials are better."""
+        """Return the trials that pass a rung (at most ``1/reduction`` of its trials are better), best first."""
         arrived = self._arrived[rung]
         limit = len(arrived) // self._reduction
         ranked = sorted(zip(ranks(list(arrived.values())), arrived, strict=True))
@@ -135,9 +135,9 @@ def ranks(sets: Sequence[Points]) -> list[int]:
     """Return for each set of points the number of better sets. Equal sets get the same rank.
 
     All points are sorted into non-dominated layers, and a set is in the layer of its best point. So a set is first if
-    one of its points dominates the points of all other sets. Within a layer, the next set is the one that adds the most
-    hypervolume to the sets already ranked in this layer; the reference point is (1, ..., 1). An empty set (a trial
-    without finite values) is last.
+    one of its points dominates the points of all other sets. Within a layer, the sets are ranked one after another:
+    next is the set that adds the most hypervolume to the sets already ranked. The reference point is (1, ..., 1). An
+    empty set (a trial without finite values) is last.
     """
     import moocore
     import numpy as np

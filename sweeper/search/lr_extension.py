@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from analysis.study.lr_study import LrStudy
 
 MOST_RATES = 4
-"""The maximum number of added rates on each side of a grid. For the default grid, they span at least three decades."""
+"""The maximum number of rates added on each side of a grid. With the default grid, these span three decades or more."""
 
 Point = Mapping[str, Any]
 

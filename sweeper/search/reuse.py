@@ -30,7 +30,7 @@ class CachedTrial:
         return f"{self.out}/{self.trial.id}"
 
     def reports(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the trial's reports without the key ``stored``: its models are not in this sweep's object storage."""
+        """Yield the trial's reports without the key ``stored``, because the storage lacks the trial's models."""
         return ({name: value for name, value in report.items() if name != "stored"} for report in self.trial.reports)
 
     def outcome(self, trial_id: str) -> dict[str, Any]:

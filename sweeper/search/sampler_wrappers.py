@@ -90,7 +90,7 @@ class Sobol:
 
 
 class StartupSampler(BaseSampler):
-    """Proposes first the middle of the space, then Sobol' points. After ``trials`` trials, ``model`` proposes.
+    """Proposes first the middle of the space, then Sobol' points. After ``trials`` trials, uses the sampler ``model``.
 
     ``trials`` includes trials of previous sweeps. The middle is the best guess before the first result, because a user
     who specifies a range expects good values inside it.

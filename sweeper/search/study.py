@@ -1,11 +1,11 @@
 """The Optuna study of a sweep: propose the next configuration and record each trial's outcome.
 
-The study uses Optuna's ask and tell directly because Ray's ``OptunaSearch`` reports wrong trial states. Here a diverged
-or failed trial is FAIL, a stopped trial is PRUNED, and only a finished trial with finite objectives is COMPLETE. If
-every epoch is a candidate, the values of a trial are those of the epoch that adds the most hypervolume to the Pareto
-front (:class:`sweeper.search.archive.ParetoArchive`). A trial that a scheduler stopped is always PRUNED, because
-comparing its few epochs with complete trials would favour greedy configurations. TPE ranks PRUNED trials behind all
-COMPLETE trials; the other samplers ignore PRUNED trials.
+The study uses Optuna's ask and tell directly because Ray's ``OptunaSearch`` reports wrong trial states. In this study,
+a diverged or failed trial is FAIL, a stopped trial is PRUNED, and only a finished trial with finite objectives is
+COMPLETE. If every epoch is a candidate, a trial has the objective values of the epoch that adds the most hypervolume to
+the Pareto front (:class:`sweeper.search.archive.ParetoArchive`). A trial that a scheduler stopped is always PRUNED,
+because comparing its few epochs with complete trials would favour configurations that are good only at first. TPE ranks
+PRUNED trials behind all COMPLETE trials; the other samplers ignore PRUNED trials.
 
 Each trial of the sweep is one Optuna trial. Trials of previous sweeps (priors) come first in the Optuna study, so the
 id of a trial is its Optuna number minus the number of priors.
@@ -54,11 +54,11 @@ _FIRST_GENERATION = {f"{name}:generation": 0 for name in ("NSGAIISampler", "NSGA
 
 
 class SweepStudy:
-    """Proposes and records all trials of a search. ``archive`` has the results so far.
+    """Proposes and records all trials of a search. ``archive`` contains the results of all ended trials.
 
     Call :meth:`begin` first if there are trials of previous sweeps or points to try first. Then call :meth:`restore`.
-    The fields are the plan (space, seeds, grid, points), the Optuna study, and the trials that have ended in the study
-    or must run again.
+    The fields are the space, the seeds, the planned points, the Optuna study, and the trials that have ended or must
+    run again.
 
     Args:
         storage: an Optuna storage that contains no study.

@@ -26,7 +26,7 @@ _SEARCHED = ("method", "lr", "auto_lr", "seed")
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """The configuration, result and origin of a previous trial. Its result is comparable with this sweep's results."""
+    """The configuration, result and origin of a previous trial whose result is comparable with this sweep's results."""
 
     config: Mapping[str, Value]
     result: Result
@@ -34,7 +34,7 @@ class Prior:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Prior:
-        """Return the prior in a mapping from :func:`dataclasses.asdict`."""
+        """Rebuild a prior from the result of :func:`dataclasses.asdict`."""
         result = Result(*(tuple(values["result"][name]) for name in ("values", "violations")))
         return cls(values["config"], result, values["origin"])
 
@@ -45,7 +45,7 @@ class WarmStart:
 
     Attributes:
         priors: trials with comparable results, from which the sampler learns.
-        points: configurations to try first, as Optuna parameters. They are from the Pareto front of the trials whose
+        points: configurations to try first, as Optuna parameters, taken from the Pareto front of the trials whose
             results are not comparable.
         finished: the number of finished trials of the previous sweep.
         outside: the number of finished trials outside the new search space.
@@ -71,8 +71,8 @@ def warm_start(
     """Return the priors and points from the previous sweep in the folder ``out``.
 
     A previous trial becomes a prior if the same configuration has the same content hash in this sweep (same model,
-    data, target and training). Results of other trials are not comparable, so only their configurations are used: at
-    most ``most`` configurations from their Pareto front, ordered by their contribution to its hypervolume.
+    data, target and training). Results of other trials are not comparable, so only configurations on the Pareto front
+    of these trials are used. They are the ``most`` configurations that contribute most to its hypervolume.
 
     Raises:
         UsageError: the folder has no sweep.
@@ -97,7 +97,7 @@ def warm_start(
         values = trial.settings
         try:
             if not all(same(value, values[name]) for name, value in fixed.items() if name in values):
-                raise ValueError("a fixed setting has another value")
+                raise ValueError("the trial differs in a setting that is fixed in the new space")
             config = space.configuration({**values, **space.constants})
             spec = settings.make_spec(config | {"seed": values["seed"]}, target_key=target_key)
         except ValueError:

@@ -47,12 +47,12 @@ _COSTS = (
 _REUSED = _Column("reused_from", "record", "reused from")
 _MEMORY = (
     _Column("retried_with", "record", "memory settings after an out-of-memory error"),
-    _Column("peak_gpu_gb", "cost", "GPU memory at the peak", "GB"),
+    _Column("peak_gpu_gb", "cost", "peak GPU memory", "GB"),
     _Column("gpu_share", "record", "share of a GPU"),
     _Column("gpu_gb", "record", "memory of the GPU", "GB"),
 )
 _GENERATION = _Column("generation_seconds", "cost", "generation of answers", "s")
-_INTERPOLATION = _Column("interpolation", "progress", "share of the way from the target to the last weights")
+_INTERPOLATION = _Column("interpolation", "progress", "position between the target (0) and the last weights (1)")
 _REPORTED = _Column("reported_at", "record", "report", "s since 1970")
 _PASSED = (_Column("step", "progress", "optimizer steps"), _Column("epoch", "progress", "epochs"))
 _COURSE = (
@@ -120,7 +120,7 @@ def unused_columns(methods: Iterable[str], metrics: Iterable[str]) -> frozenset[
 
 
 if (taken := {*METRICS} & {*_names(_OWN), *PARAMETERS}) and not plugins.active():
-    raise ValueError(f"a metric has the name of another column: {', '.join(sorted(taken))}; rename the metric")
+    raise ValueError(f"metrics have the names of existing columns: {', '.join(sorted(taken))}; rename the metrics")
 OUTCOME_METRICS = tuple(
     name
     for name in TRIAL_COLUMNS
@@ -135,7 +135,7 @@ LANDSCAPE_COLUMNS = (
 
 
 def column_dictionary(*, random_guess: float | None = None, unit: str = "token") -> dict[str, dict[str, object]]:
-    """Return the description of each column of trials.csv and history.csv for sweep.json, without empty entries.
+    """Return the description of each column of trials.csv and history.csv for sweep.json. Omit keys without a value.
 
     ``random_guess`` is the loss of a uniform guess in nats, which is the upper bound of the losses. It is None before
     the target is prepared. ``unit`` is the item over which losses are averaged: token or image.
@@ -167,7 +167,7 @@ def column_dictionary(*, random_guess: float | None = None, unit: str = "token")
 
 
 def plugin_problems() -> list[str]:
-    """Return a problem for each plug-in option or plug-in metric that has the name of an existing column."""
+    """Return an error message for each plug-in option or plug-in metric that has the name of an existing column."""
     own = {*_names(_OWN), *FIELDS}
     found = []
     for plugin in plugins.active():
@@ -176,8 +176,8 @@ def plugin_problems() -> list[str]:
             names = [part.name] if is_metric else [item.name for item in getattr(part.entry, "options", ())]
             taken = own.union(option_names() if is_metric else METRICS)
             found += [
-                f"{plugin.place}, line {part.line}: {name} of {part.kind} '{part.name}' is the name of another column; "
-                "rename it"
+                f"{plugin.place}, line {part.line}: {name} of {part.kind} '{part.name}' has the name of an existing "
+                "column; rename it"
                 for name in names
                 if name in taken
             ]

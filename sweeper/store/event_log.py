@@ -97,9 +97,9 @@ class EventLog:
             self._followers += followers
 
     def replay(self, *followers: Follower) -> None:
-        """Apply all events so far to the state and to the followers, as if they were being recorded.
+        """Apply all events on disk to the state and to the followers, as if each event were being recorded now.
 
-        These followers write nothing before they are attached and :meth:`flush` is called.
+        The followers write nothing until they are attached and :meth:`flush` is called.
         """
         with self._lock:
             self.state.clear()
@@ -122,7 +122,7 @@ class EventLog:
     def flush(self) -> bool:
         """Write the waiting events, then notify the followers. Return whether the log and all followers are up to date.
 
-        A follower that raised OSError is flushed again at the next call.
+        A follower that raised OSError is flushed again when this method is called next.
         """
         with self._lock:
             written, done = self._write(), True
@@ -141,7 +141,7 @@ class EventLog:
             return done and written is not None
 
     def _write(self) -> list[Event] | None:
-        """Append the waiting events to the file. Return these events, or None if the file cannot be written."""
+        """Append the waiting events to the file. Return the appended events, or None if writing fails."""
         pending = self._pending
         if not pending:
             return []

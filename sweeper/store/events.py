@@ -38,7 +38,7 @@ class Kind(StrEnum):
     STOP_REQUESTED = "stop_requested"
     """A user asked to stop the trial after its current epoch."""
     METRICS_MEASURED = "metrics_measured"
-    """A checkpoint on the frontier was scored after all trials ended (step: its step; metrics: values by name)."""
+    """After all trials ended, a checkpoint on the frontier was scored (step: the checkpoint's; metrics: by name)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Event:
 
     @classmethod
     def from_line(cls, line: bytes) -> Event:
-        """Return the event in a line of the file.
+        """Convert a line of the file to an event.
 
         Raises:
             ValueError: the line is not an event of this version.

@@ -131,9 +131,9 @@ def check_record(out: Path) -> None:
     ]
     if lost:
         raise UsageError(
-            f"{out / 'history.csv'} lacks the last epoch of finished trials ({some_of(lost)}), so their models would "
-            "be deleted. Restore the file from a copy. Or delete the rows of these trials in trials.csv, so that the "
-            "trials run again"
+            f"{out / 'history.csv'} lacks the last epoch of finished trials ({some_of(lost)}), so resume would "
+            "delete their models. Restore the file from a copy. Or delete the rows of these trials in trials.csv, so "
+            "that the trials run again"
         )
 
 

@@ -36,7 +36,7 @@ def tune_storage(settings: SweepSettings, out: Path) -> tuple[dict[str, Any], in
 
 
 def state_keys(states: Storage, trial_id: str) -> list[str]:
-    """Return the keys of a trial's saved states, newest first, across all attempts of the sweep.
+    """Return the keys of a trial's saved states from all attempts of the sweep, newest first.
 
     Raises:
         StorageError: the storage does not answer.
@@ -68,8 +68,8 @@ def remove_states(states: Storage, trial_id: str) -> None:
 def find_states(settings: SweepSettings, out: Path, last_steps: Mapping[str, int]) -> dict[str, SavedState]:
     """Return the newest usable saved state of each trial. Trials without a usable state are left out.
 
-    ``last_steps`` maps each trial to the last step in the event log. A state is usable if it is complete and was
-    not saved after this step. A later state is not usable, because the reports before it were lost.
+    ``last_steps`` maps each trial to the last step in the event log. A state is usable if it is complete and was not
+    saved after that step. A later state is not usable, because some of the reports before that state were lost.
 
     Raises:
         StorageError: the storage does not answer.

@@ -80,7 +80,7 @@ class ResultTables:
         """Remove incomplete lines and the rows after ``step``, so that a single run can continue. Clear trials.csv.
 
         Raises:
-            OSError: the disk cannot be written.
+            OSError: writing to the disk failed.
         """
         self.trials.rewrite([])
         for table in (self.history, self.auto_lr, self.candidates):
@@ -89,7 +89,7 @@ class ResultTables:
 
 
 def _whole_rows(content: bytes) -> bytes:
-    """Return the content without an incomplete last row. An incomplete row may end at a line break in a quoted cell."""
+    """Return the content without an incomplete last row, which may end at a line break in a quoted cell."""
     content = whole_lines(content)
     while content.count(b'"') % 2:
         content = whole_lines(content[:-1])

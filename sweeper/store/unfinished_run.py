@@ -50,7 +50,7 @@ class RunFile:
 def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> str | None:
     """Return an error message if ``out`` holds an unfinished run of another spec, otherwise None.
 
-    If ``spec`` has no target key, the target of the unfinished run is assumed.
+    If ``spec`` has no target key, the targets are not compared.
     """
     if (found := RunFile.read(out)) is None:
         return None
@@ -71,7 +71,7 @@ def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> s
 
 
 class UnfinishedRun:
-    """The current run in a folder. Its state is saved after epochs; saving takes at most 5% of the time."""
+    """The current run in a folder. The run's state is saved after epochs, in at most 5% of the run's time."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
@@ -108,7 +108,7 @@ class UnfinishedRun:
         return run.epoch
 
     def save(self, run: UnlearningRun) -> None:
-        """Save the state if a save is due. If the disk cannot be written, the run continues without saving."""
+        """Save the state if a save is due. If writing to the disk fails, the run continues without saving."""
         if self._throttle.is_due():
             with self._throttle.saving():
                 landscape = [] if run.auto_lr is None else run.auto_lr.landscape

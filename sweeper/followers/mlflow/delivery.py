@@ -1,8 +1,9 @@
 """Compare a sweep's events on disk with the sweep's runs in MLflow, and send the missing records to MLflow.
 
-No file stores which records were sent; MLflow is queried instead. The tag ``sweep_id`` identifies the runs of a sweep,
-the metrics of a run contain the last step sent, and the tag ``delivered`` marks a run with all metrics and artifacts. A
-request that may have succeeded is repeated unchanged, because MLflow ignores a metric value that it already has.
+No file stores which records were sent; MLflow is queried instead. The tag ``sweep_id`` identifies the runs of a sweep.
+The metrics of a run show the last step that was sent. If all metrics and artifacts were sent, the run has the tag
+``delivered``. A request that may have succeeded is repeated unchanged, because MLflow ignores a metric value that it
+already has.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from sweeper.store.state import Phase, SweepState, Trial
 
 _PER_REQUEST = max(1, 1000 // len(HISTORY_METRICS))  # reports in a request; MLflow accepts up to 1,000 metrics
 _ATTEMPTS = 3  # a run is skipped after this many failed requests, if the store answers
-_REPLACED = "No longer recommended. The description of the sweep's run has the current answer."
+_REPLACED = "No longer recommended. The description of the sweep's run contains the current recommendation."
 _RUNNING = "running"
 _P = ParamSpec("_P")
 logger = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ class Attempts:
         self._failures: dict[str, int] = {}
 
     def make(self, key: str, action: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs) -> None:
-        """Call the action, unless MLflow has refused the run. Raise an exception if the call must be repeated."""
+        """Call the action, unless MLflow has refused records of the run. If the call must be repeated, raise."""
         if key in self.refused:
             return
         if self.stopped:
@@ -102,8 +103,8 @@ class Delivery:
         """Send all records that MLflow lacks. Artifacts are sent last, and only until ``is_urgent`` returns True.
 
         Raises:
-            UnavailableError: the store cannot be used now; the next call sends the remaining records. MLflow's own
-                errors are not caught and mean the same.
+            UnavailableError, MLflow's own errors: the store cannot be used now; the next call sends the remaining
+            records.
         """
         self._connect()
         self._knows_all_runs = False  # if a request fails, MLflow may have created a run anyway
@@ -239,7 +240,7 @@ class Delivery:
         return {**end.tags, NOTE: "\n\n".join(filter(None, parts))}
 
     def _tag_front(self, key: str, end: SweepEnd) -> None:
-        """Set the frontier tag of the run ``key``. If this run is no longer recommended, mark the run accordingly."""
+        """Set the frontier tag of the run ``key``. If the run is no longer recommended, set its tags to say so."""
         run = self._runs[key]
         if key in (end.front or ()):
             self._store.set_tags(run, {PARETO: "true"})
@@ -258,7 +259,7 @@ class Delivery:
         self._store.set_tags(self._runs[answer.run_key], fit_tags({RECOMMENDED: "true", NOTE: answer.description}))
 
     def _keep_epoch(self, answer: Recommendation, trial: Trial, epoch: str) -> None:
-        """Send the metrics and the checkpoint of a recommended epoch to the epoch's own run. Can be repeated."""
+        """Send the metrics and checkpoint of a recommended epoch to the epoch's own run. A second call does no harm."""
         *_, candidate = (row for row in trial.candidates() if f"{float(row['epoch']):g}" == epoch)
         new, at = self._sweep.epoch_run(trial, epoch), milliseconds(ended_at(trial))
         run = self._runs.get(new.key)

@@ -27,7 +27,7 @@ PARETO = "pareto"
 RECOMMENDED = "recommended"
 """The tag of a run: ``true`` if the sweep recommends its model, ``false`` if the model is no longer recommended."""
 RECOMMENDED_TRIAL, RECOMMENDED_EPOCH = "recommended_trial", "recommended_epoch"
-"""The tags that identify the run of a recommended epoch within a sweep, if this epoch is not its trial's last epoch."""
+"""The tags that identify a run within a sweep, if a recommended epoch has its own run (it is not its trial's last)."""
 MLFLOW_STATUS = {
     Status.FINISHED: "FINISHED",
     Status.STOPPED: "KILLED",

@@ -22,7 +22,7 @@ from sweeper.settings.tracking_uri import absolute_uri, is_database, sqlite_path
 
 _PER_BATCH = 100  # params in one request
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
-"""The tag for an experiment with model training. For this kind, MLflow's UI shows runs and metrics, not LLM traces."""
+"""The tag of the experiment, for which MLflow's UI shows training runs and metrics instead of LLM traces."""
 
 _TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
 _UPLOAD_TIMEOUT = "600"  # seconds: a server may store gigabytes elsewhere before it answers
@@ -66,8 +66,8 @@ class Store:
     """One experiment of an MLflow store.
 
     ``uri`` is MLflow's tracking URI. The constructor makes a relative path of a SQLite file absolute. If the experiment
-    is created in a database, its artifacts are stored in the folder ``artifact_root``; a server chooses its own
-    artifact folder. A new database is built in the folder ``build``.
+    is created in a database, its artifacts are stored in the folder ``artifact_root``. If it is created on a server,
+    the server chooses the artifact folder. A new database is built in the folder ``build``.
     """
 
     def __init__(self, *, uri: str, experiment: str, artifact_root: Path, build: Path) -> None:
@@ -110,7 +110,7 @@ class Store:
         self._client, self._experiment_id = client, experiment.experiment_id
 
     def answers(self) -> bool:
-        """Return whether the store answers a simple request. If so, a failed request failed because of its content."""
+        """Return whether the store answers a simple request. If so, any failed request failed due to its content."""
         try:
             self._client.get_experiment(self._experiment_id)
         except Exception:
@@ -200,13 +200,13 @@ def keep_artifact(client: Any, run_id: str, source: Path, *, under: str) -> None
     """Log a file or folder to a run, in the folder ``under`` of its artifacts ("" for the top).
 
     If MLflow stores artifacts in a local folder, the files of a folder ``source`` are hard-linked, so that a large
-    checkpoint takes no time and no space. On another file system, they are copied. A single file is always copied,
-    because the next resume rewrites tables and the report, and the artifact must not change with them. An existing
+    checkpoint takes no time and no space. If the local folder is on another file system, the files are copied. A single
+    file is always copied, so that the artifact does not change when the next resume rewrites the file. An existing
     artifact is replaced.
 
     Raises:
         FileNotFoundError: ``source`` does not exist.
-        OSError: the disk cannot be written. MLflow's own errors are not caught.
+        OSError: writing to the disk failed. MLflow's own errors are not caught.
     """
     if not source.exists():
         raise FileNotFoundError(f"{source} no longer exists")
@@ -239,7 +239,7 @@ def quiet_mlflow() -> None:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return whether a working store would refuse the same request again."""
+    """Return whether the error is due to the request itself, so that repeating the request would fail again."""
     return isinstance(error, RefusedError | FileNotFoundError) or getattr(error, "error_code", None) in _REFUSALS
 
 

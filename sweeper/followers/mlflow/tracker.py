@@ -1,4 +1,4 @@
-"""Record a sweep in MLflow from a background thread. The sweep does not wait for this thread until the sweep ends."""
+"""Record a sweep in MLflow from a background thread. The sweep waits for the thread only when the sweep ends."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Tracker(Follower):
 
     If the recommended epoch is not the last epoch of its trial, the epoch gets a child run of the trial's run. Each
     event wakes a thread, which sends the events that MLflow lacks. Only :meth:`close` waits for MLflow, the network or
-    the disk, and no method raises their errors. After ``resume``, the tracker continues the runs
-    with the same ``sweep_id``. A trial that continues from a saved state repeats reports, but MLflow gets each report
-    once.
+    the disk. No method raises an error from MLflow, the network or the disk. After ``resume``, the tracker continues
+    the runs with the same ``sweep_id``. A trial that continues from a saved state repeats reports, but MLflow gets each
+    report once.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Tracker(Follower):
         self._news.set()
 
     def sweep_ended(self, end: SweepEnd) -> None:
-        """Send the end of the sweep."""
+        """Make the thread send the sweep's final status and results."""
         self._delivery.sweep_end = replace(end, artifacts=[path.absolute() for path in end.artifacts])
         self._news.set()
 
