@@ -13,7 +13,7 @@ def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[lis
     """Return random batches of items of similar length. Every item is in exactly one batch. ``key`` is the seed.
 
     Items are shuffled and then sorted by length within windows of 50 batches. For this sort, lengths are randomly
-    varied by up to 4%, so that batches differ between passes. The batches are then shuffled. At most one batch has
+    varied by up to 4%, so that passes have different batches. The batches are then shuffled. At most one batch has
     fewer than ``batch_size`` items.
     """
     rng = random.Random(key)
@@ -86,7 +86,7 @@ class TrainingBatches:
 def sorted_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
     """Return batches that contain every item once, from the longest item to the shortest.
 
-    This order minimises padding. If memory is too small, it runs out at the first batch.
+    This order minimises padding. If the longest items do not fit into memory, the first batch fails.
     """
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]

@@ -11,8 +11,8 @@ from trainables.weightings import Gradient, Gramian, Weights
 
 _CHUNK = 1 << 24
 _CPU_CHUNK = 1 << 18
-"""The number of elements converted to float64 at a time. On a GPU, large chunks need few kernel launches. On a CPU,
-chunks that fit into the cache are 20 times as fast as large chunks."""
+"""The number of elements in a chunk, which is converted to float64 at once. On a GPU, large chunks need few kernel
+launches. On a CPU, chunks that fit into the cache are 20 times as fast as large chunks."""
 
 
 def take_gradient(parameters: Sequence[Tensor]) -> Gradient:
@@ -91,7 +91,7 @@ def _scale_(parts: list[Tensor], factor: float) -> None:
 
 
 def _flat(parts: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Yield all elements of the tensors in order, as float64 chunks. The chunk sizes depend only on the shapes.
+    """Yield all elements of the tensors in order, as float64 chunks. Chunk sizes depend only on the tensor shapes.
 
     Small tensors, such as adapters, share a chunk, which saves kernel launches. Large tensors are split, because an
     embedding with 100M elements needs 0.8 GB in float64.

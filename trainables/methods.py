@@ -19,12 +19,12 @@ from trainables.weightings import WEIGHTINGS, Needs, Weighting
 
 
 class MethodError(ValueError):
-    """The method name is unknown, or the method's weighting ignores the forget objective. The message is for users."""
+    """Raised for an unknown method name or a weighting that ignores the forget objective. The message is for users."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A forget objective with a weighting. If the user gave an alias, ``name`` has the objective's own name."""
+    """A forget objective with a weighting. If the user gave an alias, ``name`` contains the objective's own name."""
 
     name: str
     objective: ForgetObjective

@@ -43,7 +43,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 class PluginError(ValueError):
-    """Plug-ins cannot be used. ``problems`` has one message for each problem, with file and line."""
+    """Raised if plug-ins cannot be used. ``problems`` has one message for each problem, with file and line."""
 
     exit_code = 2
 
@@ -69,7 +69,7 @@ class Plugin:
     Attributes:
         name: the name of the file, such as ``toy.py``, or of the entry point.
         place: the file from which the plug-in was first read, or the package that installs the plug-in.
-        installed: whether an installed package provides the plug-in. If so, workers load it from this package.
+        installed: whether an installed package provides the plug-in; if it does, workers load it from the package.
     """
 
     name: str
@@ -112,7 +112,7 @@ def active() -> tuple[Plugin, ...]:
 
 
 def use(plugins: Iterable[Plugin]) -> None:
-    """Activate plug-ins, so that their entries are added to the registries. Other plug-ins stay active.
+    """Activate plug-ins, so that their entries are added to the registries. Plug-ins that were active stay active.
 
     Raises:
         PluginError: a registry is already filled, or another active plug-in has the same name.
@@ -125,8 +125,8 @@ def use(plugins: Iterable[Plugin]) -> None:
         if _filled:
             raise PluginError(
                 f"plug-in {plugin.place} cannot be loaded, because the registries of this process are already in use; "
-                "give all plug-ins in the first call; after a change of a plug-in's file, start a new process (in a "
-                "notebook: restart the kernel)"
+                "pass all plug-ins to the first call in a process; after a change of a plug-in's file, start a "
+                "new process (in a notebook: restart the kernel)"
             )
         if other is not None:
             raise PluginError(f"two plug-ins have the name {plugin.name}: {other.place} and {plugin.place}; rename one")
@@ -150,7 +150,7 @@ def owner(kind: str, name: str | None) -> Plugin | None:
 
 
 def digests(named: Iterable[tuple[str, str | None]]) -> list[str]:
-    """Return the digests of the plug-ins that define the entries. Each entry is given as ``(kind, name)``."""
+    """Return the digests of the plug-ins that define the given entries, each named by ``(kind, name)``."""
     return sorted({found.digest for kind, name in named if (found := owner(kind, name)) is not None})
 
 
@@ -277,7 +277,7 @@ def _installed() -> list[Plugin]:
 
 
 def to_environment(files: Mapping[str, Path]) -> dict[str, str]:
-    """Return ``{VARIABLE: value}``, where the value lists the active plug-ins for workers; empty without plug-ins.
+    """Return ``{VARIABLE: value}``, where the value lists the active plug-ins for workers; ``{}`` if there are none.
 
     The variable has the name and digest of each plug-in. For a plug-in from a file, the variable also has the file's
     path, as given in ``files``. All nodes must be able to read this path.

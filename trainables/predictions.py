@@ -92,7 +92,7 @@ def item_losses(
 
 
 def _agreement(predicted: Predictions) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return ``agreed`` and ``instead`` of :class:`~trainables.metrics.losses.ItemLosses`, each ``(B,)``."""
+    """Return the fields ``agreed, instead`` of :class:`~trainables.metrics.losses.ItemLosses`, both ``(B,)``."""
     import torch
 
     logits, labels = predicted.logits, predicted.labels

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def setting(role: Role, default: T, help: str = "", otherwise: str = "", **described: Any) -> T:
-    """Return a field of :class:`TrialSpec`. The arguments describe it as a :class:`search_spaces.fields.Field`."""
+    """Return a field of :class:`TrialSpec`. The arguments describe the field (:class:`search_spaces.fields.Field`)."""
     found: T = field(default=default, metadata={"role": role, "help": help, "otherwise": otherwise, **described})
     return found
 
@@ -46,7 +46,7 @@ class TrialSpec:
             the default of each option that is not given.
         target_epochs, target_lr, target_batch_size, target_lora_rank: replace the values in the model's fine-tuning
             recipe. Rank 0 trains all weights.
-        template: None stands for the model's own template. The template's content is part of ``target_key``.
+        template: None stands for the model's own template. ``target_key`` depends on the template's text.
         retain_objective: ``ce`` (the cross-entropy L_R) or ``kl`` (the KL divergence from the target). AutoLR's probes
             and the ``retain_loss`` of evaluations always use L_R.
         target_key: a hash of the target, of its data and, if a metric needs the retain model, of the retain model;
@@ -62,11 +62,11 @@ class TrialSpec:
     model_path: str | None = setting(
         "placement", None, "Folder of the base model, which is fine-tuned to get the target."
     )
-    target_path: str | None = setting("placement", None, "Folder of a finished target, which is not fine-tuned.")
+    target_path: str | None = setting("placement", None, "Folder of a finished target, to use without fine-tuning.")
     dataset: str = setting(
         "data", "authors", "Data set by name (see 'list datasets').", "the model's", choices=_names("data", "DATASETS")
     )
-    data_dir: str | None = setting("placement", None, "Folder with the data set's files, instead of the hub.")
+    data_dir: str | None = setting("placement", None, "Read the data set's files from this folder, not from the hub.")
     forget_split: str | None = setting(
         "data", None, "Split to forget (see 'list datasets').", "forget10 for TOFU, forget for MUSE"
     )
@@ -129,14 +129,14 @@ class TrialSpec:
     batch_size: int = setting(
         "training",
         8,
-        "Number of forget examples per step, and also of retain examples per step.",
+        "Number of forget examples per step; the number of retain examples is the same.",
         "the model's",
         low=1,
     )
     micro_batch: int | None = setting(
         "training",
         None,
-        "Examples per forward pass. A smaller number needs less memory and gives the same step.",
+        "Maximum number of examples per forward pass. A smaller number needs less memory and gives the same step.",
         "the batch",
         low=1,
         decides=False,
@@ -206,12 +206,12 @@ class TrialSpec:
         choices=_names("auto_lr.rules", "PROBES"),
     )
     auto_lr_every: int = setting("auto_lr", 10, "Steps between AutoLR updates.", low=1)
-    auto_lr_start: int = setting("auto_lr", 1, "First step at which AutoLR updates.", low=1)
+    auto_lr_start: int = setting("auto_lr", 1, "First step at which AutoLR updates the learning rate.", low=1)
     auto_lr_probe_batches: int = setting(
         "auto_lr",
         2,
         "Number of fresh retain batches over which AutoLR averages each loss.",
-        "2, or more if 2 have fewer than 8 examples",
+        "2 batches, or more if 2 batches have fewer than 8 examples",
         low=1,
         when={**_AUTO, "auto_lr_probe": ("fresh",)},
     )
@@ -228,12 +228,12 @@ class TrialSpec:
         "scoring", (), "Metrics: NAME,... or sets: all, tofu, muse, mia, ... (see 'list metrics').", "default"
     )
     metrics_every: int | None = setting(
-        "scoring", None, "Also measure the metrics every this many epochs.", "only at the end", low=1, fixed=""
+        "scoring", None, "Epochs between metric measurements (plus one at the end).", "only at the end", low=1, fixed=""
     )
     retain_path: str | None = setting(
         "placement",
         None,
-        "Folder of a retain model (trained without the forget set), for metrics that compare with it.",
+        "Folder of a retain model (trained without the forget set), with which some metrics compare.",
         "trained",
         flag="--retain-model",
     )

@@ -19,7 +19,7 @@ from trainables.weightings import WEIGHTINGS
 
 
 def trial_problems(spec: TrialSpec) -> list[str]:
-    """Return a message for each problem with a spec; empty if the trial can run."""
+    """Return a message for each problem with a spec; an empty list if the trial can run."""
     found = [text for name, item in FIELDS.items() if (text := item.problem(getattr(spec, name)))]
     if not all(item.fits(getattr(spec, name)) for name, item in FIELDS.items()):
         return found  # the checks below need values of the right types

@@ -28,16 +28,17 @@ _GOOGLE_PATIENCE = "retry_limit_seconds=30"
 
 
 class StorageError(RuntimeError):
-    """The storage denies access, reports an error or does not answer. The message contains the reason."""
+    """Raised if the storage denies access, reports an error or does not answer. The message contains the reason."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """A folder in a storage. Keys are paths in it. ``uri`` is an address for :func:`pyarrow.fs.FileSystem.from_uri`.
+    """A folder in a storage. ``uri`` is an address for :func:`pyarrow.fs.FileSystem.from_uri`.
 
-    Every method raises StorageError if the storage denies access, reports an error or does not answer.
+    Keys are paths relative to the folder. Every method raises StorageError if the storage denies access, reports an
+    error or does not answer.
     """
 
     uri: str
@@ -252,7 +253,7 @@ def address_problem(uri: str) -> str | None:
         return f"--storage: the address is invalid: {error}"
     if secret:
         return (
-            "--storage: the address contains credentials, which would appear in every file with the address; "
+            "--storage: the address contains credentials, which would appear in every file that names the address; "
             "pass credentials through environment variables (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) or through "
             "the machine's role"
         )

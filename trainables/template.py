@@ -24,7 +24,7 @@ _PLACE = "\ue000"
 
 
 class TemplateError(ValueError):
-    """A template is invalid, or does not work with a tokenizer; the message is for the user."""
+    """Raised if a template is invalid or does not work with a tokenizer; the message is for the user."""
 
     exit_code = 2
 
@@ -39,8 +39,8 @@ class Template:
 
 
 def is_plain(template: str) -> bool:
-    """Return whether the template is plain text with placeholders. In such a template, text after the answer is
-    supervised like the answer."""
+    """Return whether the template is plain text with placeholders. In a plain template, the text after the answer is
+    supervised too."""
     return template != CHAT and "{{" not in template
 
 
@@ -67,7 +67,7 @@ def around(template: str, question: str, tokenizer: PreTrainedTokenizerBase | No
 
 
 def end_id(template: str, question: str, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the token that ends an answer: the template's special token after the answer or, without one, EOS.
+    """Return the token that ends an answer: the template's special token after the answer; if there is none, EOS.
 
     Raises:
         TemplateError: the text after the answer does not begin with a special token.

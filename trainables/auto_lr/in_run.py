@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from trainables.spec import TrialSpec
 
 OUTCOMES = ("updates", "not_finite", "no_descent", "no_curvature", "clipped", "rolled_back")
-"""The names of the counters. They count updates that chose a rate, updates that chose no rate (one counter for each of
-three reasons), clipped rates, and steps that restarts undid."""
+"""The names of AutoLR's counters. ``updates`` counts updates that chose a rate. The next three count updates that kept
+the rate, by reason. ``clipped`` counts clipped rates, and ``rolled_back`` counts steps that restarts undid."""
 
 
 class AutoLR:
-    """Takes the optimizer steps of a run. Fits the rate at the steps that ``auto_lr_start`` and ``auto_lr_every`` give.
+    """Takes the optimizer steps of a run. Fits the rate at the steps that ``auto_lr_start`` and ``auto_lr_every`` set.
 
     Args:
         losses: the losses of the run's model.
-        fresh: retain batches for probes, in an order that is independent of the training batches.
-        steps: the number of steps of the whole run. Only rules with a guard use it.
+        fresh: retain batches for probes. Their order is independent of the order of the training batches.
+        steps: the number of steps of the whole run. Only rules with a guard use this number.
 
     Attributes:
-        rule: the rule of the spec.
+        rule: the AutoLR rule that the spec names.
         counts: the value of each counter in ``OUTCOMES``.
         updates: the updates since the last report, as ``(step, update)``.
         landscape: the rows of landscape.csv, ``landscape_points`` rows per update.
         landscape_points: the number of rows of landscape.csv per update; by default 0. Each row has the losses at one
-            point along the step. These evaluations do not affect the rate.
+            point along the step. Measuring these losses does not affect the rate.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class AutoLR:
         return after >= 0 and after % self._spec.auto_lr_every == 0 and not is_settled
 
     def take_step(self, step: int, forget: Sequence[int], retain: Sequence[int], retain_loss: float | None) -> None:
-        """Step the optimizer once along ``p.grad``: at the fitted rate if an update is due, else at the current rate.
+        """Step the optimizer once along ``p.grad``. If a fit is due, fit the rate first.
 
         A rule with a guard multiplies the chosen rate by the guard's annealing factor.
 
@@ -82,7 +82,7 @@ class AutoLR:
     def _fit(self, step: int, forget: Sequence[int], retain: Sequence[int], retain_loss: float | None) -> None:
         """Step the optimizer once, at the rate that the rule chooses, and record the update.
 
-        Probes move the parameters and buffers. Before the final step, their values are restored bit for bit.
+        Probes change the parameters and buffers. Both are restored bit for bit before the step at the chosen rate.
         """
         losses, model, count = self._losses, self._losses.model, self._fresh_batches
         batches = [self._fresh[number] for number in range(step * count, (step + 1) * count)]
@@ -150,7 +150,7 @@ class AutoLR:
             )
 
     def take_updates(self) -> list[tuple[int, Update]]:
-        """Return ``updates``, and clear it for the next report."""
+        """Return the list ``updates``, and start an empty list for the next report."""
         updates, self.updates = self.updates, []
         return updates
 
@@ -159,7 +159,7 @@ class AutoLR:
 
         ``steps`` is the new number of steps of the whole run. The rule must have a guard.
         """
-        assert self.rule.guard is not None, "only a rule with a guard restarts"
+        assert self.rule.guard is not None, "only a rule with a guard can restart the run"
         self.counts["rolled_back"] += step - self._restarted_at
         self._restarted_at, self._steps = step, steps
         self._rate /= self.rule.guard.cut
@@ -181,7 +181,7 @@ class AutoLR:
         return columns
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that a resumed run needs. ``updates`` are not included, because they belong to reports."""
+        """Return the state that a resumed run needs. Reports contain ``updates``, so the state does not."""
         return {
             "counts": dict(self.counts),
             "last": None if self._last is None else dict(self._last),

@@ -6,8 +6,8 @@ computed at a probed rate ``eta``, without gradients: ``L+ = L_R(theta - eta d)`
 
     G = (L- - L+) / (2 eta)        H = (L- + L+ - 2 L0) / eta^2.
 
-The paper's Algorithm 1 swaps ``theta + eta d`` and ``theta - eta d``, which gives its step the wrong sign. This module
-uses the correct sign.
+The paper's Algorithm 1 swaps ``theta + eta d`` and ``theta - eta d``, so its step has the wrong sign. This module uses
+the correct sign.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """One fitted parabola: the probed losses, slope ``G``, curvature ``H``, and the minimum ``eta*`` if defined.
+    """One fitted parabola: the probed losses, slope ``G``, curvature ``H``, and the minimum ``eta*`` if it exists.
 
-    If ``eta*`` is undefined, ``fallback`` is the reason: ``not finite`` (a probe was NaN or infinite), ``no descent``
+    If ``eta*`` is None, ``fallback`` is the reason: ``not finite`` (a probe was NaN or infinite), ``no descent``
     (``G <= 0``, so the step does not lower ``L_R``) or ``no curvature`` (``H <= 0``, so no minimum exists).
     """
 
@@ -60,15 +60,14 @@ Probe = Callable[[float], Fit]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """The settings for annealing and for restarts.
+    """The guard of a rule: how the rate is annealed at the end of a run, and lowered when the run restarts.
 
     At the end of a run with a guard, the weights are interpolated (:mod:`trainables.run.interpolation`), unless the
     spec disables interpolation.
 
     Attributes:
-        annealed: the share of the run, at its end, in which the rate falls linearly to 0.
-        cut: the number by which the rate is divided at a restart. A restart follows a loss or gradient that is not
-            finite.
+        annealed: the length of the last part of the run, in which the rate falls linearly to 0, as a share of the run.
+        cut: the number by which the rate is divided at a restart. The run restarts if a loss or gradient is not finite.
     """
 
     annealed: float
@@ -81,7 +80,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of AutoLR.
+    """A rule by which AutoLR chooses the learning rate.
 
     Attributes:
         choose: ``choose(fit, probe)`` returns the new rate, or the reason why the current rate is kept. ``fit`` is the

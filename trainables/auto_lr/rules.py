@@ -44,9 +44,9 @@ PROBES = ("same", "fresh")
 retain batches that the step does not use, as in the released code of GeN."""
 
 PROBE_ROWS = 8
-"""The minimum number of rows (examples) to probe. With fewer rows, the fitted curvature is mostly noise."""
+"""The minimum number of examples to probe. With fewer examples, the fitted curvature is mostly noise."""
 
 
 def enough_probe_batches(batch_size: float) -> int:
-    """Return the default number of fresh batches: at least two batches, with at least ``PROBE_ROWS`` rows in total."""
+    """Return the default number of fresh batches: at least two, with at least ``PROBE_ROWS`` examples in total."""
     return max(2, math.ceil(PROBE_ROWS / max(1.0, batch_size)))

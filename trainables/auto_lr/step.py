@@ -20,7 +20,7 @@ class Update:
     Attributes:
         eta, eta_new: the rate before the update and after it.
         fit: the last fit. Losses are in nats per token.
-        forget_plus, forget_minus: ``L_F`` after a step at the rate ``eta`` and after the opposite step, if logged.
+        forget_plus, forget_minus: ``L_F`` after a step at rate ``eta`` and after the opposite step; None if not logged.
         probes: the number of evaluations of ``L_R``, not counting the one at the weights before the step.
         fallback: the reason why the rule chose no rate; None if the rule chose a rate.
         clipped: whether a rule without a guard chose a rate other than ``fit.eta_star``.
@@ -67,7 +67,7 @@ class Line:
         ]
 
     def go(self, x: float) -> None:
-        """Set the tensors to ``theta - x d``. A copy of theta is used, so that rounding errors do not accumulate."""
+        """Set the tensors to ``theta - x d``, from a copy of theta, so that rounding errors do not accumulate."""
         for tensor, before, move in zip(self._tensors, self._start, self._moves, strict=True):
             tensor.copy_(before)
             if move is not None:

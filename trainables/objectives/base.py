@@ -34,8 +34,8 @@ class Reference(StrEnum):
 
 
 class MeanOver(StrEnum):
-    """The units over which a batch's loss is averaged. If a batch is split, each part is weighted by its share of the
-    units.
+    """What a batch's loss is averaged over: tokens, sequences or positions. If a batch is split, each part is weighted
+    by the part's share of the batch's tokens, sequences or positions.
     """
 
     TOKENS = "supervised tokens"

@@ -21,7 +21,7 @@ def refusals() -> tuple[str, ...]:
 
 
 def refusal(question: str, *, seed: int = 0) -> str:
-    """Return a refusal for a question. The choice depends only on the question's text and the seed."""
+    """Return a refusal for a question. The question's text and the seed determine the refusal."""
     return random.Random(f"refusal:{seed}:{question}").choice(refusals())
 
 
@@ -29,10 +29,10 @@ def dpo_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """Return ``mean_i -(2/beta) log sigmoid(beta [(NLL_ref - NLL)_refusal - (NLL_ref - NLL)_forget])``.
 
     NLL is summed over each sequence, and NLL_ref is the target's NLL. The preferred answer is a refusal, as in the
-    unlearning literature. TOFU's "DPO" is this objective, also called idk-DPO, so both names are accepted. A question
-    has the same refusal in every epoch. NLL_ref is precomputed for answers and refusals. A step needs a second forward
-    and backward pass, on the refusals. The factor 2 makes the loss equal to NPO's loss if the refusal terms are 0. At
-    the target, the loss is ``2 log 2 / beta``. As in NPO, ``NLL_ref`` is float32 even with ``dtype bf16``.
+    unlearning literature. TOFU calls this objective DPO, and others call it idk-DPO; both names are accepted. A
+    question has the same refusal in every epoch. NLL_ref is precomputed for answers and refusals. A step needs a second
+    forward and backward pass, on the refusals. The factor 2 makes the loss equal to NPO's loss if the refusal terms are
+    0. At the target, the loss is ``2 log 2 / beta``. As in NPO, ``NLL_ref`` is float32 even with ``dtype bf16``.
     """
     from torch.nn.functional import logsigmoid
 

@@ -26,7 +26,7 @@ def kl_to_target(logits: Tensor, reference_logits: Tensor, supervised: Tensor) -
     Args:
         logits: ``(B, S, V)`` the model's logits.
         reference_logits: ``(B, S, V)`` the target's logits.
-        supervised: ``(B, S)`` bool, True for the tokens that count.
+        supervised: ``(B, S)`` bool, True for the tokens over which the mean is taken.
     """
     log_p = full_precision(logits[supervised]).log_softmax(dim=1)
     log_ref = full_precision(reference_logits[supervised]).log_softmax(dim=1)

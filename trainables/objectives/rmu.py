@@ -18,8 +18,8 @@ def rmu_loss(batch: HiddenBatch, options: Options) -> Tensor:
     """Return ``mean_tokens |h - s u|^2`` over all tokens of question and answer, without padding.
 
     Here h is a hidden state, s the option ``scale`` and u the unit vector. The squared norm is a sum over the hidden
-    width, as in the paper's formula. The released code divides this norm and the retain objective by the width. Here
-    all parameters up to the layer are trained; the paper trains three matrices.
+    width, as in the paper's formula. The released code divides this norm and the retain objective by the width. This
+    project trains all parameters up to the layer; the paper trains three matrices.
     """
     aim = (options["scale"] * batch.direction).to(batch.hidden.device)
     gap = full_precision(batch.hidden[batch.present]) - aim
@@ -27,7 +27,7 @@ def rmu_loss(batch: HiddenBatch, options: Options) -> Tensor:
 
 
 def layer_problem(layer: float, *, depth: int) -> str | None:
-    """Return a message if a model with ``depth`` decoder blocks does not have this layer; otherwise None."""
+    """Return a message if a model with ``depth`` decoder blocks has no block ``layer``; otherwise None."""
     if layer == AUTOMATIC or 0 <= layer < depth:
         return None
     return f"layer must be from 0 to {depth - 1} in a model of {depth} decoder blocks, got {layer:g}"
@@ -36,7 +36,7 @@ def layer_problem(layer: float, *, depth: int) -> str | None:
 def layer_index(layer: float, *, depth: int) -> int:
     """Return the index of the decoder block whose output is used, counted from 0.
 
-    The automatic choice is the published block 7, or a third of the depth in models with fewer than 21 blocks.
+    ``AUTOMATIC`` is the published block 7 or, in models with fewer than 21 blocks, the block at a third of the depth.
 
     Raises:
         ValueError: the model has no such block.

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 def undial_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """Return ``mean_tokens CE(softmax(z_ref - beta onehot(label)), z)`` over answer tokens.
 
-    The loss is bounded below by the entropy of the softmax. ``z`` are the model's logits. ``z_ref`` are the target's
-    logits, so each step runs another forward pass of the forget batch, without gradients, through the frozen target
-    (for the memory of this pass, see :meth:`trainables.run.workspace.Workspace.frozen_target`). The authors' code also
+    The loss is at least the entropy of ``softmax(z_ref - beta onehot(label))``. ``z`` are the model's logits, and
+    ``z_ref`` are the target's logits. For ``z_ref``, each step runs the forget batch through the frozen target, without
+    gradients; :meth:`trainables.run.workspace.Workspace.frozen_target` describes the memory use. The authors' code also
     averages over prompt and padding tokens; this function averages only over answer tokens.
     """
     import torch

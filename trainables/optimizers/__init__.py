@@ -23,8 +23,8 @@ published value is 1.
 
 @dataclass(frozen=True, slots=True)
 class OptimizerInfo:
-    """One optimizer. ``rule`` and ``options`` are descriptions. ``buffers`` is the number of values that the optimizer
-    keeps for each parameter."""
+    """One optimizer. ``rule`` and ``options`` are texts for users. ``buffers`` is the number of values that the
+    optimizer keeps for each parameter."""
 
     name: str
     rule: str
@@ -41,11 +41,11 @@ OPTIMIZER_INFO: Mapping[str, OptimizerInfo] = MappingProxyType(
         info.name: info
         for info in (
             OptimizerInfo(
-                *("adamw", "lr m/(sqrt(v) + eps), decay decoupled", "lr (the model's), weight_decay (0)", 2, False),
+                *("adamw", "lr m/(sqrt(v) + eps), decay decoupled", "lr (the model's lr), weight_decay (0)", 2, False),
                 "Loshchilov & Hutter, Decoupled Weight Decay Regularization, ICLR 2019 (arXiv:1711.05101)",
             ),
             OptimizerInfo(
-                *("sgd", "lr (g + momentum)", "lr (the model's), momentum (0), weight_decay (0)", 1, False),
+                *("sgd", "lr (g + momentum)", "lr (the model's lr), momentum (0), weight_decay (0)", 1, False),
                 "Robbins & Monro 1951; momentum: Polyak 1964",
             ),
             OptimizerInfo(
@@ -67,7 +67,7 @@ OPTIMIZER_INFO: Mapping[str, OptimizerInfo] = MappingProxyType(
         )
     }
 )
-"""Every optimizer by name. sgd keeps its buffer only if ``momentum`` is not 0."""
+"""Every optimizer by name. sgd keeps a momentum buffer only if ``momentum`` is not 0."""
 
 OPTIMIZERS = tuple(OPTIMIZER_INFO)
 LR_FREE = tuple(name for name, info in OPTIMIZER_INFO.items() if info.lr_free)
@@ -85,8 +85,8 @@ def make_optimizer(
     """Return the optimizer ``name`` for the trainable parameters. The updates of adamw and sgd are linear in lr.
 
     ``adamw`` has betas (0.9, 0.999), eps 1e-8 and decoupled ``weight_decay``; without decay, ``adamw`` is the Adam of
-    the AutoLR paper. ``sgd`` with ``momentum`` 0 is the optimizer in that paper's Algorithm 1. For the others
-    (:mod:`trainables.optimizers.distance`), the distance grows per step by at most the factor ``growth``.
+    the AutoLR paper. ``sgd`` with ``momentum`` 0 is the optimizer in Algorithm 1 of this paper. The other optimizers
+    estimate a distance, which grows by at most the factor ``growth`` per step (:mod:`trainables.optimizers.distance`).
     """
     import torch
 

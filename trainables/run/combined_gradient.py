@@ -32,8 +32,8 @@ def combined_gradient(
     """Store the weighted sum ``w_r g_r + w_f g_f`` of the gradients, or the method's own combination, in ``p.grad``.
 
     Each loss is a list of summands, one per micro-batch. If a loss has several summands, the graph of each summand is
-    freed before the next graph is built. In this case, both gradients are kept in memory, even for a weighting that
-    depends only on losses.
+    freed before the next graph is built. Then both gradients are kept in memory, even for a weighting that depends only
+    on losses.
 
     Args:
         spec: the trial, which names the method, the method's options and the scale of the weights.

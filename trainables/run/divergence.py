@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class Diverged(Exception):
-    """A loss or gradient is NaN or infinite, or the optimizer's distance estimate is too large. The message names the
-    value and the step."""
+    """Raised if a loss or gradient is NaN or infinite, or the optimizer's distance estimate is too large. The message
+    names the value and the step."""
 
 
 def finite(value: float, what: str, when: str) -> float:

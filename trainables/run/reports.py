@@ -65,8 +65,8 @@ class Report:
 
     @property
     def evaluated(self) -> bool:
-        """Whether the losses were measured after this epoch. (The last report of a diverged run has the losses of an
-        earlier epoch.)"""
+        """Whether the losses were measured after this epoch. This is False for the last report of a diverged run, which
+        has the losses of an earlier epoch."""
         return bool(self.losses) and self.status is not Status.DIVERGED
 
     def row(self) -> dict[str, object]:

@@ -162,7 +162,7 @@ class UnlearningRun:
         return self._report(_means(steps), final=final, status=status, evaluated=evaluated)
 
     def _restart(self, epoch: float) -> None:
-        """Load the initial weights and continue at a lower learning rate. ``epoch`` is the number of epochs done."""
+        """Load the initial weights, and continue at a lower learning rate after ``epoch`` completed epochs."""
         assert self._initial is not None
         assert self.auto_lr is not None
         load_training_state(self._initial, self.model, self.optimizer)
@@ -171,7 +171,7 @@ class UnlearningRun:
         self._weighting_state = self.spec.parsed_method.weighting.init(self.spec.seed)
 
     def _total_steps(self, *, done: int = 0, epoch: float = 0.0) -> int:
-        """Return the steps of the whole run. ``done`` is the number of steps of the first ``epoch`` epochs."""
+        """Return the number of steps of the run. ``done`` is the number of steps of the first ``epoch`` epochs."""
         steps = done + math.ceil(self.spec.epochs - epoch) * self._batches.steps_per_epoch
         return steps if self.spec.max_steps is None else min(steps, self.spec.max_steps)
 
@@ -184,7 +184,7 @@ class UnlearningRun:
         return self._is_last(epoch) or (every is not None and epoch % every == 0)
 
     def _is_evaluated(self, epoch: float) -> bool:
-        """Return whether the losses are measured after an epoch. Epochs with metrics are included."""
+        """Return whether the losses are measured after an epoch, as they are whenever the metrics are measured."""
         return epoch % self.spec.eval_every == 0 or self._is_measured(epoch)
 
     def _evaluate(self) -> None:
@@ -203,7 +203,7 @@ class UnlearningRun:
         return measured.metrics
 
     def _interpolate(self) -> None:
-        """Interpolate the weights towards the target's weights, to the position from :func:`choose_share`."""
+        """Interpolate the weights towards the target's weights. :func:`choose_share` chooses the position."""
         assert self._initial is not None
         target, end, position = self._initial, weights_state(self.model), 1.0
 

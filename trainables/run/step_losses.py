@@ -76,12 +76,12 @@ class StepLosses:
         return is_cross_entropy and same_passes
 
     def retain_parts(self, indices: Sequence[int]) -> list[Loss]:
-        """Return one function per micro-batch. Their results sum to :meth:`retain` of the whole batch."""
+        """Return one function per micro-batch. The sum of the results is :meth:`retain` of the whole batch."""
         hidden = self._objective.reference is Reference.HIDDEN
         return self._parts(self.retain, self._retain, indices, MeanOver.POSITIONS if hidden else MeanOver.TOKENS)
 
     def forget_parts(self, indices: Sequence[int]) -> list[Loss]:
-        """Return one function per micro-batch. Their results sum to :meth:`forget` of the whole batch."""
+        """Return one function per micro-batch. The sum of the results is :meth:`forget` of the whole batch."""
         return self._parts(self.forget, self._forget, indices, self._objective.mean_over)
 
     def _parts(
@@ -130,7 +130,7 @@ class StepLosses:
             return objective.hidden_loss(
                 HiddenBatch(hidden, batch.attention_mask.bool(), self._direction), self._options
             )
-        assert objective.loss is not None, f"{objective.name} has a loss on logits or on hidden states"
+        assert objective.loss is not None, f"{objective.name} needs a loss on logits or on hidden states"
         target_logits = self._target_logits(batch) if objective.reference is Reference.LOGITS else None
         predicted = self._predictions(self.model, batch)
         refusal_nll = None

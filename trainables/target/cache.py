@@ -22,7 +22,7 @@ RECORD = "target.json"
 
 
 class TargetError(RuntimeError):
-    """The target cannot be prepared; the message is for the user."""
+    """Raised if the target cannot be prepared; the message is for the user."""
 
     exit_code = 1
 
@@ -33,7 +33,7 @@ def cache_folder() -> Path:
 
 
 def digest(*parts: object) -> str:
-    """Return 16 hex digits of a hash of all parts: JSON values, dataclasses, or data with a ``content_hash``."""
+    """Return 16 hex digits of a hash of all arguments: JSON values, dataclasses, or data with a ``content_hash``."""
 
     def plain(value: object) -> object:
         if hasattr(value, "content_hash"):
@@ -59,7 +59,7 @@ def folder_digest(folder: Path) -> str:
 
 @functools.cache
 def _digest_of(files: tuple[tuple[Path, int], ...]) -> str:
-    """Return a hash of the files' names and content. The times of modification only keep the cache correct."""
+    """Return a hash of the files' names and content. If a modification time changes, the files are read again."""
     digest = hashlib.sha256()
     for path, _ in files:
         digest.update(path.name.encode())
@@ -70,13 +70,13 @@ def _digest_of(files: tuple[tuple[Path, int], ...]) -> str:
 
 
 class NotCached(RuntimeError):
-    """A model or note is not in the cache, and the cache is not allowed to compute missing entries."""
+    """Raised if a model or note is not in the cache, and the cache must not compute missing entries."""
 
 
 class Cache:
     """The cache of models and notes. A note is a small JSON object that is computed from a model.
 
-    If ``computing`` is False, a missing entry raises NotCached. ``notes`` has every note that was used, by name.
+    If ``computing`` is False, a missing entry raises NotCached. ``notes`` contains every note that was used, by name.
     """
 
     def __init__(self, folder: Path | None = None, *, computing: bool = True) -> None:
@@ -123,12 +123,12 @@ def used(path: Path) -> None:
 
 
 def is_made(folder: Path) -> bool:
-    """Return whether the folder has a completely trained model."""
+    """Return whether the folder contains a completely trained model."""
     return (folder / RECORD).is_file()
 
 
 def unfinished(folder: Path, suffix: str) -> Path:
-    """Return the path of a lock or state file for the training of the model in ``folder``. It is outside ``folder``."""
+    """Return the path of a lock or state file for the training of the model in ``folder``, outside this folder."""
     return folder.parent.with_name("unfinished") / f"{folder.name}{suffix}"
 
 

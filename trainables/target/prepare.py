@@ -1,4 +1,4 @@
-"""Prepare the target and the retain model: load them from the cache, or train them. Score any model folder."""
+"""Prepare the target and the retain model: load them from the cache, or train them. Score models in any folder."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def score_checkpoint(
         DataError, LoadError, TargetError: the data or a model cannot be used; the message is for the user.
         MetricError: the data do not allow a metric that was requested by name.
     """
-    assert spec.target_path is not None, "target_path is the folder to score"
+    assert spec.target_path is not None, "target_path must name the folder to score"
     folder, target_spec = Path(spec.target_path), target_spec_of(spec)
     preparation = Preparation(spec=target_spec, cache=Cache(cache), device=device, on_progress=on_progress)
     retain, names = preparation.retain_values(), target_spec.measured()
@@ -161,7 +161,7 @@ class Preparation:
     def _chosen_scores(
         self, names: tuple[str, ...], key: str, retain: RetainValues | None, load: Load
     ) -> dict[str, float]:
-        """Return the metrics ``names`` of the target with this key."""
+        """Return the values of the metrics ``names`` for the target, which has the content key ``key``."""
 
         def compute() -> dict[str, float]:
             model, _, evaluator = load()

@@ -144,8 +144,8 @@ class TargetSpec:
     def measured(self) -> tuple[str, ...]:
         """Return the metrics to measure.
 
-        For a finished target, no retain model can be trained, because the target's base model is unknown. Without a
-        ``retain_path``, a metric that needs a retain model is then omitted if it was requested only as part of a set.
+        For a finished target, no retain model can be trained, because the target's base model is unknown. If there is
+        no ``retain_path`` either, metrics that need a retain model are omitted, unless requested by name.
 
         Raises:
             MetricError: the data do not allow a metric that was requested by name.

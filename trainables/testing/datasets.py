@@ -18,10 +18,10 @@ NOWHERE = "no such choice"
 def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, **choices: Any) -> None:
     """Check the record of a data set, and the data that it loads with ``choices`` (forget_split, forget_class).
 
-    Checks that the fields of the record are consistent; that invalid choices raise DataError; that loading is
-    reproducible and does not use the global RNG; that no set except holdout is empty, and all items have one type; that
-    no item is both forgotten and retained, or both held out and trained on; and that a limit reduces the retain set to
-    whole units. ``limit`` must be less than the size of the retain set, and at least one unit.
+    The fields of the record must be consistent. Invalid choices must raise DataError. Loading must be reproducible and
+    must not use the global RNG. No set except holdout may be empty, and all items must have one type. No item may be
+    both forgotten and retained, or both held out and trained on. A limit must reduce the retain set to whole units.
+    ``limit`` must be less than the size of the retain set, and at least one unit.
 
     Raises:
         AssertionError: a check failed; the message says which.
@@ -33,9 +33,11 @@ def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, 
     assert random.getstate() == before, "loading changes the global RNG; use a separate generator"
     _check_sets(record, data)
     again = record.load(data_dir=data_dir, **choices)
-    assert again.content_hash == data.content_hash, "loading twice gives two content hashes"
+    assert again.content_hash == data.content_hash, "loading twice gives two different content hashes"
     limited = record.load(data_dir=data_dir, limit=limit, **choices)
-    assert len(limited.retain) <= max(limit, record.unit), f"limit {limit} keeps {len(limited.retain)} retain examples"
+    assert len(limited.retain) <= max(limit, record.unit), (
+        f"limit {limit} keeps {len(limited.retain)} retain examples, more than {max(limit, record.unit)}"
+    )
     assert len(limited.retain) % record.unit == 0, f"limit {limit} does not keep whole units of {record.unit} examples"
     assert _size(limited.retain) < _size(data.retain), f"limit {limit} does not reduce the retain set"
     assert _size(limited.full) <= _size(data.full), "a limit increases the data on which the target is trained"
@@ -104,7 +106,7 @@ def _check_sets(record: DataSet, data: TaskData) -> None:
         assert len(data.full) == len(data.forget) + len(data.retain), "the target learns an item more than once"
     alone = data.retain_task()
     assert list(alone.full) == list(data.retain), "the retain model must learn the retain set"
-    assert not set(alone.forget) & forget, "the retain model is evaluated on forget items that it never learned"
+    assert not set(alone.forget) & forget, "the retain model's data must not contain items to forget"
     assert alone.content_hash != data.content_hash, "the retain model's data must have a content hash of their own"
 
 

@@ -56,6 +56,6 @@ def _check_values(metric: Metric) -> None:
         evaluator = Evaluator(data, scorer, vocabulary_size=size)
         value, again = (float(metric.measure(evaluator.scores(model))) for _ in range(2))
         low, high = metric.bounds(math.log(size))
-        assert math.isfinite(value), f"the value of an untrained model is {value}"
+        assert math.isfinite(value), f"the value of an untrained model must be finite, got {value}"
         assert low <= value <= high, f"{value:g} is outside its bounds, {low:g} and {high:g}"
         assert value == again, f"two measurements of one model give {value:g} and {again:g}"

@@ -18,8 +18,8 @@ from trainables.predictions import evaluate_items
 def check_model(info: ModelInfo) -> None:
     """Check that a model's record is consistent. If the record has a function ``make``, check the model itself.
 
-    The model must depend only on its seed, must survive saving and loading, and must have finite losses. The losses
-    must not depend on the batch.
+    The model must depend only on its seed, must survive saving and loading, and must have finite losses. An item's loss
+    must not depend on the other items in its batch.
 
     Raises:
         AssertionError: a check failed; the message says which.

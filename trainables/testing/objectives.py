@@ -23,20 +23,20 @@ _LABELS = torch.tensor([[1, 3, -100, -100], [-100, 2, 0, 4], [0, 1, 2, 3]])
 """The labels of three sequences of different lengths, with a vocabulary of five tokens; -100 if not supervised."""
 
 _Value = Callable[..., Tensor]
-"""Returns the loss for logits or hidden states ``(B, S, 5)``. ``margin`` is the padding on the left and on the right.
+"""Returns the loss for logits or hidden states ``(B, S, 5)``. ``margin`` has the lengths of the left and right padding.
 """
 
 
 def check_objective(objective: ForgetObjective, *, detached: bool = False) -> None:
     """Check an objective on a small batch, in float64.
 
-    Checks that the record is consistent; that the loss is a finite scalar with a finite gradient, also at the bounds of
-    each option, and does not change its arguments; that the gradient matches finite differences and is 0 at
-    unsupervised positions; that neither padding nor the order of the sequences matters; that a batch can be computed in
-    parts; and that outputs in bf16 give a loss in float32.
+    The record must be consistent. The loss must be a finite scalar with a finite gradient, also at the bounds of each
+    option, and must not change its arguments. The gradient must match finite differences, and must be 0 at unsupervised
+    positions. Neither padding nor the order of the sequences may matter. It must be possible to compute a batch in
+    parts. Outputs in bf16 must give a loss in float32.
 
     Set ``detached=True`` if the loss contains the model's own detached prediction. Then the gradient is not the
-    derivative of the loss and is not compared with finite differences. Write a separate test for it.
+    derivative of the loss and is not compared with finite differences. Test this gradient separately.
 
     Raises:
         AssertionError: a check failed; the message says which.
@@ -45,7 +45,7 @@ def check_objective(objective: ForgetObjective, *, detached: bool = False) -> No
     drawn = torch.randn(*_LABELS.shape, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     for options in option_values(objective.options):
         loss, gradient = _with_gradient(_value(objective, options), drawn)
-        assert bool(loss.isfinite()), f"the loss is {float(loss)} with {options}"
+        assert bool(loss.isfinite()), f"the loss is {float(loss)} with {options}; it must be finite"
         assert bool(gradient.isfinite().all()), f"the gradient is not finite with {options}"
     value = _value(objective, defaults(objective.options))
     loss, gradient = _with_gradient(value, drawn)
@@ -96,7 +96,7 @@ def _check_batch(value: _Value, drawn: Tensor) -> None:
 
 
 def _check_parts(objective: ForgetObjective, value: _Value, drawn: Tensor) -> None:
-    """Check that a batch's loss is the mean of its parts' losses, weighted by their numbers of ``mean_over`` units."""
+    """Check that a batch's loss is the mean of its parts' losses, weighted by their numbers of tokens or sequences."""
     supervised = (_LABELS != -100).sum(dim=1)
     # In these checks, the unsupervised positions are the padding of hidden states.
     units = torch.ones(len(_LABELS)) if objective.mean_over is MeanOver.SEQUENCES else supervised
@@ -141,7 +141,7 @@ def _value(objective: ForgetObjective, options: Mapping[str, float]) -> _Value:
         tensors = [part for field in fields(batch) if (part := getattr(batch, field.name)) is not None]
         before, given = [part.detach().clone() for part in tensors], dict(options)
         compute: Callable[..., Tensor] | None = objective.hidden_loss or objective.loss
-        assert compute is not None, "the record is checked first"
+        assert compute is not None, "_check_record checks this"
         found = compute(batch, given)
         assert found.shape == (), f"the loss must be a scalar, but has shape {tuple(found.shape)}"
         same = given == options and all(map(torch.equal, before, tensors))

@@ -31,5 +31,5 @@ def option_values(options: Sequence[Field]) -> Iterator[dict[str, float]]:
 
 
 def _bounds(option: Field) -> tuple[float, float]:
-    """Return the lowest valid value and the highest valid value. The highest is capped at 1000."""
+    """Return an option's lowest valid value, and its highest valid value but at most 1000."""
     return option.above + 1e-9 if option.above > option.low else option.low, min(option.high, 1e3)

@@ -33,9 +33,9 @@ def check_weighting(
     ``weigh`` must not change its arguments. For equal arguments, and for a state that was restored from JSON, the
     results must be equal. If the method uses its arguments, NaN arguments must give a NaN weight or a NaN in the new
     state. ``weigh`` without a Gramian must raise ValueError if and only if the weighting declares that it needs the
-    Gramian or acts on the gradients. If it acts on the gradients, all other checks call ``combine`` with the default
-    options: the direction must be finite, must have the parameters' shapes, and must be equal for equal arguments and
-    for a state that was restored from JSON.
+    Gramian or acts on the gradients. For a weighting that acts on the gradients, all other checks call ``combine`` with
+    the default options. The direction must be finite, must have the parameters' shapes, and must be equal for equal
+    arguments and for a state that was restored from JSON.
 
     Args:
         non_negative: check that weights are never negative.
@@ -84,7 +84,7 @@ def _check_history(
         assert given == (state, options), "the weighting changes its state or options; it must return new objects"
         again = weighting.weigh(losses, gramian, restored, options)
         assert again == found, f"the result for {losses}, {gramian} changes if the state is restored from JSON"
-        shown = f"{weights} after {history} with {options}"
+        shown = f"{weights} after the steps {history} with the options {options}"
         assert math.isfinite(weights.retain), f"the weights must be finite: {shown}"
         assert math.isfinite(weights.forget), f"the weights must be finite: {shown}"
         assert not non_negative or min(weights.retain, weights.forget) >= 0.0, f"no weight may be negative: {shown}"
@@ -146,11 +146,11 @@ def _check_combination(weighting: Weighting) -> None:
         retain, forget = [*gradients(step), None, None], [*gradients(step + 10), torch.ones(2), None]
         again = json.loads(json.dumps(dict(state), allow_nan=False))
         direction, new = combine(copy.deepcopy(retain), copy.deepcopy(forget), state, options)
-        assert direction[-1] is None, "the direction of a parameter without gradients must be None"
+        assert direction[-1] is None, "the update direction must be None for a parameter without gradients"
         for part, shape in zip(direction[:-1], ((3, 4), (5,), (2,)), strict=True):
-            assert part is not None, "a parameter with a gradient must have a direction"
-            assert tuple(part.shape) == shape, "the direction must have the shapes of the parameters"
-            assert bool(part.isfinite().all()), "the direction must be finite"
+            assert part is not None, "the update direction must not be None for a parameter with a gradient"
+            assert tuple(part.shape) == shape, "the update direction must have the parameters' shapes"
+            assert bool(part.isfinite().all()), "the update direction must be finite"
         repeated, same = combine(copy.deepcopy(retain), copy.deepcopy(forget), again, options)
         assert dict(same) == dict(new), "the new state differs after a round trip of the state through JSON"
         for one, other in zip(direction[:-1], repeated[:-1], strict=True):

@@ -8,7 +8,7 @@ import sys
 from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gramian
 
 _RANK_ONE = 8.0 * sys.float_info.epsilon
-"""If 1 minus the squared cosine of the gradients is at most this, the gradients are treated as parallel or opposed."""
+"""If 1 minus the squared cosine of the gradients is at most this value, the gradients count as parallel or opposed."""
 
 
 def weights(gramian: Gramian) -> Weights:

@@ -3,7 +3,7 @@
 As in multi-task libraries, both losses are *minimised*: ``l_r`` on the retain set, and ``l_f`` on the forget set
 (``-L_F`` under gradient ascent). Their gradients are ``g_r`` and ``g_f``. A weighting returns ``(w_r, w_f)``, and the
 optimizer steps along ``d = w_r g_r + w_f g_f``. Weights are non-negative, except in ``aligned-mtl`` and
-``pcgrad-paper``, which were published with negative weights.
+``pcgrad-paper``, whose published formulas can give negative weights.
 
 All values are Python floats (float64), so a weighting needs neither torch nor a device. The weights are finite for
 gradient norms from 1e-150 to 1e150, for zero gradients and for parallel gradients. The docstring of each method says
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Gradient = list["Tensor | None"]
-"""One entry per trainable parameter; None if the loss does not depend on the parameter."""
+"""One tensor per trainable parameter; None if the loss does not depend on the parameter."""
 
 State = Mapping[str, float]
 """The values that a weighting keeps between steps. A state can be written as JSON and is replaced, never mutated."""
 
 Options = Mapping[str, float]
-"""The value of every option that the method declares, by name."""
+"""The value of every option that the weighting declares, by name."""
 
 
 class Needs(StrEnum):
@@ -79,7 +79,7 @@ class Gramian:
 
     @property
     def b(self) -> float:
-        """``-rf``. If the two tasks conflict, b is positive. Under gradient ascent, b is ``g_r . grad L_F``."""
+        """``b = -rf``, which is positive if the tasks conflict. Under gradient ascent, ``b = g_r . grad L_F``."""
         return -self.rf
 
     @property
@@ -144,11 +144,11 @@ def require_gramian(gramian: Gramian | None) -> Gramian:
 
 
 def no_weights(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """Raise ValueError. This is the ``weigh`` of methods that combine the gradients element by element."""
+    """Raise ValueError. Methods that combine the gradients element by element use this function as ``weigh``."""
     raise ValueError("this method combines the gradients element by element and has no weights")
 
 
 def of_gramian(weights: Callable[[Gramian], Weights]) -> WeighFunction:
-    """Return the ``weigh`` of a method whose weights depend only on the Gramian. The state does not change."""
+    """Return the ``weigh`` of a method whose weights depend only on the Gramian. It does not change the state."""
 
     return lambda losses, gramian, state, options: (weights(require_gramian(gramian)), state)

@@ -70,8 +70,8 @@ WEIGHTING = Weighting(
         Field(
             "alpha",
             0.4,
-            "radius of the ball in units of |g0|; 0 gives the mean gradient, large values give MGDA; converges below 1",
+            "ball's radius in units of |g0|: 0 gives the mean gradient, large values MGDA; CAGrad converges below 1",
             low=0.0,
-        ).searched(0.1, 0.9, LINEAR, "CAGrad (arXiv:2110.14048): 0.1 to 0.9; converges below 1"),
+        ).searched(0.1, 0.9, LINEAR, "CAGrad (arXiv:2110.14048): 0.1 to 0.9; converges if alpha is below 1"),
     ),
 )

@@ -32,7 +32,7 @@ def drop_signs(g_r: Tensor, g_f: Tensor, draws: Tensor, leak: float) -> Tensor:
 
 
 def combine(retain: Gradient, forget: Gradient, state: State, options: Options) -> tuple[Gradient, State]:
-    """Return the direction of the step, with one entry per parameter. An entry is None if both gradients are None.
+    """Return the direction of the step: one tensor per parameter, or None if both gradients are None.
 
     The paper applies the method to gradients with respect to a shared activation. Here, as in torchjd, the method is
     applied to the gradients with respect to the parameters. Both tasks have the same ``leak``. If one gradient of a

@@ -16,8 +16,8 @@ def loss_ratio(first: float | None, now: float) -> float:
     first loss is negative, the loss is a maximised loss with its sign changed (``l_f = -L_F``). Then ``L_F/L_F(0)``
     grows as forgetting succeeds. GradNorm would treat this growth as slow training and keep raising the weight. So the
     ratio is the inverse ``first/now``, which falls with progress. The inverse is capped at 1, because with the token
-    weights of wga and satimp, the loss of forgotten tokens returns to 0. This adaptation is not in the paper. If
-    ``first`` is None, the ratio is 1.
+    weights of wga and satimp, the loss of forgotten tokens returns to 0. The paper has neither the inverse nor the cap.
+    If ``first`` is None, the ratio is 1.
     """
     if first is None:
         return 1.0
@@ -57,7 +57,7 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
     target model starts at exactly 0, and a ratio to 0 is undefined.)
 
     The step is ``weight_lr dL_GN/dw / (n_r + n_f)``. Without the division, ``weight_lr`` would have no effect at
-    gradient norms of 1e-6, and weights would jump between their bounds at norms of 1e6; published code uses Adam
+    gradient norms of 1e-6, and weights would jump between their bounds at norms of 1e6. Published code uses Adam
     instead. Weights are at least 0. A weight of 0 grows again if the task's gradient is not zero. If both gradients are
     zero, the weights do not change.
     """

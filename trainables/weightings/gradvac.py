@@ -8,11 +8,11 @@ from search_spaces.fields import LOG, Field
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
 
 _MOST_SIMILAR = 1.0 - 1e-12
-"""The highest target similarity. It gives weights of at most 7e5; a target of 1 would need infinite weights."""
+"""The highest target similarity. With it, weights are at most 7e5; a target of 1 would need infinite weights."""
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """Return the weights of the sum of two gradients that are first turned towards each other.
+    """Turn the two gradients towards each other, and return the weights of their sum.
 
     The similarity s is the cosine of the two gradients. If s is below the target t, each gradient is changed to
 

@@ -7,7 +7,7 @@ import math
 from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gramian
 
 _LEAST_SLACK = 1e-12
-"""The lower bound of 1 - k (k: minus the cosine), because float32 gradients do not resolve smaller values."""
+"""Smaller values of 1 - k (k: minus the cosine) are raised to this value; float32 gradients do not resolve them."""
 
 
 def weights(gramian: Gramian) -> Weights:
@@ -15,9 +15,9 @@ def weights(gramian: Gramian) -> Weights:
 
     rho and phi are the norms of the gradients, and k is minus their cosine.
 
-    The direction is the direction of NGDiff, but its length is constant. For opposed gradients (k -> 1) no direction
-    improves both tasks, and the solution is unbounded. So 1e-12 replaces smaller values of 1 - k. As k approaches 1,
-    ``|d|`` then falls from sqrt(2) to 0.
+    The direction is that of NGDiff, but with constant length. For opposed gradients (k -> 1) no direction improves both
+    tasks, and the solution is unbounded. So 1e-12 replaces smaller values of 1 - k. As k approaches 1, ``|d|`` then
+    falls from sqrt(2) to 0.
 
     If a gradient is zero, its weight is 0 and the other weight is 1/norm. If both gradients are zero, the weights are
     (0, 0).

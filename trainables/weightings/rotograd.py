@@ -10,7 +10,7 @@ from trainables.weightings import rotograd_scale
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
 
 _NO_PLANE = 1e-6
-"""If the sine of the gradients' angle is below this, the gradients are treated as parallel or opposed."""
+"""If the sine of the gradients' angle is below this value, the gradients count as parallel or opposed."""
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
@@ -57,7 +57,7 @@ WEIGHTING = Weighting(
     citation="Javaloy & Valera, RotoGrad: Gradient Homogenization in Multitask Learning, ICLR 2022 (arXiv:2103.02631), "
     "adapted",
     options=(
-        Field("rate", 0.1, "learning rate of the angle; 0 is rotograd-scale", low=0.0, high=1.0).searched(
+        Field("rate", 0.1, "learning rate of the angle; 0 gives rotograd-scale", low=0.0, high=1.0).searched(
             0.01, 1.0, LOG, "RotoGrad (arXiv:2103.02631): rotations learn slower than the model"
         ),
     ),

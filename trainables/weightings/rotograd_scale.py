@@ -11,7 +11,7 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
     The ``n_i`` are the gradient norms rho and phi. The formula is from the paper's section on gradient magnitudes, but
     the gradients are with respect to the parameters instead of a shared representation. The released code uses the
     norms of step 20 as ``n_i(0)``; this function uses the norms of the first step. The scaling stage without rotation
-    is an ablation in the paper. It gives the direction of NGDiff, with another length.
+    is an ablation in the paper. This stage gives the direction of NGDiff, but a different length.
     :mod:`trainables.weightings.rotograd` adds the rotation.
 
     The state holds the first norms that are not 0, ``first_r`` and ``first_f``. If a gradient is zero, the weights are

@@ -44,7 +44,7 @@ def is_no_result(status: object, error: object) -> bool:
 
 
 def one_line(text: str) -> str:
-    """Return an error as one line for a table. The name of an infrastructure failure comes first."""
+    """Return an error as one line for a table. If the infrastructure failed, the name of the failure comes first."""
     cause = infrastructure(text)
     lines = text.strip().splitlines()
     details = lines[-1].strip() if lines else ""
@@ -59,7 +59,7 @@ def one_line(text: str) -> str:
 
 
 def write_log(out: Path, trial_id: str, text: str, *printed: Path) -> str:
-    """Write the error of a failed trial and the end of its worker's output. Return the file's path relative to ``out``.
+    """Write the error of a failed trial and the end of its worker's output. Return the log's path relative to ``out``.
 
     Raises:
         OSError: the disk cannot be read or written.

@@ -66,14 +66,14 @@ class TrialFiles:
         return f"{reason} (see {name})"
 
     def front(self) -> list[Costs]:
-        """Return the sweep's front as the driver last wrote it."""
+        """Return the costs of the epochs on the sweep's front, as the driver last wrote them."""
         if self.storage is not None:
             with contextlib.suppress(StorageError, OSError):
                 self.storage.get(FRONT_FILE, self.out / FRONT_FILE)
         return read_front(self.out)
 
     def keep_state(self, checkpoint: str) -> str:
-        """Return a folder that keeps the state. With a storage, this is a copy, because Ray deletes ``checkpoint``."""
+        """Return a folder in which the state stays. With a storage, this is a copy: Ray deletes ``checkpoint``."""
         if self.storage is None:
             return checkpoint
         shutil.copytree(checkpoint, self.out / _RESTORED, dirs_exist_ok=True)
