@@ -181,7 +181,7 @@ def pick(out: Path | str, **options: Any) -> dict[str, Any]:
 
     Raises:
         Problems: some options are invalid; the exception lists all problems.
-        AnalysisError: no checkpoint meets the thresholds; the message names the checkpoint that misses them least.
+        AnalysisError: no model meets all limits, such as ``max_verbmem``; the message has the value nearest to a limit.
     """
     raw, problems = _raw(PICK, options)
     from sweeper.store.plugins import restore_plugins
@@ -193,7 +193,7 @@ def pick(out: Path | str, **options: Any) -> dict[str, Any]:
 
 
 def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[Problem]]:
-    """Return the option values from ``options`` and from its ``config`` file, and the problems with this file."""
+    """Return the values in ``options`` and in the file ``options["config"]``, and error messages about this file."""
     given = dict(options)
     config = given.pop("config", None) if command in (PARETO, RUN) else None
     return with_config(command, from_python(command, given), None if config is None else str(config))

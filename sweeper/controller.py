@@ -182,7 +182,7 @@ class Controller(Follower):
             self.log.record(Kind.STOP_REQUESTED, trial_id)
 
     def stop_waiting(self, *, all_trials: bool) -> None:
-        """End the trials that wait for promotion: all of them, or only the trials that a user asked to stop."""
+        """End all trials that wait for promotion or, if not ``all_trials``, only those that a user asked to stop."""
         for trial_id in [*self._at_rung]:
             if all_trials or self.log.state.trials[trial_id].stop_requested:
                 del self._at_rung[trial_id]

@@ -2,7 +2,7 @@
 
 A resumed sweep is a new Tune run of the remaining trials, so nothing depends on Tune's own snapshots. For each report,
 Tune calls the stopper first, then the scheduler, the searcher and the callbacks. Therefore the stopper records the
-report, so that the scheduler's decision includes this report.
+report; otherwise the scheduler would decide without it.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class ReportRecorder(Stopper):
 
 
 class TrialRecorder(Callback):
-    """Records the start and end of trials. Errors are only logged, because an exception here would end the sweep."""
+    """Records the start and end of trials. Logs all errors, because an exception in a callback would end the sweep."""
 
     def __init__(self, sweep: OpenSweep, starvation: StarvationCheck) -> None:
         self._sweep = sweep

@@ -118,7 +118,7 @@ def _import(names: Sequence[str]) -> dict[str, str]:
 def _run_request(connection: socket.socket, added: Mapping[str, str]) -> None:
     """Run the requested command in this fork, with the files, environment and limits from the request.
 
-    ``added`` are the environment variables that the imports set. A new Python process would set the same variables.
+    ``added`` are the environment variables that the imports set, as they would in a new Python process.
     """
     import runpy
 

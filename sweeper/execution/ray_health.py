@@ -129,7 +129,7 @@ def ray_logs() -> Path | None:
 
 
 def worker_logs(text: str) -> list[Path]:
-    """Return the log files of a dead worker on this machine. ``text`` is Ray's error with the worker's process id."""
+    """Return the log files of a dead worker on this machine. ``text`` is Ray's error, which contains the process id."""
     process = re.search(r"^\s*pid[:=] ?(\d+)", text, re.MULTILINE) or re.search(r"\bpid=(\d+)", text)
     logs = ray_logs()
     return sorted(logs.glob(f"worker-*-{process[1]}.*")) if process is not None and logs is not None else []

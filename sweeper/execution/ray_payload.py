@@ -33,7 +33,7 @@ def trainable_with(**settings: Any) -> type[tune.Trainable]:
 def task_with(
     function: Callable[..., Any], settings: Mapping[str, Any], **options: Any
 ) -> Callable[..., ray.ObjectRef[Any]]:
-    """Return a function that submits ``function`` with ``settings`` as a Ray task with the ``options``."""
+    """Return a function that submits ``function(..., **settings)`` as a Ray task with these ``options``."""
     if _is_large(settings):
         return partial(ray.remote(**options)(function).remote, **{name: ray.put(it) for name, it in settings.items()})
 

@@ -35,7 +35,7 @@ class _Unfailing:
         return len(text)
 
     def flush(self) -> None:
-        """Flush the stream, or discard all further text if the stream cannot be written."""
+        """Flush the stream. If this fails, discard all further text."""
         try:
             self._stream.flush()
         except OSError:

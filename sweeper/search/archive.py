@@ -1,4 +1,4 @@
-"""The Pareto archive of a sweep: the Pareto front of all evaluated epochs, and the epoch that represents each trial."""
+"""The Pareto archive of a sweep: the Pareto front of acceptable epochs, and the epoch that represents each trial."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Result:
 
 
 class ParetoArchive:
-    """The Pareto front of all acceptable epochs. ``trace`` lists its hypervolume after each trial, in [0, 1].
+    """The Pareto front of epochs that meet the constraints. ``trace`` lists its hypervolume (0 to 1) after each trial.
 
     Args:
         objectives: the objectives with their bounds.
@@ -82,7 +82,7 @@ class ParetoArchive:
         return best
 
     def result(self, row: Row) -> Result | None:
-        """Return the result in a row of trials.csv or candidates.csv, or None if a value is missing."""
+        """Convert a row of trials.csv or candidates.csv to a result. If a value is missing, return None."""
         values = tuple(number(row.get(item.column)) for item in self.objectives)
         found = [item.violation(number(row.get(item.name)), self._baseline.get(item.name)) for item in self.constraints]
         violations = tuple(violation for violation in found if violation is not None and math.isfinite(violation))

@@ -52,7 +52,7 @@ def extensions(study: LrStudy, settings: SweepSettings) -> tuple[Extension, ...]
 
 
 def extended(settings: SweepSettings, found: Sequence[Extension]) -> dict[str, Any]:
-    """Return the settings that must change, by name, so that the study continues with the added rates."""
+    """Return the new values of the settings that must change before the study continues with the added rates."""
     points: list[Point] = []
     for item in found:
         fixed = fixed_points(settings, item.method)

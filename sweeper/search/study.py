@@ -64,7 +64,7 @@ class SweepStudy:
         storage: an Optuna storage that contains no study.
         search: the inputs of the sampler. ``search.asked`` is the number of trials that :meth:`restore` adds.
         seeds: every configuration runs once for each seed, as a separate Optuna trial.
-        extension: additional points of a grid, which may be outside the space.
+        extension: points added to a grid; these points may be outside the search space.
     """
 
     def __init__(

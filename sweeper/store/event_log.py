@@ -37,7 +37,7 @@ class Follower(Protocol):
         """Process an event, after ``state`` was updated. Called for all events in order, also during a replay."""
 
     def flush(self, state: SweepState) -> None:
-        """Write or send the changes from all events so far. After an OSError, the log calls this method again."""
+        """Write or send what the processed events require. After an OSError, the log calls this method again."""
         return  # so that a follower without this method is not abstract
 
 

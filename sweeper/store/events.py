@@ -22,7 +22,7 @@ class Kind(StrEnum):
     """The search starts with values from the user and from previous sweeps (points: Optuna parameters to try first;
     priors: the previous trials from which the sampler learns)."""
     TRIAL_PROPOSED = "trial_proposed"
-    """The search proposed a trial (settings: its values for trials.csv; search: Optuna's record of the trial)."""
+    """The search proposed a trial (settings: values for trials.csv; search: Optuna's record of the trial)."""
     TRIAL_REUSED = "trial_reused"
     """The trial copies the result of an identical trial (origin: FOLDER/ID). Events for its reports and end follow."""
     TRIAL_REQUEUED = "trial_requeued"

@@ -88,7 +88,7 @@ class UnfinishedRun:
         return exclusive(self.out, OtherRun(f"--out {self.out}: another process is executing the run in this folder"))
 
     def begin(self, run: UnlearningRun, *, landscape_points: int, command: str) -> float:
-        """Load the saved state, if any, and delete table rows after this state. Return the number of completed epochs.
+        """Load the saved state, if any. Delete the table rows of later steps. Return the number of completed epochs.
 
         Raises:
             OtherRun: the folder holds an unfinished run of another spec.

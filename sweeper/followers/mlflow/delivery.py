@@ -44,8 +44,9 @@ logger = logging.getLogger(__name__)
 class Attempts:
     """Makes requests to MLflow, and counts the failed requests for each run by the run's key.
 
-    After a refusal or repeated failures, no more requests are made for a run, so that the run does not delay other
-    runs. ``refused`` maps the keys of these runs to the reasons. If ``stopped`` is true, no requests are made at all.
+    If MLflow refuses a request, or requests fail repeatedly, no more requests are made for that run, so that it does
+    not delay other runs. ``refused`` maps the keys of these runs to the reasons. If ``stopped`` is true, no requests
+    are made at all.
     """
 
     def __init__(self, store: Store) -> None:
