@@ -84,7 +84,7 @@ class TrainingBatches:
 
 
 def sorted_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
-    """Return batches that contain every item once, from the longest item to the shortest.
+    """Return batches of all items, sorted from the longest item to the shortest.
 
     This order minimises padding. If the longest items do not fit into memory, the first batch fails.
     """

@@ -140,7 +140,7 @@ class AutoLR:
     def _record_landscape(
         self, step: int, line: Line, fit: Fit, retain_now: Callable[[], float], forget_now: Callable[[], float | None]
     ) -> None:
-        """Evaluate both losses at evenly spaced points, from -1.5 to 2.5 times the larger of ``eta`` and ``eta*``."""
+        """Evaluate both losses at evenly spaced rates, from -1.5 to 2.5 times the larger of ``eta`` and ``eta*``."""
         rate = max(fit.eta, fit.eta_star or 0.0)
         for index in range(self.landscape_points):
             line.go(x := rate * (-1.5 + 4.0 * index / max(1, self.landscape_points - 1)))
@@ -155,7 +155,7 @@ class AutoLR:
         return updates
 
     def restart(self, step: int, *, steps: int) -> None:
-        """Lower the rate after a restart of the run from the target. ``step`` is the number of steps taken so far.
+        """Lower the rate, because the run restarts from the target. ``step`` is the number of steps taken so far.
 
         ``steps`` is the new number of steps of the whole run. The rule must have a guard.
         """

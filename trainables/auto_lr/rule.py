@@ -62,8 +62,8 @@ Probe = Callable[[float], Fit]
 class Guard:
     """The guard of a rule: how the rate is annealed at the end of a run, and lowered when the run restarts.
 
-    At the end of a run with a guard, the weights are interpolated (:mod:`trainables.run.interpolation`), unless the
-    spec disables interpolation.
+    If the rule has a guard, the final weights of the run are interpolated (:mod:`trainables.run.interpolation`), unless
+    the spec disables interpolation.
 
     Attributes:
         annealed: the length of the last part of the run, in which the rate falls linearly to 0, as a share of the run.

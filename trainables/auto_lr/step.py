@@ -19,7 +19,7 @@ class Update:
 
     Attributes:
         eta, eta_new: the rate before the update and after it.
-        fit: the last fit. Losses are in nats per token.
+        fit: the last parabola that was fitted. Losses are in nats per token.
         forget_plus, forget_minus: ``L_F`` after a step at rate ``eta`` and after the opposite step; None if not logged.
         probes: the number of evaluations of ``L_R``, not counting the one at the weights before the step.
         fallback: the reason why the rule chose no rate; None if the rule chose a rate.

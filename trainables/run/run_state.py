@@ -43,7 +43,7 @@ def load_weights(state: Mapping[str, Any], model: torch.nn.Module) -> None:
 
 
 def weights_between(state: Mapping[str, Any], other: Mapping[str, Any], share: float) -> dict[str, Any]:
-    """Interpolate from ``state`` (share 0) to ``other`` (share 1). Integer buffers are copied from ``state``.
+    """Interpolate the weights from ``state`` (share 0) to ``other`` (share 1). Integer buffers come from ``state``.
 
     If the share is 1, the result is exactly ``other``.
     """

@@ -150,7 +150,7 @@ class StepLosses:
         return objective.loss(known, self._options)
 
     def retain_probe(self, batches: Sequence[Sequence[int]]) -> Callable[[], float]:
-        """Return a function that evaluates the cross-entropy ``L_R`` on retain batches, for any retain objective."""
+        """Return a function that evaluates ``L_R`` on retain batches, even if the retain objective is not ``ce``."""
         return self._probe(self._retain, batches)
 
     def forget_probe(self, batches: Sequence[Sequence[int]]) -> Callable[[], float]:

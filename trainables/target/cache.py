@@ -117,7 +117,7 @@ class Cache:
 
 
 def used(path: Path) -> None:
-    """Set a file's modification time, which shows when a cache entry was last used. Skip files of other users."""
+    """Set a file's modification time to now, to record the last use of a cache entry. Skip files of other users."""
     with contextlib.suppress(OSError):
         os.utime(path)
 

@@ -173,7 +173,7 @@ class Preparation:
         """Return the folder of the retain model: the target's base model, trained only on the retain set.
 
         The base model, processor, recipe, seed and number of epochs are the same as for the target. The retain set is
-        smaller than the full set, so training takes proportionally fewer steps. With ``stop_when_memorised``, the
+        smaller than the full set, so training takes proportionally fewer steps. If ``stop_when_memorised`` is true, the
         retain set must be memorised (mean loss below 0.05, and ROUGE-L recall on a sample of the set above 0.95).
 
         Raises:

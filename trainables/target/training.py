@@ -145,7 +145,7 @@ def finetune(
 ) -> int:
     """Train ``model`` in place on ``data.full`` with AdamW and the recipe of ``spec``. Return the number of epochs.
 
-    The learning rate rises linearly over 5% of the steps and then falls linearly. With ``stop_when_memorised``,
+    The learning rate rises linearly over 5% of the steps and then falls linearly. If ``stop_when_memorised`` is true,
     training ends after the first epoch at which the mean loss is below 0.05 and ``ModelEvaluator.memorised`` is true.
 
     Args:

@@ -20,8 +20,8 @@ def weights(gramian: Gramian, alpha: float) -> Weights:
 
         w = 1/2 - |g0|/|e| (chi + chi sin(psi)/sqrt(alpha^2 - chi^2)),    l = sqrt(alpha^2 - chi^2)/sin(psi).
 
-    If this w is outside [0, 1], the minimum is at the end of the interval that is nearer to w. If ``|chi| >= alpha``, F
-    is monotonic, and its minimum gives all weight to the shorter gradient.
+    If this w is outside [0, 1], the minimum is at the nearer end of the interval. If ``|chi| >= alpha``, F is
+    monotonic, and its minimum gives all weight to the shorter gradient.
 
     If a gradient is zero or ``g0 = 0``, the weights are those of the mean, (1/2, 1/2). If the gradients are equal,
     every w is a minimiser, and w = 1/2 is used. For opposed gradients and alpha > 1, ``d = 0`` and ``g_w = 0`` is the

@@ -9,8 +9,8 @@ from trainables.weightings.base import Gramian, Losses, Needs, Options, State, W
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """Return ``(c, 1 - c)`` for the option ``c``: static linear scalarization (GDiff-0.9, GDiff-0.5, GDiff-0.1, ...).
 
-    Even if c is 1 or 0, the losses of both batches are computed, so history.csv has both losses. Batch statistics and
-    the random numbers of dropout do not depend on c. ``gd`` and ``ga`` replace c = 1 and c = 0 at half the cost.
+    Even if c is 1 or 0, the losses of both batches are computed. So history.csv has both losses, and batch statistics
+    and the random numbers of dropout do not depend on c. ``gd`` and ``ga`` replace c = 1 and c = 0 at half the cost.
 
     The retain loss of memorised data is small and has a small gradient, so only values of c close to 1 give a
     trade-off between the losses. For a small Phi model that had memorised TOFU's forget01, these values were 0.7 to

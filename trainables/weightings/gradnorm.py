@@ -10,7 +10,7 @@ _RATIO_LOW, _RATIO_HIGH = 1e-6, 1e6
 
 
 def loss_ratio(first: float | None, now: float) -> float:
-    """Return the share of a loss that remains, in (0, inf). The ratio is small if the task has trained fast.
+    """Return how much of a loss remains, as a ratio in (0, inf). The ratio is small if the task has trained fast.
 
     If the first loss is positive, the loss is minimised towards 0, and the ratio is the paper's ``now/first``. If the
     first loss is negative, the loss is a maximised loss with its sign changed (``l_f = -L_F``). Then ``L_F/L_F(0)``
@@ -36,8 +36,8 @@ def slopes(
     """Return the derivatives of ``L_GN = sum_i |w_i n_i - mean(w n) r_i^alpha|`` with respect to w.
 
     ``r_i`` is the task's loss ratio divided by the mean ratio, and ``n_i`` is the norm of its unweighted gradient. With
-    ``mean(w n) r_i^alpha`` held constant, the derivative is ``sign(w_i n_i - mean(w n) r_i^alpha) n_i``. No further
-    backward pass is needed.
+    ``mean(w n) r_i^alpha`` held constant, the derivative is ``sign(w_i n_i - mean(w n) r_i^alpha) n_i``. GradNorm needs
+    no further backward pass.
     """
     mean_ratio = (ratios[0] + ratios[1]) / 2.0
     mean_norm = (weights[0] * norms[0] + weights[1] * norms[1]) / 2.0
