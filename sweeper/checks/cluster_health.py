@@ -54,7 +54,7 @@ def query_cluster(address: str, folders: Sequence[Path], storages: Sequence[str]
 def node_faults(nodes: Mapping[str, Facts | None]) -> list[str]:
     """Return one message for each problem of each node.
 
-    A node may have another version of this project, because a sweep sends its own copy to the nodes.
+    The nodes' versions of this project are not compared, because a sweep sends its own version to the nodes.
     """
     here, found = versions(), []
     del here[PROJECT]

@@ -39,7 +39,7 @@ class Disk:
 
     @property
     def least(self) -> int:
-        """The number of bytes of one checkpoint and all saved states, without which no sweep can run."""
+        """The minimum for a sweep: the number of bytes of one checkpoint and of all saved states."""
         return self.checkpoint + self.running * self.state
 
     def format(self, out: Path, *, free: int) -> str:
@@ -53,7 +53,7 @@ class Disk:
 def disk_of(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk:
     """Estimate the disk space for ``models`` checkpoints and ``running`` saved states of trials with this spec.
 
-    ``target`` is the target's folder. The report and checkpoints that later leave the frontier are not counted.
+    ``target`` is the target's folder. Checkpoints that later leave the frontier are not counted, nor is the report.
     """
     shapes = _shapes(target)
     trained = sum(math.prod(shape) for shape in shapes.values())

@@ -76,7 +76,7 @@ class Plan:
 def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, epochs_spent: float = 0.0) -> Plan:
     """Return the plan for the sweep in ``out``. ``ended`` is the number of its trials that have ended.
 
-    ``epochs_spent`` is the number of epochs that the sweep has trained. If ``out`` is None, no model is saved.
+    ``epochs_spent`` is the number of epochs that its trials have trained. If ``out`` is None, no model is saved.
 
     Raises:
         PlacementError: no trial fits on this machine or on the cluster, or the cluster does not respond.
@@ -139,7 +139,7 @@ def _slots(settings: SweepSettings) -> tuple[int, str]:
 
 
 def _previous_sweeps(settings: SweepSettings, out: Path | None) -> list[Path]:
-    """Return the folders in which a similar sweep is searched, in the order of the search.
+    """Return the folders that may contain a similar sweep, in the order in which to read them.
 
     The order is ``out``, the folders of ``--reuse``, the folders of ``--warm-start``, and then all other sweeps beside
     ``out`` and in ``runs/``, from the newest to the oldest.

@@ -112,7 +112,7 @@ def _stated(field: str, *texts: str | None) -> list[Problem]:
 
 
 def output_problems(out: str | None, *, continues: bool = False) -> list[Problem]:
-    """Return the problems with an output folder. It must be new or empty, because no existing file is overwritten.
+    """Return the problems with an output folder. The folder must be new or empty: no file may be overwritten.
 
     If ``continues`` is true, the folder may also contain an unfinished run.
     """
@@ -132,7 +132,7 @@ def output_problems(out: str | None, *, continues: bool = False) -> list[Problem
 
 
 def place_problems(out: str) -> list[Problem]:
-    """Return a problem if ``--out`` is not the path of a folder that can be created or written to."""
+    """Return a problem if files cannot be written to the folder ``--out``."""
     if not out:
         return [problem("out-empty", "out")]
     if "://" in out:
@@ -147,7 +147,7 @@ def place_problems(out: str) -> list[Problem]:
 
 
 def model_folder_problems(folder: Path, *, flag: str, modality: Modality, processor: bool = True) -> list[Problem]:
-    """Return the problems with a folder that must contain a model of this modality and, if asked, its processor."""
+    """Return the problems with a model folder. If ``processor`` is true, the folder must contain a processor."""
     if not folder.is_dir():
         return [problem("model-folder-missing", flag=flag, folder=folder)]
     reasons = modality.folder_problems(folder, processor=processor)

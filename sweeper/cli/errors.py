@@ -85,7 +85,7 @@ def interrupted_by_signals() -> Iterator[None]:
 def _stdout_is_closed() -> bool:
     """Return whether the reader of stdout has exited. If so, redirect stdout, so that the exit prints no error.
 
-    This check is needed because a broken socket also raises BrokenPipeError, and that error must be reported.
+    A BrokenPipeError does not prove it: a broken socket raises this error too, which must be reported.
     """
     try:
         descriptor = sys.stdout.fileno()

@@ -40,7 +40,7 @@ def status(folder: str, as_json: bool) -> None:
 @json_option()
 @plain_errors
 def stop(folder: str, trial: str | None, as_json: bool) -> None:
-    """Stop one TRIAL of the running sweep in FOLDER after its current epoch, or the whole sweep as Ctrl-C does.
+    """Stop the running sweep in FOLDER as Ctrl-C does, or stop only TRIAL after its current epoch.
 
     The command waits until the trial or the sweep has stopped. Ctrl-C ends the wait but does not cancel the request. A
     stopped trial has the status 'stopped' and the metrics of its last epoch. 'resume' continues a stopped sweep.
@@ -120,7 +120,7 @@ def _still_runs(out: Path, run: str) -> bool:
 @click.option("--out", type=click.Path(), help="Write the YAML to this new file instead of printing it.")
 @plain_errors
 def config(folder: str, out: str | None) -> None:
-    """Print the options of the sweep in FOLDER as a YAML file. With this file, --config starts the same sweep again.
+    """Print the options of the sweep in FOLDER as a YAML file, from which --config starts the same sweep.
 
     The file contains the options that were given when the sweep was started or resumed. Its paths are absolute, and its
     plug-ins are the copies in FOLDER. Other options are left out, and their defaults may differ in another version.

@@ -42,7 +42,7 @@ _PACKAGES = ("torch", "ray", "transformers", "peft", "datasets", "optuna", "mlfl
 )
 @plain_errors
 def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage: tuple[str, ...]) -> None:
-    """Check versions, CPUs, GPUs, disk, cache, hub and cluster nodes. Exit with 1 if there is a problem."""
+    """Check versions, CPUs, GPUs, disk, cache, hub and cluster nodes. The exit code is 1 if there is a problem."""
     from sweeper.checks.cluster_health import format_nodes, node_faults, query_cluster
     from trainables.storage import is_address, storage_problem
 
@@ -98,7 +98,7 @@ def _version(package: str) -> str | None:
 
 _DAY = 86_400.0
 _LARGE = {"targets": "target", "unfinished": "unfinished training"}
-"""The cache folders of which each model is listed separately. The values are the words for such a model in the list."""
+"""The cache folders that contain models, each with the kind that the list shows for its models."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def _epilog(name: str) -> str | None:
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__)
 def main() -> None:
-    """Trace the forget/retain trade-off of machine-unlearning methods: Pareto sweeps on Ray Tune, Optuna and MLflow.
+    """Trace the forget/retain trade-off of machine-unlearning methods with Ray Tune, Optuna and MLflow.
 
     \b
     python -m sweeper pareto                                  a small sweep, no GPU, no network

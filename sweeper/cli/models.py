@@ -100,8 +100,8 @@ def evaluate(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
     """Evaluate a model folder on a data set, or aggregate a published evaluation log.
 
     The result of a log contains the model utility and, with --retain-eval-log, the forget quality. It also contains the
-    probability, ROUGE-L recall, truth ratio and repetition for each set of questions. To evaluate a model folder, use
-    --model to name the registered model that has the prompt template with which the folder's model was trained.
+    probability, ROUGE-L recall, truth ratio and repetition for each set of questions. To evaluate a model folder, name
+    a registered model with --model. Its prompt template must be the one with which the folder's model was trained.
     """
     from sweeper.api import evaluated
 

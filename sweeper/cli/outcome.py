@@ -150,9 +150,9 @@ def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
 
 
 def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: str | None = None) -> LrStudy:
-    """Evaluate finished studies as one. Write the result to ``target`` (default: lr_study.json in the first folder).
+    """Evaluate finished studies together, and write ``target`` (by default, lr_study.json in the first folder).
 
-    If ``objectives`` is given, it replaces the objectives of the studies.
+    If ``objectives`` are given, they replace the objectives of the studies.
     """
     from analysis.report.study_text import write_study
     from analysis.study.lr_study import read_study
@@ -174,7 +174,7 @@ def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: st
 def _extension(out: Path) -> dict[str, Any]:
     """Return new settings that add learning rates to the grid of a finished study, or {} if no rates are added.
 
-    If the study has the option ``--extend``, print the added rates or the reason why none are added.
+    If the study was started with ``--extend``, print the added rates or the reason why none are added.
     """
     from sweeper.search.lr_extension import extended, extensions, format_extensions
     from sweeper.store.folder import read_settings

@@ -50,7 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
     page: Path
 
     def do_GET(self) -> None:
-        """Send the page or, if the path is ``/made``, the time when the page was written. Refuse any other path."""
+        """Send the page or, if the path is ``/made``, the time at which it was written. Refuse all other paths."""
         host = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host")
         if host not in _LOCAL:  # an external host name that resolves to this machine (DNS rebinding)
             self.send_error(403)

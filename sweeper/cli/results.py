@@ -153,12 +153,13 @@ def pick(raw: Raw, problems: list[Problem], *, folder: str, as_json: bool) -> No
     """Choose a checkpoint of the sweep in FOLDER, and report whether it meets the thresholds.
 
     Candidates are the last epochs of finished trials and all epochs on the frontier. A model fails a limit if the
-    limited metric was not measured. Without --rule, 'pick' chooses the same model as the report: the best utility among
-    the models that meet the thresholds or, if no model meets all of them, the closest model. The thresholds are the
-    --constraint options of the sweep or, if it has none, those of the paper. See docs/choosing.md.
+    limited metric was not measured. If no rule is given, 'pick' chooses the model of the report: the model with the
+    best utility that meets the thresholds or, if there is none, the model closest to the thresholds. The thresholds are
+    the --constraint options of the sweep or, by default, those of the paper. See docs/choosing.md.
 
     \b
-    knee        the model nearest to the ideal corner, with all objectives scaled to [0, 1]
+    knee        the model nearest to the ideal corner (the best value of every objective), with all
+                objectives scaled to [0, 1]
     constraint  the model with the best utility within the limits (--max-verbmem 0.1, ...)
     success     the model with the best utility that meets the thresholds; in the paper, verbmem
                 must be below 0.1, and utility and truth ratio at least 70% of the target's

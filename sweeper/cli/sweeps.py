@@ -20,7 +20,7 @@ from sweeper.settings.sources import Options, Raw
 
 _JSON = json_option("Print the summary as JSON on stdout.")
 _OF_FINISHED = ("folders", "out", "objectives", "primary", "extend")
-"""The options of ``lr-study`` that ``--from`` uses, and those that it rejects with a message of their own."""
+"""The options that ``lr-study --from`` uses, and two options that it rejects with special messages."""
 
 
 @command(PARETO, CONFIG, DRY_RUN, _JSON)
@@ -39,9 +39,9 @@ def lr_study(raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool)
 
     Each method runs with each learning rate and seed, with and without AutoLR.
 
-    OUT contains the files of a sweep, and lr_study.json. For each method, this file has the spread of the hypervolume
-    over the learning rates and the range of rates whose hypervolume is within 5% of the best. It also compares AutoLR
-    with the best fixed rate on each seed.
+    OUT contains the files of a sweep, and lr_study.json. This file shows for each method how much the hypervolume
+    depends on the learning rate, and which rates are within 5% of the best hypervolume. It also compares AutoLR with
+    the best fixed rate on each seed.
     """
     if not raw.get("folders"):
         _run_new(STUDY, raw, problems, dry_run=dry_run, as_json=as_json)
@@ -63,7 +63,7 @@ def lr_study(raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool)
 def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, as_json: bool) -> None:
     """Continue the sweep in FOLDER. Finished trials are kept; running trials continue from their last saved state.
 
-    FOLDER may be the address of a sweep in a bucket, s3://BUCKET/PREFIX/NAME: resume then first downloads its tables.
+    FOLDER may be the address of a sweep in a bucket (s3://BUCKET/PREFIX/NAME), whose tables are then downloaded first.
     """
     from sweeper.store.plugins import restore_plugins
     from trainables.storage import is_address, storage_problem

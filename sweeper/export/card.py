@@ -112,7 +112,7 @@ def _scores(card: Card) -> list[tuple[str, str, str, str]]:
 
 
 def _settings(card: Card) -> dict[str, object]:
-    """Return the settings that affect the model, the number of steps, and the number of epochs."""
+    """Return the settings that affect the model, and how many steps and epochs it was trained."""
     spec, row = card.spec, card.row
     values = spec.values()
     settings = {

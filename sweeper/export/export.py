@@ -25,7 +25,7 @@ class ExportError(Exception):
 def export(checkpoint: Path, folder: Path, card: Card, *, merge: bool) -> Iterator[str]:
     """Export the checkpoint to ``folder`` atomically, and yield messages.
 
-    ``card.kind``, ``card.base`` and ``card.licence`` are set here.
+    This function sets the fields ``kind``, ``base`` and ``licence`` of the exported card.
 
     Raises:
         ExportError: the adapter's base model does not exist.

@@ -20,7 +20,7 @@ class Licence:
 
 
 def licence_of(folder: Path | None) -> Licence:
-    """Return the licence of a model folder. README.md names it in its front matter or, if it does not, config.json."""
+    """Return the licence that a model folder's README.md names in its front matter, or else the one in config.json."""
     import yaml
     from huggingface_hub import metadata_load
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """How to choose a model: the rule, the limits, and the column to optimise. By default, it is the report's model."""
+    """The rule, the limits and the column by which a model is chosen. Without them, the report's model is chosen."""
 
     rule: str | None
     limits: tuple[Constraint, ...]
@@ -140,7 +140,7 @@ def _chosen(out: Path, request: Request, constraints: Sequence[str]) -> Choice:
 
 
 def _deliver(chosen: Choice, options: Options, *, command: str) -> Choice:
-    """Copy, export or register the checkpoint, as the options request, and return ``chosen`` with the new paths."""
+    """Copy, export or register the checkpoint, as the options request. Add the results to ``chosen`` and return it."""
     assert chosen.checkpoint is not None
     done: dict[str, Any] = {}
     notes: tuple[str, ...] = ()

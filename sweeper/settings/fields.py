@@ -143,15 +143,15 @@ DESCRIBED: list[Field] = [
     _whole(
         "front_metrics",
         "Maximum number of frontier epochs for which all metrics are measured at the end of the sweep. The epochs "
-        "nearest to the ideal corner are measured first.",
+        "nearest to the best values of all objectives are measured first.",
         *SWEEPS,
         default=8,
         low=0,
     ),
     option(
         "constraint",
-        "Threshold that a good model must meet, such as utility>=0.7, or utility>=70% (at least 70% of the target's "
-        "utility); can be repeated.",
+        "Threshold that a good model must meet: utility>=0.7, or utility>=70% (at least 70% of the target's utility); "
+        "can be repeated.",
         *SWEEPS,
         PICK,
         repeats=True,
@@ -235,7 +235,8 @@ DESCRIBED: list[Field] = [
     option("option", "Option of a method; can be repeated.", *RUNS, repeats=True, metavar="NAME=VALUE"),
     _whole(
         "landscape",
-        "Evaluate both losses at this many points along each AutoLR step. Requires '--auto-lr on' and --out.",
+        "Evaluate the forget loss and the retain loss at this many points along each AutoLR step. Requires "
+        "'--auto-lr on' and --out.",
         RUN,
         otherwise="off",
         low=3,
@@ -265,9 +266,9 @@ DESCRIBED: list[Field] = [
     ),
     _flag(
         "no_ship",
-        "With --address: do not send this project (1.6 MB) to the nodes, because they already have it.",
+        "With --address: do not send this project (1.6 MB) to the nodes. The nodes must already have it.",
         *SWEEPS,
-        changeable="Do not send this project to the nodes, because they already have it.",
+        changeable="Do not send this project to the nodes. The nodes must already have it.",
     ),
     option(
         "storage",
@@ -277,9 +278,11 @@ DESCRIBED: list[Field] = [
         is_path=True,
     ),
     option("out", "Output folder.", *SWEEPS, otherwise="runs/NAME-TIME", is_path=True),
-    option("out", "Output folder of checkpoint/, history.csv and metrics.json.", RUN, is_path=True),
-    option("out", "Copy the model's folder to this folder.", TARGET, is_path=True),
-    option("out", "Output folder of metrics.json and items.json (the metrics of each item).", EVALUATE, is_path=True),
+    option("out", "Write checkpoint/, history.csv and metrics.json to this folder.", RUN, is_path=True),
+    option("out", "Copy the model to this folder.", TARGET, is_path=True),
+    option(
+        "out", "Write metrics.json and items.json (the metrics of each item) to this folder.", EVALUATE, is_path=True
+    ),
     option(
         "out", "New local folder for the sweep if FOLDER is an address.", RESUME, otherwise="runs/NAME", is_path=True
     ),
@@ -302,7 +305,7 @@ DESCRIBED: list[Field] = [
     ),
     option(
         "until",
-        "Stop when the last N trials have increased the hypervolume by at most X.",
+        "Stop the sweep when the last N trials have increased the hypervolume by at most X.",
         PARETO,
         metavar="plateau[:N:X]",
         otherwise="none; plateau stands for plateau:10:0.001",
@@ -351,7 +354,7 @@ DESCRIBED: list[Field] = [
         PICK,
         is_path=True,
     ),
-    _flag("merge", "With --export: merge a LoRA adapter into the full weights.", PICK),
+    _flag("merge", "With --export: merge a LoRA adapter into the weights of its base model.", PICK),
     option("register", "Register the checkpoint as a version of this MLflow model.", PICK, metavar="NAME"),
     option("alias", "With --register: alias of the registered version.", PICK),
     option("tracking_uri", "With --register: address of MLflow.", PICK, otherwise="the sweep's address"),
@@ -374,6 +377,6 @@ def fields_of(command: str) -> dict[str, Field]:
 
 
 def named(fields: Mapping[str, Field]) -> dict[str, Field]:
-    """Return each field under two keys: the field's name, and its option's name with ``_`` instead of ``-``."""
+    """Map two names to each field: the name of the field, and the name of its option with ``_`` instead of ``-``."""
     flags = {item.flag.removeprefix("--").replace("-", "_"): item for item in fields.values()}
     return {**fields, **flags}

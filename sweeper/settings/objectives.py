@@ -76,7 +76,7 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
 
 
 def objective_set(text: str) -> frozenset[str]:
-    """Return the objectives in a text as a set. Two sweeps with the same set have the same objectives in any order."""
+    """Return the objectives in a text as a set, so that texts with another order of the objectives are equal."""
     return frozenset(part.strip() for part in text.split(","))
 
 
@@ -99,9 +99,9 @@ def unmeasured(objectives: Sequence[Objective], dataset: str) -> list[str]:
 
 
 def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...]) -> tuple[str, ...]:
-    """Add the metrics that the objectives need to ``metrics``, and return all of them.
+    """Return the metrics in ``metrics`` and all other metrics that the objectives need.
 
-    If ``metrics`` is empty, it stands for the default set, and the result is empty if this set has all needed metrics.
+    If ``metrics`` is empty, it means the default set. If this set has all needed metrics, the result is empty as well.
     """
     # A distance is reported together with the value from which it is computed.
     names = [name for item in objectives if item.name not in LOSS_METRICS for name in (item.name, item.column)]

@@ -1,4 +1,4 @@
-"""Problems with options. A problem has a code and facts, from which its sentence for the user is formatted."""
+"""Problems with options. The sentence for the user is formatted from a problem's code and facts."""
 
 from __future__ import annotations
 

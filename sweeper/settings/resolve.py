@@ -1,6 +1,6 @@
 """Resolve option values to settings: apply defaults, build the search space, and check combinations of options.
 
-This module reads no files except search spaces and enqueued points. Models, data and services are checked in
+The only files that this module reads are search spaces and enqueued points. Models, data and services are checked in
 ``sweeper.checks``.
 """
 
@@ -54,7 +54,7 @@ class Resolved:
 
 
 def resolve(command: str, raw: Raw, choices: Choices, problems: Sequence[Problem] = ()) -> Resolved:
-    """Resolve the option values of a command. The result has ``problems`` and all new problems."""
+    """Resolve the option values of a command. The result contains ``problems`` and all new problems."""
     options = Options(command, raw, choices, problems)
     if command in SWEEPS:
         return _sweep(options, choices)

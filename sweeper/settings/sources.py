@@ -39,10 +39,10 @@ Raw = Mapping[str, Sequence[Given]]
 def from_python(command: str, options: Mapping[str, object]) -> dict[str, Sequence[Given]]:
     """Return keyword arguments as option values.
 
-    An argument that is None is ignored. A list becomes several values, and a mapping becomes texts ``NAME=VALUE``.
+    Arguments that are None are ignored. A list becomes several values, and a mapping becomes texts ``NAME=VALUE``.
 
     Raises:
-        TypeError: the command has no option with the name of an argument.
+        TypeError: an argument has the name of no option of the command.
     """
     fields = fields_of(command)
     if unknown := [name for name in options if name not in fields]:
@@ -91,7 +91,7 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
 
 
 def with_config(command: str, given: Raw, config: str | None) -> tuple[Raw, list[Problem]]:
-    """Return ``given`` with the options that only the ``--config`` file gives, and the problems with the file."""
+    """Add the options in the ``--config`` file that are not in ``given``. Also return the problems with the file."""
     filed, problems = from_yaml(command, Path(config)) if config is not None else ({}, [])
     return {**filed, **given}, problems
 

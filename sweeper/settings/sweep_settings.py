@@ -46,8 +46,8 @@ class SweepSettings:
         kind: the command that started the sweep (``pareto`` or ``lr-study``), or ``unlearn`` for a single run.
         gpus_per_trial: a number of at most 1, or "auto" to measure the share (:mod:`sweeper.execution.gpu_shares`).
         ship: whether the driver sends this project to the nodes of a cluster.
-        storage: a folder for Ray's state, or the address of a bucket through which workers exchange all files. The name
-            of the sweep's folder in the bucket is ``stored_as``. It is chosen when the sweep starts.
+        storage: a folder for Ray's state, or the address of a bucket through which workers exchange all files.
+            ``stored_as`` is the name of the sweep's folder in the bucket, which is chosen when the sweep starts.
         candidates: whether all epochs of a trial may be on the frontier ("all"), or only the last epoch ("last").
         scheduler: the scheduler that stops trials early (if ``stopping`` is "stop") or pauses trials (if it is
             "pause"). ``grace`` and ``reduction`` define the scheduler's rungs (:func:`sweeper.settings.search.rungs`).
@@ -115,7 +115,7 @@ class SweepSettings:
 
     @property
     def shares_gpus(self) -> bool:
-        """Whether the GPU shares of trials are measured. Without a GPU, they are not."""
+        """Whether the GPU shares of trials are measured. This requires a GPU."""
         return self.gpus_per_trial == AUTO and self.resources.gpus > 0
 
     @property
@@ -135,7 +135,7 @@ class SweepSettings:
 
     @property
     def goals(self) -> Goals:
-        """The columns and directions of the objectives on every epoch, or () if only last epochs are candidates."""
+        """The columns and directions of the objectives, or () if only last epochs are candidates."""
         every = self.candidates == ALL
         return tuple((item.column, item.direction) for item in self.parsed_objectives) if every else ()
 

@@ -14,7 +14,7 @@ _DATABASE_DRIVERS = {"postgresql": "psycopg2", "mysql": "mysqldb", "mssql": "pyo
 """For each URI scheme of a database, the driver that SQLAlchemy uses by default."""
 
 _PACKAGES = {"mysqldb": "MySQLdb", "mysqlconnector": "mysql"}
-"""The names of the Python packages of drivers whose package has another name than the driver."""
+"""For each driver whose Python package has another name than the driver, the name of the package."""
 
 _SQLITE_HEADER = b"SQLite format 3\x00"
 _SECRET_PARAMETER = re.compile(r"([?&][^=&\s]*(?:password|passwd|pwd|token|secret)[^=&\s]*=)[^&#\s]+", re.IGNORECASE)
@@ -105,7 +105,7 @@ def _is_half_password(authority: str) -> bool:
 
 
 def is_database(uri: str) -> bool:
-    """Return whether ``uri`` names a database. If so, the process that opens it chooses the folder of artifacts."""
+    """Return whether ``uri`` names a database. The process that opens a database chooses the folder of artifacts."""
     return uri.partition(":")[0].partition("+")[0] in ("sqlite", *_DATABASE_DRIVERS)
 
 
@@ -125,7 +125,7 @@ def missing_database(uri: str) -> str | None:
         return None
     return (
         f"there is no tracking database {path.absolute()}: go to the folder in which the sweep was started, or name "
-        "its database with --tracking-uri sqlite:////FOLDER/mlflow.db (a sweep prints this URI when it ends)"
+        "that sweep's database with --tracking-uri sqlite:////FOLDER/mlflow.db (a sweep prints this URI when it ends)"
     )
 
 

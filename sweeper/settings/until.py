@@ -22,7 +22,7 @@ class Plateau:
     growth: float = 0.001
 
     def is_reached(self, trace: Sequence[float]) -> bool:
-        """Return whether the rule ends the sweep. ``trace`` has the hypervolume after each trial (0: no frontier)."""
+        """Return whether the rule ends the sweep. ``trace`` has the hypervolume after each trial."""
         if len(trace) <= self.trials or trace[-1] == 0.0:
             return False
         return trace[-1] - trace[-1 - self.trials] <= self.growth
