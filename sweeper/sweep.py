@@ -99,8 +99,9 @@ def _load_targets(
     base = settings.base_of(first)
 
     def load(seed: int, while_loading: Callable[[], object] = lambda: None) -> Target:
-        spec, is_remote = settings.base_of(seed), is_prepared_remotely(settings)
-        with nullcontext() if is_remote else target_process(spec, python=lambda: cluster.python) as wait_for_target:
+        spec = settings.base_of(seed)
+        process = target_process(spec, python=lambda: cluster.python, is_new=origin.target_path is None)
+        with nullcontext() if is_prepared_remotely(settings) else process as wait_for_target:
             while_loading()
             return prepare_for_sweep(
                 spec, settings=settings, cluster=cluster, out=out, console=console, fill_cache=wait_for_target

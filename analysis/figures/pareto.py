@@ -82,7 +82,7 @@ class ParetoData:
     Attributes:
         methods: for each method, in alphabetical order, the last epochs of its finished trials, and the method's epochs
             on the frontier.
-        unfinished: for every status except ``finished``, a series of the trials whose objectives were measured.
+        unfinished: a series for each status except ``finished``, if it has trials whose objectives were measured.
         sweeps_over_c: lines that join two or more trials of gdiff that differ only in c, in the order of c.
         both_policies: whether both fixed learning rates (hollow) and AutoLR (filled) are drawn.
         staircase: the corners of the line that bounds the dominated region. Empty if there is no frontier, or if there

@@ -41,7 +41,7 @@ def lr_study(raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool)
 
     OUT contains the files of a sweep, and lr_study.json. This file shows for each method how much the hypervolume
     depends on the learning rate, and which rates are within 5% of the best hypervolume. It also compares AutoLR with
-    the best fixed rate on each seed.
+    the best fixed rate.
     """
     if not raw.get("folders"):
         _run_new(STUDY, raw, problems, dry_run=dry_run, as_json=as_json)

@@ -7,7 +7,7 @@ This file contains the server and its client. :func:`fork_server` starts the ser
 worker, Ray starts the launcher instead of a Python interpreter. The launcher is this file, run as a script
 (:func:`launch`). The launcher sends its command line to the server, and exits when the forked worker exits. If the
 server does not respond, the launcher replaces itself with a normal Python interpreter. This file imports few modules at
-the top, because every worker waits for its launcher.
+the top, because every worker waits for its launcher. The process that prepares a target is started in the same way.
 """
 
 from __future__ import annotations
@@ -146,7 +146,10 @@ def _run_request(connection: socket.socket, added: Mapping[str, str]) -> None:
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed()  # NumPy seeds itself only on import; Python reseeds its own generator after a fork
     connection.settimeout(None)
-    connection.sendall(b"+")  # the launcher now waits until the connection closes, when this process exits
+    try:
+        connection.sendall(b"+")  # the launcher now waits until the connection closes, when this process exits
+    except OSError:  # the launcher was killed, or has started a new Python process
+        return
     runpy.run_path(command[0], run_name="__main__")
 
 

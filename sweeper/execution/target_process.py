@@ -2,57 +2,68 @@
 
 Starting and importing Ray takes five seconds. Training in the same process would have to wait for these imports,
 because they hold Python's global interpreter lock. A separate process also leaves no weights and no GPU memory in the
-driver.
-
-The separate process runs this file as a script. The standard input of that process is a socket to the driver.
+driver. The process runs :mod:`sweeper.execution.target_program`, which calls :func:`serve`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-import signal
 import subprocess
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import psutil
 
 from sweeper.execution.target_task import FillCache, Show
+from sweeper.settings.resources import gpus_here
 from trainables.spec import TrialSpec
 from trainables.target.cache import Cache, NotCached, TargetError
 from trainables.target.prepare import Preparation, prepare_target
 from trainables.target.target import target_spec_of
 
+_PROGRAM = Path(__file__).with_name("target_program.py")
 
-@contextmanager
+
+@contextlib.contextmanager
 def target_process(
-    spec: TrialSpec, *, python: Callable[[], Sequence[str] | None] = lambda: None
+    spec: TrialSpec, *, python: Callable[[], Sequence[str] | None] = lambda: None, is_new: bool = False
 ) -> Iterator[FillCache | None]:
-    """Start a process that prepares the target for ``spec``. The process is killed when the block ends.
+    """Start a process that prepares the target for ``spec``. The process ends when the block ends.
 
     Args:
-        python: returns the command that starts a Python process, or None for this interpreter. ``python`` is called
-            only if a process is needed.
+        python: returns the command that starts a Python process, or None for this interpreter. It is called only if a
+            process without GPUs is needed.
+        is_new: whether the sweep is new. If so, it is the process that looks up a target given by the user in the
+            cache, because computing the hash of the weights takes long.
 
     Yields:
-        None if the cache has the target and its scores. Otherwise a function ``wait(spec, show)`` that waits until they
-        are in the cache and calls ``show`` with each progress report. ``wait`` raises the process's error, or
-        TargetError if the process died.
+        None if the cache has the target and its scores, or if this system is not POSIX. Otherwise a function that waits
+        until the cache has them, and passes progress reports to its second argument. The function raises the process's
+        error, or TargetError if the process died.
 
     Raises:
         DataError, TargetError, LoadError: the target cannot be prepared; the message is for the user.
     """
-    if os.name != "posix" or _is_cached(spec):
+    if os.name != "posix" or (not (is_new and spec.target_path) and _is_cached(spec)):
         yield None
         return
     ours, theirs = Pipe()
-    command = [*(python() or [sys.executable]), __file__]
-    with subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL) as process, ours:
+    interpreter = (None if gpus_here() else python()) or [sys.executable]
+    with (
+        subprocess.Popen(
+            [*interpreter, str(_PROGRAM)],
+            stdin=theirs.fileno(),
+            stdout=subprocess.DEVNULL,
+            process_group=0,  # Ctrl-C is for the driver
+        ) as process,
+        ours,
+    ):
         theirs.close()
         ours.send(spec)
 
@@ -64,13 +75,14 @@ def target_process(
                     show(news)
             except (EOFError, ConnectionError):
                 raise TargetError(
-                    "the process that prepares the target was killed, perhaps because the memory is full"
+                    "the process that prepares the target ended unexpectedly. If it printed no error, perhaps the "
+                    "memory is full."
                 ) from None
 
         try:
             yield wait
         finally:
-            process.kill()
+            process.kill()  # a forked process ends when the connection closes
 
 
 def _is_cached(spec: TrialSpec) -> bool:
@@ -81,36 +93,45 @@ def _is_cached(spec: TrialSpec) -> bool:
     return True
 
 
-# The program ----------------------------------------------------------------------------------------------------------
+# In the process -------------------------------------------------------------------------------------------------------
 
 
-def serve(driver: Connection) -> None:
-    """Prepare the target for the spec that the driver sends. Send it the progress, and finally None or an error.
+def serve(driver: Connection, *, is_forked: bool) -> None:
+    """Prepare the target for the spec that the driver sends. Send the progress, then None or an error.
 
-    The process ends when the driver closes the connection.
+    The process ends when the driver closes the connection. ``is_forked`` is whether the server of the workers has
+    forked this process.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver
+
+    def send(news: object) -> None:
+        try:
+            driver.send(news)
+        except OSError:
+            os._exit(1)  # the driver does not wait any more
+
     spec = driver.recv()
     threading.Thread(target=_end_with_driver, args=[driver], daemon=True).start()
-    if sys.platform == "linux":
-        _set_threads()
     try:
-        prepare_target(spec, on_progress=driver.send)
-        driver.send(None)
+        if is_forked:
+            _use_all_cores()
+        prepare_target(spec, on_progress=send)
+        send(None)
     except Exception as error:
         if hasattr(error, "exit_code"):  # an error that a user can fix
-            driver.send(error)
+            send(error)
             return
         traceback.print_exc()
-        driver.send(TargetError(f"the process that prepares the target failed: {type(error).__name__}: {error}"))
+        send(TargetError(f"the process that prepares the target failed: {type(error).__name__}: {error}"))
 
 
-def _set_threads() -> None:
-    """Set torch's default number of threads, because a process from the fork server has a worker's number."""
+def _use_all_cores() -> None:
+    """Let torch use as many threads as in a new process. The server of the workers has the threads of one worker."""
     import torch
 
-    cores = min(psutil.cpu_count(logical=False) or 1, len(os.sched_getaffinity(0)))
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", str(cores)).split(",")[0]))
+    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    usable = len(os.sched_getaffinity(0))
+    cores = min(usable, psutil.cpu_count(logical=False) or usable)
+    torch.set_num_threads(int(given) if given.isdecimal() and int(given) else cores)
 
 
 def _end_with_driver(driver: Connection) -> None:
@@ -118,8 +139,3 @@ def _end_with_driver(driver: Connection) -> None:
         driver.recv()
     finally:
         os._exit(1)
-
-
-if __name__ == "__main__":
-    sys.path.pop(0)  # this folder
-    serve(Connection(0))

@@ -116,7 +116,7 @@ class SweepStudy:
 
     @property
     def unfinished(self) -> int:
-        """The number of trials of the previous driver that must be proposed again."""
+        """The number of trials to propose again: requeued trials, and trials without a result before a resume."""
         return len(self._unfinished)
 
     def restore(self, state: SweepState) -> None:

@@ -54,14 +54,14 @@ def folder_digest(folder: Path) -> str:
     if not folder.is_dir():
         raise TargetError(f"{folder}: no such folder; expected a model folder with config.json and safetensors")
     files = [path for path in sorted(folder.iterdir()) if path.suffix in {".safetensors", ".json", ".txt", ".model"}]
-    return _digest_of(tuple((path, path.stat().st_mtime_ns) for path in files if path.is_file()))
+    return _digest_of(tuple((path, path.stat().st_size, path.stat().st_ctime_ns) for path in files if path.is_file()))
 
 
 @functools.cache
-def _digest_of(files: tuple[tuple[Path, int], ...]) -> str:
-    """Return a hash of the files' names and content. If a modification time changes, the files are read again."""
+def _digest_of(files: tuple[tuple[Path, int, int], ...]) -> str:
+    """Return a hash of the files' names and content. If a size or change time differs, the files are read again."""
     digest = hashlib.sha256()
-    for path, _ in files:
+    for path, _, _ in files:
         digest.update(path.name.encode())
         with path.open("rb") as file:
             while block := file.read(1 << 22):

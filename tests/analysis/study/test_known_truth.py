@@ -196,6 +196,9 @@ def test_the_verdict_is_the_one_the_table_was_made_for(make_sweep: MakeSweep, ro
     for verdict, apart in zip(study.verdicts, case.apart or itertools.repeat(""), strict=False):
         assert verdict.task.problem.apart == apart
         single = verdict.baselines[0]
+        if single.comparisons == 1 and single.p_holm is not None:  # Holm: twice the smaller of two p-values
+            smaller = min(single.result.p_above, single.result.p_below)
+            assert single.p_holm == pytest.approx(min(1.0, 2 * smaller), rel=1e-12)
         if single.bounds is not None:
             low, high = single.bounds
             assert low <= single.result.mean <= high

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from search_spaces.builtin import default_space
+from search_spaces.parameters import Choice
+from search_spaces.space import Space
 from sweeper.settings.sweep_settings import SweepSettings
 from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
@@ -53,3 +55,10 @@ def test_the_parameters_for_mlflow_have_no_value_that_no_trial_has() -> None:
     assert str(shown["c"]).endswith("gdiff")
     assert str(shown["beta"]).endswith("npo+ngdiff")
     assert (shown["batch_size"], shown["auto_lr"], "tau" in shown) == (4, "off", False)
+
+
+def test_the_methods_of_a_sweep_are_those_of_its_space_or_of_its_base() -> None:
+    assert make_settings().methods == ("gdiff", "npo+ngdiff")
+    lr = Choice("lr", (1e-4, 1e-3))
+    assert make_settings(space=Space((lr,), {"method": "pcgrad"})).methods == ("pcgrad",)
+    assert make_settings(space=Space((lr,)), base=TrialSpec(method="npo")).methods == ("npo",)

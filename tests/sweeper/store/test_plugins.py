@@ -110,6 +110,13 @@ def test_a_sweep_uses_its_own_copy_when_the_original_changes(begun: Path, toy: P
     assert restore_plugins(begun) == []
 
 
+def test_pick_loads_a_sweeps_plugins_before_the_registries(begun: Path, toy: Path) -> None:
+    """The folder has no settings, so the command ends after it has loaded the plug-in."""
+    refused = sweeper(begun.parent, "pick", "out", code=2)
+    assert "sweep.json" in refused.stderr
+    assert toy.name not in refused.stderr
+
+
 @pytest.mark.parametrize("damage", ["changed", "gone", "plugins/../../toy.py", "/etc/toy.py"])
 def test_a_damaged_copy_or_a_place_outside_the_folder_is_refused(begun: Path, damage: str) -> None:
     copy, settings = begun / "plugins" / "toy.py", begun / "sweep.json"

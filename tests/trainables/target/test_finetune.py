@@ -105,3 +105,14 @@ def test_a_loss_that_is_not_finite_is_an_error_with_the_epoch_and_the_rate(
         broken.lm_head.bias.fill_(math.inf)
     with pytest.raises(TargetError, match="nan in epoch 1"):
         run_finetune(broken, QUICK)
+
+
+def test_the_result_is_a_function_of_the_seed_even_with_dropout(make_network: Any, run_finetune: Finetune) -> None:
+    trained = []
+    for global_seed, seed in ((1, 0), (2, 0), (2, 7)):
+        model = make_network(resid_pdrop=0.2)
+        torch.manual_seed(global_seed)
+        run_finetune(model, replace(FIXED, batch_size=5, epochs=2), seed=seed)
+        trained.append(torch.cat([parameter.detach().flatten() for parameter in model.parameters()]))
+    assert torch.equal(trained[0], trained[1])
+    assert not torch.equal(trained[1], trained[2])

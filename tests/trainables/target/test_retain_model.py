@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from scipy.stats import ks_2samp
 from transformers import PhiForCausalLM
 
 import trainables.models.tiny
@@ -20,11 +21,12 @@ from tests.trainables.runs import same_bits
 from tests.trainables.target.conftest import RECIPE, SPEC, Preparation
 from trainables.data.errors import DataError
 from trainables.data.examples import UnlearningData
-from trainables.models.checkpoints import load_model, save_model
+from trainables.models.checkpoints import load_model, load_tokenizer, save_model
 from trainables.scoring.language import Evaluator
 from trainables.target.cache import TargetError
 from trainables.target.target import Target
 from trainables.target.training import Progress
+from trainables.text.scorer import TextScorer
 
 Train = Callable[..., Target]
 RETAIN_RECIPE = replace(RECIPE, batch_size=4, epochs=3)
@@ -71,6 +73,18 @@ def test_the_retain_model_is_trained_once_on_the_retain_set_alone_and_used_from_
     assert train() == first
     assert prepare.seen == []
     assert {path.name: path.stat().st_mtime > 1e9 for path in kept} == {path.name: True for path in kept}
+
+
+def test_forget_quality_of_the_target_is_scipys_test_against_the_retain_model(
+    train: Train, tiny_data: UnlearningData
+) -> None:
+    target = train()
+    ratios = []
+    for folder in (Path(target.path), _retain_path(target)):
+        scorer = TextScorer(tokenizer=load_tokenizer(folder), max_length=64, batch_size=3, device="cpu")
+        evaluator = Evaluator(tiny_data, scorer, vocabulary_size=9)
+        ratios.append(evaluator.scores(load_model(folder)).choices["forget"].truth_ratios)
+    assert target.baseline["forget_quality"] == pytest.approx(ks_2samp(*ratios).pvalue, rel=1e-9)
 
 
 def test_a_killed_training_continues_to_the_same_weights(

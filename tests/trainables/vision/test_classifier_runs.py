@@ -60,6 +60,16 @@ def test_auto_lr_probes_leave_the_batch_statistics_bit_for_bit(probe: str, start
     assert same_bits(*states)
 
 
+def test_auto_lr_probes_even_the_first_loss_in_eval_mode(start: Start) -> None:
+    """The loss of the training step was computed in train mode, so it is not a point of the parabola."""
+    run = start(method="ngdiff", max_steps=1, auto_lr_probe="same", **AUTO_LR)
+    modes: list[bool] = []
+    run.model.register_forward_pre_hook(lambda model, given: modes.append(model.training))
+    list(run)
+    assert modes[:5] == [True, True, False, False, False]
+    assert run.model.training
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"method": "ngdiff", **AUTO_LR}, {"method": "npo+gradnorm", "optimizer": "sgd"}],

@@ -75,8 +75,10 @@ def test_a_checkpoint_that_cannot_be_kept_holds_up_nothing_is_named_and_arrives_
 
 def test_a_server_has_ten_minutes_to_store_an_upload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "77")
+    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", raising=False)
     prepare_environment()
     assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "77", "a limit of the user is kept"
+    assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "0", "a repeated request could create a run twice"
     monkeypatch.delenv("MLFLOW_HTTP_REQUEST_TIMEOUT")
     prepare_environment()
     source = make_checkpoint(tmp_path / "checkpoint")
