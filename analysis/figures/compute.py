@@ -145,7 +145,7 @@ def draw_attainment(data: PanelFigure[StudyAttainment]) -> Figure:
         figure, (left, right) = plots(data.title, 2, 2, width=9.6, height=5.2)
         for surfaces, colour in zip(panel.surfaces, OKABE_ITO, strict=False):
             _surfaces(left, surfaces, colour)
-        left.set_title("attained by one, half and all runs", loc="left", fontsize=10.5)
+        left.set_title("attained by at least one, half, and all of the runs", loc="left", fontsize=10.5)
         _differences(right, panel.arms, panel.difference)
         right.set_title("attained in more runs by", loc="left", fontsize=10.5)
         labels = (f"{name}, cost from 0 to 1" for name in panel.axes)

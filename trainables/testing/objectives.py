@@ -75,7 +75,7 @@ def _check_record(objective: ForgetObjective) -> None:
         "an objective needs exactly one of 'loss' and 'hidden_loss'"
     )
     assert (objective.reference is Reference.HIDDEN) == (objective.loss is None), (
-        "'hidden_loss' requires Reference.HIDDEN, and 'loss' requires another reference"
+        "'hidden_loss' requires Reference.HIDDEN, and 'loss' requires a reference other than HIDDEN"
     )
     assert objective.weighting in WEIGHTINGS, f"unknown weighting '{objective.weighting}'"
     check_options(objective.options)

@@ -56,6 +56,6 @@ WEIGHTING = Weighting(
             low=0.0,
             high=1.0,
         ).searched(0.001, 0.5, LOG, "GradVac (arXiv:2010.05874): 0.01"),
-        Field("target", 0.0, "the target similarity of the first step", low=-1.0, high=1.0),
+        Field("target", 0.0, "the similarity to aim for in the first step", low=-1.0, high=1.0),
     ),
 )
