@@ -1,4 +1,4 @@
-"""``doctor --address``: check that all nodes of a cluster respond, have the same package versions and share folders."""
+"""Check the nodes of a Ray cluster, for ``doctor --address``."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from trainables.storage import Storage, StorageError
 
 
 def query_cluster(address: str, folders: Sequence[Path], storages: Sequence[str] = ()) -> dict[str, Facts | None]:
-    """Return the facts of each node of the cluster by node name, or None for a node that does not respond.
+    """Return a mapping from node name to the facts of the node, or to None if the node does not respond.
 
-    This machine writes a test file to each folder and storage. Each node reads this file and writes a file of its own.
+    This machine writes a test file to each folder and storage. Each node reads the test file and writes a file of its
+    own.
 
     Raises:
         PlacementError: this machine cannot join the cluster.
@@ -52,12 +53,9 @@ def query_cluster(address: str, folders: Sequence[Path], storages: Sequence[str]
 
 
 def node_faults(nodes: Mapping[str, Facts | None]) -> list[str]:
-    """Return one message for each problem of each node.
-
-    The nodes' versions of this project are not compared, because a sweep sends its own version to the nodes.
-    """
+    """Return one error message for each problem of each node."""
     here, found = versions(), []
-    del here[PROJECT]
+    del here[PROJECT]  # a sweep sends its own version of this project to the nodes
     for name, facts in nodes.items():
         if facts is None:
             found.append(f"{name} does not answer")
@@ -71,7 +69,7 @@ def node_faults(nodes: Mapping[str, Facts | None]) -> list[str]:
 
 
 def format_nodes(nodes: Mapping[str, Facts | None]) -> list[str]:
-    """Format each node as ``gpu7 (1f2e3d4c)  32 CPUs, 2 x H100, 210 GB of memory free; /shared: 812 GB free``."""
+    """Return one line per node: ``gpu7 (1f2e3d4c)  32 CPUs, 2 x H100, 210 GB of memory free; /shared: 812 GB free``."""
     lines = []
     for name, facts in nodes.items():
         if facts is None:

@@ -1,4 +1,4 @@
-"""Before training starts, check that the disk has enough space for the checkpoints and saved states."""
+"""Estimate the disk space of checkpoints and saved states, and compare it with the free space."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ _UNADAPTED = ("embed", "wte", "wpe", "lm_head")
 class Disk:
     """The disk space that a sweep or a run needs.
 
-    ``checkpoint`` and ``state`` are the bytes of one checkpoint and of one trial's saved state. ``models`` is the
-    number of checkpoints, and ``running`` the number of saved states.
+    Attributes:
+        checkpoint: the bytes of one checkpoint.
+        state: the bytes of one trial's saved state.
+        models: the number of checkpoints.
+        running: the number of saved states.
     """
 
     checkpoint: int
@@ -34,16 +37,16 @@ class Disk:
 
     @property
     def bytes(self) -> int:
-        """The total number of bytes of all checkpoints and saved states."""
+        """The bytes of all checkpoints and all saved states."""
         return self.models * self.checkpoint + self.running * self.state
 
     @property
     def least(self) -> int:
-        """The minimum for a sweep: the number of bytes of one checkpoint and of all saved states."""
+        """The bytes of one checkpoint and all saved states."""
         return self.checkpoint + self.running * self.state
 
     def format(self, out: Path, *, free: int) -> str:
-        """Return a line like ``disk: about 1.2 GB in OUT (2 checkpoints of 410 MB each, ...), 86 GB are free``."""
+        """Return a line such as ``disk: about 1.2 GB in OUT (2 checkpoints of 410 MB each), 86 GB are free``."""
         parts = [f"{counted(self.models, 'checkpoint')} of {size(self.checkpoint)} each"]
         if self.running:
             parts.append(f"{counted(self.running, 'saved state')} of {size(self.state)} each")
@@ -51,9 +54,9 @@ class Disk:
 
 
 def disk_of(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk:
-    """Estimate the disk space for ``models`` checkpoints and ``running`` saved states of trials with this spec.
+    """Estimate the disk space of trials. The report and checkpoints that leave the frontier are not counted.
 
-    ``target`` is the target's folder. Checkpoints that later leave the frontier are not counted, nor is the report.
+    ``target`` is the folder of the target model.
     """
     shapes = _shapes(target)
     trained = sum(math.prod(shape) for shape in shapes.values())
@@ -65,10 +68,10 @@ def disk_of(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk
 
 
 def check_disk(disk: Disk, out: Path) -> str:
-    """Return a line with the required and the free disk space, and a warning if the space may not suffice.
+    """Return a line with the required and the free disk space.
 
     Raises:
-        SweepError: the free space does not suffice for one checkpoint and all saved states.
+        SweepError: the free space is smaller than ``disk.least``.
     """
     free = free_bytes(out)
     line = disk.format(out, free=free)
@@ -83,12 +86,11 @@ def check_disk(disk: Disk, out: Path) -> str:
 
 
 def parameters_of(folder: Path) -> int:
-    """Return the number of parameters in the safetensors files of a folder, or 0 if it has no such files."""
+    """Return the number of parameters in the safetensors files of a folder."""
     return sum(math.prod(shape) for shape in _shapes(folder).values())
 
 
 def _shapes(folder: Path) -> dict[str, list[int]]:
-    """Return the shape of every weight in the safetensors files of a folder, read from the file headers."""
     found: dict[str, list[int]] = {}
     for path in folder.glob("*.safetensors"):
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Check that models and data sets are in the local cache or can be downloaded from the Hugging Face hub."""
+"""Check whether models and data sets can be loaded from the local cache or from the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TIMEOUT_SECONDS = 6.0
 def hub_problems(repositories: Sequence[tuple[str, str]]) -> list[str]:
     """Return an error message for each repository that is neither in the local cache nor available on the hub.
 
-    Each repository is a pair of the kind (``model`` or ``dataset``) and the hub id.
+    A repository is a pair of a kind (``model`` or ``dataset``) and a hub id.
     """
     late = f"no answer within {TIMEOUT_SECONDS:g} s"
     reasons: dict[tuple[str, str], str | None] = dict.fromkeys(repositories, late)
@@ -53,7 +53,7 @@ def _sentence(kind: str, name: str, reason: str) -> str:
 
 
 def _reason(kind: str, name: str) -> str | None:
-    """Return None if a repository is in the local cache or can be downloaded, otherwise the reason why not."""
+    """Return the reason why a repository cannot be loaded, or None if it can be loaded."""
     from huggingface_hub import HfApi, get_hf_file_metadata, hf_hub_url
 
     partly = ""
@@ -96,7 +96,6 @@ def _refusal(error: Exception) -> str:
 
 
 def _listing_reason(files: Sequence[str]) -> str | None:
-    """Return an error message if a model repository lacks weights, a shard or a tokenizer, otherwise None."""
     weights = [name for name in files if name.endswith(".safetensors") and "/" not in name]
     if not weights:
         return "the repository has no *.safetensors weights"
@@ -120,12 +119,12 @@ class Download:
     bytes: int | None
 
     def format(self) -> str:
-        """Return a description, for example ``model microsoft/phi-1_5, 2.8 GB``."""
+        """Return a text such as ``model microsoft/phi-1_5, 2.8 GB``."""
         return f"{self.kind} {self.name}" + (f", {size(self.bytes)}" if self.bytes is not None else "")
 
 
 def downloads(spec: TrialSpec) -> tuple[Download, ...]:
-    """Return the hub repositories that must be downloaded for the model and for the data set."""
+    """Return the hub repositories that a trial must download."""
     found = []
     hub_id = find_model(spec.model).hub_id
     if hub_id is not None and spec.model_path is None and spec.target_path is None:
@@ -139,7 +138,7 @@ def downloads(spec: TrialSpec) -> tuple[Download, ...]:
 
 
 def has_dataset(name: str) -> bool:
-    """Return whether the data set's README is in the hub's local cache. Its other files are not checked."""
+    """Return whether the README of a data set is in the hub's local cache."""
     from huggingface_hub import snapshot_download
 
     try:
@@ -150,7 +149,7 @@ def has_dataset(name: str) -> bool:
 
 
 def _size(kind: str, name: str) -> int | None:
-    """Return the number of bytes to download, or None if the hub does not respond or does not know the sizes."""
+    """Return the number of bytes to download, or None if the hub does not report the number."""
     from huggingface_hub import HfApi
     from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defined]
 

@@ -1,4 +1,4 @@
-"""Compute the plan for ``--dry-run``: what a command would run, and the time, memory and disk space it would need."""
+"""Compute the plan that ``--dry-run`` prints."""
 
 from __future__ import annotations
 
@@ -38,15 +38,18 @@ _SHOWN = ("model", "dataset", "method", "lr", "auto_lr", "seed", "epochs", "batc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The plan of a command. Its fields are the lines of a dry run and the keys of the JSON output.
+    """The plan of a command. Its fields are the keys of the JSON output of ``--dry-run``.
 
-    ``asked`` is the requested number of trials. Of these, ``trials`` have not ended, and ``at_once`` can run at the
-    same time.
-
-    ``settings`` contains the searched ranges and the settings that all trials share. If ``shares_gpus`` is true,
-    ``at_once`` is valid only until a GPU share has been measured. ``seconds`` is the estimated duration of the command,
-    and ``at_most`` is the estimate if the scheduler stops no trial. ``memory`` is in bytes per trial. If ``seconds``,
-    ``memory`` or ``disk`` cannot be estimated, the field is None, and ``unknown`` maps its name to the reason.
+    Attributes:
+        settings: the searched ranges, and the settings that all trials share.
+        trials: the number of trials that have not ended.
+        asked: the requested number of trials.
+        at_once: the number of concurrent trials.
+        shares_gpus: whether GPU shares are measured. A measured share changes the number of concurrent trials.
+        seconds: the estimated duration of the command.
+        at_most: the estimated duration if the scheduler stops no trial.
+        memory: the estimated bytes per trial.
+        unknown: a mapping from the name of each field that cannot be estimated to the reason.
     """
 
     what: str
@@ -69,14 +72,17 @@ class Plan:
     free: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan for ``--dry-run --json``."""
+        """Return the plan as an object for JSON."""
         return asdict(self) | {"disk_bytes": self.disk.bytes if self.disk else None}
 
 
 def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, epochs_spent: float = 0.0) -> Plan:
-    """Return the plan for the sweep in ``out``. ``ended`` is the number of its trials that have ended.
+    """Return the plan for a sweep.
 
-    ``epochs_spent`` is the number of epochs that its trials have trained. If ``out`` is None, no model is saved.
+    Args:
+        out: the folder of the sweep, or None if no model is saved.
+        ended: the number of trials that have ended.
+        epochs_spent: the number of epochs that have been trained.
 
     Raises:
         PlacementError: no trial fits on this machine or on the cluster, or the cluster does not respond.
@@ -122,14 +128,14 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
 
 
 def plan_of_run(spec: TrialSpec, out: Path | None) -> Plan:
-    """Return the plan for one run in this process: the plan of a sweep with one trial and no scheduler."""
+    """Return the plan for a single run."""
     gpus = 1.0 if gpus_here() else 0.0
     run = SweepSettings(name="run", kind=RUN, base=spec, space=Space(), trials=1, gpus_per_trial=gpus)
     return plan_of_sweep(run, out)
 
 
 def _slots(settings: SweepSettings) -> tuple[int, str]:
-    """Return the number of trials that can run at the same time, and a description of where they run."""
+    """Return the maximum number of concurrent trials, and a description of the place where they run."""
     if settings.kind == RUN:
         return 1, "in this process"
     if settings.address is None:
@@ -139,11 +145,7 @@ def _slots(settings: SweepSettings) -> tuple[int, str]:
 
 
 def _previous_sweeps(settings: SweepSettings, out: Path | None) -> list[Path]:
-    """Return the folders that may contain a similar sweep, in the order in which to read them.
-
-    The order is ``out``, the folders of ``--reuse``, the folders of ``--warm-start``, and then all other sweeps beside
-    ``out`` and in ``runs/``, from the newest to the oldest.
-    """
+    """Return the folders that may contain a similar sweep, in the order in which to read them."""
     folder = out or Path("runs") / settings.name
     tables = [path for place in (folder.parent, Path("runs")) for path in place.glob("*/trials.csv")]
     neighbours = [path.parent for path in sorted(tables, key=lambda path: -path.stat().st_mtime)]
@@ -151,10 +153,6 @@ def _previous_sweeps(settings: SweepSettings, out: Path | None) -> list[Path]:
 
 
 def _model_fields(spec: TrialSpec, *, models: int, running: int) -> dict[str, Any]:
-    """Return the plan's fields that depend on the model: downloads, target, memory, disk and unknown.
-
-    ``memory`` includes weights, gradients and optimizer state, but not activations.
-    """
     missing = downloads(spec)
     trained = None if missing or spec.target_path else cache_folder() / "targets" / target_spec_of(spec).trained_key
     cached = trained is not None and is_made(trained)
@@ -169,12 +167,13 @@ def _model_fields(spec: TrialSpec, *, models: int, running: int) -> dict[str, An
         reason = NO_DOWNLOAD if missing else NO_TARGET
         return found | {"memory": None, "disk": None, "unknown": {"memory": reason, "disk": reason}}
     disk = disk_of(spec, folder, models=models, running=running)
+    # The memory estimate excludes activations.
     kept = disk.checkpoint * (_GRADIENTS + OPTIMIZER_INFO[spec.optimizer].buffers)
     return found | {"memory": FLOAT * parameters_of(folder) + kept, "disk": disk, "unknown": {}}
 
 
 def _model_folder(spec: TrialSpec, trained: Path | None) -> Path | None:
-    """Return a local folder whose model has as many weights as the target, or None if there is no such folder."""
+    """Return a local folder with a model of the target's size, or None if there is no such folder."""
     hub_id = find_model(spec.model).hub_id
     for place in (spec.target_path, trained, spec.model_path, hub_id and cached_snapshot(hub_id)):
         if place and parameters_of(Path(place)):
@@ -183,7 +182,6 @@ def _model_folder(spec: TrialSpec, trained: Path | None) -> Path | None:
 
 
 def _shown(settings: SweepSettings) -> dict[str, object]:
-    """Return the settings that all trials share and, for a sweep, also its searched ranges and search settings."""
     row = settings.base.row()
     changed = [name for name, item in FIELDS.items() if row.get(name) not in (item.default, None, "", ())]
     shared = {name: row[name] for name in dict.fromkeys((*_SHOWN, *changed)) if name in row and name != "target_key"}

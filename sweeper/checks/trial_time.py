@@ -17,15 +17,18 @@ from trainables.spec import FIELDS, TrialSpec
 
 _ROLES = ("data", "placement", "training", "scoring")
 _FREE = ("lr", "seed", "epochs", "data_seed", "target_seed")
-"""Similar trials may differ in these fields, because the fields have little effect on the duration of an epoch."""
+"""Similar trials may differ in these fields. The fields have little effect on the duration of an epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialPace:
-    """A trial takes ``epoch`` seconds per epoch, and ``beside`` seconds for loading, final metrics and saving.
+    """The duration of a trial, estimated from previous trials.
 
-    ``source`` says from which previous trials these times were computed. ``share`` is the fraction of the requested
-    epochs that the previous trials ran, or None if the previous sweep had another scheduler.
+    Attributes:
+        epoch: the seconds per epoch.
+        beside: the seconds for loading, final metrics and saving.
+        source: a description of the previous trials.
+        share: the fraction of the requested epochs that the previous trials ran. None if the scheduler was different.
     """
 
     epoch: float
@@ -41,7 +44,7 @@ class TrialPace:
 def earlier_pace(
     spec: TrialSpec, folders: Iterable[Path], *, scheduler: str = "none", gpus: float | str
 ) -> TrialPace | None:
-    """Return the median times of the trials in the first similar sweep, or None if no folder has a similar sweep."""
+    """Return the median times of the trials in the first similar sweep, or None if no sweep is similar."""
     names = [name for name, item in FIELDS.items() if item.role in _ROLES and name not in _FREE]
     for folder in folders:
         try:

@@ -1,4 +1,4 @@
-"""Check resolved settings against files, the hub, the cluster, the object storage and the tracking URI."""
+"""Check resolved settings against the files and services that they name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trainables.spec import TrialSpec
 
 DATA = "data"
-"""The ``field`` of problems with data rows and hub repositories. There may be many, so they are listed last."""
+"""The ``field`` of problems with data rows and hub repositories. Such problems are listed last."""
 
 
 def resolve_and_check(
@@ -32,11 +32,9 @@ def resolve_and_check(
     """Load the plug-ins, resolve the option values to settings, and check the settings.
 
     Args:
-        command: the command to which the options belong.
-        raw: the given option values.
         problems: the problems that the caller found. They are reported together with the new problems.
-        continues: whether the command continues an unfinished run in ``--out``.
-        change: new values of trial fields. They replace the resolved values before the checks.
+        continues: whether the output folder may contain an unfinished run.
+        change: new values of trial fields. They replace the resolved values.
 
     Raises:
         Problems: all problems with the options and with the files and services that the options name.
@@ -53,7 +51,7 @@ def resolve_and_check(
 
 
 def choices() -> Choices:
-    """Return the names of all samplers, of all schedulers, and of the samplers that learn from trials."""
+    """Return the valid names of samplers and schedulers."""
     from sweeper.search.samplers import LEARNING, SAMPLERS
     from sweeper.search.schedulers import SCHEDULERS
     from sweeper.settings.fields import NO_SCHEDULER
@@ -62,7 +60,7 @@ def choices() -> Choices:
 
 
 def load_plugins(raw: Raw) -> None:
-    """Load the plug-ins and template files that the option values name. Must be called before any registry is read.
+    """Load the plug-ins and template files. Must be called before any registry is read.
 
     Raises:
         Problems: a plug-in is broken, or defines a name that this project already uses.
@@ -87,10 +85,7 @@ def load_plugins(raw: Raw) -> None:
 
 
 def check_world(resolved: Resolved, *, continues: bool = False) -> list[Problem]:
-    """Check the files and services that the options need, such as the hub and the cluster, and return all problems.
-
-    Checks over the network take seconds, so they run only if no other problem was found.
-    """
+    """Return the problems with the files and services that the options name."""
     values, base = resolved.options.values, resolved.base
     found = [*output_problems(values.get("out"), continues=continues), *_model_problems(resolved)]
     if "tracking_uri" in values:
@@ -98,6 +93,7 @@ def check_world(resolved: Resolved, *, continues: bool = False) -> list[Problem]
     for name in ("warm_start", "reuse"):
         if not any(item.field == name for item in resolved.options.problems):
             found += _folder_problems(values, name)
+    # Checks over the network take seconds, so they run only if no other problem was found.
     is_wrong = bool(found or resolved.options.problems)
     found += [stated(text, DATA) for text in source_problems(base, ask_hub=not is_wrong)]
     if found or resolved.options.problems:
@@ -112,7 +108,7 @@ def _stated(field: str, *texts: str | None) -> list[Problem]:
 
 
 def output_problems(out: str | None, *, continues: bool = False) -> list[Problem]:
-    """Return the problems with an output folder. The folder must be new or empty: no file may be overwritten.
+    """Return the problems with an output folder, which must be new or empty.
 
     If ``continues`` is true, the folder may also contain an unfinished run.
     """
@@ -132,7 +128,7 @@ def output_problems(out: str | None, *, continues: bool = False) -> list[Problem
 
 
 def place_problems(out: str) -> list[Problem]:
-    """Return a problem if files cannot be written to the folder ``--out``."""
+    """Return a problem if no file can be written to the output folder."""
     if not out:
         return [problem("out-empty", "out")]
     if "://" in out:
@@ -147,7 +143,7 @@ def place_problems(out: str) -> list[Problem]:
 
 
 def model_folder_problems(folder: Path, *, flag: str, modality: Modality, processor: bool = True) -> list[Problem]:
-    """Return the problems with a model folder. If ``processor`` is true, the folder must contain a processor."""
+    """Return the problems with a model folder, which must contain a processor if ``processor`` is true."""
     if not folder.is_dir():
         return [problem("model-folder-missing", flag=flag, folder=folder)]
     reasons = modality.folder_problems(folder, processor=processor)
@@ -155,7 +151,6 @@ def model_folder_problems(folder: Path, *, flag: str, modality: Modality, proces
 
 
 def _model_problems(resolved: Resolved) -> Iterator[Problem]:
-    """Yield the problems with model folders, with layers that the model does not have, and with chat templates."""
     from trainables.modality import dataset_modality
     from trainables.models.registry import MODELS, is_hub_id
     from trainables.objectives.rmu import layer_problem
@@ -179,7 +174,7 @@ def _model_problems(resolved: Resolved) -> Iterator[Problem]:
 
 
 def _depth(spec: TrialSpec) -> int | None:
-    """Return the number of decoder blocks of the model, or None if no local configuration file has this number."""
+    """Return the number of decoder blocks of the model, or None if no local file has this number."""
     from trainables.models.hub_cache import cached_snapshot
     from trainables.models.registry import MODELS
     from trainables.models.tiny import LAYERS, TWINS
@@ -195,7 +190,6 @@ def _depth(spec: TrialSpec) -> int | None:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file, or {} if the file is missing or does not contain an object."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -204,7 +198,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _chat_problems(spec: TrialSpec) -> Iterator[Problem]:
-    """Yield a problem if ``--template chat`` is set, but the tokenizer certainly has no chat template."""
+    """Yield a problem if the trial needs a chat template, but the tokenizer certainly has none."""
     from trainables.models.registry import MODELS
     from trainables.target.target import CHAT_FILE
     from trainables.template import CHAT, WITHOUT_CHAT
@@ -255,7 +249,6 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
 
 
 def _service_problems(values: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the problems with the addresses of MLflow, the cluster and the storage."""
     from sweeper.execution.placement import address_problem
     from sweeper.settings.tracking_uri import tracking_problem
 
@@ -269,7 +262,6 @@ def _service_problems(values: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _folder_problems(values: Mapping[str, Any], name: str) -> Iterator[Problem]:
-    """Yield the problems with the folders of previous sweeps that ``--reuse`` or ``--warm-start`` names."""
     from sweeper.settings.objectives import objective_set
     from sweeper.store.folder import SweepError, check_record, read_settings
 

@@ -15,7 +15,7 @@ import click
 
 FAILED, INTERRUPTED = 1, 130
 NOBODY_READS = 141
-"""The exit code if the reader of stdout (for example ``head``) has exited: 128 + SIGPIPE, as for other tools."""
+"""The exit code if the reader of stdout (for example ``head``) has exited: 128 + SIGPIPE."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,14 +28,14 @@ def say(line: str) -> None:
 
 
 def exit_with(problems: Sequence[str], code: int) -> NoReturn:
-    """Print one problem per line on stderr, and exit with the exit code ``code``."""
+    """Print one problem per line on stderr, and exit."""
     for problem in problems:
         say(f"error: {problem}")
     sys.exit(code)
 
 
 def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Convert exceptions that have an ``exit_code`` (errors that a user can fix) to messages and exit codes."""
+    """Convert exceptions that have an ``exit_code`` to messages and exit codes."""
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -59,7 +59,7 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
 
 @contextlib.contextmanager
 def continues_with(command: str, note: str = "") -> Iterator[None]:
-    """If the block is interrupted, print the command that continues the work, and exit with the exit code 130."""
+    """If the block is interrupted, print the command that continues the work, and exit."""
     try:
         yield
     except KeyboardInterrupt:
@@ -83,17 +83,15 @@ def interrupted_by_signals() -> Iterator[None]:
 
 
 def _stdout_is_closed() -> bool:
-    """Return whether the reader of stdout has exited. If so, redirect stdout, so that the exit prints no error.
-
-    A BrokenPipeError does not prove it: a broken socket raises this error too, which must be reported.
-    """
+    """Return whether the reader of stdout has exited. If so, redirect stdout to /dev/null."""
     try:
         descriptor = sys.stdout.fileno()
     except (AttributeError, OSError, ValueError):  # the calling program has replaced stdout
         return False
+    # A broken socket raises a BrokenPipeError too, so the error alone does not prove that the reader has exited.
     pipe = select.poll()
     pipe.register(descriptor, 0)
     if not any(event & (select.POLLERR | select.POLLHUP) for _, event in pipe.poll(0)):
         return False
-    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)  # otherwise, the exit would print an error
     return True

@@ -76,7 +76,7 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
 
 
 def _running(out: Path, trial: str | None) -> StatusFile:
-    """Return the status file of the sweep's process. Raise an error if the sweep or the trial is not running."""
+    """Return the status file of a running sweep. Raise an error if the sweep or the trial is not running."""
     from search_spaces.durable import is_held
     from sweeper.followers.status_file import RUNNING, TARGET, StatusFile
     from sweeper.store.folder import UsageError

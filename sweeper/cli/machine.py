@@ -98,12 +98,12 @@ def _version(package: str) -> str | None:
 
 _DAY = 86_400.0
 _LARGE = {"targets": "target", "unfinished": "unfinished training"}
-"""The cache folders that contain models, each with the kind that the list shows for its models."""
+"""The cache folders that contain models, each with the kind that the list shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A cached model, or all small files of one kind. ``days`` is the number of days since its last use."""
+    """A cached model, or all small files of one kind. ``days`` is the number of days since the last use."""
 
     kind: str
     what: str
@@ -147,11 +147,7 @@ def cache(raw: Raw, problems: list[Problem], *, prune: bool, as_json: bool) -> N
 
 
 def entries(folder: Path, *, now: float, older_than: float | None = None) -> Iterator[Entry]:
-    """Yield the entries of the cache.
-
-    If ``older_than`` is given, yield only what can be removed: entries that have not been used for this many days, and
-    files that killed processes left behind more than a day ago.
-    """
+    """Yield the entries of the cache. If ``older_than`` (in days) is given, yield only entries that can be removed."""
     from search_spaces.durable import is_leftover
     from search_spaces.messages import counted
 
@@ -160,6 +156,7 @@ def entries(folder: Path, *, now: float, older_than: float | None = None) -> Ite
         for path in sorted(room.iterdir()):
             days = max(0.0, now - _used(path)) / _DAY
             left = is_leftover(path)
+            # Files that a killed process left behind can be removed after one day.
             if older_than is not None and days < (1.0 if left else older_than):
                 continue
             if left:
@@ -175,13 +172,12 @@ def entries(folder: Path, *, now: float, older_than: float | None = None) -> Ite
 
 
 def _used(path: Path) -> float:
-    """Return when a file or model of the cache was last used. Each use of a model updates its target.json's mtime."""
-    record = path / "target.json"
+    record = path / "target.json"  # each use of a model updates the mtime of this file
     return (record if record.is_file() else path).stat().st_mtime
 
 
 def _about(path: Path) -> str:
-    """Return a target's model and data, such as ``tiny-phi on authors``, or "" if target.json cannot be read."""
+    """Return the model and data of a cached target, such as ``tiny-phi on authors``."""
     try:
         made_from = json.loads((path / "target.json").read_text(encoding="utf-8"))
         return f"{made_from['model']} on {made_from['data']}"
@@ -247,10 +243,7 @@ def _is_desktop() -> bool:
 
 
 def _serve(command: list[str], environment: dict[str, str], beside: Callable[[], None]) -> int:
-    """Run a server until it ends or a signal arrives, and then stop all processes that the server started.
-
-    While the server runs, a daemon thread calls ``beside``.
-    """
+    """Run a server until it ends or a signal arrives, and then stop all processes that the server started."""
     with interrupted_by_signals():
         # The server's output goes to stderr, because the URL is printed on stdout.
         server = subprocess.Popen(command, env=environment, start_new_session=True, stdout=2)

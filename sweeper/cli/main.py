@@ -1,4 +1,4 @@
-"""The command line. To keep ``--help`` fast, the modules of commands import most packages only when they run."""
+"""The command line. The modules of commands import slow packages only when a command runs, so ``--help`` is fast."""
 
 from __future__ import annotations
 
@@ -41,11 +41,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "ui": ("ui --port 5001",),
     }
 )
-"""Examples shown at the end of each command's --help. The tests parse each example with the command's parser."""
+"""The examples at the end of each command's --help. The tests parse each example."""
 
 
 def _epilog(name: str) -> str | None:
-    """Return the examples that click prints below a command's options, or None if the command has no examples."""
     lines = [f"  python -m sweeper {line}" for line in EXAMPLES.get(name, ())]
     return "\n".join(["\b", "Examples:" if len(lines) > 1 else "Example:", *lines]) if lines else None
 

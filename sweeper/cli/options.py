@@ -33,10 +33,10 @@ def json_option(help: str = "Print the result as JSON on stdout.") -> Decorator:
 
 
 def command(name: str, *others: Decorator) -> Callable[[Callable[..., None]], click.Command]:
-    """Turn a function into the command ``name``. ``others`` are its options that are not in ``DESCRIBED``.
+    """Turn a function into a command with the options in :data:`sweeper.settings.fields.DESCRIBED`.
 
-    The function gets three kinds of arguments: the values given on the command line or in a ``--config`` file, the
-    problems found while reading these values, and the values of ``others`` as keyword arguments.
+    The function gets the given values, the problems with the ``--config`` file, and the values of other options.
+    ``others`` are the options of the command that are not in ``DESCRIBED``.
     """
     fields = fields_of(name)
 
@@ -65,7 +65,6 @@ def given_values(name: str, config: str | None) -> tuple[Raw, list[Problem]]:
 
 
 def _option(item: Field) -> Decorator:
-    """Return the click option for a field. Click does not parse its value: :mod:`sweeper.settings.sources` does."""
     text = item.help
     if default := item.otherwise or _plain(item.default):
         text += f"  [default: {default}]"
@@ -76,7 +75,7 @@ def _option(item: Field) -> Decorator:
     return click.option(
         item.flag,
         item.name,
-        type=click.Path() if item.is_path else str,
+        type=click.Path() if item.is_path else str,  # sweeper.settings.sources parses the value
         multiple=item.repeats,
         metavar=item.metavar or usual,
         help=text,

@@ -30,9 +30,9 @@ _ENDED_AS = {"stopped": "stopped early"}
 def run_to_the_end(
     out: Path, *, as_json: bool, change: Mapping[str, Any] | None = None, retry_failed: bool = False
 ) -> None:
-    """Run the sweep in ``out`` and print its outcome. If interrupted, print the command that resumes it, and exit.
+    """Run a sweep and print its outcome. If the sweep is interrupted, print the command that resumes it.
 
-    ``change`` contains new values of settings, by name. If ``retry_failed`` is true, failed trials run again.
+    ``change`` contains new values of settings, by name.
     """
     from sweeper.store.plugins import restore_plugins
 
@@ -140,7 +140,7 @@ def summary_lines(summary: Summary) -> list[str]:
 
 
 def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
-    """Yield the recommended model and its folder. If no model is good enough, yield the closest model and advice."""
+    """Yield the recommended model or, if no model is good enough, the closest model and advice."""
     yield answer.get("headline", "")
     if trial_id := answer.get("trial_id"):
         place = out / answer["checkpoint"] if answer.get("checkpoint") else "no checkpoint"
@@ -150,9 +150,11 @@ def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
 
 
 def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: str | None = None) -> LrStudy:
-    """Evaluate finished studies together, and write ``target`` (by default, lr_study.json in the first folder).
+    """Evaluate finished studies together, and write the result to a file.
 
-    If ``objectives`` are given, they replace the objectives of the studies.
+    Args:
+        target: the file to write. By default, lr_study.json in the first folder.
+        objectives: objectives that replace the objectives of the studies.
     """
     from analysis.report.study_text import write_study
     from analysis.study.lr_study import read_study
@@ -172,10 +174,7 @@ def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: st
 
 
 def _extension(out: Path) -> dict[str, Any]:
-    """Return new settings that add learning rates to the grid of a finished study, or {} if no rates are added.
-
-    If the study was started with ``--extend``, print the added rates or the reason why none are added.
-    """
+    """Return new settings that add learning rates to a finished study, or {} if no rates are added."""
     from sweeper.search.lr_extension import extended, extensions, format_extensions
     from sweeper.store.folder import read_settings
     from sweeper.store.tables import ResultTables
@@ -190,7 +189,7 @@ def _extension(out: Path) -> dict[str, Any]:
 
 
 def print_study(study: LrStudy) -> None:
-    """Print tables of the sensitivities to the learning rate and of the compared Pareto fronts, then the verdicts."""
+    """Print the tables and the verdicts of a learning-rate study."""
     from rich.console import Console
 
     from analysis.report.render import note_text

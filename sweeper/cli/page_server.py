@@ -21,7 +21,7 @@ from sweeper.store.tables import TABLES
 CHECK_SECONDS = 1.0
 """Seconds between two checks for changed tables."""
 _SHARE = 0.1
-"""The maximum fraction of the time spent on building the page. It is small, because trials need the CPU."""
+"""The maximum fraction of the time spent on building the page. The fraction is small, because trials need the CPU."""
 _WATCHED = ("sweep.json", *TABLES)
 _LOCAL = ("127.0.0.1", "localhost")
 
@@ -38,7 +38,7 @@ def table_stamps(sources: Sequence[Path]) -> tuple[object, ...]:
 
 
 def live_page(page: str) -> str:
-    """Add the reload script to ``page``. Allow the script and its requests in the content security policy."""
+    """Add the reload script to a page, and allow the script in the content security policy."""
     script = resources.files("sweeper.cli").joinpath("reload.js").read_text("utf-8").strip()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     allowed = f"connect-src 'self'; script-src 'sha256-{digest}' "
@@ -50,7 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
     page: Path
 
     def do_GET(self) -> None:
-        """Send the page or, if the path is ``/made``, the time at which it was written. Refuse all other paths."""
+        """Send the page or, for the path ``/made``, the time at which the page was written."""
         host = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host")
         if host not in _LOCAL:  # an external host name that resolves to this machine (DNS rebinding)
             self.send_error(403)
@@ -77,7 +77,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def serving(page: Path, *, port: int) -> Iterator[str]:
-    """Serve the page on the loopback address while the block runs. Yield its URL. Port 0 selects any free port.
+    """Serve a page on this machine while the block runs, and yield the URL. Port 0 selects any free port.
 
     Raises:
         UsageError: the port is in use, or this user may not open it.
@@ -102,10 +102,10 @@ def serving(page: Path, *, port: int) -> Iterator[str]:
 def follow(
     sources: Sequence[Path], make: Callable[[], None], *, made: tuple[object, ...], say: Callable[[str], None]
 ) -> NoReturn:
-    """Call ``make`` whenever a table changes.
+    """Call ``make`` whenever a table changes. Print the error of a failed call.
 
-    ``made`` is the value of :func:`table_stamps` at the last call of ``make``. If a call fails, print its error, and
-    call ``make`` again after the next change.
+    Args:
+        made: the value of :func:`table_stamps` at the last call of ``make``.
     """
     throttle = Throttle(share=_SHARE)
     while True:

@@ -137,7 +137,6 @@ def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: boo
 
 
 def _watch(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
-    """Serve the report until a signal arrives, and rebuild it when its tables change."""
     from analysis.report.report import write_report
     from sweeper.cli.page_server import follow, serving, table_stamps
 

@@ -106,7 +106,6 @@ def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, as_
 
 
 def _run_new(command: str, raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool) -> None:
-    """Create the folder of a sweep and run the sweep. If its trials cannot be placed, delete the folder."""
     from sweeper.checks.world import resolve_and_check
 
     resolved = resolve_and_check(command, raw, problems)
@@ -132,7 +131,7 @@ def _run_new(command: str, raw: Raw, problems: list[Problem], *, dry_run: bool, 
 
 
 def _check_finished(options: Options, *, dry_run: bool) -> None:
-    """Add a problem for each option that cannot be used with ``--from``, which evaluates finished studies."""
+    """Add a problem for each option that cannot be used with ``--from``."""
     if options["out"] is None and len(options["folders"]) > 1:
         options.reject("from-several", "out")
     if options["primary"] is not None:
@@ -153,10 +152,7 @@ def _check_finished(options: Options, *, dry_run: bool) -> None:
 
 
 def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
-    """Download the tables of the sweep at the storage address ``uri``.
-
-    Return the local folder, and new values of the settings that must change on this machine.
-    """
+    """Download the tables of a sweep. Return the local folder and the settings that must change on this machine."""
     from sweeper.checks.world import output_problems
     from sweeper.followers.syncer import fetch_sweep
     from sweeper.settings.tracking_uri import absolute_uri, default_uri, sqlite_path
@@ -198,7 +194,6 @@ def _print_plan(out: Path, change: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _check_change(options: Options, out: Path, change: Mapping[str, Any]) -> None:
-    """Add a problem for each reason why the sweep cannot be resumed with the settings in ``change``."""
     from sweeper.execution.placement import address_problem
     from sweeper.settings.until import UntilError, parse_until
     from sweeper.store.folder import check_record, read_settings

@@ -1,4 +1,4 @@
-"""Render the model card of an exported model from the template card.md.j2."""
+"""Render the model card of an exported model."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ WHOLE, ADAPTER, MERGED = "whole model", "LoRA adapter", "merged model"
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """The fields of a model card, which the template reads.
+    """The fields of a model card, which the template card.md.j2 reads.
 
     Attributes:
         row: the model's row in trials.csv or candidates.csv.
-        judged: the sentences that compare the model's metrics with the thresholds.
+        judged: sentences that compare the model's metrics with the thresholds.
         picked: the command that chose the model.
-        kind: what the folder contains (whole model, LoRA adapter or merged model).
-        base: the path or hub id of the base model if an adapter was trained (also if it is merged), otherwise "".
+        kind: ``WHOLE``, ``ADAPTER`` or ``MERGED``.
+        base: the path or hub id of the adapter's base model, or "" if no adapter was trained.
         licence: the licence of the base model.
     """
 
@@ -53,7 +53,7 @@ class Card:
 
 
 def card_text(card: Card) -> str:
-    """Return the text of the model card, the README.md of the exported folder."""
+    """Return the text of the model card."""
     import yaml
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -112,7 +112,6 @@ def _scores(card: Card) -> list[tuple[str, str, str, str]]:
 
 
 def _settings(card: Card) -> dict[str, object]:
-    """Return the settings that affect the model, and how many steps and epochs it was trained."""
     spec, row = card.spec, card.row
     values = spec.values()
     settings = {

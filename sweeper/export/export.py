@@ -1,4 +1,4 @@
-"""Export a checkpoint and a model card to a folder. An adapter can be merged into its base model."""
+"""Export a checkpoint and a model card to a folder."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from trainables.models.registry import find_model
 
 
 class ExportError(Exception):
-    """A checkpoint cannot be exported. The message of the error is for the user."""
+    """A checkpoint cannot be exported."""
 
     exit_code = 2
 
 
 def export(checkpoint: Path, folder: Path, card: Card, *, merge: bool) -> Iterator[str]:
-    """Export the checkpoint to ``folder`` atomically, and yield messages.
+    """Export a checkpoint to a new folder atomically, and yield messages for the user.
 
-    This function sets the fields ``kind``, ``base`` and ``licence`` of the exported card.
+    The fields ``kind``, ``base`` and ``licence`` of the exported card are set by this function.
 
     Raises:
         ExportError: the adapter's base model does not exist.

@@ -20,7 +20,7 @@ class Licence:
 
 
 def licence_of(folder: Path | None) -> Licence:
-    """Return the licence that a model folder's README.md names in its front matter, or else the one in config.json."""
+    """Return the licence that the README.md or the config.json of a model folder names."""
     import yaml
     from huggingface_hub import metadata_load
 

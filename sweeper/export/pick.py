@@ -1,4 +1,4 @@
-"""Choose a checkpoint of a sweep by a rule and limits, and copy, export or register this checkpoint."""
+"""Choose a checkpoint of a sweep, and copy, export or register the checkpoint."""
 
 from __future__ import annotations
 
@@ -48,8 +48,10 @@ class Request:
 class Choice:
     """The chosen model, and how its metrics compare with the thresholds. ``pick`` prints the fields.
 
-    ``checkpoint`` is None if no checkpoint was saved. ``delivered`` is added to the output of ``pick --json``: the
-    exported folder and the registered version. ``notes`` has the messages of the export.
+    Attributes:
+        checkpoint: the folder of the checkpoint, or None if no checkpoint was saved.
+        delivered: the exported folder and the registered version.
+        notes: the messages of the export.
     """
 
     request: Request
@@ -74,7 +76,7 @@ class Choice:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The numbers in the model's row that describe progress, losses, metrics and peak memory, but not durations."""
+        """The numbers in the model's row, without settings and durations."""
         row: pd.Series = self.found.row
         return {
             column: float(row[column])
@@ -107,7 +109,7 @@ class Choice:
 
 
 def choose(out: Path, raw: Raw, problems: Sequence[Problem] = ()) -> Choice:
-    """Choose a model of the sweep in ``out``, and copy, export or register its checkpoint, as the options request.
+    """Choose a model of a sweep, and copy, export or register its checkpoint.
 
     Raises:
         Problems: all problems with the options.
@@ -127,9 +129,9 @@ def choose(out: Path, raw: Raw, problems: Sequence[Problem] = ()) -> Choice:
 
 
 def _chosen(out: Path, request: Request, constraints: Sequence[str]) -> Choice:
-    """Choose the model. A constraint in ``constraints`` replaces the sweep's own constraints on the same metric."""
     sweep = SweepFile.read(out)
     named = {parse_constraint(text).name for text in constraints}
+    # A constraint of the command replaces the sweep's constraints on the same metric.
     kept = [text for text in sweep.constraints if parse_constraint(text).name not in named]
     sweep = replace(sweep, settings={**sweep.settings, "constraints": [*constraints, *kept]})
     table = TrialTable.read(out, sweep=sweep.name)
@@ -140,7 +142,7 @@ def _chosen(out: Path, request: Request, constraints: Sequence[str]) -> Choice:
 
 
 def _deliver(chosen: Choice, options: Options, *, command: str) -> Choice:
-    """Copy, export or register the checkpoint, as the options request. Add the results to ``chosen`` and return it."""
+    """Copy, export or register the checkpoint, and return the choice with the results."""
     assert chosen.checkpoint is not None
     done: dict[str, Any] = {}
     notes: tuple[str, ...] = ()
@@ -186,7 +188,6 @@ def _tracking_uri(options: Options, out: Path) -> str:
 
 
 def _delivery_problems(options: Options, out: Path) -> Iterator[str]:
-    """Yield the problems that would prevent copying, exporting or registering the checkpoint."""
     from sweeper.followers.mlflow.registry import registry_problems
 
     for name in ("copy_to", "export"):
@@ -235,7 +236,6 @@ def _request(options: Options, out: Path) -> Request:
 
 
 def _column_problems(out: Path, where: Sequence[Constraint], best: Sequence[Best]) -> Iterator[str]:
-    """Yield the problems with the named columns. If a column is unknown, also yield a list of the known columns."""
     sweep = SweepFile.read(out)
     models = TrialTable.read(out, sweep=sweep.name).models.trials
     if models.empty:

@@ -1,4 +1,4 @@
-"""From a trial's row of trials.csv, reconstruct its spec and the command that runs only this trial."""
+"""Reconstruct a trial's spec and command from the trial's row in trials.csv."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ALWAYS = (
 
 
 def spec_of_row(row: Mapping[str, Any]) -> TrialSpec:
-    """Return the spec of the trial in a row of trials.csv. A field without a column gets its default value."""
+    """Return the spec of the trial in a row. An empty cell is None if the field is optional, otherwise the default."""
     values: dict[str, Any] = {}
     for name, item in FIELDS.items():
         value = cell(row.get(name))

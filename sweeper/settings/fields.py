@@ -1,8 +1,7 @@
 """Describe every option of every command.
 
-These descriptions define the command line, ``--help``, the keys of ``--config`` files, the keywords of the Python
-functions, the record in sweep.json and the checks. ``--help`` imports this module, so this module must not import slow
-packages. Add new options to :data:`DESCRIBED`, and new fields of trials to :mod:`trainables.spec`.
+``--help`` imports this module, so this module must not import slow packages. Add new options to :data:`DESCRIBED`, and
+new fields of trials to :mod:`trainables.spec`.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ DEFAULT_TRACKING = "sqlite:///mlflow.db"
 NO_SCHEDULER = "none"
 """The value of ``--scheduler`` with which every trial runs all its epochs."""
 ARMS = ("auto_lr_smoothing", "auto_lr_probe", "auto_lr_probe_batches")
-"""The AutoLR settings whose values a learning-rate study compares. Each combination of values is an arm."""
+"""The AutoLR settings that a learning-rate study compares. Each combination of values is an arm."""
 LIMITED = ("verbmem", "utility", "truth_ratio", "forget_loss", "retain_loss")
 """The columns for which ``pick`` has the options ``--max-COLUMN`` and ``--min-COLUMN``."""
 _OWN = ("method", "lr", "auto_lr", "seed")
-"""Trial fields whose options are described separately for each command, because a sweep accepts several values."""
+"""Trial fields whose options are described separately for each command."""
 _ROLES: tuple[Role, ...] = ("training", "scoring", "method", "auto_lr")
 
 
@@ -43,7 +42,7 @@ def _trial(name: str, *commands: str, **change: Any) -> Field:
 
 
 def _of_roles(*roles: Role) -> Iterator[Field]:
-    """Yield the trial fields with these roles, except those in ``_OWN``, and set the commands that accept them."""
+    """Yield the trial fields with these roles, each with the commands that accept the field."""
     for name, item in FIELDS.items():
         if item.role not in roles or not item.flag or name in _OWN:
             continue
@@ -368,7 +367,7 @@ DESCRIBED: list[Field] = [
 
 
 def fields_of(command: str) -> dict[str, Field]:
-    """Return the options of a command by name. For ``resume``, include the settings that a resume can change."""
+    """Return the options of a command by name."""
     own = {item.name: item for item in DESCRIBED if command in item.commands}
     if command != RESUME:
         return own
@@ -377,6 +376,6 @@ def fields_of(command: str) -> dict[str, Field]:
 
 
 def named(fields: Mapping[str, Field]) -> dict[str, Field]:
-    """Map two names to each field: the name of the field, and the name of its option with ``_`` instead of ``-``."""
+    """Map the name of each field, and the name of its option with ``_`` instead of ``-``, to the field."""
     flags = {item.flag.removeprefix("--").replace("-", "_"): item for item in fields.values()}
     return {**fields, **flags}

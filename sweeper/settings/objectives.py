@@ -1,4 +1,4 @@
-"""The objectives of a sweep (metrics with directions and fixed bounds) and its constraints (thresholds on metrics)."""
+"""The objectives of a sweep, and the constraints on metrics."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class ObjectiveError(ValueError):
-    """The objectives are invalid. The message of the error is for the user."""
+    """The objectives are invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """One objective: the ``name`` of a metric, and its ``direction`` (max or min)."""
+    """The name of an optimised metric, and the direction of the search: ``max`` or ``min``."""
 
     name: str
     direction: str
@@ -32,15 +32,17 @@ class Objective:
     def column(self) -> str:
         """The column of trials.csv that is optimised.
 
-        If the metric is ``forget_loss``, the column contains its capped value. If the ideal value of the metric lies
-        between its bounds, the column contains the distance from the ideal value. Otherwise, the column is ``name``.
+        If the metric is ``forget_loss``, the column contains capped values. If the metric has an ideal value, the
+        column contains the distances from the ideal value.
         """
         return METRICS[self.name].optimised
 
     def to_dict(self, random_guess: float, *, unit: str = "token") -> dict[str, object]:
         """Return the objective with its bounds, for sweep.json.
 
-        ``unit`` says over what a loss is averaged: token or image.
+        Args:
+            random_guess: the upper bound of the losses.
+            unit: what a loss is averaged over: token or image.
         """
         metric = METRICS[self.column]
         low, high = metric.bounds(random_guess)
@@ -49,11 +51,10 @@ class Objective:
 
 
 def parse_objectives(text: str) -> tuple[Objective, ...]:
-    """Parse a text such as ``verbmem:min,utility:max``, which must name at least two metrics.
+    """Parse a text such as ``verbmem:min,utility:max``.
 
     Raises:
-        ObjectiveError: a metric or a direction is unknown, there are fewer than two objectives, or an objective is
-            named twice.
+        ObjectiveError: an objective is invalid or named twice, or there are fewer than two objectives.
     """
     found = []
     for part in text.split(","):
@@ -76,12 +77,12 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
 
 
 def objective_set(text: str) -> frozenset[str]:
-    """Return the objectives in a text as a set, so that texts with another order of the objectives are equal."""
+    """Return the objectives in a text as a set, so that their order does not matter."""
     return frozenset(part.strip() for part in text.split(","))
 
 
 def axes(objectives: Sequence[Objective], random_guess: float, *, unit: str = "token") -> tuple[Axis, ...]:
-    """Return the objectives with their bounds, for the analysis. ``random_guess`` is the upper bound of the losses."""
+    """Convert the objectives to those of the analysis. The losses get ``random_guess`` as their upper bound."""
     from analysis.tables.trade_off import Objective as Axis
 
     return tuple(Axis.from_dict(item.to_dict(random_guess, unit=unit)) for item in objectives)
@@ -99,9 +100,9 @@ def unmeasured(objectives: Sequence[Objective], dataset: str) -> list[str]:
 
 
 def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...]) -> tuple[str, ...]:
-    """Return the metrics in ``metrics`` and all other metrics that the objectives need.
+    """Add the metrics that the objectives need.
 
-    If ``metrics`` is empty, it means the default set. If this set has all needed metrics, the result is empty as well.
+    An empty tuple of metrics means the default set. The result is empty if the default set is enough.
     """
     # A distance is reported together with the value from which it is computed.
     names = [name for item in objectives if item.name not in LOSS_METRICS for name in (item.name, item.column)]
@@ -125,7 +126,7 @@ def known_constraint(text: str) -> Constraint:
 
 
 def constraint_problems(given: Sequence[str], base: TrialSpec) -> list[str]:
-    """Return the problems with the thresholds: invalid texts, metrics that are not measured, and contradictions."""
+    """Return an error message for each threshold that is invalid, not measured or contradictory."""
     found, read = [], []
     modality = dataset_modality(base.dataset)
     chosen = base.metrics or ("default",)

@@ -1,4 +1,4 @@
-"""Problems with options. The sentence for the user is formatted from a problem's code and facts."""
+"""Problems with options, and the sentences that describe the problems."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CLI, PYTHON, STORED = "cli", "python", "stored"
 """The sources of option values that are not from a --config file: the command line, Python, and sweep.json."""
 
 STATED = "stated"
-"""The code of a problem whose sentence is not in :data:`SENTENCES`. The sentence is stored in the fact ``text``."""
+"""The code of a problem that has its own sentence in the fact ``text``."""
 
 SENTENCES: Mapping[str, str] = MappingProxyType(
     {
@@ -147,8 +147,11 @@ SENTENCES: Mapping[str, str] = MappingProxyType(
 class Problem:
     """A problem with an option.
 
-    ``field`` is the name of the option, and ``source`` the source of its value; both are "" if unknown. ``code`` is a
-    key of :data:`SENTENCES`, and ``facts`` has the values for the placeholders in the sentence.
+    Attributes:
+        code: a key of :data:`SENTENCES`.
+        field: the name of the option, or "" if unknown.
+        source: the source of the option's value, or "" if unknown.
+        facts: the values for the placeholders in the sentence.
     """
 
     code: str

@@ -1,7 +1,6 @@
-"""Resolve option values to settings: apply defaults, build the search space, and check combinations of options.
+"""Resolve option values to settings.
 
-The only files that this module reads are search spaces and enqueued points. Models, data and services are checked in
-``sweeper.checks``.
+This module reads only space files and files of enqueued points. ``sweeper.checks`` checks models, data and services.
 """
 
 from __future__ import annotations
@@ -37,15 +36,16 @@ _SETTINGS = (
     *("reduction", "stopping", "seed", "seeds", "primary", "objectives", "front_metrics", "epoch_budget", "until"),
     *("cpus_per_trial", "gpus_per_trial", "max_concurrent", "address", "experiment"),
 )
-"""Options whose values are copied without changes to the sweep's settings with the same names."""
+"""Options whose values are copied to the sweep's settings with the same names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
     """The resolved options of a command, with their problems.
 
-    If the command is a single run, ``base`` is its spec. If it is a sweep, ``base`` has the values of all fields that
-    do not vary. ``settings`` is None if there are problems, or if the command does not run a sweep.
+    Attributes:
+        base: the spec of a single run, or the fixed values of a sweep's trials.
+        settings: None if there are problems, or if the command does not run a sweep.
     """
 
     options: Options
@@ -66,7 +66,6 @@ def resolve(command: str, raw: Raw, choices: Choices, problems: Sequence[Problem
 
 
 def _run(options: Options) -> TrialSpec:
-    """Return the spec of a single run."""
     if options["landscape"] is not None and (options["auto_lr"] != "on" or options["out"] is None):
         options.reject("landscape-alone", "landscape")
     values = options.method_options
@@ -86,7 +85,6 @@ def _run(options: Options) -> TrialSpec:
 
 
 def _sweep(options: Options, choices: Choices) -> Resolved:
-    """Resolve the options of a sweep or of a learning-rate study."""
     is_study = options.command == STUDY
     methods = tuple(dict.fromkeys(options["method"])) or ("gdiff", "ngdiff")
     gpus = options["gpus_per_trial"]
@@ -136,11 +134,7 @@ def _sweep(options: Options, choices: Choices) -> Resolved:
 
 
 def _base(options: Options) -> TrialSpec:
-    """Return the trial spec that the options define, without the method.
-
-    The learning rate is the first given rate. If no rate is given, it is the model's default or, if the optimizer is
-    learning-rate-free, the published multiplier.
-    """
+    """Return the trial spec that the options define, without the method."""
     model, dataset = options.asked("model"), options.asked("dataset")
     path = options.asked("model_path") or options.asked("target_path")
     if model is not None and (model in MODELS or is_hub_id(model)):
@@ -173,7 +167,6 @@ def _base(options: Options) -> TrialSpec:
 
 
 def _check_resources(options: Options) -> None:
-    """Add a problem if the resources of a trial are out of range or exceed the resources of this machine."""
     cpus, gpus, is_here = options["cpus_per_trial"], options["gpus_per_trial"], not options["address"]
 
     def check_fit(name: str, unit: str, *, wanted: float, available: int) -> None:
@@ -191,8 +184,6 @@ def _check_resources(options: Options) -> None:
 
 
 def _recorded(options: Options) -> Raw:
-    """Return the values for sweep.json, with absolute paths for existing files."""
-
     def place(value: str | float | bool) -> str | float | bool:
         return _absolute(value) if isinstance(value, str) and value and Path(value).exists() else value
 

@@ -1,4 +1,4 @@
-"""The resources that one trial takes, and the number of GPUs of this machine."""
+"""The resources of one trial, and the number of GPUs of this machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 AUTO = "auto"
-"""The value of ``--gpus-per-trial`` with which a first trial's memory use determines later trials' GPU shares."""
+"""The value of ``--gpus-per-trial`` with which the GPU shares of trials are measured."""
 
 
 @dataclass(frozen=True, slots=True)

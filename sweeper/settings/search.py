@@ -1,4 +1,4 @@
-"""Read the options of a search: objectives, scheduler, number of trials, points to try first, and stopping rule."""
+"""Read the options of a search."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from trainables.metrics.registry import LOSS_METRICS
 from trainables.spec import TrialSpec
 
 DEFAULT_TRIALS = {True: 16, False: 32}
-"""The default number of trials: 16 if every trial runs to its end, and 32 if a scheduler stops most trials early."""
+"""The default number of trials: 16 without a scheduler, and 32 with a scheduler."""
 _GRID = 1000
-"""A space is too large for a default grid search if the product of the lengths of its lists exceeds this number."""
+"""The maximum number of combinations of values for which the default search computes the grid."""
 
 Choices = Mapping[str, Collection[str]]
 """Valid names. The keys are "sampler", "scheduler" and "learning" (the samplers that learn from trials)."""
@@ -49,9 +49,9 @@ class SearchSettings:
 def read_search(
     options: Options, space: Space | None, base: TrialSpec, choices: Choices
 ) -> tuple[SearchSettings, TrialSpec]:
-    """Return the settings of the search, and a copy of ``base`` that measures the metrics that the objectives need.
+    """Return the settings of the search, and a spec that measures the metrics of the objectives.
 
-    New problems are added to ``options.problems``. ``space`` is None if a problem prevented building it.
+    New problems are added to the options. If a problem prevented building the search space, ``space`` is None.
     """
     # In a small space, a sampler would only propose the same points again.
     sampler = "grid" if _is_small(options, space) else options["sampler"]
@@ -81,7 +81,7 @@ def read_search(
 
 
 def _is_small(options: Options, space: Space | None) -> bool:
-    """Return whether the space has few points and no option determines the sampler or the number of trials."""
+    """Return whether the search is a grid search by default."""
     asked = ("sampler", "trials", "enqueue", "warm_start", "epoch_budget")
     if space is None or any(options.raw.get(name) for name in asked):
         return False
@@ -90,7 +90,6 @@ def _is_small(options: Options, space: Space | None) -> bool:
 
 
 def _objectives(options: Options, base: TrialSpec) -> tuple[tuple[Objective, ...], TrialSpec]:
-    """Return the objectives, or () if they cannot be parsed, and a copy of ``base`` that measures what they need."""
     try:
         objectives = parse_objectives(options["objectives"])
     except ObjectiveError as error:
@@ -103,19 +102,15 @@ def _objectives(options: Options, base: TrialSpec) -> tuple[tuple[Objective, ...
 
 
 def _scheduling(options: Options, base: TrialSpec, *, sampler: str, is_blind: bool) -> tuple[str, int]:
-    """Return the scheduler, and the number of epochs after which the scheduler first compares trials.
-
-    By default, there is no scheduler if each configuration runs with several seeds, the search is a grid, only last
-    epochs are candidates, trials end before the first comparison, or ``is_blind`` is true. A blind sweep does not
-    measure its objectives after every epoch, so a trial that is stopped early might have no objective values. By
-    default, trials are first compared after the first evaluated epoch.
-    """
+    """Return the scheduler, and the number of epochs after which the scheduler first compares trials."""
     epochs, every = base.epochs, base.eval_every
     asked = [name for name in ("grace", "reduction", "stopping") if options.asked(name) is not None]
+    # By default, trials are first compared after the first evaluated epoch.
     grace = options["grace"] if "grace" in asked else max(options["grace"], every)
     scheduler = options.asked("scheduler")
     if scheduler is None:
         repeated = sampler == "grid" or (options["seeds"] or 1) > 1
+        # Without objectives after every epoch, a trial that is stopped early might have no objective values.
         whole = is_blind or repeated or (options["candidates"] or LAST) == LAST
         scheduler = NO_SCHEDULER if whole or (epochs <= grace and not asked) else "moasha"
     if scheduler == NO_SCHEDULER and asked:
@@ -128,7 +123,6 @@ def _scheduling(options: Options, base: TrialSpec, *, sampler: str, is_blind: bo
 
 
 def _grid_trials(options: Options, space: Space) -> int | None:
-    """Return the number of trials of a grid search: ``--trials`` or, if not given, grid points times seeds."""
     trials: int | None = options["trials"]
     try:
         size = len(space.grid()) * int(options["seeds"])
@@ -150,13 +144,12 @@ def rungs(*, epochs: int, grace: int, reduction: int) -> tuple[int, ...]:
 
 
 def _epochs_per_trial(epochs: int, *, grace: int, reduction: int) -> float:
-    """Return a lower bound of the mean epochs per trial. One in ``reduction`` trials is assumed to pass each rung."""
+    """Return a lower bound of the mean epochs per trial, if one in ``reduction`` trials passes each rung."""
     ends = [0, *rungs(epochs=epochs, grace=grace, reduction=reduction), epochs]
     return float(sum((end - begin) / reduction**index for index, (begin, end) in enumerate(itertools.pairwise(ends))))
 
 
 def _points(options: Options, space: Space | None, trials: int | None, *, sampler: str) -> list[Point]:
-    """Return the points to try first. Add a problem for each point that is not in the space."""
     points: list[Point] = []
     for text in options["enqueue"] or ():
         try:

@@ -1,4 +1,4 @@
-"""Read option values and record their source: the command line, a config file, Python, or sweep.json."""
+"""Read option values and record their sources."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ _PLAIN = re.compile(r"[\w./+][\w./+@=-]*")
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """An unparsed value and its source. The source is ``CLI``, ``PYTHON``, ``STORED``, or ``FILE:LINE``."""
+    """An unparsed value. Its source is ``CLI``, ``PYTHON``, ``STORED``, or ``FILE:LINE``."""
 
     value: str | float | bool
     source: str
 
 
 Raw = Mapping[str, Sequence[Given]]
-"""All given values, keyed by option name. An option may have several values."""
+"""The given values of each option, by the name of the option."""
 
 
 def from_python(command: str, options: Mapping[str, object]) -> dict[str, Sequence[Given]]:
-    """Return keyword arguments as option values.
+    """Convert keyword arguments to option values.
 
-    Arguments that are None are ignored. A list becomes several values, and a mapping becomes texts ``NAME=VALUE``.
+    None is ignored. A list becomes several values, and a mapping becomes texts ``NAME=VALUE``.
 
     Raises:
-        TypeError: an argument has the name of no option of the command.
+        TypeError: an argument is not an option of the command.
     """
     fields = fields_of(command)
     if unknown := [name for name in options if name not in fields]:
@@ -67,7 +67,7 @@ def _each(value: object) -> list[Any]:
 
 
 def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], list[Problem]]:
-    """Return the values in a ``--config`` file and the problems with the file. The file has one option per line."""
+    """Return the values in a ``--config`` file and the problems with the file."""
     known = named(fields_of(command))
     found: dict[str, Sequence[Given]] = {}
     problems: list[Problem] = []
@@ -91,13 +91,13 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
 
 
 def with_config(command: str, given: Raw, config: str | None) -> tuple[Raw, list[Problem]]:
-    """Add the options in the ``--config`` file that are not in ``given``. Also return the problems with the file."""
+    """Add the options in a ``--config`` file to the given options. Given options take precedence."""
     filed, problems = from_yaml(command, Path(config)) if config is not None else ({}, [])
     return {**filed, **given}, problems
 
 
 def _entries(path: Path, problems: list[Problem]) -> Iterator[tuple[str, int, list[str]]]:
-    """Yield the key, line and values of each option in a file. Add a problem for each option that cannot be read."""
+    """Yield the key, line and values of each option in a file. Add the problems to ``problems``."""
     import yaml
 
     from search_spaces.yaml_nodes import YamlError, line_of, load
@@ -145,7 +145,7 @@ def _scalar(value: object) -> str:
 
 
 def command_line(command: str, raw: Raw, *arguments: str) -> str:
-    """Return a command line with these option values, without passwords, for sweep.json and for messages."""
+    """Return a command line with these option values, without passwords."""
     words = [word for name, item in fields_of(command).items() for word in _words(item, raw.get(name, ()))]
     return shlex.join(["python", "-m", "sweeper", command, *arguments, *words])
 
@@ -167,7 +167,7 @@ def to_json(raw: Raw) -> dict[str, list[list[object]]]:
 
 
 def from_json(stored: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, Sequence[Given]]:
-    """Return the option values that :func:`to_json` stored in sweep.json."""
+    """Return the option values that :func:`to_json` stored."""
     return {name: [Given(*pair) for pair in pairs] for name, pairs in stored.items()}
 
 
@@ -217,15 +217,15 @@ class Options:
         return result
 
     def asked(self, name: str) -> Any:
-        """Return the option's value if it was given, otherwise None. If the value is invalid, return the default."""
+        """Return the option's value if it was given, otherwise None."""
         return self.values.get(name) if self.raw.get(name) else None
 
     def is_typed(self, name: str) -> bool:
-        """Return whether the option was given on the command line or in Python, rather than in a file."""
+        """Return whether the option was given on the command line or in Python."""
         return any(one.source in (CLI, PYTHON) for one in self.raw.get(name, ()))
 
     def reject(self, code: str, field: str = "", **facts: object) -> None:
-        """Add a problem with the value of the option ``field``. See :class:`Problem` for ``code`` and ``facts``."""
+        """Add a problem with the value of an option. :class:`Problem` describes the arguments."""
         self.problems.append(Problem(code, field, self._source(field), facts))
 
     def add(self, text: str, field: str = "") -> None:
@@ -242,14 +242,14 @@ class Options:
         return given[0].source if given else ""
 
     def without_auto_lr(self, remedy: str) -> None:
-        """Add a problem for each AutoLR option that the user gave, because AutoLR is off."""
+        """Add a problem for each typed AutoLR option, because AutoLR is off."""
         for name, item in self.fields.items():
             if self.is_typed(name) and item.scope == "trial" and item.role == "auto_lr" and name != "auto_lr":
                 self.reject("no-effect", name, flag=item.flag, remedy=remedy)
 
     @functools.cached_property
     def method_options(self) -> dict[str, list[float]]:
-        """Return the values of each method option, in the given order, from ``--option NAME=VALUE`` and ``--c``."""
+        """The values of each method option, from ``--option`` and ``--c``."""
         found: dict[str, list[float]] = {}
         for pair in self["option"] or ():
             name, _, text = pair.partition("=")

@@ -1,4 +1,4 @@
-"""Build the search space of a sweep from a built-in space or a file, and check that trials accept its values."""
+"""Build the search space of a sweep, and check the values in the space."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def is_space_file(space: str | None) -> bool:
 
 
 def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str, Sequence[float]]) -> list[str]:
-    """Return the problems of ``spec`` with each method, and of the values of method options, without duplicates.
+    """Return the problems of a spec with each method, and the problems with the values of method options.
 
-    It is also a problem if an option applies to none of the methods.
+    An option that applies to none of the methods is a problem.
     """
     found: list[str] = []
     known = []
@@ -59,17 +59,15 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
 
 
 def values_by_key(methods: Methods, options: Mapping[str, Sequence[float]]) -> OptionValues:
-    """Return the values by option key. Values of a plain name (``beta``) apply to all its keys, such as
-    ``npo.beta``."""
+    """Return the option values by key. A plain name (``beta``) applies to all its keys, such as ``npo.beta``."""
     keys = [key for applying in methods.values() for key in applying]
     return {key: options[plain_name(key)] for key in keys if plain_name(key) in options}
 
 
 def read_space(options: Options, base: TrialSpec) -> Space | None:
-    """Return the space that ``--space`` names (a file or a built-in space), or None if a problem prevents building it.
+    """Return the search space, or None if a problem prevents building the space.
 
-    If the space is built in, given values of the methods, the learning rate, AutoLR and method options replace the
-    values in the space. Any other field that was given has the given value in all trials.
+    In a built-in space, given values replace the values of the space.
     """
     chosen, rates, auto_lr = options["space"], options["lr"], options["auto_lr"]
     if is_space_file(chosen):
@@ -104,10 +102,11 @@ def read_space(options: Options, base: TrialSpec) -> Space | None:
 def file_space(
     path: Path, base: TrialSpec, *, given: Collection[str] = (), fixed: Collection[str] = ()
 ) -> tuple[Space, list[str]]:
-    """Return the space in a file, without the parts that cannot be read, and the problems with the file.
+    """Return the readable parts of the space in a file, and the problems with the file.
 
-    ``given`` are options that cannot be combined with a file. ``fixed`` are options that can be combined with a file
-    only if the file does not set the same field.
+    Args:
+        given: options that cannot be combined with a file.
+        fixed: options that cannot be combined with a file that sets the same field.
     """
     file = load_space(path, space_fields())
     problems = list(file.problems)
@@ -125,20 +124,20 @@ def file_space(
 
 
 def space_fields() -> dict[str, Field]:
-    """Return the fields of a space file: trial fields, options by key (``npo.beta``) and by plain name (``beta``)."""
+    """Return the fields of a space file. Options are listed by key (``npo.beta``) and by plain name (``beta``)."""
     plain = {item.name: Field(item.name, None, item.help, kind=item.kind) for item in OPTIONS.values()}
     return {**plain, **OPTIONS, **FIELDS}
 
 
 def tries_auto_lr(space: Space, otherwise: str) -> bool:
-    """Return whether any trial may use AutoLR. If the space does not set ``auto_lr``, its value is ``otherwise``."""
+    """Return whether any trial may use AutoLR. ``otherwise`` is the default of ``auto_lr``."""
     return space.constants.get("auto_lr", otherwise) != "off" or any(
         item.name == "auto_lr" for item in space.parameters
     )
 
 
 def _option_problems(file: SpaceFile, base: TrialSpec) -> Iterator[tuple[str, str]]:
-    """Yield the key and the problem of each invalid value of a method option. For a range, both ends are checked."""
+    """Yield the key and the problem of each invalid value of a method option."""
     ends: dict[str, tuple[Value, ...]] = {key: (value,) for key, value in file.space.constants.items()}
     ends |= {parameter.key: _ends(parameter).values for parameter in file.space.parameters}
     methods = [str(value) for value in ends.get("method", ())]
@@ -150,10 +149,7 @@ def _option_problems(file: SpaceFile, base: TrialSpec) -> Iterator[tuple[str, st
 
 
 def _group_problems(file: SpaceFile, base: TrialSpec, group: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """For each invalid combination of values of the fields in ``group``, yield the field to blame and the problem.
-
-    If several fields cause the problem together, the field that is last in the file is to blame.
-    """
+    """Yield a field and the problem for each invalid combination of values of the fields in a group."""
     if not set(group) & set(file.lines):
         return
     alone = set(trial_problems(base))
@@ -163,11 +159,11 @@ def _group_problems(file: SpaceFile, base: TrialSpec, group: Sequence[str]) -> I
             if problem not in alone:
                 others = {name: {key: value for key, value in change.items() if key != name} for name in change}
                 causes = [name for name in others if problem not in trial_problems(replace(base, **others[name]))]
+                # Of several fields that cause the problem together, the last in the file is to blame.
                 yield max(causes or change, key=file.lines.__getitem__), problem
 
 
 def _rate_problems(file: SpaceFile) -> list[str]:
-    """Return the problems with the learning rates in the space for learning-rate-free optimizers."""
     rates: dict[bool, set[object]] = {True: set(), False: set()}
     for config in _corners(file.space, ("optimizer", "lr")).grid():
         if (optimizer := config.get("optimizer")) in OPTIMIZERS:
@@ -184,10 +180,7 @@ def _rate_problems(file: SpaceFile) -> list[str]:
 
 
 def _corners(space: Space, names: Collection[str]) -> Space:
-    """Return a space with only the named parameters and the parameters to which their conditions refer.
-
-    In this space, each range is replaced with its two ends.
-    """
+    """Return a space with the named parameters and their conditions. Each range is replaced with its two ends."""
     wanted = {parameter.key for parameter in space.parameters if parameter.name in names}
     for parameter in reversed(space.parameters):  # a condition refers only to earlier parameters
         if parameter.key in wanted:

@@ -23,13 +23,13 @@ _RATES = 5
 
 
 def study_values(options: Options, methods: Sequence[str]) -> dict[str, Any]:
-    """Return the values (given or default) of ``c`` and ``lr``, and the fixed values of ``sampler`` and ``auto_lr``."""
+    """Return the values of the options ``sampler``, ``auto_lr``, ``c`` and ``lr`` in a learning-rate study."""
     c = options["c"] or (_DEFAULT_C if _any_has_c(methods) else ())
     return {"sampler": "grid", "auto_lr": "both", "c": c, "lr": options["lr"] or _default_rates(options)}
 
 
 def check_study(options: Options, base: TrialSpec) -> None:
-    """Add the problems with the options of AutoLR's variants, with ``--seeds-vary``, and with ``--primary``."""
+    """Add the problems with the options of a learning-rate study."""
     probes = options["auto_lr_probe"]
     if options["auto_lr_probe_batches"] and "fresh" not in (probes or (base.auto_lr_probe,)):
         options.reject("batches-not-fresh", "auto_lr_probe_batches", probes=", ".join(probes))
@@ -63,12 +63,12 @@ def study_space(options: Options, base: TrialSpec) -> Space | None:
 
 
 def _arms(options: Options, base: TrialSpec) -> dict[str, Sequence[Any]]:
-    """Return the values of each compared setting of AutoLR. Each combination of values is an arm of the study."""
+    """Return the values of each AutoLR setting that the study compares."""
     return {name: options[name] or (getattr(base, name),) for name in ARMS}
 
 
 def _check_primary(options: Options, primary: str, variants: Sequence[str]) -> None:
-    """Add a problem if ``primary`` does not name exactly one comparison of the study."""
+    """Add a problem if the primary comparison is unknown or ambiguous."""
     method, _, variant = primary.strip().partition("/")
     questions = " or ".join(f"{method}/{name}" for name in variants)
     if method not in options["method"]:
@@ -80,7 +80,7 @@ def _check_primary(options: Options, primary: str, variants: Sequence[str]) -> N
 
 
 def _arm_names(arms: Mapping[str, Sequence[Any]]) -> list[str]:
-    """Return the names that tables and docs use for the variants of AutoLR, for example ``clip/freshx4``."""
+    """Return the names of the variants of AutoLR, for example ``clip/freshx4``."""
     names = (
         f"{rule}/{probe}" + (f"x{batches}" if probe == "fresh" and batches > 1 else "")
         for rule, probe, batches in itertools.product(*(arms[name] for name in ARMS))
@@ -89,10 +89,7 @@ def _arm_names(arms: Mapping[str, Sequence[Any]]) -> list[str]:
 
 
 def _default_rates(options: Options) -> tuple[float, ...]:
-    """Return five learning rates, evenly spaced on a log scale, rounded to two digits.
-
-    The rates cover the model's range and half a decade beyond each end.
-    """
+    """Return rates from half a decade below to half a decade above the model's range."""
     is_local = options.asked("model_path") or options.asked("target_path")
     name = options.asked("model") or ("" if is_local else "tiny-phi")
     low, high = (MODELS.get(name) or local_model(name)).lr_range

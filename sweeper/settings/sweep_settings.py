@@ -1,4 +1,4 @@
-"""The settings of a sweep, stored in sweep.json: fixed values, search space, search settings, and placement."""
+"""The settings of a sweep, which are stored in sweep.json."""
 
 from __future__ import annotations
 
@@ -30,34 +30,30 @@ RUN_STATES = "ray"
 _DEFAULT = {name: item.default for name, item in {**fields_of(STUDY), **fields_of(PARETO)}.items()}
 ORDER = "order"
 SEEDS_VARY: Mapping[str, str | None] = MappingProxyType({ORDER: None, "target": "target_seed", "data": "data_seed"})
-"""For each value of ``--seeds-vary``, the trial field that is set to the same number as the field ``seed``.
-
-None means that there is no such field.
-"""
+"""For each value of ``--seeds-vary``, the trial field that is set to the seed, or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSettings:
-    """All settings that are needed to run a sweep again.
+    """The fields are all settings that are needed to run a sweep again.
 
     Attributes:
         base: a trial's spec with the values of the fields that do not vary.
-        space: the search space of the fields that vary, such as ``method``, ``lr``, ``auto_lr`` and method options.
+        space: the search space of the fields that vary.
         kind: the command that started the sweep (``pareto`` or ``lr-study``), or ``unlearn`` for a single run.
-        gpus_per_trial: a number of at most 1, or "auto" to measure the share (:mod:`sweeper.execution.gpu_shares`).
+        gpus_per_trial: a number of at most 1, or "auto" to measure GPU shares (:mod:`sweeper.execution.gpu_shares`).
         ship: whether the driver sends this project to the nodes of a cluster.
-        storage: a folder for Ray's state, or the address of a bucket through which workers exchange all files.
-            ``stored_as`` is the name of the sweep's folder in the bucket, which is chosen when the sweep starts.
-        candidates: whether all epochs of a trial may be on the frontier ("all"), or only the last epoch ("last").
-        scheduler: the scheduler that stops trials early (if ``stopping`` is "stop") or pauses trials (if it is
-            "pause"). ``grace`` and ``reduction`` define the scheduler's rungs (:func:`sweeper.settings.search.rungs`).
+        storage: a folder for Ray's state, or the address of a bucket.
+        stored_as: the name of the sweep's folder in the bucket.
+        candidates: which epochs of a trial may be on the frontier: ``all`` or ``last``.
+        grace, reduction: the arguments of :func:`sweeper.settings.search.rungs`.
+        stopping: what the scheduler does with bad trials: ``stop`` or ``pause``.
         primary: the only comparison of a learning-rate study that is not corrected for multiple testing.
-        extension: the points that ``extend`` has added to the grid of a study.
-        constraints: thresholds on metrics, as texts for :func:`search_spaces.constraint.parse_constraint`.
-        until: the stopping rule, as a text for :func:`sweeper.settings.until.parse_until`.
-        enqueue: the points to try first. Each point maps plain option names to values.
-        warm_start, reuse: the folders of the previous sweeps that ``--warm-start`` and ``--reuse`` name.
-        given: the option values that the user gave, with their sources.
+        extension: the points that were added to the grid of a study.
+        constraints: texts for :func:`search_spaces.constraint.parse_constraint`.
+        until: a text for :func:`sweeper.settings.until.parse_until`.
+        enqueue: the points to try first.
+        given: the option values that the user gave.
     """
 
     name: str
@@ -106,7 +102,7 @@ class SweepSettings:
     def resources(self) -> Resources:
         """The resources of one trial.
 
-        If GPU shares are measured, these are the resources of only the first trial of each memory class.
+        If GPU shares are measured, these are the resources of the first trial of each memory class.
         """
         gpus = self.gpus_per_trial
         if gpus == AUTO:
@@ -115,7 +111,7 @@ class SweepSettings:
 
     @property
     def shares_gpus(self) -> bool:
-        """Whether the GPU shares of trials are measured. This requires a GPU."""
+        """Whether the GPU shares of trials are measured."""
         return self.gpus_per_trial == AUTO and self.resources.gpus > 0
 
     @property
@@ -125,7 +121,7 @@ class SweepSettings:
 
     @property
     def parsed_objectives(self) -> tuple[Objective, ...]:
-        """The objectives, in the order of the search."""
+        """The objectives of the search."""
         return parse_objectives(self.objectives)
 
     @property
@@ -141,7 +137,7 @@ class SweepSettings:
 
     @property
     def params(self) -> dict[str, object]:
-        """The parameters for MLflow: fixed values, and the searched ranges or lists of values."""
+        """The fixed values and the searched values, for MLflow."""
         values = {name: value for name, value in self.base.row().items() if name in FIELDS}
         seeds = ", ".join(map(str, self.all_seeds))
         varied = {name: seeds for name in ("seed", SEEDS_VARY[self.seeds_vary]) if name and self.seeds > 1}
@@ -150,14 +146,14 @@ class SweepSettings:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The names of the methods of this sweep's trials."""
+        """The names of the methods of the trials."""
         searched = [item for item in self.space.parameters if item.name == "method" and isinstance(item, Choice)]
         names = [str(value) for item in searched for value in item.values]
         return tuple(dict.fromkeys(names)) or (str(self.space.constants.get("method", self.base.method)),)
 
     @property
     def problems(self) -> list[str]:
-        """The problems with the values of trial fields, for example with values that only an older version accepted."""
+        """The problems with the values of trial fields. An older version may have accepted the values."""
         choices = [item for item in self.space.parameters if isinstance(item, Choice)]
         varied = [(item.name, value) for item in choices for value in item.values]
         values = [*self.base.values().items(), *self.space.constants.items(), *varied]
@@ -165,24 +161,21 @@ class SweepSettings:
 
     @property
     def all_seeds(self) -> tuple[int, ...]:
-        """The seeds ``seed, seed + 1, ...``, one for each repetition of a configuration."""
+        """The seeds of the repetitions of a configuration."""
         return tuple(range(self.seed, self.seed + self.seeds))
 
     @property
     def target_seeds(self) -> tuple[int, ...]:
-        """The seeds of the targets: all seeds if each seed has a target of its own, otherwise only the first seed."""
+        """The seeds of the targets."""
         return self.all_seeds if SEEDS_VARY[self.seeds_vary] else self.all_seeds[:1]
 
     def base_of(self, seed: int) -> TrialSpec:
-        """Return ``base`` for the trials with this seed.
-
-        If the seed also varies the target or the data, ``target_seed`` or ``data_seed`` is set to the seed.
-        """
+        """Return the fixed values of the trials with this seed."""
         varied: dict[str, Any] = {name: seed} if (name := SEEDS_VARY[self.seeds_vary]) else {}
         return replace(self.base, **varied)
 
     def ray_storage(self, out: Path) -> Path:
-        """Return the absolute path of Ray Tune's folder: OUT/ray, or a folder for this sweep in ``storage``."""
+        """Return the absolute path of Ray Tune's folder."""
         if self.storage is None:
             return out.resolve() / RUN_STATES
         digest = hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:8]
@@ -190,17 +183,17 @@ class SweepSettings:
 
     @property
     def bucket(self) -> Storage | None:
-        """The sweep's folder in the bucket through which workers exchange all files, or None if there is no bucket."""
+        """The sweep's folder in the bucket, or None if there is no bucket."""
         if self.storage is None or not is_address(self.storage):
             return None
         return Storage(self.storage).within(self.stored_as)
 
     def shared(self, *folders: Path) -> tuple[Path, ...]:
-        """Return which of ``folders`` all nodes must share: all, or none if workers exchange files through a bucket."""
+        """Return the given folders, or () if workers exchange files through a bucket."""
         return () if self.bucket is not None else folders
 
     def make_spec(self, config: Mapping[str, Any], *, target_key: str) -> TrialSpec:
-        """Return the spec of a trial that the sampler proposed, without options that do not apply to its method."""
+        """Return the spec of a proposed trial, without options that do not apply to the trial's method."""
         values = dict(config)
         method = parse_method(str(values.get("method", self.base.method)))
         given = dict(self.base.options) | {name: values.pop(name) for name in option_names() if name in values}
@@ -209,7 +202,7 @@ class SweepSettings:
         return replace(base, **values, options=tuple(sorted(options.items())), target_key=target_key)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the settings as a mapping for JSON, without passwords. :meth:`from_dict` reads this mapping."""
+        """Return the settings as a mapping for JSON, without passwords."""
         return asdict(self) | {
             "base": self.base.to_dict(),
             "space": self.space.to_dict(),

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 from sweeper.settings.fields import DEFAULT_TRACKING
 
 _DATABASE_DRIVERS = {"postgresql": "psycopg2", "mysql": "mysqldb", "mssql": "pyodbc"}
-"""For each URI scheme of a database, the driver that SQLAlchemy uses by default."""
+"""The default driver of SQLAlchemy for each URI scheme of a database."""
 
 _PACKAGES = {"mysqldb": "MySQLdb", "mysqlconnector": "mysql"}
-"""For each driver whose Python package has another name than the driver, the name of the package."""
+"""The Python package of each driver whose package has another name."""
 
 _SQLITE_HEADER = b"SQLite format 3\x00"
 _SECRET_PARAMETER = re.compile(r"([?&][^=&\s]*(?:password|passwd|pwd|token|secret)[^=&\s]*=)[^&#\s]+", re.IGNORECASE)
@@ -22,12 +22,12 @@ _EXAMPLES = "sqlite:///mlflow.db or http://localhost:5000"
 
 
 def default_uri() -> str:
-    """Return the default address of MLflow: $MLFLOW_TRACKING_URI if set, otherwise a database in the current folder."""
+    """Return $MLFLOW_TRACKING_URI or, if it is not set, a database in the current folder."""
     return os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_TRACKING
 
 
 def tracking_problem(uri: str) -> str | None:
-    """Return the reason why MLflow cannot use ``uri``, or None if MLflow can use it. Takes milliseconds.
+    """Return the reason why MLflow cannot use the URI, or None.
 
     The connection to an HTTP server is not checked, because a sweep also runs if its server cannot be reached.
     """
@@ -66,7 +66,7 @@ def tracking_problem(uri: str) -> str | None:
 
 
 def absolute_uri(uri: str) -> str:
-    """Return ``uri``. If it names a SQLite file, make the file's path absolute, so that it is valid in any folder."""
+    """Make the path of a SQLite file absolute. Return any other URI unchanged."""
     path = sqlite_path(uri)
     if path is None:
         return uri
@@ -76,7 +76,7 @@ def absolute_uri(uri: str) -> str:
 
 
 def shown_uri(uri: str) -> str:
-    """Return ``uri`` without passwords, including those in query parameters. A text that is no URI is unchanged."""
+    """Remove passwords from a URI. A text that is no URI is unchanged."""
     uri = _SECRET_PARAMETER.sub(r"\1***", uri)
     head, mark, rest = uri.partition("://")
     authority, slash, path = rest.partition("/")
@@ -89,12 +89,12 @@ def shown_uri(uri: str) -> str:
 
 
 def without_passwords(text: str) -> str:
-    """Return a text, for example an error message, without the passwords in its URIs."""
+    """Remove the passwords from all URIs in a text."""
     return " ".join(map(shown_uri, text.split(" ")))
 
 
 def known_uri(stored: str) -> str:
-    """Return ``stored``, or the value of $MLFLOW_TRACKING_URI if it is the same address with a password."""
+    """Return a stored address with its password, if $MLFLOW_TRACKING_URI contains the password."""
     given = os.environ.get("MLFLOW_TRACKING_URI")
     return given if given and shown_uri(absolute_uri(given)) == stored else stored
 
@@ -105,12 +105,12 @@ def _is_half_password(authority: str) -> bool:
 
 
 def is_database(uri: str) -> bool:
-    """Return whether ``uri`` names a database. The process that opens a database chooses the folder of artifacts."""
+    """Return whether the URI names a database."""
     return uri.partition(":")[0].partition("+")[0] in ("sqlite", *_DATABASE_DRIVERS)
 
 
 def sqlite_path(uri: str) -> Path | None:
-    """Return the database file of a SQLite URI, or None for other schemes and for in-memory databases."""
+    """Return the database file of a SQLite URI, or None if the URI names no file."""
     head, mark, tail = uri.partition(":///")
     name = tail.partition("?")[0]
     if head.partition("+")[0] != "sqlite" or not mark or name in ("", ":memory:"):
@@ -119,7 +119,7 @@ def sqlite_path(uri: str) -> Path | None:
 
 
 def missing_database(uri: str) -> str | None:
-    """Return a problem if ``uri`` names a SQLite file that does not exist (MLflow would create it), otherwise None."""
+    """Return a problem if the URI names a SQLite file that does not exist."""
     path = sqlite_path(uri)
     if path is None or path.exists():
         return None

@@ -1,4 +1,4 @@
-"""The stopping rule of ``--until``: end the sweep when the hypervolume has stopped growing."""
+"""The stopping rule of ``--until``."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ NEVER = "none"
 
 
 class UntilError(ValueError):
-    """``--until`` cannot be parsed. The message of the error is for the user."""
+    """``--until`` cannot be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plateau:
-    """The rule that ends a sweep if the last ``trials`` trials have increased the hypervolume by at most ``growth``."""
+    """The sweep ends if the last ``trials`` trials have increased the hypervolume by at most ``growth``."""
 
     trials: int = 10
     growth: float = 0.001
 
     def is_reached(self, trace: Sequence[float]) -> bool:
-        """Return whether the rule ends the sweep. ``trace`` has the hypervolume after each trial."""
+        """Return whether the sweep ends. ``trace`` contains the hypervolume after each trial."""
         if len(trace) <= self.trials or trace[-1] == 0.0:
             return False
         return trace[-1] - trace[-1 - self.trials] <= self.growth
 
 
 def parse_until(text: str | None) -> Plateau | None:
-    """Parse ``plateau``, ``plateau:TRIALS`` or ``plateau:TRIALS:GROWTH``. Return None for ``none`` or an empty text.
+    """Parse ``plateau``, ``plateau:TRIALS``, ``plateau:TRIALS:GROWTH`` or ``none``.
 
     Raises:
-        UntilError: the text has none of these formats.
+        UntilError: the text has another format.
     """
     if text in (None, "", NEVER):
         return None
