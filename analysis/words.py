@@ -1,4 +1,4 @@
-"""Format numbers, times and names of trials for figures and reports."""
+"""Format numbers, durations and names of trials for figures and reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROBE_BATCHES = "auto_lr_probe_batches"
 
 @dataclass(frozen=True, slots=True)
 class DataTable:
-    """A table of formatted cells, for a page or a terminal; the first column is text."""
+    """A table of formatted cells for a page or a terminal. The first column is text."""
 
     caption: str
     columns: tuple[str, ...]
@@ -23,9 +23,9 @@ class DataTable:
 
 
 def number(value: object) -> str:
-    """Format a number with at most three significant digits, such as 0.0413, 1.6e-4 or 0.5; None becomes an en dash.
+    """Format a number with at most three significant digits, such as 0.0413, 1.6e-4 or 0.5.
 
-    Trailing zeros are kept if the number was rounded (7.60), and removed if it is exact (0.5).
+    None and NaN become an en dash. Trailing zeros are kept only if the number was rounded (7.60).
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value) if value not in (None, "") else "–"
@@ -55,13 +55,13 @@ def duration(seconds: float | None) -> str:
 
 
 def model_name(row: pd.Series, *, with_epoch: bool) -> str:
-    """Return ``trial 00007``, or ``trial 00007 after epoch 3`` if ``with_epoch`` is true and the epoch is known."""
+    """Return the name of a model, such as ``trial 00007`` or ``trial 00007 after epoch 3``."""
     after = f" after epoch {number(cell(row['epoch']))}" if with_epoch and cell(row.get("epoch")) is not None else ""
     return f"trial {row['trial_id']}{after}"
 
 
 def format_settings(row: pd.Series, varying: Sequence[str]) -> str:
-    """Return the method, the varying settings and the learning rate of a trial, such as ``gdiff, c 0.44, lr 2e-4``."""
+    """Return the settings of a trial as text, such as ``gdiff, c 0.44, lr 2e-4``."""
     others = {"method", "lr", "auto_lr", *_variant_columns(row)}
     parts = [str(row["method"])]
     parts += [
@@ -78,7 +78,7 @@ def trial_name(row: pd.Series) -> str:
 
 
 def format_learning_rate(row: pd.Series) -> str:
-    """Return ``lr 1e-4`` or, for AutoLR, the variant and the initial rate: ``AutoLR clip/fresh from lr 1e-4``."""
+    """Return the learning rate of a trial as text, such as ``lr 1e-4`` or ``AutoLR clip/fresh from lr 1e-4``."""
     policy = str(row.get("auto_lr", "off"))
     if policy in ("off", ""):
         return f"lr {number(cell(row['lr']))}"
@@ -86,15 +86,15 @@ def format_learning_rate(row: pd.Series) -> str:
 
 
 def format_policy(variant: str, rate: object) -> str:
-    """Return text such as ``AutoLR clip/fresh from lr 1e-4``. If ``rate`` is None, "from lr ..." is left out."""
+    """Return text such as ``AutoLR clip/fresh from lr 1e-4``."""
     start = "" if rate is None else f"from lr {number(rate)}"
     return " ".join(word for word in ("AutoLR", variant, start) if word)
 
 
 def auto_lr_variant(row: pd.Series, further: Sequence[str] = ()) -> str:
-    """Return the variant of AutoLR, such as ``clip/fresh``; ``clip/freshx4`` means that each probe uses four batches.
+    """Return the variant of AutoLR, such as ``clip/fresh``, followed by the values of the ``further`` columns.
 
-    The values of the ``further`` columns are appended.
+    In ``clip/freshx4``, each probe uses four batches.
     """
     values = [cell(row.get(name)) for name in (*_variant_columns(row), *further)]
     batches = cell(row.get(PROBE_BATCHES))
@@ -105,14 +105,14 @@ def auto_lr_variant(row: pd.Series, further: Sequence[str] = ()) -> str:
 
 
 def cell(value: object) -> Hashable:
-    """Return a table cell as a Python value. A missing cell becomes None, so that missing cells compare equal."""
+    """Return a table cell as a Python value. A missing cell becomes None, so missing cells are equal."""
     item = getattr(value, "item", None)
     plain: Hashable = item() if callable(item) else value
     return None if plain == "" or plain != plain else plain
 
 
 def rounded_cell(value: object) -> Hashable:
-    """Return a table cell as :func:`cell` does, but round floats to nine digits, so that 0.0003 equals 3 * 0.0001."""
+    """Return a table cell as a Python value. Floats are rounded to nine digits, so 0.0003 equals 3 * 0.0001."""
     plain = cell(value)
     return float(f"{plain:.9g}") if isinstance(plain, float) else plain
 

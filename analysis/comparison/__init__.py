@@ -1,1 +1,1 @@
-"""Compute tables that compare each method without AutoLR and with AutoLR, like the tables of arXiv:2410.22086."""
+"""Compute tables that compare each method with and without AutoLR, like the tables in arXiv:2410.22086."""

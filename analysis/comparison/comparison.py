@@ -1,4 +1,4 @@
-"""Compute a table for each unlearning problem, with the metrics of each method without AutoLR and with AutoLR."""
+"""Compute the comparison table of each unlearning problem."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ from analysis.words import model_name
 
 
 def comparison_parts(paths: Sequence[Path], columns: Columns) -> list[Sources]:
-    """Read every source (sweep folder or CSV file), and set the objectives by which its configurations are ranked.
+    """Read sweep folders and CSV files for a comparison, and set their objectives.
 
-    The column dictionary ``columns`` and the sweeps define the known columns. A CSV needs a column ``method`` and a
-    column for each metric. The objectives for a CSV are the primary metrics, because a CSV has no bounds for the
-    losses. If the CSV lacks the primary metrics, the objectives of the first sweep are used. If the objectives of the
-    sources are still different, the primary metrics are used for all sources.
+    A CSV file needs a column ``method`` and a column for each metric. The objectives of a CSV file are the primary
+    metrics. If the primary metrics are missing, the objectives of the first sweep are used. If the sources still have
+    different objectives, the primary metrics are used for all sources.
 
     Raises:
-        AnalysisError: a source is neither a sweep folder nor a CSV file, or cannot be read.
+        AnalysisError: a path cannot be read as a sweep folder or CSV file.
     """
     described = columns
     for path in paths:
@@ -56,10 +55,8 @@ def _ranked_by_scores(part: Sources) -> Sources:
 def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
     """Return a table for every unlearning problem.
 
-    The trials on one problem have the same model, the same data set, and the same settings of the target and the data.
-
     Raises:
-        AnalysisError: there is no trial, or sweeps on the same problem started from different targets.
+        AnalysisError: there is no trial, or the sweeps on a problem have different targets.
     """
     named = _with_places({str(name): part for part in parts for name in part.table.trials["sweep"].unique()})
     if not named:
@@ -81,11 +78,9 @@ def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
 
 
 def _with_places(parts: Mapping[str, Sources]) -> dict[str, Sources]:
-    """Fill in missing models and data sets of external rows, if only one pair of model and data set is possible.
+    """Fill in missing models and data sets of external rows.
 
-    A pair is possible if a sweep has trials on it, and if the row names no other model or data set. If the external
-    table has metrics of the target, these must also equal the metrics of the sweep's target. If no pair or several
-    pairs are possible, the row is not changed.
+    Only rows with exactly one possible pair of model and data set are changed.
     """
     before: dict[tuple[str, str], list[Mapping[str, float]]] = {}
     for part in parts.values():
@@ -95,6 +90,7 @@ def _with_places(parts: Mapping[str, Sources]) -> dict[str, Sources]:
     found = {}
     for name, part in parts.items():
         ours = part.sweep.baseline
+        # If an external table has metrics of the target, they must equal the metrics of the sweep's target.
         places = [place for place, baselines in before.items() if all(same_model(ours, other) for other in baselines)]
         found[name] = _filled(part, places)
     return found
@@ -111,16 +107,12 @@ def _filled(part: Sources, places: list[tuple[str, str]]) -> Sources:
 
 
 def _source(name: str) -> str:
-    """Return the name of a source without the number that was added to distinguish sources with the same name."""
+    """Return the name of a source without its number: ``phi`` for ``2: phi``."""
     return name.split(": ", 1)[-1]
 
 
 def _targets(problem: Problem, parts: Mapping[str, Sources]) -> SweepFile:
-    """Return the settings that the sweeps on a problem share.
-
-    ``parts`` of the result has the settings of each sweep, and of each external table with metrics of the target. The
-    trials of other external tables are compared with the target that the sweeps share.
-    """
+    """Return the settings that all sweeps on a problem share."""
     files = {name: part.sweep for name, part in parts.items()}
     file = shared(files)
     if not file.baseline and any(item.baseline for item in files.values()):
@@ -129,6 +121,7 @@ def _targets(problem: Problem, parts: Mapping[str, Sources]) -> SweepFile:
             f"the sweeps on {problem} ({own}) have different targets. Compare each sweep alone, "
             "or use 'report', which compares every trial with the target of its own sweep"
         )
+    # Trials of an external table without metrics of the target are compared with the shared target.
     return replace(file, parts={name: item for name, item in files.items() if item.baseline or parts[name].sweeps})
 
 
@@ -152,7 +145,6 @@ def _table(
 
 
 def _notes(here: TrialTable, rows: Sequence[MethodRow], targets: SweepFile) -> tuple[Note, ...]:
-    """Return the notes on one problem. ``here`` has its trials, and ``targets`` the metrics of the trials' targets."""
     return (
         *_lost(here),
         *_seeds(rows),
@@ -163,7 +155,7 @@ def _notes(here: TrialTable, rows: Sequence[MethodRow], targets: SweepFile) -> t
 
 
 def _lost(here: TrialTable) -> Iterator[Note]:
-    """Yield a note for each arm (a method without AutoLR, or with AutoLR) that has no finished trial."""
+    """Yield a note for each arm without a finished trial. An arm is a method with AutoLR or without AutoLR."""
     trials = here.trials.assign(automatic=auto_lr_on(here.trials))
     for (method, automatic), own in trials.groupby(["method", "automatic"], sort=False):
         if not (own["status"] == "finished").any():
@@ -172,8 +164,6 @@ def _lost(here: TrialTable) -> Iterator[Note]:
 
 
 def _seeds(rows: Sequence[MethodRow]) -> Iterator[Note]:
-    """Yield notes that list the methods whose seeds differ between runs without and with AutoLR, the arms with only one
-    seed, and the arms with several runs of unknown seeds."""
     for row in rows:
         sides = [side.seed_numbers for side in row.arms.values()]
         if len(sides) == 2 and all(sides) and len(set(sides)) == 2:
@@ -186,7 +176,6 @@ def _seeds(rows: Sequence[MethodRow]) -> Iterator[Note]:
 
 
 def _not_judged(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
-    """Yield a note on thresholds that cannot be judged for any trial, and a note if stated thresholds are ignored."""
     done = [(row, targets.baseline_of(row)) for _, row in here.finished.iterrows()]
     unknown = tuple(
         short(name)
@@ -200,13 +189,12 @@ def _not_judged(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
 
 
 def _epochs_before(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
-    """Yield a note that only last epochs are compared. The note lists the earlier epochs that succeed although the last
-    epoch of their trial does not."""
     if not here.every_epoch:
         return
     keys = ["sweep", "trial_id"]
     ends = {tuple(row[keys]) for _, row in here.finished.iterrows() if succeeds(row, here.columns, targets) is True}
     models = here.models.trials.sort_values([*keys, "step"])
     good = models[[succeeds(row, here.columns, targets) is True for _, row in models.iterrows()]]
+    # The first successful epoch of each trial whose last epoch does not succeed.
     first = [row for _, row in good.drop_duplicates(keys).iterrows() if tuple(row[keys]) not in ends]
     yield note("only_ends_compared", better=tuple(model_name(row, with_epoch=True) for row in first))

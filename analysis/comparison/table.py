@@ -1,10 +1,9 @@
-"""The tables of a comparison, and the function that selects the configuration that represents a method.
+"""The tables of a comparison, and the choice of the configuration that represents a method.
 
-Each unlearning problem (a model and a data set with their settings) has its own table. The table has the metrics of
-each method without AutoLR and with AutoLR. A seed succeeds if it meets the paper's thresholds. Configurations are
-ranked by the lower end of the exact 95% confidence interval of the success rate (Clopper & Pearson 1934), so 3 of 3
-seeds rank above 1 of 1. Ties are broken by the hypervolume of the mean objectives. If the trial on a seed diverged,
-failed or was stopped, the seed does not succeed, and its objectives count as the worst possible values.
+Each unlearning problem has its own table. A problem is a model and a data set with their settings. A seed succeeds if
+its trial meets the paper's thresholds. Configurations are ranked by the lower end of the exact 95% confidence interval
+of the success rate (Clopper & Pearson 1934), so 3 of 3 seeds rank above 1 of 1. Ties are broken by the hypervolume of
+the mean objectives. A seed without a finished trial does not succeed, and its objectives are the worst possible values.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ from search_spaces.constraint import Constraint, all_met
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The mean and standard deviation of a metric over the seeds on which it was measured.
+    """The mean and the standard deviation of a metric over seeds.
 
-    ``seeds`` counts these seeds; for a single seed, ``deviation`` is None. ``met`` tells whether the metric meets its
-    threshold; None if unknown.
+    ``deviation`` is None for a single seed. ``met`` tells whether the metric meets its threshold; None if unknown.
+    ``seeds`` is the number of seeds with a value.
     """
 
     mean: float
@@ -50,14 +49,13 @@ class Entry:
     """The results of one configuration.
 
     Attributes:
-        label: the configuration as text, such as ``lr 1e-4, c 0.9`` (AutoLR: variant and initial rate); may be empty.
-        seeds: the number of finished trials, over which the means are computed.
-        lost: the number of trials that did not finish.
-        values: the mean and deviation of each measured metric.
-        succeeded: the number of finished seeds that meet all thresholds.
-        missed: the number of finished seeds that miss a threshold.
-        not_judged: the number of finished seeds that miss no threshold, but for which some threshold cannot be judged.
-        seed_numbers: the seeds, including lost seeds; () if an external table does not give all seeds.
+        label: the configuration as text, such as ``lr 1e-4, c 0.9``.
+        seeds: the number of finished trials.
+        lost: the number of other trials.
+        succeeded: the number of finished trials that meet all thresholds.
+        missed: the number of finished trials that miss a threshold.
+        not_judged: the number of finished trials for which success is unknown.
+        seed_numbers: the seeds of all trials; () if a seed is unknown.
     """
 
     label: str
@@ -71,23 +69,20 @@ class Entry:
 
     @property
     def success(self) -> bool | None:
-        """True if every seed meets all thresholds; False if every finished seed misses a threshold; None otherwise."""
+        """True if every trial succeeded; False if every finished trial missed a threshold; None otherwise."""
         if self.succeeded:
             return True if self.succeeded == self.seeds + self.lost else None
         return False if self.missed and not self.not_judged else None
 
     @property
     def unit(self) -> str:
-        """The noun for a trial: ``seed``, or ``run`` if an external table does not give the seeds."""
+        """The noun for a trial: ``seed``, or ``run`` if the seeds are unknown."""
         return "seed" if self.seed_numbers else "run"
 
 
 @dataclass(frozen=True, slots=True)
 class MethodRow:
-    """The results of a method without AutoLR and with AutoLR.
-
-    ``without`` is None if the method has no runs without AutoLR, and ``with_auto`` if it has no runs with AutoLR.
-    """
+    """The results of a method without AutoLR and with AutoLR. A result is None if there are no runs."""
 
     method: str
     without: Entry | None
@@ -102,14 +97,11 @@ class MethodRow:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonTable:
-    """The table of one problem, with a row for the target (before unlearning) and a row for every method.
-
-    If every seed has its own target, the target's row has the mean over the targets.
+    """The table of one problem.
 
     Attributes:
-        thresholds: the thresholds that a seed must meet to succeed.
-        problem_notes: the notes on the columns in which the problems differ; all tables have the same notes.
-        notes: the notes below this table.
+        baseline: the metrics of the target before unlearning, or their means over several targets.
+        problem_notes: the notes on the columns in which the problems differ; equal in all tables.
     """
 
     problem: Problem
@@ -122,20 +114,20 @@ class ComparisonTable:
 
     @property
     def every_row(self) -> tuple[MethodRow, ...]:
-        """The target's row, if it exists, followed by the rows of the methods."""
+        """The rows of the table, including the row of the target."""
         return (*([MethodRow("target", self.baseline, None)] if self.baseline else []), *self.rows)
 
     def sides(self, row: MethodRow) -> tuple[Entry | None, ...]:
-        """Return the results in a row: the results without AutoLR, then the results with AutoLR.
+        """Return the results without AutoLR, then the results with AutoLR.
 
-        For the target's row, or if no method was run with AutoLR, only the results without AutoLR are returned.
+        The results with AutoLR are left out in the row of the target and in a table without AutoLR.
         """
         both = any(other.with_auto is not None for other in self.rows) and row in self.rows
         return (row.without, row.with_auto) if both else (row.without,)
 
 
 def chosen(runs: Sequence[StudyRun], study: StudyRuns, metrics: Sequence[str], targets: SweepFile) -> Entry | None:
-    """Return the results of the highest-ranked configuration; None if there are no runs. Ties go to the first one."""
+    """Return the results of the highest-ranked configuration; None if there are no runs."""
     configurations: dict[tuple[object, ...], list[StudyRun]] = {}
     for run in runs:
         configurations.setdefault((run.variant, run.lr, run.configuration), []).append(run)
@@ -159,7 +151,6 @@ def chosen(runs: Sequence[StudyRun], study: StudyRuns, metrics: Sequence[str], t
 
 
 def _rank(runs: Sequence[StudyRun], columns: Columns, targets: SweepFile) -> tuple[float, float, int]:
-    """Return the sort key: lower end of the success interval, hypervolume of mean costs, number of finished seeds."""
     done = [run.row for run in runs if run.row["status"] == "finished"]
     met = sum(succeeds(row, columns, targets) is True for row in done)
     size = next((len(run.costs) for run in runs if run.costs is not None), 0)
@@ -169,9 +160,9 @@ def _rank(runs: Sequence[StudyRun], columns: Columns, targets: SweepFile) -> tup
 
 
 def succeeds(row: pd.Series, columns: Columns, targets: SweepFile) -> bool | None:
-    """Return True if a finished trial meets all thresholds, False if it misses one, and None otherwise.
+    """Return whether a finished trial meets all thresholds; None if unknown.
 
-    A threshold cannot be judged if the score is missing or impossible, such as a percentage instead of a share.
+    A score with an impossible value is unknown. An example is a percentage in the column of a share.
     """
 
     def value(name: str) -> float | None:
@@ -208,13 +199,12 @@ def _met(
 ) -> bool | None:
     """Return whether the scores of a configuration's seeds meet a threshold; None if unknown.
 
-    ``before`` has for each seed the target's score, or None if it was not measured. If the threshold is relative and
-    the targets differ, every seed's score must meet the threshold relative to the seed's own target. Otherwise, the
-    mean of the scores must meet the threshold.
+    ``before`` has the score of each seed's target.
     """
     if threshold is None:
         return None
     each = all_met(threshold.met(*pair) for pair in zip(scores, before, strict=True))
+    # If the targets differ, each score is compared with the target of its own seed.
     if each or (threshold.relative and len(set(before)) > 1):
         return each
     return threshold.met(mean, before[0])

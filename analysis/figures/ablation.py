@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One method's mean of a metric at a fixed rate (``without``) and with AutoLR (``with_auto``).
+    """One method's mean of a metric without AutoLR and with AutoLR.
 
-    ``pairs`` is the number of pairs of trials that differ only in the use of AutoLR; the means are over these pairs.
-    If ``pairs`` is 0, the values are from the best trial without AutoLR and the best trial with AutoLR.
+    ``pairs`` is the number of averaged pairs of trials. The trials of a pair differ only in the use of AutoLR. If
+    ``pairs`` is 0, the values are those of the best trials.
     """
 
     method: str
@@ -48,7 +48,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class AblationPanel:
-    """The panel of one metric, for all methods. ``better`` tells which values are better, ``lower`` or ``higher``."""
+    """The panel of one metric. ``better`` tells which values are better, ``lower`` or ``higher``."""
 
     label: str
     better: str
@@ -57,10 +57,10 @@ class AblationPanel:
 
 
 def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
-    """Return each method's metrics without AutoLR and with AutoLR; None if no method has finished trials of both kinds.
+    """Return each method's metrics without AutoLR and with AutoLR; None if no method has both.
 
-    Trials that differ only in the use of AutoLR form pairs, and a method's values are means over its pairs. If a
-    method has no pairs, its values are from its best trial (nearest to the ideal corner) of each kind.
+    The values are means over pairs of trials that differ only in the use of AutoLR. Without pairs, the values are those
+    of the best trial without AutoLR and the best trial with AutoLR.
     """
     table, own = sources.table, sources.table.own
     labelled = table.trials.assign(_on=auto_lr_on(table.trials))
@@ -89,21 +89,17 @@ def ablation_data(sources: Sources) -> PanelFigure[AblationPanel] | None:
 
 
 def _pairs(table: TrialTable, values: pd.Series, how: str) -> pd.DataFrame:
-    """Return a table with a row for each pair of trials that differ only in the use of AutoLR.
-
-    The table is indexed by method and settings. Its columns are False (without AutoLR) and True (with AutoLR). If
-    trials have the same settings, ``how`` aggregates their ``values``. Settings are compared as text, and two missing
-    values count as equal.
-    """
+    """Return a row for each pair of trials that differ only in AutoLR. The columns are False (off) and True (on)."""
     rows = table.trials.loc[values.index]
     same = [name for name in table.spec_columns if table.columns[name].role != "auto_lr"]
+    # As text, two missing values are equal.
     settings = rows[same].map(str).agg("|".join, axis=1) if len(rows) else pd.Series(dtype=object)
     arms = values.groupby([rows["method"], settings, auto_lr_on(rows).rename("on")]).agg(how)
     return arms.unstack("on").reindex(columns=[False, True]).dropna()
 
 
 def draw_ablation(data: PanelFigure[AblationPanel]) -> Figure:
-    """Draw a panel for each metric. In a panel, a line for each method joins the values without and with AutoLR."""
+    """Draw a panel for each metric. A line joins the two values of each method."""
     with house_style():
         columns = min(2, len(data.panels))
         height = max(1.9, 0.9 + 0.34 * max(len(panel.changes) for panel in data.panels))

@@ -22,11 +22,10 @@ _MARKERS = ("x", "s", "^", "v", "P", "D")
 
 
 def auto_lr_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Return the learning rate over steps, the minimisers ``eta*`` of the parabolas, and the updates without a minimum.
+    """Return the learning rate over steps, with a panel for each AutoLR trial; None without updates.
 
-    Each panel shows one AutoLR trial. For each method, the finished trial nearest to the ideal corner is shown. If no
-    trial has finished, the first trials are shown. There are at most six panels. The drawn rate changes at the step of
-    an update, because this step already uses the new rate.
+    For each method, the finished trial nearest to the ideal corner is shown. If no trial has finished, the first trials
+    are shown.
     """
     updates, table = sources.auto_lr, sources.table
     if updates.empty:
@@ -47,11 +46,11 @@ def auto_lr_data(sources: Sources) -> PanelFigure[Panel] | None:
 
 
 def landscape_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Return the losses along the update direction at several steps of the first trial, with the fitted parabola.
+    """Return the losses along the update direction at several steps of the first trial.
 
-    Each row of landscape.csv has the retain loss and the forget loss of the model at ``theta - x d``, with ``x`` in
-    units of the learning rate. Here, ``theta`` are the parameters and ``d`` is the update direction. The parabola is
-    ``loss_zero - slope x + curvature x^2 / 2``. The used rate eta and the fitted rate eta* are marked.
+    A row of landscape.csv has the losses of the model at ``theta - x d``. Here, ``theta`` are the parameters, ``d`` is
+    the update direction, and ``x`` is in units of the learning rate. The fitted parabola is
+    ``loss_zero - slope x + curvature x^2 / 2``.
     """
     landscape, columns = sources.landscape, sources.table.columns
     if landscape.empty:
@@ -72,17 +71,15 @@ def landscape_data(sources: Sources) -> PanelFigure[Panel] | None:
 
 
 def rate_course(updates: pd.DataFrame, reports: pd.DataFrame) -> tuple[list[float], list[float]]:
-    """Return the steps and learning rates of one trial, from its rows in auto_lr.csv and history.csv.
-
-    Each update adds two points at its step: the rate before the update and the rate after the update. Each report adds
-    a point with the reported rate, unless weights and rate were rolled back since the previous report.
-    """
+    """Return the steps and the learning rates of one trial, from its rows in auto_lr.csv and history.csv."""
+    # The rate changes at the step of an update, because this step already uses the new rate.
     points: list[tuple[float, int, float]] = []
     eta, new = numbers(updates, "eta"), numbers(updates, "eta_new")
     for at, before, after in zip(numbers(updates, "step"), eta, new.fillna(eta), strict=True):
         points += [(at, 0, before), (at, 1, after)]
     if len(updates):
         points.append((0.0, 0, float(eta.iloc[0])))
+    # A report after a rollback is left out.
     back = numbers(reports, "auto_lr_rolled_back").fillna(0.0)
     undone = back.diff().fillna(back) > 0
     kept = reports[~undone]

@@ -1,4 +1,4 @@
-"""Figures of the hypervolume (over time, and over the number of tried rates), and of attainment surfaces."""
+"""Figures of the hypervolume over time, of tuning curves and of attainment surfaces."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ _HYPERVOLUME = "hypervolume (share of the box)"
 
 
 def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure[Panel] | None:
-    """Return the hypervolume over the time spent, with a panel for each problem (model and data set).
+    """Return the hypervolume over the time spent, with a panel for each problem; None without data.
 
-    A panel has up to two curves for each method, one with and one without AutoLR. Colours identify methods. Each
-    problem has its own reference box. The result is None if the target does not exist yet or no trial has ended.
+    A panel has up to two curves for each method, one with and one without AutoLR.
     """
     panels = []
     for problem, part in parts.items():
@@ -46,18 +45,14 @@ def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure[Panel] | Non
 def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> tuple[Floats, Floats]:
     """Return the total trial time in seconds after each trial, and the hypervolume that was reached by then.
 
-    Both arrays have the shape (ended trials,), in the order in which the trials ended. All models of a trial
-    contribute to the hypervolume.
-
-    The time of a trial is ``train_seconds`` plus ``eval_seconds``, or ``wall_seconds`` if these columns are missing.
-    The startup time of a worker is not counted, because it would make the worker's first trial seem slower. A trial
-    whose result was reused from the same sweep counts as 0 seconds. The total is not wall-clock time if trials run in
-    parallel.
+    Both arrays have the shape (ended trials,), in the order in which the trials ended. A trial whose result was reused
+    from its own sweep counts as 0 seconds. The total is not wall-clock time if trials run in parallel.
     """
     trials = table.trials
     if "ended_at" in trials.columns:
         trials = trials.sort_values("ended_at", kind="stable")
     train, evaluation, wall = (numbers(trials, f"{part}_seconds") for part in ("train", "eval", "wall"))
+    # Loading is not counted, because the start of a worker would make its first trial seem slower.
     seconds = (train + evaluation.fillna(0.0)).fillna(wall).fillna(0.0).mask(_is_repeated(trials), 0.0)
     models = table.models.trials.reset_index(drop=True)
     usable, costs = scored(models, objectives)
@@ -74,7 +69,7 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> tuple[Fl
 
 
 def _is_repeated(trials: pd.DataFrame) -> Mask:
-    """Return a mask of the trials whose result was reused from another trial of the same sweep."""
+    """Return a mask of the trials whose result was reused from another trial of their sweep."""
     if not {"reused_from", "spec_hash"} <= set(trials.columns):
         return np.zeros(len(trials), dtype=bool)
     reused = (trials["reused_from"].notna() & (trials["reused_from"] != "")).to_numpy()
@@ -101,16 +96,17 @@ def _anytime_lines(sources: Sources) -> Iterator[Line]:
 
 
 def tuning_figures(study: LrStudy) -> Iterator[PanelFigure[Panel]]:
-    """Yield a figure of the tuning curve for every verdict. Each figure has its own file name."""
+    """Yield a figure of the tuning curve for every verdict."""
     for verdict in study.verdicts:
         name = file_stem("tuning-curve", *verdict.task.names, verdict.variant)
         yield tuning_figure(verdict.curve, name=name, title=study.subject(verdict))
 
 
 def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure[Panel]:
-    """Return a figure of the expected hypervolume of the best of n rates, with a point for AutoLR at its cost in runs.
+    """Return a figure of the expected hypervolume of the best of n rates.
 
-    The interpolated n at which hand-tuning attains AutoLR's hypervolume is marked (``n*``).
+    One point shows AutoLR at its cost in runs. The mark ``n*`` shows how many rates are needed to attain AutoLR's
+    hypervolume.
     """
     picks, expected = curve.picks.tolist(), curve.expected.tolist()
     ends = (picks[0], max(curve.charge, picks[-1]))
@@ -129,7 +125,7 @@ def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure[P
 
 
 def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[PanelFigure[StudyAttainment]]:
-    """Yield the attainment surfaces of AutoLR and the best rate for each verdict with two or more fresh seeds."""
+    """Yield a figure of attainment surfaces for each verdict that is based on two or more fresh seeds."""
     for verdict in study.verdicts:
         if len(verdict.fresh) > 1:
             title = f"Attained objectives. {study.subject(verdict)}"
@@ -138,8 +134,7 @@ def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[PanelF
 
 
 def draw_attainment(data: PanelFigure[StudyAttainment]) -> Figure:
-    """Draw the attainment surfaces of AutoLR and of the best single rate. In a second panel, colour each
-    region by whether AutoLR or the rate attains it in more runs."""
+    """Draw the attainment surfaces of both arms. In a second panel, colour each region by the better arm."""
     (panel,) = data.panels
     with house_style():
         figure, (left, right) = plots(data.title, 2, 2, width=9.6, height=5.2)
@@ -157,7 +152,7 @@ def draw_attainment(data: PanelFigure[StudyAttainment]) -> Figure:
 
 
 def _surfaces(axes: Axes, surfaces: Sequence[AttainmentSurface], colour: str) -> None:
-    """Draw the surfaces attained by at least one run, by half of the runs and by all runs. Leave out empty surfaces."""
+    """Draw the surfaces attained by at least one run, by half of the runs and by all runs."""
     ends = {surface.runs: surface for surface in [*surfaces[:1], *surfaces[-1:]]}
     middle = (max((surface.runs for surface in surfaces), default=0) + 1) // 2
     looks: list[tuple[AttainmentSurface, float, Any]] = [(surface, 0.9, (0, (3, 2))) for surface in ends.values()]

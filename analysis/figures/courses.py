@@ -1,4 +1,4 @@
-"""Figures of metrics, gradients and learning rates over training steps, and of final metrics over the learning rate."""
+"""Figures of values over training steps, and of final metrics over the learning rate."""
 
 from __future__ import annotations
 
@@ -40,14 +40,13 @@ _SHARES = ("grad_cosine", "c_t")
 _MOST_METHODS = 12
 _MOST_POINTS, _MOST_POINTS_OF_MANY = 400, 200
 _BUDGET = 4000
-"""The maximum number of points in a panel. More points would not be visible, but would make the page larger."""
+"""The maximum number of points in a panel. More points would only make the page larger."""
 
 
 def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Return losses and primary metrics over steps, for each method's trial nearest to the ideal corner.
+    """Return losses and primary metrics over steps; None without a history.
 
-    If the target before unlearning was measured, each line starts with the target's score at step 0. The result is None
-    if there is no history.
+    Each method has a line for its trial nearest to the ideal corner. A line starts at step 0 with the target's score.
     """
     columns = sources.table.columns
     units = {name: columns[name].unit or panel_title(columns, name) for name in shown_metrics(sources.table)}
@@ -60,10 +59,9 @@ def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
 
 
 def gradients_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Return norms and cosine of the gradients, ``c_t`` and the learning rate over steps; None if nothing was reported.
+    """Return norms and cosine of the gradients, ``c_t`` and the learning rate over steps; None without data.
 
-    The same trials as in :func:`metrics_data` are shown. Norms and cosine are measured only for methods that compute
-    two separate gradients.
+    Norms and cosine are measured only for methods that compute two separate gradients.
     """
     return figure_of(
         _courses_of_methods(sources, _GRADIENTS, from_target=False),
@@ -74,11 +72,10 @@ def gradients_data(sources: Sources) -> PanelFigure[Panel] | None:
 
 
 def final_metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
-    """Return a panel for each method and metric. The panel shows the final metric over the learning rate.
+    """Return a panel for each method and metric, with the final metric over the learning rate.
 
-    Each marker is a fixed-rate trial. If a rate was tried more than once, or if the trials differ only in the rate, a
-    line joins the medians at the rates. AutoLR has no fixed rate, so a horizontal line shows the median of the AutoLR
-    trials, and a band shows the range of the AutoLR trials. The result is None if no method was tried at two rates.
+    Each marker is a fixed-rate trial. A line joins the medians at the rates. For AutoLR, a horizontal line shows the
+    median of the trials, and a band shows the range. The result is None if no method was tried at two rates.
     """
     own = sources.table.own
     metrics = own.with_trials(own.finished).measured(shown_metrics(own))
@@ -152,7 +149,7 @@ def _courses_of_methods(sources: Sources, units: Mapping[str, str], *, from_targ
 
 
 def _courses_at_rates(table: TrialTable, metric: str, low: float, high: float) -> Panel | None:
-    """Return the panel of one metric for the trials of one method; None if no trial has two reports of the metric."""
+    """Return the panel of one method and metric; None if no trial has two reports of the metric."""
     points = max(12, min(_MOST_POINTS_OF_MANY, _BUDGET // max(1, len(table.trials))))
     runs = []
     for (_, row), automatic in zip(table.trials.iterrows(), auto_lr_on(table.trials), strict=True):
@@ -169,7 +166,7 @@ def _courses_at_rates(table: TrialTable, metric: str, low: float, high: float) -
 
 
 def _final(table: TrialTable, metric: str) -> Panel | None:
-    """Return the panel of one metric over the learning rate, for the trials of one method; None without data."""
+    """Return the panel of one method and metric over the learning rate; None without data."""
     done, method = table.with_trials(table.finished), str(table.trials["method"].iloc[0])
     absent = tuple(sorted(set(_fixed_rates(table.trials)) - set(_fixed_rates(done.trials))))
     on = auto_lr_on(done.trials)
@@ -187,6 +184,7 @@ def _final(table: TrialTable, metric: str) -> Panel | None:
     lines: list[Line] = [*finite_lines(f"{method}, fixed rate", rate, value, colour, look="marks")]
     medians = value.groupby(rate).median().sort_index()
     alike = all(name == "lr" or done.columns[name].role == "auto_lr" for name in fixed.varying)
+    # If every rate was tried once, a line is drawn only if the trials have equal settings except for the rate.
     if len(medians) > 1 and (len(medians) < len(value) or alike):
         lines += finite_lines("", medians.index, medians, colour)
     bands: tuple[Band, ...] = ()
@@ -205,7 +203,7 @@ def _fixed_rates(trials: pd.DataFrame) -> list[float]:
 
 
 def _methods_with_rates(trials: pd.DataFrame) -> list[str]:
-    """Return the methods that were tried at two or more fixed rates. At most 12 methods are returned."""
+    """Return the methods that were tried at two or more fixed rates, at most 12."""
     methods = [str(method) for method, rows in trials.groupby("method") if len(set(_fixed_rates(rows))) >= 2]
     return methods[:_MOST_METHODS]
 
@@ -215,7 +213,6 @@ def _scale(columns: Columns, column: str, values: Iterable[float]) -> str:
 
 
 def _panel(columns: Columns, column: str, scale: str, lines: Sequence[Line], *, method: str = "") -> Panel:
-    """Return a panel over steps. The title, the unit, the limits and the minimum span are those of the column."""
     title = panel_title(columns, column)
     bounded = column == "grad_cosine" or columns[column].role in ("loss", "metric")
     return Panel(

@@ -27,8 +27,8 @@ _UNFINISHED_MARKERS = {"stopped": "+", "diverged": "x", "failed": "1"}
 def draw_pareto(data: ParetoData, *, subtitle: str, notes: Sequence[str], links: Mapping[str, str]) -> Figure:
     """Draw the frontier figure.
 
-    ``subtitle`` has the counts of ``data`` as text, and ``notes`` the notes of ``data`` as text. ``links`` maps trial
-    ids to anchors. In an SVG, a point links to the anchor of its trial.
+    Args:
+        links: anchors, keyed by trial id. In an SVG, a point links to the anchor of its trial.
     """
     with house_style():
         from matplotlib.figure import Figure
@@ -54,7 +54,7 @@ def draw_pareto(data: ParetoData, *, subtitle: str, notes: Sequence[str], links:
 
 
 def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
-    """Draw dominated models in pale colours. Models on the frontier are larger, outlined and in full colours."""
+    """Draw the models on the frontier in full colours, and other models in pale colours."""
     for series in data.methods:
         points, colour, marker = series.points, series.colour, series.marker
         # Results of other programs are drawn as four-pointed stars.
@@ -92,7 +92,7 @@ def _scatter(axes: Axes, points: pd.DataFrame, links: Mapping[str, str], **look:
 
 
 def _landmarks(axes: Axes, data: ParetoData) -> None:
-    """Mark the target before unlearning, and the model that is recommended or closest to the thresholds."""
+    """Mark the target and the chosen model."""
     if data.baseline is not None:
         x, y = data.baseline
         look: dict[str, Any] = {"marker": "*", "s": 190, "color": PAPER, "edgecolors": INK, "linewidths": 1.2}
@@ -107,7 +107,6 @@ def _landmarks(axes: Axes, data: ParetoData) -> None:
 
 
 def _guesses(axes: Axes, data: ParetoData) -> None:
-    """Mark the loss of a random guess on each axis whose limits include this loss."""
     guesses = [(axes.axvline, data.x.guess), (axes.axhline, data.y.guess)]
     known = [(draw, guess) for draw, guess in guesses if guess is not None]
     for i, (draw, guess) in enumerate(known):

@@ -34,12 +34,12 @@ FIGURES: tuple[tuple[str, Callable[[Sources], PanelFigure[Any] | None], Callable
     ("gradients", gradients_data, draw_panels),
     ("gradients", gradient_plane_data, draw_gradient_plane),
 )
-"""The figures for one problem (model and data set): triples (section of the page, data function, draw function)."""
+"""The figures for one problem: triples (section of the page, data function, draw function)."""
 _SECTIONS = ("sensitivity", "auto_lr", "compute", "courses", "gradients")
 
 
 class GalleryFigure(NamedTuple):
-    """A figure's data, the section of the page in which the figure appears, and the function that draws the figure."""
+    """A figure: the section of the page, the data, and the function that draws the data."""
 
     section: str
     data: PanelFigure[Any]
@@ -49,11 +49,7 @@ class GalleryFigure(NamedTuple):
 def gallery(
     sources: Sources, study: LrStudy | None = None, parts: Mapping[Problem, Sources] | None = None
 ) -> list[GalleryFigure]:
-    """Return the figures that have data in the tables or the study.
-
-    ``parts`` maps each problem to its sources. Each problem has its own figures, because trials of different problems
-    are never combined.
-    """
+    """Return the figures that have data. ``parts`` maps each problem to its sources."""
     parts = parts or {Problem("", ""): sources}
     found = []
     for problem, part in parts.items():

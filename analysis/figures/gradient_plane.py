@@ -1,4 +1,4 @@
-"""The figure of the two gradients and each method's update direction, in the plane that the gradients span."""
+"""The figure of two gradients and an update direction, in the plane that the gradients span."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ _FAR = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """The two gradients of a trial at one step, as vectors in the plane that they span. The longer vector has length 1.
+    """The two gradients of a trial at one step, as vectors in the plane that they span.
 
-    ``retain`` is the gradient of the retain objective, and lies on the horizontal axis. ``forget`` is the gradient of
-    the forget objective. Both objectives are minimized. ``direction`` is ``c_t retain + (1 - c_t) forget``, normalized
-    to length 1. The training step goes in the opposite direction.
+    The longer vector has length 1. ``retain`` lies on the horizontal axis. ``direction`` is
+    ``c_t retain + (1 - c_t) forget``, normalized to length 1. The training step goes in the opposite direction.
     """
 
     title: str
@@ -44,9 +43,9 @@ class Plane:
 
 
 def gradient_plane_data(sources: Sources) -> PanelFigure[Plane] | None:
-    """Return the gradients of the trial that represents each method, at the report nearest to the middle of the trial.
+    """Return the gradients of one trial for each method, at the report nearest to the middle of the trial.
 
-    The result is None if no trial measured both norms, the cosine and ``c_t``.
+    The result is None if no trial measured the gradients.
     """
     planes = []
     for _, row in shown_trials(sources).iterrows():
@@ -87,7 +86,7 @@ def plane(title: str, norm_retain: float, norm_forget: float, cosine: float, c_t
 
 
 def draw_gradient_plane(data: PanelFigure[Plane]) -> Figure:
-    """Draw a square panel for each method, at most three in a row."""
+    """Draw a square panel for each method."""
     with house_style():
         columns = min(3, len(data.panels))
         width = max(3.3 * columns, 6.4)

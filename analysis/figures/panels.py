@@ -1,4 +1,4 @@
-"""The data of a figure made of panels (lines, bands and guides), and the function that draws the figure."""
+"""The data of a figure made of panels, and the function that draws the figure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MARKED = 60
 class Line:
     """A line or a series of marks through finite points. ``name`` is the legend entry; "" for no entry.
 
-    ``look`` is ``line``, ``dots`` (a line with a marker at each point), ``dashed`` or ``marks`` (markers only).
+    ``look`` is ``line``, ``dots`` (a line with markers), ``dashed`` or ``marks`` (markers only).
     """
 
     name: str
@@ -56,7 +56,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A shaded area between two curves that have the same x values ``xs``."""
+    """A shaded area between two curves."""
 
     name: str
     xs: tuple[float, ...]
@@ -67,7 +67,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """A thin line across the panel at one value of the axis ``x`` or ``y``, with a label at its left or upper end."""
+    """A labelled line across the panel at one value of the axis ``x`` or ``y``."""
 
     axis: str
     value: float
@@ -78,10 +78,9 @@ class Guide:
 class Panel:
     """One plot.
 
-    A scale is ``linear`` or ``log``. On a log axis, all values must be positive, and ", log scale" is added to the
-    label. A linear y axis spans at least ``y_least``. If ``x_whole`` is true, x is a count and its ticks are whole
-    numbers. ``absent`` has the x values without a y value. They are drawn as crosses on the x axis, with the legend
-    entry :data:`ABSENT`.
+    A scale is ``linear`` or ``log``. On a log axis, all values must be positive. A linear y axis spans at least
+    ``y_least``. If ``x_whole`` is true, the ticks of x are whole numbers. ``absent`` has the x values without a y
+    value, which are drawn as crosses on the x axis.
     """
 
     title: str
@@ -103,10 +102,10 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class PanelFigure(Generic[P]):
-    """A figure that consists of panels of the same type.
+    """A figure that consists of panels of one type.
 
-    ``name`` is the stem of the file names. ``caption`` is a note that figure_captions.j2 renders below the figure. If
-    lines are coloured by their learning rate (:func:`graded`), ``rates`` are the rates at the ends of the colour bar.
+    ``name`` is the stem of the file names. ``caption`` is rendered with figure_captions.j2. ``rates`` are the learning
+    rates at the ends of the colour bar (see :func:`graded`).
     """
 
     name: str
@@ -121,7 +120,7 @@ def figure_of(
     panels: Iterable[P | None], *, name: str, title: str, caption: Note, columns: int = 2,
     rates: tuple[float, float] | None = None,
 ) -> PanelFigure[P] | None:  # fmt: skip
-    """Return a figure with the panels that are not None; return None if all panels are None."""
+    """Return a figure with the panels that are not None; None if all panels are None."""
     found = tuple(panel for panel in panels if panel is not None)
     return PanelFigure(name, title, found, caption, columns, rates) if found else None
 
@@ -130,7 +129,7 @@ def finite_lines(  # noqa: PLR0913 - the fields of a Line
     name: str, xs: Iterable[float], ys: Iterable[float], colour: str, *, look: str = "line", marker: str = "o",
     filled: bool = True, positive: bool = False,
 ) -> tuple[Line, ...]:  # fmt: skip
-    """Return a line through the finite points (with y > 0 if ``positive`` is true); () if there are no such points."""
+    """Return a line through the finite points; () if there are none. If ``positive`` is true, y must be positive."""
     pairs = [
         (float(x), float(y))
         for x, y in zip(xs, ys, strict=True)
@@ -143,7 +142,7 @@ def finite_lines(  # noqa: PLR0913 - the fields of a Line
 
 
 def colours_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Return a colour and a marker for each name. The same names always have the same colours."""
+    """Return a colour and a marker for each name."""
     return dict(zip(names, zip(itertools.cycle(OKABE_ITO), itertools.cycle(MARKERS), strict=True), strict=False))
 
 
@@ -158,7 +157,7 @@ def graded(value: float, low: float, high: float) -> str:
 
 
 def draw_panels(data: PanelFigure[Panel]) -> Figure:
-    """Draw the figure. A panel is about 4.6 x 3 inches, and narrower if there are at least three columns."""
+    """Draw the panels, the colour bar and the legend."""
     with house_style():
         columns = min(data.columns, max(1, len(data.panels)))
         across = min(columns * _PANEL[0], 10.0) if columns > 1 else 6.4
@@ -230,7 +229,6 @@ def _style(line: Line, *, marked: bool) -> dict[str, Any]:
 
 
 def _legend_handles(data: PanelFigure[Panel]) -> dict[str, Any]:
-    """Return the legend handle of each name, in the order in which the names first appear."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -1,4 +1,4 @@
-"""Compute the data of the frontier figure: its points, lines and counts."""
+"""Compute the data of the frontier figure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Position = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class AxisData:
-    """One axis. On the axis of a loss, ``guess`` is the loss of a random guess; None if it is outside the limits."""
+    """One axis. ``guess`` is the loss of a random guess; None if the axis does not show this loss."""
 
     label: str
     low_is_better: bool
@@ -39,8 +39,7 @@ class Series:
 
     ``points`` has a row for each model, with the columns ``trial_id``, ``epoch`` (NaN if unknown), ``x``, ``y``,
     ``on_front`` and ``filled``. Positions are clipped to the bounds of the objectives. If trials with AutoLR are also
-    drawn, the points of fixed-rate trials are hollow (``filled`` is false). ``external`` is true if the points are from
-    another program's table.
+    drawn, ``filled`` is false for fixed-rate trials. ``external`` is true for the rows of an external table.
     """
 
     name: str
@@ -61,10 +60,10 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The numbers of ended trials, of ``planned`` trials (None if unknown) and of ``external`` rows.
+    """The counts in the subtitle of the frontier figure.
 
-    ``members`` is the number of models on the frontier. If ``every_epoch`` is true, each evaluated epoch of a trial is
-    a model.
+    ``planned`` is the number of planned trials (None if unknown), and ``members`` the number of models on the frontier.
+    If ``every_epoch`` is true, each evaluated epoch of a trial is a model.
     """
 
     hypervolume: float
@@ -80,17 +79,15 @@ class ParetoData:
     """The data of the frontier figure.
 
     Attributes:
-        methods: for each method, in alphabetical order, the last epochs of its finished trials, and the method's epochs
-            on the frontier.
-        unfinished: a series for each status except ``finished``, if it has trials whose objectives were measured.
-        sweeps_over_c: lines that join two or more trials of gdiff that differ only in c, in the order of c.
+        methods: a series for each method, with the models that can be selected (see :func:`selectable_models`).
+        unfinished: a series for each status of the unfinished trials.
+        sweeps_over_c: lines through trials of gdiff that differ only in c.
         both_policies: whether both fixed learning rates (hollow) and AutoLR (filled) are drawn.
-        staircase: the corners of the line that bounds the dominated region. Empty if there is no frontier, or if there
-            are more than two objectives.
+        staircase: the corners of the line that bounds the dominated region; empty if there are more than two
+            objectives.
         corner: the reference point, which closes the dominated region.
         baseline: the target before unlearning; None if it was not measured.
-        chosen: the recommended model, or the model closest to the thresholds; None if no model can be compared.
-        notes: the notes on models and objectives that are not drawn.
+        chosen: the model that is marked; None if no model can be compared.
         paths: for each trial with an epoch on the frontier, the line through all its epochs.
     """
 
@@ -111,11 +108,11 @@ class ParetoData:
 
 
 def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None = None) -> ParetoData:
-    """Return the data of the frontier figure. The axes are the first two objectives, and the chosen model is marked.
+    """Return the data of the frontier figure. The axes are the first two objectives.
 
     Raises:
         AnalysisError: the table lacks the column of an objective.
-        ValueError: the sweep has fewer than two objectives, so there is nothing to draw.
+        ValueError: the sweep has fewer than two objectives.
     """
     if len(sweep.objectives) < 2:
         raise ValueError(f"a frontier needs at least two objectives, got {len(sweep.objectives)}")
@@ -168,7 +165,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
 
 
 def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ...]:
-    """Return the two primary metrics as objectives; () if one was not measured, or if the sweep already uses them."""
+    """Return the two primary metrics as objectives; () if one was not measured or if both are objectives already."""
     pair = table.columns.primary_objectives(table.measured(table.columns.metrics))
     if {item.column for item in sweep.objectives[:2]} == {item.column for item in pair}:
         return ()
@@ -176,7 +173,7 @@ def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ..
 
 
 def scores_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None = None) -> ParetoData | None:
-    """Return the frontier figure whose axes are the :func:`score_objectives`; None if that function returns ()."""
+    """Return the frontier figure whose axes are the primary metrics; None if :func:`score_objectives` returns ()."""
     pair = score_objectives(table, sweep)
     choice = choice or choose_model(table, sweep)
     return pareto_data(table, replace(sweep, objectives=pair), choice) if pair else None
@@ -185,10 +182,7 @@ def scores_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
 def _points(
     rows: pd.DataFrame, pair: Sequence[Objective], on_front: Collection[object] = (), hollow: Collection[str] = ()
 ) -> pd.DataFrame:
-    """Return the points of the rows that have both objectives, with the columns of :class:`Series`.
-
-    ``on_front`` has the index labels of the rows on the frontier, and ``hollow`` the ids of the trials drawn hollow.
-    """
+    """Return the points of the rows that have both objectives, with the columns of :class:`Series`."""
     values = values_of(rows, pair)
     x, y = (item.clip(values[:, i]) for i, item in enumerate(pair))
     points = {"trial_id": rows["trial_id"], "epoch": numbers(rows, "epoch"), "x": x, "y": y}
@@ -202,7 +196,6 @@ def _positions(points: pd.DataFrame) -> list[Position]:
 
 
 def _chosen(choice: ModelChoice, table: TrialTable, pair: Sequence[Objective]) -> Chosen | None:
-    """Return the model of ``choice``; None if ``choice`` has no model, or if the model lacks an objective."""
     if choice.row is None:
         return None
     at = _positions(_points(choice.row.to_frame().T.infer_objects(), pair))
@@ -222,7 +215,7 @@ def _sweeps_over_c(
 
 
 def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Iterator[list[Position]]:
-    """Yield a line through the epochs of each trial with two or more epochs, at least one of them on the frontier."""
+    """Yield a line through the epochs of each trial that has an epoch on the frontier."""
     if table.every_epoch:
         models = table.models.trials
         for _, rows in models[models["trial_id"].isin(front.trial_ids)].groupby("trial_id"):
@@ -232,13 +225,11 @@ def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Ite
 
 
 def scale_of(objective: Objective, values: Sequence[float], *, loss: bool) -> str:
-    """Return the scale of an axis: ``linear``, ``log`` or ``symlog``.
-
-    A minimized loss ranges from 0.01 (memorized data) to 3 (broken model). On a linear axis, all good trials would
-    overlap, so the axis of such a loss is ``log`` or ``symlog``. The axis of any other score or loss is linear.
-    """
+    """Return the scale of an axis: ``linear``, ``log`` or ``symlog``."""
     known = [value for value in values if math.isfinite(value)]
     positive = [value for value in known if value > 0]
+    # A minimized loss ranges from 0.01 (memorized data) to 3 (broken model). On a linear axis, all good trials would
+    # overlap.
     if objective.direction != "min" or not loss or scale_for(positive) == "linear":
         return "linear"
     return "log" if len(positive) == len(known) else "symlog"
@@ -258,10 +249,7 @@ def _axis(objective: Objective, values: Sequence[float], sweep: SweepFile) -> Ax
 
 
 def _staircase(front: Frontier) -> tuple[Position, ...]:
-    """Return the corners of the line that bounds the dominated region, in the units of the axes.
-
-    The line starts at the best value of the first objective and ends at the best value of the second objective.
-    """
+    """Return the corners of the line that bounds the dominated region."""
     if len(front.members) == 0:
         return ()
     first, second = front.objectives
@@ -273,7 +261,7 @@ def _staircase(front: Frontier) -> tuple[Position, ...]:
 
 
 def sweep_title(table: TrialTable, sweep: SweepFile) -> str:
-    """Return the title of a sweep: its model and its data set, such as ``phi-1.5 on tofu``."""
+    """Return the title of a sweep, such as ``phi-1.5 on tofu``."""
     names = []
     base = sweep.settings.get("base", sweep.settings)
     for column in ("model", "dataset"):

@@ -14,7 +14,7 @@ from analysis.tables.trial_table import TrialTable, numbers
 
 
 def shown_metrics(table: TrialTable) -> tuple[str, ...]:
-    """Return the columns that get a panel in figures over steps or rates: the losses and measured primary metrics."""
+    """Return the columns that figures over steps or rates show: the losses and the measured primary metrics."""
     frames = (table.trials, table.history)
     metrics = table.columns.metrics
     measured = [name for name in metrics if any(np.isfinite(numbers(frame, name)).any() for frame in frames)]
@@ -22,15 +22,14 @@ def shown_metrics(table: TrialTable) -> tuple[str, ...]:
 
 
 def panel_title(columns: Columns, name: str) -> str:
-    """Return the title of a panel: the short name of a loss or metric, or the label of any other column."""
+    """Return the title of the panel of a column."""
     return short(name) if columns[name].role in ("loss", "metric") else columns.label(name)
 
 
 def selected(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
-    """For each group of trials with equal values in the columns ``by``, return the trial nearest to the ideal corner.
+    """Return the finished trial nearest to the ideal corner for each group of trials.
 
-    Only finished trials with all objectives are considered. Ties go to the first trial. The result is empty if the
-    sweep has no objectives.
+    The trials of a group have equal values in the columns ``by``. The result is empty if the sweep has no objectives.
     """
     trials = sources.table.own.trials
     known, costs = scored(trials, sources.sweep.objectives)
@@ -39,10 +38,7 @@ def selected(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
 
 
 def shown_trials(sources: Sources) -> pd.DataFrame:
-    """Return the trials from :func:`selected` that have a history.
-
-    If no selected trial has a history, return for each method its first trial with a history.
-    """
+    """Return the selected trials with a history. If there are none, return each method's first trial with a history."""
     table = sources.table
     reporting = set(table.history["trial_id"])
     best = selected(sources)

@@ -1,4 +1,4 @@
-"""The style of all figures: colours, sizes, the arrangement of plots, axes and legends."""
+"""The style of all figures: colours, sizes, axes and legends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 OKABE_ITO = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#b8a800")
 """Colours that are distinct for all common types of colour blindness (Okabe and Ito, 2008). Black is reserved for the
-frontier, and yellow is darkened so that it is visible on white."""
+frontier. Yellow is darkened, so that it is visible on white."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 
 INK, MUTED, GRID, PAPER, SHADE = "#1f2933", "#66727f", "#e3e7eb", "#fefefe", "#eff3f7"
@@ -71,8 +71,8 @@ def plots(
 ) -> tuple[Figure, list[Axes]]:
     """Return a titled figure with ``count`` plots, at most ``columns`` in a row.
 
-    ``width`` is the width of the figure, ``height`` the height of a row of plots, and ``more`` additional height for
-    the title and the legend, all in inches.
+    ``width`` is the width of the figure in inches. ``height`` is the height of a row of plots. ``more`` is the
+    additional height for the title and the legend.
     """
     from matplotlib.figure import Figure
 
@@ -97,10 +97,9 @@ def scale_for(values: Iterable[float]) -> str:
 
 
 def limits_of(scale: str, values: Iterable[float], *, least: float = 0.0) -> tuple[float, float]:
-    """Return axis limits: the range of the values plus a margin, which depends on the scale.
+    """Return the limits of an axis: the range of the values plus a margin.
 
-    A linear axis spans at least ``least``, because otherwise a negligible difference, such as 0.008, would fill the
-    plot.
+    A linear axis spans at least ``least``, so that a negligible difference does not fill the plot.
     """
     known = [value for value in values if math.isfinite(value)]
     if not known:
@@ -118,11 +117,7 @@ def limits_of(scale: str, values: Iterable[float], *, least: float = 0.0) -> tup
 
 
 def tick_numbers(scale: str, low: float, high: float) -> tuple[float, ...]:
-    """Return the ticks of a log or symlog axis between ``low`` and ``high``.
-
-    Ticks are 1, 2 and 5 times each power of ten. If there are too many ticks, only 1 and 3 times each power of ten are
-    used, or only the powers of ten.
-    """
+    """Return the ticks of a log or symlog axis between ``low`` and ``high``."""
     start = low if scale == "log" else high / _SYMLOG_SPAN
     decades = range(math.floor(math.log10(start)), math.ceil(math.log10(high)) + 1)
     spanned = math.log10(high / start)
@@ -133,7 +128,7 @@ def tick_numbers(scale: str, low: float, high: float) -> tuple[float, ...]:
 
 
 def apply_scale(axes: Axes, which: Literal["x", "y"], scale: str, low: float, high: float) -> None:
-    """Set the scale, the limits and the ticks of one axis of a matplotlib plot. Tick labels are plain numbers."""
+    """Set the scale, the limits and the ticks of one axis of a plot."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     set_scale, set_limits = (axes.set_xscale, axes.set_xlim) if which == "x" else (axes.set_yscale, axes.set_ylim)

@@ -23,10 +23,7 @@ _PAGE_COLOURS = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper", SHADE
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> str:
-    """Write ``name``.png and ``name``.svg into ``folder``, which is created if needed. Return the SVG document.
-
-    The files have no links, because the links of points work only in the report page.
-    """
+    """Write a figure as PNG and SVG into a folder. Return the SVG document."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -38,6 +35,7 @@ def save_figure(figure: Figure, folder: Path, name: str) -> str:
     with house_style():
         FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})  # type: ignore[no-untyped-call]
     write_whole(folder / f"{name}.png", picture.getvalue())
+    # The links of points work only in the report page.
     write_whole(folder / f"{name}.svg", re.sub(r"</?a\b[^>]*>\n?", "", document))
     return document
 
@@ -65,16 +63,15 @@ class PointLabel:
 
 
 def point_link(anchor: str, epoch: float) -> str:
-    """Return the link of a point in a figure: the ``anchor`` of its trial's row and, if known, the epoch."""
+    """Return the link of a point: the anchor of its trial's row and, if known, the epoch."""
     return f"#{anchor}" if math.isnan(epoch) else f"#{anchor}@{epoch:g}"
 
 
 def inline_svg(document: str, *, prefix: str, description: str, labels: Mapping[str, PointLabel] | None = None) -> str:
-    """Return the ``<svg>`` element of a figure's SVG document, for use in HTML.
+    """Return the ``<svg>`` element of an SVG document, for use in HTML.
 
-    The colours become CSS variables (``--ink``, ``--muted``, ``--grid``, ``--paper``, ``--shade``, ``--hue-0``...).
-    Every id starts with ``prefix``, so that ids are unique if a page has several figures. The link of a point
-    (:func:`point_link`) leads to the row of the trial. The point's label becomes ``aria-label`` and data attributes.
+    Colours become CSS variables, such as ``--ink`` or ``--hue-0``. Every id starts with ``prefix``, so that ids are
+    unique on a page. A point links to the row of its trial. Its label becomes ``aria-label`` and data attributes.
     """
     svg = document[document.index("<svg") :]
     # Comments are removed, because they repeat names from the sweep.

@@ -1,4 +1,4 @@
-"""The answer of a sweep: the recommended checkpoint, why it was selected, and its scores beside the target's scores.
+"""The answer of a sweep: the recommended model, the reason for the choice, and the model's scores.
 
 A model is recommended if it is good (see :mod:`analysis.frontier.assessment`), or if no model can be judged. All
 finished trials are judged, even trials that are not on the frontier.
@@ -27,10 +27,10 @@ from search_spaces.constraint import Constraint, all_met
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One score of the model in an :class:`Answer`: ``before`` is the target's value, and ``after`` the model's value.
+    """One score of the target and of the model in an :class:`Answer`.
 
-    A value that was not measured is None. ``wanted`` has the thresholds on this score, and ``met`` is whether the model
-    meets them; None if unknown or if there are no thresholds.
+    ``before`` is the value of the target, and ``after`` the value of the model. A value that was not measured is None.
+    ``met`` tells whether the model meets the thresholds in ``wanted``; None if unknown.
     """
 
     column: str
@@ -47,12 +47,11 @@ class Member:
     """A model on the frontier.
 
     Attributes:
-        values: the objectives of the model.
         contribution: the hypervolume that would be lost without the model, in [0, 1].
         met: whether the model meets all thresholds; None if unknown.
-        roles: labels such as "nearest to ideal" or "largest contribution"; most models have none.
+        roles: labels such as "nearest to ideal".
         measured: whether any metric other than the losses was measured.
-        collapsed: whether a loss that should be minimized is near or above the loss of a random guess.
+        collapsed: whether a minimized loss is near or above the loss of a random guess.
     """
 
     model: Model
@@ -66,25 +65,20 @@ class Member:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """The recommended model, or the reason why no model is recommended, as facts from which sentences are rendered.
+    """The recommended model, or the reason why no model is recommended.
 
     Attributes:
         noun: the noun for a model, ``epoch`` or ``trial``.
-        statuses: the number of trials with each status; statuses without trials are left out.
-        has_target: whether the target model exists; false while the sweep is still making the target.
-        judgement: how the models compare with the thresholds.
-        members: the models on the frontier.
-        model: the recommended model, or the model closest to the thresholds if none is recommended; None if no model
-            can be compared. The fields below are about this model.
-        objectives: one score for each objective.
-        scores: every score that was measured for the model or the target.
-        compared: the number of compared models (evaluated epochs, or finished trials).
-        on_front: whether the model is on the frontier.
-        nearer: the name and method of an external row that is nearer to the ideal corner than the model; "" if there is
-            no such row.
-        no_gain: whether the target before unlearning is at least as good as the model in every objective.
-        seeds: the number of good trials and the number of all trials with the model's settings, on any seed. None if
-            all these trials are good, if the model is not good, or if all epochs are compared.
+        statuses: the number of trials for each status that occurs.
+        has_target: whether the target model exists.
+        model: the recommended model, otherwise the model closest to the thresholds; None if no model can be compared.
+            The fields below describe this model.
+        scores: the scores that were measured for the model or the target.
+        compared: the number of models that were compared.
+        nearer: the external row that is nearest to the ideal corner; "" if a model of the sweep is at least as near.
+        no_gain: whether the target is at least as good as the model in every objective.
+        seeds: the number of good trials and the number of all trials with the model's settings. None if all these
+            trials are good, if the model is not good, or if epochs are compared.
     """
 
     noun: str
@@ -110,7 +104,7 @@ class Answer:
 
     @property
     def outcome(self) -> str:
-        """The outcome of the sweep as text (see :class:`Outcome`); "" if there is no model to judge."""
+        """The outcome of the sweep as text; "" if there is no model to judge."""
         return "" if self.model is None else str(self.judgement.outcome)
 
     @cached_property
@@ -130,11 +124,11 @@ class Answer:
 
     @cached_property
     def judged(self) -> tuple[str, ...]:
-        """The sentences on the thresholds that the model meets, misses or may meet, followed by :attr:`reason`."""
+        """The sentences on the model's thresholds, followed by :attr:`reason`."""
         return (*paragraphs("answer.judged", answer=self), *filter(None, [self.reason]))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the value of the key ``answer`` in pareto.json, which the console and MLflow read."""
+        """Return the value of ``answer`` in pareto.json. The console and MLflow read this value."""
         model, selection = self.model, self.judgement.selection
         return {
             "headline": self.headline,
@@ -151,10 +145,7 @@ class Answer:
 
 
 def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelChoice) -> Answer:
-    """Build the answer of a sweep from the judged models (``choice``) and the frontier.
-
-    ``front`` may contain external rows, which cannot be selected.
-    """
+    """Return the answer of a sweep. External rows on the frontier cannot be selected."""
     thresholds, judgement = choice.thresholds, choice.judgement
     own, every = frontier(table.own.models, sweep.objectives), table.own.every_epoch
     row = choice.row if sweep.objectives else None
@@ -207,7 +198,7 @@ def _nearer(front: Frontier, row: pd.Series, objectives: Sequence[Objective]) ->
 
 
 def _seeds(row: pd.Series, table: TrialTable, thresholds: Thresholds) -> tuple[int, int] | None:
-    """Return :attr:`Answer.seeds`: the numbers of good trials and of all trials with the settings of ``row``."""
+    """Return the value of :attr:`Answer.seeds`."""
     if table.own.every_epoch or not assess(row, thresholds).is_good:
         return None
     same = table.own.finished

@@ -57,8 +57,7 @@ def _rule(table: ComparisonTable) -> str:
 
 
 def _rendered(template: str, tables: Sequence[ComparisonTable], escape: Callable[[str], str] = str) -> str:
-    """Render the tables with a template. A cell has a pair (text, whether the text is bold) for each result of the row
-    (without and with AutoLR). The last two columns show whether the seeds succeed, and the configuration."""
+    """Render the tables with a template. A cell is a list of pairs (text, whether the text is bold)."""
     shown = []
     for table in tables:
         names = " on ".join(filter(None, table.problem[:2])) or "All methods"
@@ -86,13 +85,12 @@ def _cell(entry: Entry | None, name: str) -> tuple[str, bool]:
 
 
 def markdown(tables: Sequence[ComparisonTable]) -> str:
-    """Return a GitHub-flavoured Markdown table for every problem (model and data set), followed by a text on how
-    the configurations were chosen."""
+    """Return a GitHub-flavoured Markdown table for every problem."""
     return _rendered("comparison_markdown.j2", tables, lambda text: re.sub(r"[|*_`\[\]<>\\]", r"\\\g<0>", text))
 
 
 def latex(tables: Sequence[ComparisonTable]) -> str:
-    """Return a LaTeX table environment for every model and data set. LaTeX needs the packages booktabs and graphicx."""
+    """Return a LaTeX table for every problem. LaTeX needs the packages booktabs and graphicx."""
     return _rendered("comparison_latex.j2", tables, lambda text: text.translate(_LATEX))
 
 
@@ -102,9 +100,9 @@ def web_page(tables: Sequence[ComparisonTable]) -> str:
 
 
 def comma_separated(tables: Sequence[ComparisonTable]) -> str:
-    """Return an unrounded CSV with a row for each metric, model, data set, method and policy (AutoLR off or on).
+    """Return a CSV with unrounded values, with a row for each metric of a method without or with AutoLR.
 
-    If no seed of a method and a policy has finished, they have one row, in which the metric is empty.
+    If no trial of a method has finished, the method has one row without a metric.
     """
     columns = ("model", "dataset", "apart", "method", "auto_lr", "configuration", "seeds", "lost", "success", "metric")
     rows = []

@@ -1,4 +1,4 @@
-"""Compare the answers of the recommended model with the target's answers, from the per-item logs in items/."""
+"""Compare the answers of the recommended model and of the target, from the per-item logs in items/."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 PER_SET = 5
 TARGET_ITEMS = "target-{key}.json"
-"""The name of the file in items/ that contains the answers of a target; ``{key}`` is the key of the target."""
+"""The file in items/ with the answers of a target. ``{key}`` is the key of the target."""
 _LOGS = {"forget": "eval_log_forget.json", "retain": "eval_log.json"}
 """The key of each evaluation set in a per-item log. The logs have the format of the TOFU authors' evaluation logs."""
 
@@ -26,8 +26,8 @@ Words = tuple[tuple[str, bool], ...]
 class ComparedSet:
     """The answers to the questions of one evaluation set, before and after unlearning.
 
-    ``examples`` has triples (question, answer before, answer after), evenly spread over the set. ``same`` of the
-    ``total`` answers have the same words before and after unlearning.
+    ``examples`` has triples (question, answer before, answer after). ``same`` is the number of answers with unchanged
+    words.
     """
 
     examples: tuple[tuple[str, Words, Words], ...]
@@ -37,9 +37,9 @@ class ComparedSet:
 
 @dataclass(frozen=True, slots=True)
 class ExampleAnswers:
-    """The answers to the questions of the forget set and of the retain set, before and after unlearning.
+    """The answers to questions of the forget set and of the retain set, before and after unlearning.
 
-    If ``is_target`` is true, the answers before unlearning are the target's; otherwise, they are the data set's.
+    If ``is_target`` is false, the data set's reference answers replace the answers before unlearning.
     """
 
     forget: ComparedSet
@@ -48,9 +48,9 @@ class ExampleAnswers:
 
 
 def example_answers(out: Path, checkpoint: str, target_key: str) -> ExampleAnswers | None:
-    """Compare the answers of the model at ``checkpoint`` with the target's answers; None if none were recorded.
+    """Compare the answers of a model with the target's answers; None if none were recorded.
 
-    ``checkpoint`` is a path in the folder ``checkpoints`` of a sweep, relative to the report's folder ``out``.
+    ``checkpoint`` is a path in the folder ``checkpoints`` of a sweep, relative to ``out``.
     """
     place = out / checkpoint
     items = place.parent.parent / "items"
@@ -81,7 +81,7 @@ def _compared_set(model: Mapping[str, Any], target: Mapping[str, Any]) -> Compar
 
 
 def _template(prompts: list[str]) -> tuple[str, str]:
-    """Return the text with which all prompts begin, before the question, and the text with which they end, after it."""
+    """Return the text before the question and the text after the question that all prompts share."""
     if len(set(prompts)) < 2:
         return "", ""
     shared = os.path.commonprefix

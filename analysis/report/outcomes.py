@@ -1,4 +1,4 @@
-"""Summarize how the trials ended, and what they cost in seconds."""
+"""Summarize how the trials ended, and how many seconds they took."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REST = "loading, saving, waiting"
 
 
 class Failure(NamedTuple):
-    """Trials that failed or diverged for the same reason. If ``varied`` is true, the reasons differ only in numbers."""
+    """The trials that ended for one reason. If ``varied`` is true, the trials' reasons differ in numbers."""
 
     status: str
     reason: str
@@ -25,10 +25,13 @@ class Failure(NamedTuple):
 
 
 class EarlyStops(NamedTuple):
-    """A scheduler stopped ``stopped`` of ``trials`` trials.
+    """The trials that a scheduler stopped.
 
-    ``after`` has pairs (epoch, number of trials that were stopped after this epoch). Of the ``planned`` epochs of all
-    trials, ``saved`` were not run. ``planned`` and ``saved`` are None if epochs were not recorded.
+    Attributes:
+        trials: the number of all trials.
+        after: pairs (epoch, number of trials that were stopped after this epoch).
+        saved: the number of epochs that were not run; None if unknown.
+        planned: the number of epochs that all trials would have without stops; None if unknown.
     """
 
     stopped: int
@@ -50,15 +53,13 @@ class CostLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of a sweep: the sum over all trials of the seconds for which a trial used its worker.
+    """The cost of a sweep: the seconds for which the trials used their workers.
 
     Attributes:
-        seconds: the total cost.
-        groups: the cost, split by ``part`` (training, evaluation, the rest), by ``status`` and by ``method``. If
-            answers were generated, evaluation is split into ``losses and metrics`` and ``generation of answers``.
-        starts: the time for starting workers (for each worker, from the start of its first trial to the first step).
-            It depends on the order of the trials, so ``lost`` and the groups by status and method do not include it.
-        lost: the cost of the trials that did not finish.
+        groups: the cost by ``part`` (training, evaluation, the rest), by ``status`` and by ``method``. The groups by
+            status and method do not include ``starts``.
+        starts: the seconds until the first step of each worker's first trial.
+        lost: the cost of the unfinished trials, without ``starts``.
     """
 
     seconds: float
@@ -68,12 +69,12 @@ class Cost:
 
 
 def ended_as(table: TrialTable) -> dict[str, int]:
-    """Return the number of trials for each status in :data:`STATUSES`, including statuses without trials."""
+    """Return the number of trials for each status in :data:`STATUSES`."""
     return {status: int((table.trials["status"] == status).sum()) for status in STATUSES}
 
 
 def failures(table: TrialTable) -> tuple[Failure, ...]:
-    """Group the failed and diverged trials by status and reason. The most frequent reason comes first."""
+    """Group the failed and diverged trials by status and reason. The largest group comes first."""
     unfinished = table.trials[~table.trials["status"].isin(("finished", "stopped"))]
     # Reasons that differ only in numbers ("at step 12", "at step 40") are the same reason.
     kinds = unfinished["error"].map(lambda reason: re.sub(r"\d[\d.]*", "#", str(reason)))
@@ -91,7 +92,7 @@ def failures(table: TrialTable) -> tuple[Failure, ...]:
 
 
 def early_stops(table: TrialTable) -> EarlyStops | None:
-    """Summarize the trials that a scheduler stopped; None if there are none."""
+    """Return a summary of the trials that a scheduler stopped; None if there are none."""
     trials = table.trials
     stopped = trials[trials["status"] == "stopped"]
     if stopped.empty:
@@ -105,12 +106,13 @@ def early_stops(table: TrialTable) -> EarlyStops | None:
 
 
 def cost(table: TrialTable) -> Cost:
-    """Return the cost of the trials. Training plus evaluation time replaces a missing ``wall_seconds``."""
+    """Return the cost of the trials."""
     trials = table.trials
     train, evaluation, wall = (numbers(trials, f"{part}_seconds") for part in ("train", "eval", "wall"))
     busy = train.fillna(0.0) + evaluation.fillna(0.0)
     # If the clock was set back, the rest must not become negative.
     held = wall.fillna(busy).where(lambda seconds: seconds >= busy, busy)
+    # The time for starting workers depends on the order of the trials, so the groups by status and method leave it out.
     own = held - _starts(trials, most=held - busy)
     total, whole = float(held.sum()), float(own.sum())
 
@@ -132,7 +134,7 @@ def cost(table: TrialTable) -> Cost:
 
 
 def _starts(trials: pd.DataFrame, *, most: pd.Series) -> pd.Series:
-    """Return the seconds until the first step (at most ``most``) for each worker's first trial; 0 for other trials."""
+    """Return the seconds until the first step for each worker's first trial; 0 for other trials."""
     waited = numbers(trials, "first_step_at") - numbers(trials, "started_at")
     if "worker" not in trials.columns:
         return pd.Series(0.0, trials.index)

@@ -1,4 +1,4 @@
-"""Render report.html: the recommendation for each problem, then collapsible sections with figures and tables."""
+"""Render report.html: the recommended models, then collapsible sections with figures and tables."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ HEADINGS = {
     "courses": "Training curves",
     "gradients": "Gradient norms and angles",
 }
-"""The heading of each section, keyed by the anchor of the section, in the order of the page."""
+"""The headings of the sections in the order of the page, keyed by anchor."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageFigure:
-    """A drawn figure. ``name`` is the stem of the figure's file names in figures/."""
+    """A drawn figure. ``name`` is the stem of its files in figures/."""
 
     name: str
     caption: str
@@ -62,7 +62,7 @@ class PageFigure:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One collapsible section of the page. ``anchor`` is the HTML id to which links lead."""
+    """One collapsible section of the page. ``anchor`` is its HTML id."""
 
     anchor: str
     heading: str
@@ -77,11 +77,7 @@ def findings(
     figures: Sequence[tuple[str, PageFigure]],
     study: LrStudy | None = None,
 ) -> Iterator[Finding]:
-    """Yield the sections that have figures or tables. ``figures`` has pairs (anchor of the section, figure).
-
-    If the ``study`` has verdicts, the section on AutoLR shows these verdicts. Otherwise, the section describes the
-    trials on each problem (model and data set).
-    """
+    """Yield the sections that have figures or tables. ``figures`` has pairs (anchor of a section, figure)."""
     for anchor, heading in HEADINGS.items():
         shown = tuple(figure for place, figure in figures if place == anchor)
         sentences: tuple[str, ...] = ()
@@ -121,7 +117,7 @@ def _auto_lr(sources: Sources) -> tuple[str, ...]:
 
 
 class PageFrontier(NamedTuple):
-    """A frontier as ``<svg>``. ``kind`` and ``labels`` name its axes; they are empty if the axes are the objectives."""
+    """A frontier as ``<svg>``. If the axes are not the objectives, ``kind`` and ``labels`` name the axes."""
 
     svg: str
     kind: str
@@ -130,10 +126,9 @@ class PageFrontier(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PageAnswer:
-    """The answer for one problem (model and data set).
+    """The answer for one problem.
 
-    ``anchor`` is the suffix of HTML ids; "" if there is only one problem. ``hypervolumes`` has the hypervolume in each
-    additional reference box, keyed by the name of the box.
+    ``anchor`` is the suffix of HTML ids. ``hypervolumes`` has the hypervolume in each additional reference box.
     """
 
     title: str
@@ -154,7 +149,7 @@ def page(
     *,
     study: LrStudy | None,
 ) -> str:
-    """Return the HTML page, which loads no other file. With a ``study``, the page starts with the study's answer."""
+    """Return the HTML page, which loads no other file. If a study is given, the page starts with the study's answer."""
     templates = resources.files("analysis.report").joinpath("templates")
     script, style, bibtex = (
         templates.joinpath(name).read_text("utf-8") for name in ("report.js", "report.css", "cited.bib")
@@ -201,7 +196,7 @@ def page(
 def page_notices(
     sources: Sources, notes: Sequence[Note], answers: Mapping[Problem, PageAnswer], study: LrStudy | None
 ) -> tuple[str, ...]:
-    """Return the notices at the top of the page: missing trials, unscored trials, and notes on the tables."""
+    """Return the notices at the top of the page."""
     table, sweep = sources.table, sources.sweep
     finished, names = set(table.finished["trial_id"]), set(table.trials["sweep"])
     outside = values_outside(table.trials, sweep.columns)

@@ -1,4 +1,4 @@
-"""Select a model of a sweep for the command ``pick``, either by a rule or (without a rule) as in the report."""
+"""Select a model of a sweep for the command ``pick``."""
 
 from __future__ import annotations
 
@@ -24,26 +24,24 @@ from search_spaces.messages import counted, found_instead
 
 KNEE, CONSTRAINT, SUCCESS = "knee", "constraint", "success"
 RULES = (KNEE, CONSTRAINT, SUCCESS)
-"""``KNEE`` selects the frontier model that is nearest to the ideal corner. The other rules select the model with the
-best primary metric of the retain set: ``CONSTRAINT`` among the models within the limits, and ``SUCCESS`` among the
-models that meet all thresholds.
-"""
+"""``KNEE`` selects the frontier model that is nearest to the ideal corner. ``CONSTRAINT`` selects the model with the
+best primary metric of the retain set. ``SUCCESS`` selects like ``CONSTRAINT``, but only from good models."""
 
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The column by which a model is selected: by its largest value if ``direction`` is "max", else by its smallest."""
+    """The column by which a model is selected. ``direction`` is ``max`` or ``min``."""
 
     column: str
     direction: str
 
     @property
     def words(self) -> str:
-        """Return the goal as text, such as ``maximize utility``."""
+        """The goal as text, such as ``maximize utility``."""
         return f"{self.direction}imize {self.column}"
 
     def oriented(self, values: npt.ArrayLike) -> Floats:
-        """Return ``values``, negated if the direction is "max", so that smaller values are better."""
+        """Return the values with a sign for which smaller values are better."""
         array = np.asarray(values, dtype=np.float64)
         return array if self.direction == "min" else -array
 
@@ -53,13 +51,13 @@ class Pick:
     """The model that a rule selects.
 
     Attributes:
-        row: the row of the model in the table of models; its cell ``epoch`` is the selected epoch.
         eligible: the number of models from which the rule selected.
-        noun: the noun for a model in messages, ``epoch`` or ``trial``.
-        limits: the limits on scores that every eligible model meets.
-        by_thresholds: whether only good models were eligible (the rule ``SUCCESS``).
-        best, value: the column by which the model was selected, and the model's value; None if a distance decided.
-        distance: the Euclidean distance of the model's costs from the ideal corner; None if a column decided.
+        noun: the noun for a model, ``epoch`` or ``trial``.
+        limits: the limits that every eligible model meets.
+        by_thresholds: whether only good models were eligible.
+        best: the column by which the model was selected; None if the distance decided.
+        value: the model's value in this column.
+        distance: the distance from the ideal corner; None if a column decided.
     """
 
     row: pd.Series
@@ -73,7 +71,7 @@ class Pick:
 
 
 class NothingQualifies(AnalysisError):
-    """No finished trial meets the request. If all models miss a limit, the message has the value nearest to it."""
+    """No finished trial meets the request."""
 
 
 def pick(
@@ -84,16 +82,13 @@ def pick(
     limits: Sequence[Constraint] = (),
     best: Best | None = None,
 ) -> Pick:
-    """Select a model of a sweep by a rule, among the models within the ``limits``.
+    """Select a model of a sweep by a rule.
 
-    The candidates are the last epochs of finished trials and the epochs on the frontier. If ``best`` is given, the rule
-    only determines which models are eligible; the eligible model with the best value in this column is selected.
-    Without ``best``, epochs that have not begun to unlearn (:func:`gained`) are left out if there are others. Ties in
-    the primary metric of the retain set are broken by the primary metric of the forget set, then by the distance from
-    the ideal corner, then by trial id and step.
+    The candidates are the last epochs of finished trials and the epochs on the frontier. If ``best`` is given, the
+    candidate with the best value in the column is selected. In this case, the rule only restricts the candidates.
 
     Raises:
-        NothingQualifies: no trial has finished, or no model is within the limits or meets the thresholds.
+        NothingQualifies: no trial has finished, or no candidate meets the limits and the rule.
         AnalysisError: the column of a limit does not exist, or a limit is relative to an unknown score of the target.
     """
     objectives, columns = sweep.objectives, table.columns
@@ -102,6 +97,7 @@ def pick(
     if models.empty:
         raise NothingQualifies(f"no trial has finished ({counted(len(table.trials), 'trial')} in the table)")
     within = _within(models, limits, sweep, noun)
+    # Epochs that have not begun to unlearn are left out if there are others.
     if table.every_epoch and best is None:
         within = within[gained(within, sweep)]
     if rule == SUCCESS:
@@ -142,12 +138,10 @@ def pick(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedPick:
-    """The selected model (``row``), and whether it is good.
+    """The selected model, and whether it is recommended.
 
     Attributes:
         eligible: the number of models from which the model was selected.
-        reason: the reason for the selection as text.
-        recommended: whether the model is recommended.
         outcome: the outcome of the sweep; "" if there is no model to judge.
         lines: sentences with findings and advice.
     """
@@ -168,7 +162,7 @@ def choose(
     limits: Sequence[Constraint] = (),
     best: Best | None = None,
 ) -> JudgedPick:
-    """Select a model by a rule or, without a rule, select the model of the report's :class:`Answer`.
+    """Select a model by a rule. Without a rule, select the model of the report's :class:`Answer`.
 
     Raises:
         AnalysisError: see :func:`pick`.

@@ -1,7 +1,7 @@
 """Render sentences, HTML pages and text tables with the Jinja2 templates in templates/.
 
-A template for sentences is a file of macros. Values are escaped only in ``*.html.j2``. An HTML template must therefore
-not import macros from other files; it calls :func:`say` instead.
+A template for sentences is a file of macros. Values are escaped only in ``*.html.j2``. An HTML template must call
+:func:`say` instead of importing macros, because imported macros would not escape values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @cache
 def environment() -> Environment:
-    """Return the Jinja2 environment of this package, which is created once."""
+    """Return the Jinja2 environment of this package."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -59,12 +59,12 @@ def render(template: str, /, **facts: object) -> str:
 
 
 def say(macro: str, /, **facts: object) -> str:
-    """Render a macro, such as ``answer.headline`` in answer.j2, as one line; "" if the macro writes nothing."""
+    """Render a macro as one line. For example, ``answer.headline`` is the macro ``headline`` in answer.j2."""
     return " ".join(paragraphs(macro, **facts))
 
 
 def paragraphs(macro: str, /, **facts: object) -> tuple[str, ...]:
-    """Render a macro and split its text into paragraphs at blank lines. Each paragraph becomes one line."""
+    """Render a macro. Return each paragraph as one line. Blank lines separate paragraphs."""
     file, _, name = macro.partition(".")
     text = str(getattr(environment().get_template(f"{file}.j2").module, name)(**facts))
     # Remove the spaces that line breaks in a template leave before punctuation marks.
@@ -73,24 +73,24 @@ def paragraphs(macro: str, /, **facts: object) -> tuple[str, ...]:
 
 
 def listed(items: Iterable[object], last: str = "and") -> str:
-    """Join the items for a sentence, such as ``a, b and c``; "" if there are no items."""
+    """Join the items for a sentence, such as ``a, b and c``."""
     *first, final = [str(item) for item in items] or [""]
     return f"{', '.join(first)} {last} {final}" if first else final
 
 
 def sentence(text: str) -> str:
-    """Return ``text`` with its first letter capitalized and all other letters unchanged."""
+    """Return the text with a capital first letter."""
     return text[:1].upper() + text[1:]
 
 
 def note_text(note: Note) -> str:
-    """Render a note with its macro in note.j2. The text starts with the note's source and has no full stop."""
+    """Return a note as text without full stop."""
     text = say(f"note.{note.code}", **dict(note.facts))
     return f"{note.source}: {text}" if note.source else text
 
 
 def seeds(numbers: Iterable[int]) -> str:
-    """Return text such as ``seed 0``, ``seeds 1, 2`` or ``seeds 0 to 7, 9``; ``no seed`` if there are none."""
+    """Return text such as ``seed 0``, ``seeds 0 to 7, 9`` or ``no seed``."""
     runs: list[list[int]] = []
     for seed in sorted(numbers):
         if runs and seed == runs[-1][-1] + 1:

@@ -1,4 +1,4 @@
-"""Write report.html, pareto.json and the figures from the tables of a sweep."""
+"""Write report.html, pareto.json and the figures of a sweep."""
 
 from __future__ import annotations
 
@@ -32,14 +32,17 @@ if TYPE_CHECKING:
 
 
 def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
-    """Write pareto.json, pareto.png, pareto.svg, figures/ and report.html into the sweep's folder ``out``.
+    """Write pareto.json, pareto.png, pareto.svg, figures/ and report.html.
 
-    While the sweep runs, the files contain the trials that have ended. Each file is replaced atomically. If ``sources``
-    (folders of sweeps or runs, CSV tables) are given, the report is about these sources, and ``out`` may be any folder.
+    While a sweep runs, the files contain the trials that have ended. Each file is replaced atomically.
+
+    Args:
+        out: the folder of the files.
+        sources: sweep folders, run folders and CSV tables. By default, the sweep in ``out`` is the only source.
 
     Raises:
         AnalysisError: a table or sweep.json cannot be read. No file has been written.
-        OSError: a file cannot be written into ``out``.
+        OSError: a file cannot be written.
     """
     read = read_sources(list(sources) or [out], out=out)
     parts, notes = by_problem(read)
@@ -77,14 +80,13 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
 
 
 def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> list[Path]:
-    """Draw the figures of a single run (landscape, AutoLR log, training curves). Return the paths of the PNG files.
+    """Draw the figures of a single run. Return the paths of the PNG files.
 
-    The files are written to the folder ``figures`` in ``out``, which is the run's folder by default. ``columns`` is the
-    column dictionary of the run's tables.
+    The files are written into the folder ``figures`` of the run or, if given, of ``out``.
 
     Raises:
         AnalysisError: the run's files cannot be read.
-        OSError: a file cannot be written into the folder.
+        OSError: a file cannot be written.
     """
     folder = (out or run) / "figures"
     items = gallery(read_source(run, columns))
@@ -119,7 +121,7 @@ def _answered(out: Path, problem: Problem, part: Sources, *, anchor: str) -> Pag
 
 
 def _drawn(out: Path, problem: Problem, part: Sources, read: Sources, item: PageAnswer) -> Iterator[PageFrontier]:
-    """Draw, save and yield the frontier over the objectives and, if there is one, that over the primary scores."""
+    """Draw and save the frontier figures of a problem."""
     table, sweep = part.table, part.sweep
     scores = score_objectives(table, sweep)
     units = {table.columns[score.column].unit for score in scores}
@@ -141,10 +143,7 @@ def _drawn(out: Path, problem: Problem, part: Sources, read: Sources, item: Page
 
 
 def _content(parts: Mapping[Problem, Sources], answers: Mapping[Problem, PageAnswer]) -> dict[str, object]:
-    """Return the content of pareto.json.
-
-    If there are several problems, ``front`` has the models of all frontiers, and ``places`` the content per problem.
-    """
+    """Return the content of pareto.json. If there are several problems, ``places`` has the content of each problem."""
     contents = {
         problem: pareto_content(item.front, parts[problem].table, parts[problem].sweep)
         | {"further_hypervolumes": dict(item.hypervolumes), "answer": item.answer.to_dict()}

@@ -1,4 +1,4 @@
-"""Write lr_study.json and lr_study.csv, and build the sentences and tables that present a learning-rate study."""
+"""Write lr_study.json and lr_study.csv, and describe a learning-rate study in sentences and tables."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _NOTHING = "\u2013"
 
 
 def write_study(path: Path, study: LrStudy) -> None:
-    """Write the study to ``path`` as JSON, and a table with a row for each Pareto front as CSV in the same folder."""
+    """Write the study to a JSON file, and the table of its Pareto fronts to a CSV file beside the JSON file."""
     write_json(path, study_content(study))
     write_whole(path.with_suffix(".csv"), fronts_table(study.grid).to_csv(index=False, lineterminator="\n"))
 
 
 def study_title(study: LrStudy) -> str:
-    """Return the answer of the study as a title. If there is a primary question, the title is only about it."""
+    """Return the answer of the study as a title."""
     return say("study_headline.title", study=study)
 
 
 def study_lines(study: LrStudy) -> tuple[str, ...]:
-    """Return a line for each method and AutoLR variant, with its answer. The primary question comes first."""
+    """Return the answer for each method and AutoLR variant. The primary question comes first."""
     return paragraphs("study_headline.lines", study=study)
 
 
 def study_cautions(study: LrStudy) -> tuple[str, ...]:
-    """Return warnings about the result, such as seeds without results or a best rate at the edge of the grid."""
+    """Return warnings about the result, such as a best rate at the edge of the grid."""
     return paragraphs("study_headline.cautions", study=study)
 
 
@@ -48,7 +48,7 @@ def verdict_lines(verdict: Verdict) -> tuple[str, ...]:
 
 
 def sensitivity_line(item: Sensitivity) -> str:
-    """Return a sentence, without full stop, on how sensitive a method is to the learning rate."""
+    """Return a sentence on how sensitive a method is to the learning rate, without full stop."""
     return say("study_tables.sensitivity", item=item)
 
 
@@ -71,7 +71,7 @@ def study_content(study: LrStudy) -> dict[str, object]:
 
 
 def _fields(item: Sensitivity | Verdict | NoVerdict) -> dict[str, Any]:
-    """Return the fields of ``item``, with the model, data set, settings and method instead of the field ``task``."""
+    """Return the fields as a dictionary, in which the parts of ``task`` replace the field ``task``."""
     found = asdict(item)
     del found["task"]
     return item.task.problem._asdict() | {"method": item.task.method} | found
@@ -109,7 +109,7 @@ def _of_fronts(item: ArmFronts) -> dict[str, object]:
 
 
 def rates_table(item: Sensitivity, columns: Columns) -> DataTable:
-    """Return a table: a row for each fixed learning rate of a method, then a row for each initial rate of AutoLR."""
+    """Return a table with a row for each fixed learning rate and for each initial rate of AutoLR."""
     rows = [(f"lr {number(row.lr)}", row) for row in item.rates]
     rows += [(f"AutoLR {variant} from {number(row.lr)}", row) for variant, found in item.auto.items() for row in found]
     scores = columns.primaries(name for _, row in rows for name in row.metrics)
@@ -131,7 +131,7 @@ def rates_table(item: Sensitivity, columns: Columns) -> DataTable:
 
 
 def arms_table(fronts: ArmFronts) -> DataTable:
-    """Return the table that compares the Pareto front of each arm with the Pareto front of all arms together.
+    """Return the table that compares the Pareto front of each arm with the joint front of all arms.
 
     An arm has all runs of one method with fixed rates, or with one AutoLR variant.
     """

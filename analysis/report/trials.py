@@ -18,7 +18,7 @@ from analysis.words import format_settings, model_name, number
 
 _MOST_POINTS = 300
 _BUDGET = 12_000
-"""The approximate maximum number of reports on the page, summed over all trials. It limits the size of the page."""
+"""The approximate maximum number of reports on the page. It limits the size of the page."""
 _HEADINGS = {"trial_id": "trial", "wall_seconds": "seconds", "on_front": "frontier"}
 
 
@@ -28,11 +28,10 @@ def anchors(table: TrialTable) -> dict[str, str]:
 
 
 def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front: Collection[str]) -> dict[str, Any]:
-    """Return the table of all trials, with the varying settings and the measured scores.
+    """Return the table of all trials.
 
-    ``headings`` has a triple (column, text, whether the column is numeric) for each column. ``rows`` has the values of
-    each trial, keyed by column. ``same`` has the settings that are equal in all trials. Missing values are None.
-    ``on_front`` has the ids of the trials on the frontier.
+    In the result, ``headings`` has triples (column, text, whether the column is numeric). ``rows`` has the values of
+    each trial, keyed by column. ``same`` has the settings that are equal in all trials.
     """
     trials, columns = table.trials, table.columns
     # Paths and hashes are left out, because comparing them is not useful.
@@ -71,10 +70,10 @@ def point_labels(table: TrialTable, objectives: Sequence[Objective]) -> dict[str
 
 
 def charts(table: TrialTable) -> list[dict[str, Any]]:
-    """Return the definitions of the charts that the page's script draws for a trial, over epochs or steps.
+    """Return the definitions of the charts that the page's script draws for a trial.
 
-    ``lines`` has pairs (column, name). If ``log`` is true, the y axis may be logarithmic. If ``losses`` is true, the
-    lines start with the target's losses, and the loss of a random guess is shown.
+    In a definition, ``lines`` has pairs (column, name). If ``log`` is true, the y axis may be logarithmic. ``losses``
+    is true only for the chart of the losses.
     """
     columns = table.columns
     scores = [name for name in shown_metrics(table) if not columns.is_loss(name)]
@@ -93,13 +92,10 @@ def charts(table: TrialTable) -> list[dict[str, Any]]:
 
 
 def page_data(table: TrialTable) -> dict[str, object]:
-    """Return the data for the page's script: settings, checkpoint, error and reports of each trial, keyed by trial id.
-
-    At most 300 evenly spaced reports are included for each trial. If there are more than 40 trials, fewer reports are
-    included for each trial, but at least 30.
-    """
+    """Return the data for the page's script, keyed by trial id."""
     courses = dict(iter(table.history.groupby("trial_id")))
     drawn = ["epoch", *(name for chart in charts(table) for name, _ in chart["lines"])]
+    # Each trial has at most 300 evenly spaced reports. If there are many trials, fewer reports are shown.
     most = max(30, min(_MOST_POINTS, _BUDGET // max(1, len(table.trials))))
 
     def course(rows: pd.DataFrame) -> dict[str, object]:
