@@ -1,1 +1,1 @@
-"""Checks of settings against the machine, the hub, the disk and the cluster, before work starts."""
+"""Check settings against the machine, the hub, the disk and the cluster before work starts."""

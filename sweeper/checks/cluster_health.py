@@ -15,10 +15,9 @@ from trainables.storage import Storage, StorageError
 
 
 def query_cluster(address: str, folders: Sequence[Path], storages: Sequence[str] = ()) -> dict[str, Facts | None]:
-    """Return a mapping from node name to the facts of the node, or to None if the node does not respond.
+    """Return a mapping from node name to facts. The value is None if the node does not respond.
 
-    This machine writes a test file to each folder and storage. Each node reads the test file and writes a file of its
-    own.
+    This machine writes a test file to each folder and storage. Each node reads the file and writes its own test file.
 
     Raises:
         PlacementError: this machine cannot join the cluster.
@@ -53,7 +52,7 @@ def query_cluster(address: str, folders: Sequence[Path], storages: Sequence[str]
 
 
 def node_faults(nodes: Mapping[str, Facts | None]) -> list[str]:
-    """Return one error message for each problem of each node."""
+    """Return the error messages about all nodes."""
     here, found = versions(), []
     del here[PROJECT]  # a sweep sends its own version of this project to the nodes
     for name, facts in nodes.items():
@@ -69,7 +68,7 @@ def node_faults(nodes: Mapping[str, Facts | None]) -> list[str]:
 
 
 def format_nodes(nodes: Mapping[str, Facts | None]) -> list[str]:
-    """Return one line per node: ``gpu7 (1f2e3d4c)  32 CPUs, 2 x H100, 210 GB of memory free; /shared: 812 GB free``."""
+    """Return one line of text per node, such as ``gpu7 (1f2e3d4c)  32 CPUs, 2 x H100, 210 GB of memory free``."""
     lines = []
     for name, facts in nodes.items():
         if facts is None:

@@ -24,8 +24,8 @@ class Disk:
     """The disk space that a sweep or a run needs.
 
     Attributes:
-        checkpoint: the bytes of one checkpoint.
-        state: the bytes of one trial's saved state.
+        checkpoint: the size of one checkpoint in bytes.
+        state: the size of one trial's saved state in bytes.
         models: the number of checkpoints.
         running: the number of saved states.
     """
@@ -37,12 +37,12 @@ class Disk:
 
     @property
     def bytes(self) -> int:
-        """The bytes of all checkpoints and all saved states."""
+        """The size of all checkpoints and all saved states in bytes."""
         return self.models * self.checkpoint + self.running * self.state
 
     @property
     def least(self) -> int:
-        """The bytes of one checkpoint and all saved states."""
+        """The size in bytes of the first checkpoint and all saved states."""
         return self.checkpoint + self.running * self.state
 
     def format(self, out: Path, *, free: int) -> str:
@@ -54,10 +54,7 @@ class Disk:
 
 
 def disk_of(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk:
-    """Estimate the disk space of trials. The report and checkpoints that leave the frontier are not counted.
-
-    ``target`` is the folder of the target model.
-    """
+    """Estimate the size of checkpoints and saved states. ``target`` is the folder of the target model."""
     shapes = _shapes(target)
     trained = sum(math.prod(shape) for shape in shapes.values())
     if (rank := spec.lora_rank) is not None:

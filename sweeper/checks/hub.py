@@ -21,7 +21,7 @@ TIMEOUT_SECONDS = 6.0
 
 
 def hub_problems(repositories: Sequence[tuple[str, str]]) -> list[str]:
-    """Return an error message for each repository that is neither in the local cache nor available on the hub.
+    """Return an error message for each repository that cannot be loaded.
 
     A repository is a pair of a kind (``model`` or ``dataset``) and a hub id.
     """

@@ -49,7 +49,7 @@ class Plan:
         seconds: the estimated duration of the command.
         at_most: the estimated duration if the scheduler stops no trial.
         memory: the estimated bytes per trial.
-        unknown: a mapping from the name of each field that cannot be estimated to the reason.
+        unknown: the reason for each field that cannot be estimated, by field name.
     """
 
     what: str
@@ -85,7 +85,7 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
         epochs_spent: the number of epochs that have been trained.
 
     Raises:
-        PlacementError: no trial fits on this machine or on the cluster, or the cluster does not respond.
+        PlacementError: no trial can be placed.
         DataError: the data cannot be read.
     """
     base, resources, remaining = settings.base, settings.resources, max(0, settings.trials - ended)
@@ -145,7 +145,7 @@ def _slots(settings: SweepSettings) -> tuple[int, str]:
 
 
 def _previous_sweeps(settings: SweepSettings, out: Path | None) -> list[Path]:
-    """Return the folders that may contain a similar sweep, in the order in which to read them."""
+    """Return the folders in which to look for a similar sweep."""
     folder = out or Path("runs") / settings.name
     tables = [path for place in (folder.parent, Path("runs")) for path in place.glob("*/trials.csv")]
     neighbours = [path.parent for path in sorted(tables, key=lambda path: -path.stat().st_mtime)]

@@ -28,7 +28,7 @@ class TrialPace:
         epoch: the seconds per epoch.
         beside: the seconds for loading, final metrics and saving.
         source: a description of the previous trials.
-        share: the fraction of the requested epochs that the previous trials ran. None if the scheduler was different.
+        share: the fraction of the requested epochs that were trained. None if the scheduler was different.
     """
 
     epoch: float

@@ -37,7 +37,7 @@ def resolve_and_check(
         change: new values of trial fields. They replace the resolved values.
 
     Raises:
-        Problems: all problems with the options and with the files and services that the options name.
+        Problems: all problems that were found.
     """
     load_plugins(raw)
     from sweeper.settings.resolve import resolve
@@ -143,7 +143,7 @@ def place_problems(out: str) -> list[Problem]:
 
 
 def model_folder_problems(folder: Path, *, flag: str, modality: Modality, processor: bool = True) -> list[Problem]:
-    """Return the problems with a model folder, which must contain a processor if ``processor`` is true."""
+    """Return the problems with a model folder."""
     if not folder.is_dir():
         return [problem("model-folder-missing", flag=flag, folder=folder)]
     reasons = modality.folder_problems(folder, processor=processor)
@@ -198,7 +198,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _chat_problems(spec: TrialSpec) -> Iterator[Problem]:
-    """Yield a problem if the trial needs a chat template, but the tokenizer certainly has none."""
+    """Yield a problem if the tokenizer is known to lack the required chat template."""
     from trainables.models.registry import MODELS
     from trainables.target.target import CHAT_FILE
     from trainables.template import CHAT, WITHOUT_CHAT
@@ -217,7 +217,7 @@ def _chat_problems(spec: TrialSpec) -> Iterator[Problem]:
 
 
 def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
-    """Return the problems with the files and hub repositories that the trial needs."""
+    """Return the problems with the data files and the hub repositories of a trial."""
     from trainables.data import DATASETS, DataError
     from trainables.models.registry import find_model
     from trainables.target.target import target_spec_of

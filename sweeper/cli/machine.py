@@ -98,7 +98,7 @@ def _version(package: str) -> str | None:
 
 _DAY = 86_400.0
 _LARGE = {"targets": "target", "unfinished": "unfinished training"}
-"""The cache folders that contain models, each with the kind that the list shows."""
+"""The kind of entry for each cache folder that contains models."""
 
 
 @dataclass(frozen=True, slots=True)

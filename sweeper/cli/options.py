@@ -33,10 +33,10 @@ def json_option(help: str = "Print the result as JSON on stdout.") -> Decorator:
 
 
 def command(name: str, *others: Decorator) -> Callable[[Callable[..., None]], click.Command]:
-    """Turn a function into a command with the options in :data:`sweeper.settings.fields.DESCRIBED`.
+    """Return a decorator that turns a function into a command.
 
     The function gets the given values, the problems with the ``--config`` file, and the values of other options.
-    ``others`` are the options of the command that are not in ``DESCRIBED``.
+    ``others`` are the options that are not in :data:`sweeper.settings.fields.DESCRIBED`.
     """
     fields = fields_of(name)
 

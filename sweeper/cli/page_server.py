@@ -21,7 +21,7 @@ from sweeper.store.tables import TABLES
 CHECK_SECONDS = 1.0
 """Seconds between two checks for changed tables."""
 _SHARE = 0.1
-"""The maximum fraction of the time spent on building the page. The fraction is small, because trials need the CPU."""
+"""The maximum fraction of time for building the page. The fraction is small, because trials need the CPU."""
 _WATCHED = ("sweep.json", *TABLES)
 _LOCAL = ("127.0.0.1", "localhost")
 

@@ -1,1 +1,1 @@
-"""Export a checkpoint to a folder that loads without this project, with a model card."""
+"""Export a checkpoint and a model card to a folder that loads without this project."""

@@ -25,7 +25,7 @@ class ExportError(Exception):
 def export(checkpoint: Path, folder: Path, card: Card, *, merge: bool) -> Iterator[str]:
     """Export a checkpoint to a new folder atomically, and yield messages for the user.
 
-    The fields ``kind``, ``base`` and ``licence`` of the exported card are set by this function.
+    The exported card gets new values of the fields ``kind``, ``base`` and ``licence``.
 
     Raises:
         ExportError: the adapter's base model does not exist.

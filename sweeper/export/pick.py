@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The rule, the limits and the column by which a model is chosen. Without them, the report's model is chosen."""
+    """How to choose a model. If no field has a value, the model of the report is chosen."""
 
     rule: str | None
     limits: tuple[Constraint, ...]

@@ -20,12 +20,12 @@ _ALWAYS = (
 
 
 def spec_of_row(row: Mapping[str, Any]) -> TrialSpec:
-    """Return the spec of the trial in a row. An empty cell is None if the field is optional, otherwise the default."""
+    """Return the spec of the trial in a row of trials.csv."""
     values: dict[str, Any] = {}
     for name, item in FIELDS.items():
         value = cell(row.get(name))
         if value is None:
-            if item.optional:
+            if item.optional:  # other fields get their default values
                 values[name] = None
         elif item.kind is bool:
             values[name] = str(value) in ("True", "1.0")

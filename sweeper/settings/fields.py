@@ -376,6 +376,6 @@ def fields_of(command: str) -> dict[str, Field]:
 
 
 def named(fields: Mapping[str, Field]) -> dict[str, Field]:
-    """Map the name of each field, and the name of its option with ``_`` instead of ``-``, to the field."""
+    """Return the fields by field name and by option name. Option names have ``_`` instead of ``-``."""
     flags = {item.flag.removeprefix("--").replace("-", "_"): item for item in fields.values()}
     return {**fields, **flags}

@@ -23,7 +23,7 @@ class ObjectiveError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """The name of an optimised metric, and the direction of the search: ``max`` or ``min``."""
+    """An optimised metric. The direction is ``max`` or ``min``."""
 
     name: str
     direction: str
@@ -82,7 +82,7 @@ def objective_set(text: str) -> frozenset[str]:
 
 
 def axes(objectives: Sequence[Objective], random_guess: float, *, unit: str = "token") -> tuple[Axis, ...]:
-    """Convert the objectives to those of the analysis. The losses get ``random_guess`` as their upper bound."""
+    """Convert the objectives to the type that the analysis uses. ``random_guess`` is the upper bound of the losses."""
     from analysis.tables.trade_off import Objective as Axis
 
     return tuple(Axis.from_dict(item.to_dict(random_guess, unit=unit)) for item in objectives)

@@ -11,7 +11,7 @@ CLI, PYTHON, STORED = "cli", "python", "stored"
 """The sources of option values that are not from a --config file: the command line, Python, and sweep.json."""
 
 STATED = "stated"
-"""The code of a problem that has its own sentence in the fact ``text``."""
+"""The code of a problem whose sentence is the fact ``text``."""
 
 SENTENCES: Mapping[str, str] = MappingProxyType(
     {

@@ -29,7 +29,7 @@ from trainables.spec import TrialSpec
 DEFAULT_TRIALS = {True: 16, False: 32}
 """The default number of trials: 16 without a scheduler, and 32 with a scheduler."""
 _GRID = 1000
-"""The maximum number of combinations of values for which the default search computes the grid."""
+"""If the lists of values have more combinations, no grid search is chosen by default."""
 
 Choices = Mapping[str, Collection[str]]
 """Valid names. The keys are "sampler", "scheduler" and "learning" (the samplers that learn from trials)."""
@@ -49,7 +49,7 @@ class SearchSettings:
 def read_search(
     options: Options, space: Space | None, base: TrialSpec, choices: Choices
 ) -> tuple[SearchSettings, TrialSpec]:
-    """Return the settings of the search, and a spec that measures the metrics of the objectives.
+    """Return the settings of the search, and a spec with the metrics of the objectives.
 
     New problems are added to the options. If a problem prevented building the search space, ``space`` is None.
     """
@@ -135,7 +135,7 @@ def _grid_trials(options: Options, space: Space) -> int | None:
 
 
 def rungs(*, epochs: int, grace: int, reduction: int) -> tuple[int, ...]:
-    """Return the epochs ``grace * reduction**k`` (k = 0, 1, ...) below ``epochs``, after which trials are compared."""
+    """Return the epochs after which trials are compared: all ``grace * reduction**k`` below ``epochs``."""
     found = []
     while grace < epochs:
         found.append(grace)

@@ -97,7 +97,7 @@ def with_config(command: str, given: Raw, config: str | None) -> tuple[Raw, list
 
 
 def _entries(path: Path, problems: list[Problem]) -> Iterator[tuple[str, int, list[str]]]:
-    """Yield the key, line and values of each option in a file. Add the problems to ``problems``."""
+    """Yield the key, line and values of each option in a file."""
     import yaml
 
     from search_spaces.yaml_nodes import YamlError, line_of, load

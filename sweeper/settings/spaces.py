@@ -34,7 +34,7 @@ def is_space_file(space: str | None) -> bool:
 
 
 def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str, Sequence[float]]) -> list[str]:
-    """Return the problems of a spec with each method, and the problems with the values of method options.
+    """Return the problems with a spec, with each method, and with the values of method options.
 
     An option that applies to none of the methods is a problem.
     """
@@ -67,7 +67,7 @@ def values_by_key(methods: Methods, options: Mapping[str, Sequence[float]]) -> O
 def read_space(options: Options, base: TrialSpec) -> Space | None:
     """Return the search space, or None if a problem prevents building the space.
 
-    In a built-in space, given values replace the values of the space.
+    Given option values replace the values of a built-in space.
     """
     chosen, rates, auto_lr = options["space"], options["lr"], options["auto_lr"]
     if is_space_file(chosen):
@@ -149,7 +149,7 @@ def _option_problems(file: SpaceFile, base: TrialSpec) -> Iterator[tuple[str, st
 
 
 def _group_problems(file: SpaceFile, base: TrialSpec, group: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield a field and the problem for each invalid combination of values of the fields in a group."""
+    """For each invalid combination of values, yield the field to blame and the problem."""
     if not set(group) & set(file.lines):
         return
     alone = set(trial_problems(base))

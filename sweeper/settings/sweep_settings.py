@@ -35,7 +35,7 @@ SEEDS_VARY: Mapping[str, str | None] = MappingProxyType({ORDER: None, "target": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSettings:
-    """The fields are all settings that are needed to run a sweep again.
+    """The settings of a sweep. The fields suffice to run the sweep again.
 
     Attributes:
         base: a trial's spec with the values of the fields that do not vary.

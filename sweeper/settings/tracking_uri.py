@@ -14,7 +14,7 @@ _DATABASE_DRIVERS = {"postgresql": "psycopg2", "mysql": "mysqldb", "mssql": "pyo
 """The default driver of SQLAlchemy for each URI scheme of a database."""
 
 _PACKAGES = {"mysqldb": "MySQLdb", "mysqlconnector": "mysql"}
-"""The Python package of each driver whose package has another name."""
+"""The Python package of each driver that is not named like its package."""
 
 _SQLITE_HEADER = b"SQLite format 3\x00"
 _SECRET_PARAMETER = re.compile(r"([?&][^=&\s]*(?:password|passwd|pwd|token|secret)[^=&\s]*=)[^&#\s]+", re.IGNORECASE)
