@@ -2,8 +2,9 @@
 
 Each unlearning problem has its own table. A problem is a model and a data set with their settings. A seed succeeds if
 its trial meets the paper's thresholds. Configurations are ranked by the lower end of the exact 95% confidence interval
-of the success rate (Clopper & Pearson 1934), so 3 of 3 seeds rank above 1 of 1. Ties are broken by the hypervolume of
-the mean objectives. A seed without a finished trial does not succeed, and its objectives are the worst possible values.
+of the success rate (Clopper & Pearson 1934). For example, 3 of 3 seeds rank above 1 of 1. Ties are broken by the
+hypervolume of the mean objectives. A seed without a finished trial does not succeed, and its objectives are the worst
+possible values.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Entry:
     Attributes:
         label: the configuration as text, such as ``lr 1e-4, c 0.9``.
         seeds: the number of finished trials.
-        lost: the number of other trials.
+        lost: the number of unfinished trials.
         succeeded: the number of finished trials that meet all thresholds.
         missed: the number of finished trials that miss a threshold.
         not_judged: the number of finished trials for which success is unknown.
@@ -118,7 +119,7 @@ class ComparisonTable:
         return (*([MethodRow("target", self.baseline, None)] if self.baseline else []), *self.rows)
 
     def sides(self, row: MethodRow) -> tuple[Entry | None, ...]:
-        """Return the results without AutoLR, then the results with AutoLR.
+        """Return the results of a row without AutoLR, then the results with AutoLR.
 
         The results with AutoLR are left out in the row of the target and in a table without AutoLR.
         """
@@ -162,7 +163,7 @@ def _rank(runs: Sequence[StudyRun], columns: Columns, targets: SweepFile) -> tup
 def succeeds(row: pd.Series, columns: Columns, targets: SweepFile) -> bool | None:
     """Return whether a finished trial meets all thresholds; None if unknown.
 
-    A score with an impossible value is unknown. An example is a percentage in the column of a share.
+    An impossible score, such as a percentage instead of a share, counts as unknown.
     """
 
     def value(name: str) -> float | None:

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One method's mean of a metric without AutoLR and with AutoLR.
+    """The mean of a metric for one method, without AutoLR and with AutoLR.
 
-    ``pairs`` is the number of averaged pairs of trials. The trials of a pair differ only in the use of AutoLR. If
-    ``pairs`` is 0, the values are those of the best trials.
+    ``pairs`` is the number of pairs of trials over which the means are computed. The trials of a pair differ only in
+    the use of AutoLR. If ``pairs`` is 0, the values are those of the best trials.
     """
 
     method: str

@@ -43,10 +43,10 @@ def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure[Panel] | Non
 
 
 def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> tuple[Floats, Floats]:
-    """Return the total trial time in seconds after each trial, and the hypervolume that was reached by then.
+    """Return the cumulative time in seconds and the hypervolume after each ended trial.
 
     Both arrays have the shape (ended trials,), in the order in which the trials ended. A trial whose result was reused
-    from its own sweep counts as 0 seconds. The total is not wall-clock time if trials run in parallel.
+    from its own sweep counts as 0 seconds. The time is not wall-clock time if trials run in parallel.
     """
     trials = table.trials
     if "ended_at" in trials.columns:

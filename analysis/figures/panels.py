@@ -79,8 +79,8 @@ class Panel:
     """One plot.
 
     A scale is ``linear`` or ``log``. On a log axis, all values must be positive. A linear y axis spans at least
-    ``y_least``. If ``x_whole`` is true, the ticks of x are whole numbers. ``absent`` has the x values without a y
-    value, which are drawn as crosses on the x axis.
+    ``y_least``. If ``x_whole`` is true, the ticks of the x axis are whole numbers. ``absent`` has the x values without
+    a y value, which are drawn as crosses on the x axis.
     """
 
     title: str
@@ -129,7 +129,7 @@ def finite_lines(  # noqa: PLR0913 - the fields of a Line
     name: str, xs: Iterable[float], ys: Iterable[float], colour: str, *, look: str = "line", marker: str = "o",
     filled: bool = True, positive: bool = False,
 ) -> tuple[Line, ...]:  # fmt: skip
-    """Return a line through the finite points; () if there are none. If ``positive`` is true, y must be positive."""
+    """Return a line through the finite points; () if there are none. ``positive`` leaves out points with y <= 0."""
     pairs = [
         (float(x), float(y))
         for x, y in zip(xs, ys, strict=True)

@@ -71,7 +71,8 @@ def inline_svg(document: str, *, prefix: str, description: str, labels: Mapping[
     """Return the ``<svg>`` element of an SVG document, for use in HTML.
 
     Colours become CSS variables, such as ``--ink`` or ``--hue-0``. Every id starts with ``prefix``, so that ids are
-    unique on a page. A point links to the row of its trial. Its label becomes ``aria-label`` and data attributes.
+    unique on a page. A point links to the row of its trial. The label of a point becomes ``aria-label`` and data
+    attributes.
     """
     svg = document[document.index("<svg") :]
     # Comments are removed, because they repeat names from the sweep.

@@ -124,7 +124,7 @@ class Answer:
 
     @cached_property
     def judged(self) -> tuple[str, ...]:
-        """The sentences on the model's thresholds, followed by :attr:`reason`."""
+        """Sentences on whether the model meets the thresholds, followed by :attr:`reason`."""
         return (*paragraphs("answer.judged", answer=self), *filter(None, [self.reason]))
 
     def to_dict(self) -> dict[str, object]:

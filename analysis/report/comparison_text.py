@@ -100,9 +100,9 @@ def web_page(tables: Sequence[ComparisonTable]) -> str:
 
 
 def comma_separated(tables: Sequence[ComparisonTable]) -> str:
-    """Return a CSV with unrounded values, with a row for each metric of a method without or with AutoLR.
+    """Return a CSV with unrounded values. Each row has one metric of a method, either without or with AutoLR.
 
-    If no trial of a method has finished, the method has one row without a metric.
+    If no trial has finished, there is one row with an empty metric.
     """
     columns = ("model", "dataset", "apart", "method", "auto_lr", "configuration", "seeds", "lost", "success", "metric")
     rows = []

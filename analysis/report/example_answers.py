@@ -1,4 +1,4 @@
-"""Compare the answers of the recommended model and of the target, from the per-item logs in items/."""
+"""Compare the recommended model's answers with the target's answers, as recorded in the folder items/."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ComparedSet:
 class ExampleAnswers:
     """The answers to questions of the forget set and of the retain set, before and after unlearning.
 
-    If ``is_target`` is false, the data set's reference answers replace the answers before unlearning.
+    If ``is_target`` is false, the data set's reference answers replace the target's answers.
     """
 
     forget: ComparedSet
@@ -48,7 +48,7 @@ class ExampleAnswers:
 
 
 def example_answers(out: Path, checkpoint: str, target_key: str) -> ExampleAnswers | None:
-    """Compare the answers of a model with the target's answers; None if none were recorded.
+    """Compare the answers of a model with the target's answers; None if no answers were recorded.
 
     ``checkpoint`` is a path in the folder ``checkpoints`` of a sweep, relative to ``out``.
     """
@@ -81,7 +81,7 @@ def _compared_set(model: Mapping[str, Any], target: Mapping[str, Any]) -> Compar
 
 
 def _template(prompts: list[str]) -> tuple[str, str]:
-    """Return the text before the question and the text after the question that all prompts share."""
+    """Return the parts that all prompts share: the text before the question, and the text after the question."""
     if len(set(prompts)) < 2:
         return "", ""
     shared = os.path.commonprefix

@@ -15,7 +15,7 @@ _REST = "loading, saving, waiting"
 
 
 class Failure(NamedTuple):
-    """The trials that ended for one reason. If ``varied`` is true, the trials' reasons differ in numbers."""
+    """The trials that failed or diverged for one reason. If ``varied`` is true, the numbers in their reasons differ."""
 
     status: str
     reason: str
@@ -30,8 +30,8 @@ class EarlyStops(NamedTuple):
     Attributes:
         trials: the number of all trials.
         after: pairs (epoch, number of trials that were stopped after this epoch).
-        saved: the number of epochs that were not run; None if unknown.
-        planned: the number of epochs that all trials would have without stops; None if unknown.
+        saved: the number of planned epochs that were not run; None if unknown.
+        planned: the number of planned epochs of all trials; None if unknown.
     """
 
     stopped: int

@@ -128,7 +128,7 @@ class PageFrontier(NamedTuple):
 class PageAnswer:
     """The answer for one problem.
 
-    ``anchor`` is the suffix of HTML ids. ``hypervolumes`` has the hypervolume in each additional reference box.
+    ``anchor`` is the suffix of HTML ids. ``hypervolumes`` has a hypervolume for each additional reference box.
     """
 
     title: str

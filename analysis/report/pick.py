@@ -41,7 +41,7 @@ class Best:
         return f"{self.direction}imize {self.column}"
 
     def oriented(self, values: npt.ArrayLike) -> Floats:
-        """Return the values with a sign for which smaller values are better."""
+        """Return the values, negated if ``direction`` is ``max``, so that smaller values are better."""
         array = np.asarray(values, dtype=np.float64)
         return array if self.direction == "min" else -array
 
@@ -56,7 +56,7 @@ class Pick:
         limits: the limits that every eligible model meets.
         by_thresholds: whether only good models were eligible.
         best: the column by which the model was selected; None if the distance decided.
-        value: the model's value in this column.
+        value: the model's value in the column ``best``.
         distance: the distance from the ideal corner; None if a column decided.
     """
 
@@ -85,7 +85,7 @@ def pick(
     """Select a model of a sweep by a rule.
 
     The candidates are the last epochs of finished trials and the epochs on the frontier. If ``best`` is given, the
-    candidate with the best value in the column is selected. In this case, the rule only restricts the candidates.
+    candidate with the best value in this column is selected, and the rule only restricts the candidates.
 
     Raises:
         NothingQualifies: no trial has finished, or no candidate meets the limits and the rule.

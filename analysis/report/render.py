@@ -64,7 +64,7 @@ def say(macro: str, /, **facts: object) -> str:
 
 
 def paragraphs(macro: str, /, **facts: object) -> tuple[str, ...]:
-    """Render a macro. Return each paragraph as one line. Blank lines separate paragraphs."""
+    """Render a macro, and return each paragraph as one line. Paragraphs are separated by blank lines."""
     file, _, name = macro.partition(".")
     text = str(getattr(environment().get_template(f"{file}.j2").module, name)(**facts))
     # Remove the spaces that line breaks in a template leave before punctuation marks.
@@ -84,7 +84,7 @@ def sentence(text: str) -> str:
 
 
 def note_text(note: Note) -> str:
-    """Return a note as text without full stop."""
+    """Return a note as text, without a full stop."""
     text = say(f"note.{note.code}", **dict(note.facts))
     return f"{note.source}: {text}" if note.source else text
 

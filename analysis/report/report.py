@@ -37,7 +37,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     While a sweep runs, the files contain the trials that have ended. Each file is replaced atomically.
 
     Args:
-        out: the folder of the files.
+        out: the folder into which the files are written.
         sources: sweep folders, run folders and CSV tables. By default, the sweep in ``out`` is the only source.
 
     Raises:
@@ -82,7 +82,8 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
 def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> list[Path]:
     """Draw the figures of a single run. Return the paths of the PNG files.
 
-    The files are written into the folder ``figures`` of the run or, if given, of ``out``.
+    Args:
+        out: the folder in which ``figures`` is created; the run's folder by default.
 
     Raises:
         AnalysisError: the run's files cannot be read.

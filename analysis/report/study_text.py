@@ -133,7 +133,7 @@ def rates_table(item: Sensitivity, columns: Columns) -> DataTable:
 def arms_table(fronts: ArmFronts) -> DataTable:
     """Return the table that compares the Pareto front of each arm with the joint front of all arms.
 
-    An arm has all runs of one method with fixed rates, or with one AutoLR variant.
+    An arm is a method with fixed rates or with one AutoLR variant.
     """
     sensitivity = fronts.sensitivity
     rows = tuple(
