@@ -1,2 +1,1 @@
-"""The parts of an unlearning run: target, data, objectives, weightings, learning-rate rules, metrics and Ray
-wrapper."""
+"""The parts of an unlearning run, from the target model to the Ray worker."""

@@ -1,4 +1,4 @@
-"""Group items of similar length into batches, so that little padding is needed. The batches are reproducible."""
+"""Group items of similar length into batches, to save padding. The batches are reproducible."""
 
 from __future__ import annotations
 
@@ -10,17 +10,13 @@ Pair = tuple[list[int], list[int]]
 
 
 def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[list[int]]:
-    """Return random batches of items of similar length. Every item is in exactly one batch. ``key`` is the seed.
-
-    Items are shuffled and then sorted by length within windows of 50 batches. For this sort, lengths are randomly
-    varied by up to 4%, so that passes have different batches. The batches are then shuffled. At most one batch has
-    fewer than ``batch_size`` items.
-    """
+    """Return random batches of items of similar length. Every item is in one batch. ``key`` is the seed."""
     rng = random.Random(key)
     order = list(range(len(lengths)))
     rng.shuffle(order)
     window = 50 * batch_size
     batches: list[list[int]] = []
+    # The lengths are varied by up to 4%, so that passes have different batches.
     for start in range(0, len(order), window):
         chunk = sorted(order[start : start + window], key=lambda i: lengths[i] * rng.uniform(0.96, 1.04))
         batches += [chunk[i : i + batch_size] for i in range(0, len(chunk), batch_size)]
@@ -29,10 +25,9 @@ def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[lis
 
 
 class EndlessBatches:
-    """Batches of items of similar length, for an unlimited number of passes over a set. Each pass has its own order.
+    """Batches of items of similar length, for any number of passes over a set.
 
-    ``batches[n]`` lists the indices of the items in batch ``n``. These indices depend only on the items' lengths, the
-    batch size, ``key`` and ``n``.
+    ``batches[n]`` lists the indices of the items in batch ``n``. Each pass has its own order.
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, key: str) -> None:
@@ -50,13 +45,11 @@ class EndlessBatches:
 
 
 class TrainingBatches:
-    """The batches of an unlearning run. An epoch is one pass over the forget set.
-
-    Each training step uses one forget batch and one retain batch.
+    """The batches of an unlearning run. Each step uses a forget batch and a retain batch.
 
     Attributes:
-        steps_per_epoch: the number of forget batches in one epoch.
-        probe: the retain batches for AutoLR's probes. Their order is independent of the order of the training batches.
+        steps_per_epoch: the number of forget batches in one epoch, which is one pass over the forget set.
+        probe: the retain batches for AutoLR's probes, in an order of their own.
     """
 
     def __init__(
@@ -69,10 +62,7 @@ class TrainingBatches:
         self._batch_size, self._seed = batch_size, seed
 
     def epoch(self, epoch: float, *, step: int, max_steps: int | None) -> list[Pair]:
-        """Return the batches of the epoch that begins after ``step`` steps and ``epoch`` epochs.
-
-        If the run reaches ``max_steps`` steps in this epoch, the remaining batches are omitted.
-        """
+        """Return the batches of the next epoch. ``epoch`` and ``step`` are the numbers of epochs and steps so far."""
         forget = epoch_batches(self._lengths, self._batch_size, f"forget:{self._seed}:{epoch}")
         if max_steps is not None:
             forget = forget[: max_steps - step]
@@ -84,9 +74,6 @@ class TrainingBatches:
 
 
 def sorted_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
-    """Return batches of all items, sorted from the longest item to the shortest.
-
-    This order minimises padding. If the longest items do not fit into memory, the first batch fails.
-    """
+    """Return batches of all items, from the longest item to the shortest. The first batch needs the most memory."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]

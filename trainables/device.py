@@ -20,7 +20,7 @@ def default_device(gpus: float = 1.0) -> str:
 
 
 def on_device(tensor: Tensor, device: torch.device | str) -> Tensor:
-    """Copy a tensor from the host to ``device``. Copies to a GPU use pinned memory, so that the host does not wait."""
+    """Copy a tensor from the host to a device. The host does not wait for the copy."""
     import torch
 
     if torch.device(device).type == "cuda":
@@ -30,10 +30,7 @@ def on_device(tensor: Tensor, device: torch.device | str) -> Tensor:
 
 @contextmanager
 def smallest_as_zero() -> Iterator[None]:
-    """Flush denormal numbers (below 1e-38) to 0 in this thread while the block runs.
-
-    Denormal numbers make CPUs slow. Under gradient ascent, the probabilities of forgotten tokens become denormal.
-    """
+    """Flush denormal numbers (below 1e-38) to 0 in this thread while the block runs. Denormals are slow on a CPU."""
     import torch
 
     torch.set_flush_denormal(True)

@@ -11,12 +11,12 @@ from trainables.weightings import Gradient, Gramian, Weights
 
 _CHUNK = 1 << 24
 _CPU_CHUNK = 1 << 18
-"""The number of elements in a chunk, which is converted to float64 at once. On a GPU, large chunks need few kernel
-launches. On a CPU, chunks that fit into the cache are 20 times as fast as large chunks."""
+"""The number of elements that are converted to float64 at once. A CPU is 20 times as fast if a chunk fits into its
+cache."""
 
 
 def take_gradient(parameters: Sequence[Tensor]) -> Gradient:
-    """Return the parameters' gradients without copying them, and set every ``p.grad`` to None."""
+    """Return the parameters' gradients without a copy, and set every ``p.grad`` to None."""
     gradient = [parameter.grad for parameter in parameters]
     for parameter in parameters:
         parameter.grad = None
@@ -26,8 +26,7 @@ def take_gradient(parameters: Sequence[Tensor]) -> Gradient:
 def gramian(retain: Gradient, forget: Gradient) -> Gramian:
     """Return the inner products ``g_r.g_r``, ``g_r.g_f`` and ``g_f.g_f`` of the retain and forget gradients.
 
-    The sums are accumulated in float64 and copied to the host in one transfer. A float32 sum of 16M elements has a
-    relative error of 1e-3, and a direction normalised with this sum would have an error of the same size.
+    The sums are computed in float64. In float32, a sum of 16M elements has a relative error of 1e-3.
     """
     pairs = list(zip(retain, forget, strict=True))
     both = [(g_r, g_f) for g_r, g_f in pairs if g_r is not None and g_f is not None]
@@ -45,24 +44,21 @@ def gramian(retain: Gradient, forget: Gradient) -> Gramian:
 
 
 def norm(gradient: Gradient) -> float:
-    """Return the Euclidean norm of a gradient, accumulated in float64."""
+    """Return the Euclidean norm of a gradient, computed in float64."""
     parts = [part for part in gradient if part is not None]
     return float(total_norm(parts)) if parts else 0.0
 
 
 def total_norm(parts: Sequence[Tensor]) -> Tensor:
-    """Return the Euclidean norm of all elements of one or more tensors, as a float64 scalar on the tensors' device.
-
-    The sum of squares is accumulated in float64. In float32, torch's norm of 16M elements has a relative error of 5e-4.
-    """
+    """Return the Euclidean norm of all elements of some tensors, as a float64 scalar on their device."""
     found: Tensor = torch.stack(torch._foreach_norm(list(parts), 2, dtype=torch.float64)).norm()
     return found
 
 
 def combine_(parameters: Sequence[Tensor], retain: Gradient, forget: Gradient, weights: Weights) -> None:
-    """Set ``p.grad = w_r g_r + w_f g_f`` for every parameter. To save memory, the input gradients are overwritten.
+    """Set ``p.grad = w_r g_r + w_f g_f`` for every parameter. The input gradients are overwritten.
 
-    A gradient whose weight is exactly 0 is ignored, so that ``0 * inf`` does not give NaN.
+    A gradient with weight 0 is ignored, because ``0 * inf`` would give NaN.
     """
     kept_r = [g_r if weights.retain != 0 else None for g_r in retain]
     kept_f = [g_f if weights.forget != 0 else None for g_f in forget]
@@ -76,10 +72,9 @@ def combine_(parameters: Sequence[Tensor], retain: Gradient, forget: Gradient, w
 
 
 def clip_(gradient: Gradient, limit: float | None, length: float) -> None:
-    """Clip the norm of a gradient to ``limit`` as torch does: ``g *= min(1, limit / (|g| + 1e-6))``.
+    """Clip the norm of a gradient as torch does: ``g *= min(1, limit / (|g| + 1e-6))``.
 
-    ``length`` is the gradient's norm. If ``limit`` is None, the gradient is not clipped. None is the default for
-    trials, because clipping would change the length of the normalised directions that some methods return.
+    ``length`` is the norm of the gradient. If ``limit`` is None, the gradient is not clipped.
     """
     if limit is not None and (factor := limit / (length + 1e-6)) < 1.0:
         _scale_([part for part in gradient if part is not None], factor)
@@ -91,14 +86,11 @@ def _scale_(parts: list[Tensor], factor: float) -> None:
 
 
 def _flat(parts: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Yield all elements of the tensors in order, as float64 chunks. Chunk sizes depend only on the tensor shapes.
-
-    Small tensors, such as adapters, share a chunk, which saves kernel launches. Large tensors are split, because an
-    embedding with 100M elements needs 0.8 GB in float64.
-    """
+    """Yield the elements of all tensors as float64 chunks. Chunk sizes depend only on the tensors' shapes."""
     size = _CHUNK if parts and parts[0].is_cuda else _CPU_CHUNK
     small: list[Tensor] = []
     held = 0
+    # Small tensors share a chunk. Large tensors are split: an embedding with 100M elements needs 0.8 GB in float64.
     for flat in (part.reshape(-1) for part in parts):
         if small and held + flat.numel() > size:
             yield torch.cat(small).double()

@@ -1,9 +1,7 @@
-"""Parse a method name. A method is a pair of a forget objective and a weighting, with the options of both.
+"""Parse a method name. A method is a forget objective with a weighting.
 
-``ngdiff`` means the objective ascent with the weighting ngdiff. ``npo`` means the objective npo with the weighting ga:
-NPO without a retain term, as in the NPO paper. ``npo+ngdiff`` means the objective npo with the weighting ngdiff.
-``rmu`` means the objective rmu with the weighting gdiff, because RMU needs a retain term to preserve the hidden states
-on other data.
+``npo+ngdiff`` is the objective npo with the weighting ngdiff. ``ngdiff`` is the objective ascent with the weighting
+ngdiff. ``npo`` is the objective npo with its default weighting, ga: NPO without a retain term, as in the NPO paper.
 """
 
 from __future__ import annotations
@@ -19,12 +17,12 @@ from trainables.weightings import WEIGHTINGS, Needs, Weighting
 
 
 class MethodError(ValueError):
-    """Raised for an unknown method name or a weighting that ignores the forget objective. The message is for users."""
+    """Raised if a method name is unknown or its weighting ignores the objective; the message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A forget objective with a weighting. If the user gave an alias, ``name`` contains the objective's own name."""
+    """A forget objective with a weighting. The name never contains an alias."""
 
     name: str
     objective: ForgetObjective
@@ -32,34 +30,31 @@ class Method:
 
     @property
     def options(self) -> Mapping[str, Field]:
-        """The options of the method by option name: first the objective's options, then the weighting's options."""
+        """The method's options by name: first the objective's options, then the weighting's options."""
         return {option.name: option for option in self.owned_options.values()}
 
     @property
     def owned_options(self) -> dict[str, Field]:
-        """The method's options by key, such as ``npo.beta`` or ``gdiff.c``.
-
-        The prefix distinguishes options of objectives and weightings that have the same name.
-        """
+        """The method's options by key, such as ``npo.beta`` or ``gdiff.c``."""
         return _by_key(self.objective, self.weighting)
 
     def resolve(self, given: Mapping[str, float]) -> dict[str, float]:
-        """Return a value for every option of the method: the given value if there is one, otherwise the default."""
+        """Return a value for every option of the method: the given value, or the default."""
         return {name: given.get(name, default) for name, default in defaults(self.options.values()).items()}
 
 
 def method_names() -> tuple[str, ...]:
-    """Return all method names except the pairs ``objective+weighting``, which are also valid names."""
+    """Return the names of all methods. The pairs ``objective+weighting`` are not included."""
     return (*WEIGHTINGS, *(name for name in OBJECTIVES if name != "ascent"))
 
 
 def option_names() -> tuple[str, ...]:
-    """Return the option names of all methods, ``c`` first. A table of trials has one column per option name."""
+    """Return the option names of all methods. The name ``c`` comes first."""
     return tuple(sorted({option.name for option in OPTIONS.values()}, key=lambda name: (name != "c", name)))
 
 
 def options_by_method(names: Iterable[str]) -> dict[str, dict[str, Field]]:
-    """Return the options of each named method: ``{method: {option key: option}}``."""
+    """Return the options of each method: ``{method: {option key: option}}``."""
     return {name: parse_method(name).owned_options for name in names}
 
 
@@ -67,7 +62,7 @@ def parse_method(name: str) -> Method:
     """Return the method with this name.
 
     Raises:
-        MethodError: the name is unknown, or the name is a pair whose weighting does not use the forget objective.
+        MethodError: the name is unknown, or the weighting of a pair does not use the forget objective.
     """
     objective_name, plus, weighting_name = name.partition("+")
     if objective_name in ALIASES:
@@ -120,7 +115,7 @@ def retain_objective_problem(method: Method, retain_objective: str) -> str | Non
 
 
 def weight_scale_problem(method: Method, weight_scale: str) -> str | None:
-    """Return a message if ``weight_scale`` is not raw and the method has no weights to scale; otherwise None."""
+    """Return a message if the method has no weights to scale; otherwise None."""
     if method.weighting.needs is Needs.GRADIENTS and weight_scale != "raw":
         return (
             f"weight_scale {weight_scale} cannot be used with {method.weighting.name}, because {method.weighting.name} "
@@ -134,4 +129,4 @@ def _by_key(*owners: ForgetObjective | Weighting) -> dict[str, Field]:
 
 
 OPTIONS: Mapping[str, Field] = MappingProxyType(_by_key(*WEIGHTINGS.values(), *OBJECTIVES.values()))
-"""The options of all methods, by option key."""
+"""The options of all methods by key."""

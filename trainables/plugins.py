@@ -1,9 +1,9 @@
 """Load plug-ins: files that define entries for the project's registries.
 
-A plug-in is a Python file that defines variables listed in :data:`KINDS`, a Jinja file with a prompt template, or a
-module that an installed package declares as an entry point of the group ``sweeper.plugins``. A registry is filled when
-it is first used, so plug-ins must be loaded before the first use. A worker gets the list of plug-ins from an
-environment variable, and verifies that the plug-ins have not changed since the sweep started.
+A plug-in is a Python file with variables listed in :data:`KINDS`, a Jinja file with a prompt template, or an installed
+package with an entry point in the group ``sweeper.plugins``. A registry is filled at its first use, so plug-ins must be
+loaded before. A worker gets the list of plug-ins from an environment variable. The worker verifies that no plug-in has
+changed since the sweep started.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from search_spaces.messages import did_you_mean
 GROUP = "sweeper.plugins"
 """The entry point group of installed plug-ins."""
 VARIABLE = "SWEEPER_PLUGINS"
-"""The environment variable that lists a worker's plug-ins (see :func:`to_environment`)."""
+"""The environment variable that lists a worker's plug-ins."""
 KINDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "WEIGHTING": ("weighting", "Weighting"),
@@ -37,13 +37,13 @@ KINDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "TEMPLATES": ("template", "Template"),
     }
 )
-"""The variables that a plug-in may define, each with the kind and the class of its entries. The value of a variable is
-one entry or a tuple of entries."""
+"""The variables that a plug-in may define. Each variable holds one entry or a tuple of entries, of one kind and class.
+"""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 class PluginError(ValueError):
-    """Raised if plug-ins cannot be used. ``problems`` has one message for each problem, with file and line."""
+    """Raised if plug-ins cannot be used. ``problems`` has one message for each problem."""
 
     exit_code = 2
 
@@ -54,7 +54,7 @@ class PluginError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One entry of a plug-in. ``line`` is the line where the plug-in defines it."""
+    """One entry of a plug-in, and the line that defines the entry."""
 
     kind: str
     name: str
@@ -67,9 +67,8 @@ class Plugin:
     """A loaded plug-in.
 
     Attributes:
-        name: the name of the file, such as ``toy.py``, or of the entry point.
         place: the file from which the plug-in was first read, or the package that installs the plug-in.
-        installed: whether an installed package provides the plug-in; if it does, workers load it from the package.
+        installed: whether an installed package provides the plug-in.
     """
 
     name: str
@@ -89,7 +88,7 @@ _filled: set[str] = set()
 
 
 def active() -> tuple[Plugin, ...]:
-    """Return installed plug-ins, plug-ins passed to :func:`use` and, in a worker, the files listed in ``VARIABLE``.
+    """Return the active plug-ins. In a worker, the plug-ins of the sweep are active.
 
     Raises:
         PluginError: a plug-in is broken, or has changed since the sweep started.
@@ -112,7 +111,7 @@ def active() -> tuple[Plugin, ...]:
 
 
 def use(plugins: Iterable[Plugin]) -> None:
-    """Activate plug-ins, so that their entries are added to the registries. Plug-ins that were active stay active.
+    """Activate plug-ins, in addition to the active plug-ins.
 
     Raises:
         PluginError: a registry is already filled, or another active plug-in has the same name.
@@ -136,21 +135,18 @@ def use(plugins: Iterable[Plugin]) -> None:
 
 
 def added(attribute: str) -> list[Part]:
-    """Return the entries that plug-ins add to a registry. ``attribute`` is a key of :data:`KINDS`.
-
-    After this call, the registry is filled, so no more plug-ins can be activated.
-    """
+    """Return the entries that plug-ins add to a registry. After this call, no more plug-ins can be activated."""
     _filled.add(attribute)
     return [part for plugin in active() for part in plugin.parts if part.kind == KINDS[attribute][0]]
 
 
 def owner(kind: str, name: str | None) -> Plugin | None:
-    """Return the plug-in that defines the entry of this kind and name; None if no plug-in defines the entry."""
+    """Return the plug-in that defines an entry; None if no plug-in defines the entry."""
     return next((item for item in active() if any((part.kind, part.name) == (kind, name) for part in item.parts)), None)
 
 
 def digests(named: Iterable[tuple[str, str | None]]) -> list[str]:
-    """Return the digests of the plug-ins that define the given entries, each named by ``(kind, name)``."""
+    """Return the digests of the plug-ins that define some entries. An entry is given as ``(kind, name)``."""
     return sorted({found.digest for kind, name in named if (found := owner(kind, name)) is not None})
 
 
@@ -158,10 +154,10 @@ def digests(named: Iterable[tuple[str, str | None]]) -> list[str]:
 
 
 def read(path: Path | str, *, place: str | None = None) -> Plugin:
-    """Load a plug-in from a file. A Python file is executed. Messages refer to the file as ``place``.
+    """Load a plug-in from a file. A Python file is executed. ``place`` is the name of the file in messages.
 
     Raises:
-        PluginError: the file has problems. The error lists all problems, with line numbers.
+        PluginError: the file has problems. The error lists all problems.
     """
     path = Path(path)
     place = place or str(path)
@@ -241,7 +237,6 @@ def _parts(module: ModuleType, source: str, place: str) -> tuple[Part, ...]:
 
 
 def _lines(source: str) -> dict[str, int]:
-    """Return the line number of each top-level assignment, by variable name."""
     found: dict[str, int] = {}
     for node in ast.parse(source).body:
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
@@ -277,10 +272,9 @@ def _installed() -> list[Plugin]:
 
 
 def to_environment(files: Mapping[str, Path]) -> dict[str, str]:
-    """Return ``{VARIABLE: value}``, where the value lists the active plug-ins for workers; ``{}`` if there are none.
+    """Return the environment variable that lists the active plug-ins for workers; empty if there are none.
 
-    The variable has the name and digest of each plug-in. For a plug-in from a file, the variable also has the file's
-    path, as given in ``files``. All nodes must be able to read this path.
+    ``files`` has the path of each plug-in file by name. All nodes must be able to read these paths.
     """
     listed = [[item.name, item.digest, None if item.installed else str(files[item.name])] for item in active()]
     return {VARIABLE: json.dumps(listed)} if listed else {}

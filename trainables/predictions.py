@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 class Predictions:
     """A model's predictions on a batch of ``B`` items, at ``S`` positions, for ``V`` classes.
 
-    Leading positions that are not supervised in any row are omitted.
-
     Attributes:
-        logits: ``(B, S, V)`` the logits of the next token, or of the image's label.
+        logits: ``(B, S, V)``, the logits of the next token or of the image's label. Position 0 is the first position
+            that is supervised in any item.
         labels: ``(B, S)`` int64, the true token or label; -100 at positions that are not supervised.
         nll: ``(B, S)`` float32, ``-log p`` of each label in nats; 0 at positions that are not supervised.
         supervised: ``(B, S)`` bool, whether the loss includes the position.
@@ -39,13 +38,13 @@ class Predictions:
 
 
 def mean_loss(nll: Tensor, supervised: Tensor) -> Tensor:
-    """Return the mean loss of all supervised tokens of the batch, in nats. ``nll`` must be 0 for all other tokens."""
+    """Return the mean loss of all supervised tokens of the batch, in nats. Other tokens must have loss 0."""
     return nll.sum() / supervised.sum()
 
 
 @contextmanager
 def scoring(model: PreTrainedModel) -> Iterator[None]:
-    """Run the block with the model in eval mode and without gradients. Restore the model's mode afterwards."""
+    """Run the block with the model in eval mode and without gradients. Restore the mode afterwards."""
     import torch
 
     was_training = model.training
@@ -60,7 +59,7 @@ def scoring(model: PreTrainedModel) -> Iterator[None]:
 def evaluate_items(
     modality: Modality, model: PreTrainedModel, items: Any, *, processor: Any, batch_size: int
 ) -> ItemLosses:
-    """Return the losses of each item of a set, in order. ``items`` were encoded by ``modality``."""
+    """Return the losses of each item of an encoded set, in order."""
 
     def predict(indices: Sequence[int]) -> Predictions:
         return modality.predict(model, modality.collate(items, indices, processor=processor, device=model.device))
@@ -71,11 +70,7 @@ def evaluate_items(
 def item_losses(
     model: PreTrainedModel, lengths: Sequence[int], predict: Callable[[list[int]], Predictions], *, batch_size: int
 ) -> ItemLosses:
-    """Return, for each item of a set, the losses and the number of leading positions that are predicted correctly.
-
-    ``lengths`` are the items' lengths, and ``predict(indices)`` returns the predictions for the items at these indices.
-    The model runs in eval mode. In ``ItemLosses.capped``, a position's loss is at most ``ln|V|`` for ``|V|`` logits.
-    """
+    """Return the losses of each item of a set, in order. The model runs in eval mode."""
     import numpy as np
     import torch
 
@@ -92,7 +87,7 @@ def item_losses(
 
 
 def _agreement(predicted: Predictions) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the fields ``agreed, instead`` of :class:`~trainables.metrics.losses.ItemLosses`, both ``(B,)``."""
+    """Return the fields ``agreed`` and ``instead`` of :class:`~trainables.metrics.losses.ItemLosses`, both ``(B,)``."""
     import torch
 
     logits, labels = predicted.logits, predicted.labels

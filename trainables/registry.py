@@ -11,9 +11,11 @@ from trainables import plugins
 
 
 def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequence[str]) -> Mapping[str, Any]:
-    """Return the entries of a package by name. A module's variable ``attribute`` holds one entry or a tuple of entries.
+    """Return a mapping from name to entry, with the entries of a package and of plug-ins.
 
-    The names in ``first`` come first, in this order, then all other names alphabetically, then the entries of plug-ins.
+    Args:
+        attribute: the variable of each module that holds one entry or a tuple of entries.
+        first: the first names of the mapping. The other names of the package follow alphabetically, then the plug-ins.
 
     Raises:
         ValueError: two modules have entries with the same name, or a name in ``first`` has no entry.
@@ -32,20 +34,23 @@ def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequen
 
 
 def with_plugins(attribute: str, own: Iterable[Any]) -> Mapping[str, Any]:
-    """Return the project's ``own`` entries by name, followed by the entries that plug-ins define as ``attribute``."""
+    """Merge entries of the project and of plug-ins into one mapping from name to entry.
+
+    Args:
+        attribute: the variable in which a plug-in defines its entries.
+        own: the entries of the project.
+    """
     return _Entries(attribute, {entry.name: entry for entry in own})
 
 
 class _Entries(Mapping[str, Any]):
-    """A registry that loads the entries of plug-ins when it is first used. Loading these entries earlier would cause a
-    circular import, because plug-ins import the registry's package."""
-
     def __init__(self, attribute: str, own: Mapping[str, Any]) -> None:
         self._attribute, self._own = attribute, own
         self._found: dict[str, Any] | None = None
 
     def _all(self) -> Mapping[str, Any]:
         if self._found is None:
+            # Plug-ins import the registry's package, so loading plug-ins earlier would be a circular import.
             self._found = dict(self._own)
             for part in plugins.added(self._attribute):
                 self._found.setdefault(part.name, part.entry)  # spec_checks.clashes reports names that are taken

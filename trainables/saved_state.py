@@ -1,4 +1,4 @@
-"""Write and read the state of unfinished training: an unlearning run, or the fine-tuning of a target."""
+"""Write and read the state of unfinished training."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 from search_spaces.durable import staged
 
 STATE_FILE = "state.pt"
-"""The name of the file that holds a run's state in a checkpoint folder of Ray."""
+"""The file with a run's state in a checkpoint folder of Ray."""
 
 logger = logging.getLogger(__name__)
 
 
 def save_state_file(state: Mapping[str, Any], path: Path) -> None:
-    """Write a state to ``path`` for :func:`load_state_file`. If writing fails, the previous file is kept."""
+    """Write a state to a file. If writing fails, the previous file is kept."""
     import torch
 
     # torch raises RuntimeError for some disk errors
@@ -27,10 +27,7 @@ def save_state_file(state: Mapping[str, Any], path: Path) -> None:
 
 
 def load_state_file(path: Path) -> dict[str, Any] | None:
-    """Load a state to the CPU; return None if the file is missing, incomplete or unreadable.
-
-    If a complete file cannot be read, a warning is logged, because the saved training progress is lost.
-    """
+    """Load a state to the CPU; return None if the file is missing, incomplete or unreadable."""
     import torch
 
     try:
@@ -53,7 +50,7 @@ def load_state_file(path: Path) -> dict[str, Any] | None:
 
 
 def random_state() -> dict[str, Any]:
-    """Return the states of the random generators of the CPU and, if there is one, of the GPU."""
+    """Return the states of the random generators of the CPU and of the GPU."""
     import torch
 
     gpu = [torch.cuda.get_rng_state()] if torch.cuda.is_available() else []
@@ -70,10 +67,7 @@ def load_random_state(state: Mapping[str, Any]) -> None:
 
 
 def read_state(folder: Path) -> dict[str, Any] | None:
-    """Return the state of an unfinished run from a checkpoint folder; None if there is no such state.
-
-    The result is also None for the state of a finished run, so that the run is repeated. Ray restores a finished run
-    only if its worker died before the driver got the last report.
-    """
+    """Return the state of an unfinished run from a checkpoint folder; None if there is no such state."""
     state = load_state_file(folder / STATE_FILE)
+    # Ray restores a finished run only if its worker died before the driver got the last report: the run is repeated.
     return None if state is None or state.get("done") else state

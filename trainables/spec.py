@@ -27,33 +27,29 @@ T = TypeVar("T")
 
 
 def setting(role: Role, default: T, help: str = "", otherwise: str = "", **described: Any) -> T:
-    """Return a field of :class:`TrialSpec`. The arguments describe the field (:class:`search_spaces.fields.Field`)."""
+    """Return a field of :class:`TrialSpec` with a description (see :class:`search_spaces.fields.Field`)."""
     found: T = field(default=default, metadata={"role": role, "help": help, "otherwise": otherwise, **described})
     return found
 
 
 def _names(module: str, registry: str) -> Callable[[], Collection[str]]:
-    """Return a function that imports and returns a registry. The registry's names are the choices of a setting."""
+    """Return a function that imports a registry, whose names are the choices of a setting."""
     return lambda: getattr(import_module(f"trainables.{module}"), registry)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSpec:
-    """The settings of one trial. Most fields have a help text; the fields below need a longer description.
+    """The settings of one trial.
+
+    Each field with a help text becomes a command-line option (in this order), a key in space files, and a column of the
+    tables. :mod:`trainables.spec_checks` validates the values.
 
     Attributes:
-        options: the given options of the method (``c``, ``beta``, ...) as sorted pairs. ``option_values`` also has
-            the default of each option that is not given.
-        target_epochs, target_lr, target_batch_size, target_lora_rank: replace the values in the model's fine-tuning
-            recipe. Rank 0 trains all weights.
-        template: None stands for the model's own template. ``target_key`` depends on the template's text.
-        retain_objective: ``ce`` (the cross-entropy L_R) or ``kl`` (the KL divergence from the target). AutoLR's probes
-            and the ``retain_loss`` of evaluations always use L_R.
-        target_key: a hash of the target, of its data and, if a metric needs the retain model, of the retain model;
-            empty until the target is prepared.
-
-    Each field with a help text becomes a command-line option (in this order), a key in space files, and a column of
-    the tables. :mod:`trainables.spec_checks` validates the values.
+        options: the given options of the method (``c``, ``beta``, ...) as sorted pairs.
+        target_epochs, target_lr, target_batch_size, target_lora_rank: replace values in the model's fine-tuning recipe.
+            Rank 0 trains all weights.
+        template: None stands for the model's own template.
+        target_key: a hash of the target, its data and, if needed, the retain model; empty until the target is prepared.
     """
 
     method: str = setting("method", "gdiff", "Method by name (see 'list methods').")
@@ -267,7 +263,7 @@ class TrialSpec:
     def spec_hash(self) -> str:
         """16 hex digits of a hash of all settings that can change the result. The values 1 and 1.0 have the same hash.
 
-        A field that has no effect, such as AutoLR's rule while AutoLR is off, is not part of the hash.
+        A setting without effect, such as AutoLR's rule while AutoLR is off, is not part of the hash.
         """
         import hashlib
         import json
@@ -315,7 +311,7 @@ class TrialSpec:
     def row(self) -> dict[str, object]:
         """Return the columns for a table of trials: all fields, and the options of all methods.
 
-        An option that does not apply to the trial's method is None.
+        Options that the trial's method does not have are None.
         """
         from trainables.methods import option_names
 
@@ -336,7 +332,6 @@ class TrialSpec:
 
 
 def _described() -> dict[str, Field]:
-    """Return the description of every field. Parts of a description are derived from the field's type and role."""
     hints = get_type_hints(TrialSpec)
     found = {}
     for item in fields(TrialSpec):
@@ -359,4 +354,4 @@ def _described() -> dict[str, Field]:
 
 
 FIELDS: Mapping[str, Field] = MappingProxyType(_described())
-"""The description of every field except ``options``, by name. Each method describes its own options."""
+"""The description of every field except ``options``, by name."""

@@ -1,4 +1,4 @@
-"""Check a trial's settings, each alone and in combination, and the names that plug-ins add to registries."""
+"""Check a trial's settings, and the names that plug-ins add to registries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def trial_problems(spec: TrialSpec) -> list[str]:
 
 
 def method_problems(spec: TrialSpec, method: Method) -> list[str]:
-    """Return a message for each setting in the spec that cannot be combined with the method."""
+    """Return a message for each setting that cannot be combined with the method."""
     of_method = (
         weight_scale_problem(method, spec.weight_scale),
         retain_objective_problem(method, spec.retain_objective) if spec.retain_objective in RETAIN_OBJECTIVES else None,
@@ -103,10 +103,7 @@ def _modality_problems(spec: TrialSpec) -> list[str]:
 
 
 def clashes() -> list[str]:
-    """Return a message, with file and line, for each plug-in entry whose name is already taken.
-
-    The check loads all registries.
-    """
+    """Return a message for each plug-in entry whose name is already taken. The call fills all registries."""
     registries: Mapping[
         str, tuple[Mapping[str, Any], set[str]]
     ] = {  # by kind; the set has the names that are taken elsewhere

@@ -1,8 +1,8 @@
 """Read and write the storage of a sweep: a bucket, or a shared folder.
 
-The address does not contain credentials. Credentials come from the machine (``AWS_*`` variables or a role). Each key
-has only one writer. Files are written atomically. A folder is stored as one object per file, plus a list of the file
-names and their checksums. This list is written last and deleted first. A folder without the list counts as missing.
+Credentials are not in the address; they come from the machine (``AWS_*`` variables or a role). Each key has only one
+writer. Files are written atomically. A folder is stored as one object per file, plus a list of file names and
+checksums. The list is written last and deleted first. A folder without the list counts as missing.
 """
 
 from __future__ import annotations
@@ -24,21 +24,20 @@ from search_spaces.durable import remove_whole, staged, write_whole
 _SECRET = re.compile(r"key|secret|token|passw|pwd|sig|credential", re.IGNORECASE)
 _KINDS = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX"
 _GOOGLE_PATIENCE = "retry_limit_seconds=30"
-"""An option that makes Google's client retry for 30 seconds instead of 15 minutes."""
+"""Let Google's client retry for 30 seconds instead of 15 minutes."""
 
 
 class StorageError(RuntimeError):
-    """Raised if the storage denies access, reports an error or does not answer. The message contains the reason."""
+    """Raised if the storage denies access, reports an error or does not answer."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """A folder in a storage. ``uri`` is an address for :func:`pyarrow.fs.FileSystem.from_uri`.
+    """A folder in a storage. Keys are paths relative to the folder.
 
-    Keys are paths relative to the folder. Every method raises StorageError if the storage denies access, reports an
-    error or does not answer.
+    ``uri`` is an address for :func:`pyarrow.fs.FileSystem.from_uri`. Every method can raise :class:`StorageError`.
     """
 
     uri: str
@@ -70,9 +69,10 @@ class Storage:
         return _opened(self.uri)[1]
 
     def put(self, local: Path, key: str, *, names: Iterable[str] | None = None) -> None:
-        """Upload a file or a folder. If ``names`` is given, only these files of the folder are uploaded.
+        """Upload a file or a folder. An existing file or folder with this key is replaced.
 
-        An existing file or folder at ``key`` is replaced.
+        Args:
+            names: the files of the folder to upload; by default all files.
 
         Raises:
             OSError: a local file cannot be read.
@@ -127,7 +127,7 @@ class Storage:
         return content
 
     def write(self, key: str, content: bytes) -> None:
-        """Write a small file with this content."""
+        """Write a small file."""
         if self._is_local:
             with _as_storage_error(self.uri):
                 write_whole(Path(self._place(key)), content)
@@ -159,7 +159,7 @@ class Storage:
         return sorted(name for name, is_file in self._entries(key, recursive=True) if is_file)
 
     def names(self, key: str = "", *, folders: bool) -> list[str]:
-        """Return the sorted names of the files directly in a folder, or of its subfolders if ``folders`` is true."""
+        """Return the sorted names of the files in a folder, or of its subfolders if ``folders`` is true."""
         return sorted(name for name, is_file in self._entries(key, recursive=False) if is_file != folders)
 
     def _entries(self, key: str, *, recursive: bool) -> Iterator[tuple[str, bool]]:
@@ -238,10 +238,7 @@ def storage_problem(uri: str) -> str | None:
 
 
 def address_problem(uri: str) -> str | None:
-    """Return a message if an address is invalid; otherwise None. The storage is not accessed.
-
-    The message contains no credentials.
-    """
+    """Return a message if an address is invalid; otherwise None. The storage is not accessed."""
     try:
         parts = urlsplit(uri)
         secret = (
@@ -276,7 +273,7 @@ def _opened(uri: str) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def _as_storage_error(uri: str) -> Iterator[None]:
-    """Convert pyarrow's errors, except errors about missing files, to a StorageError with a one-line message."""
+    """Convert pyarrow's errors to a StorageError with a one-line message. A missing file stays a FileNotFoundError."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):

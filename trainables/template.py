@@ -1,8 +1,8 @@
 """Prompt templates. A template defines the text before an answer and the text after the answer.
 
 A template is plain text with the placeholders ``{question}`` and ``{answer}``, a Jinja text with ``{{ question }}`` and
-``{{ answer }}``, or :data:`CHAT`. The prompt ends where the answer begins. The answer and the end token are supervised.
-In a plain template, the text after the answer is supervised too.
+``{{ answer }}``, or :data:`CHAT`. The answer and the end token are supervised. In a plain template, the text after the
+answer is supervised too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 QUESTION_ANSWER = "Question: {question}\nAnswer: {answer}"
 """The default template of a model."""
 CHAT = "chat"
-"""The tokenizer's own chat template. The question is the user's turn, and the answer is the assistant's turn."""
+"""The tokenizer's own chat template."""
 WITHOUT_CHAT = "use a model with a chat template, or give your own template with --template FILE.jinja"
 _PLACE = "\ue000"
 """A private-use character that marks the position of the answer while a template is rendered."""
@@ -31,7 +31,7 @@ class TemplateError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """A named template. The module's docstring describes the forms of ``text``."""
+    """A named template."""
 
     name: str
     text: str
@@ -39,8 +39,7 @@ class Template:
 
 
 def is_plain(template: str) -> bool:
-    """Return whether the template is plain text with placeholders. In a plain template, the text after the answer is
-    supervised too."""
+    """Return whether the template is plain text with placeholders."""
     return template != CHAT and "{{" not in template
 
 
@@ -67,7 +66,7 @@ def around(template: str, question: str, tokenizer: PreTrainedTokenizerBase | No
 
 
 def end_id(template: str, question: str, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the token that ends an answer: the template's special token after the answer; if there is none, EOS.
+    """Return the token that ends an answer: the special token after the answer in the template, or EOS.
 
     Raises:
         TemplateError: the text after the answer does not begin with a special token.

@@ -1,4 +1,4 @@
-"""Use AutoLR in a run: decide at which steps and on which retain batches the rate is fitted, and record the fits."""
+"""Use AutoLR in a run: fit the learning rate at the chosen steps, and record the fits."""
 
 from __future__ import annotations
 
@@ -20,25 +20,21 @@ if TYPE_CHECKING:
     from trainables.spec import TrialSpec
 
 OUTCOMES = ("updates", "not_finite", "no_descent", "no_curvature", "clipped", "rolled_back")
-"""The names of AutoLR's counters. ``updates`` counts updates that chose a rate. The next three count updates that kept
-the rate, by reason. ``clipped`` counts clipped rates, and ``rolled_back`` counts steps that restarts undid."""
+"""The names of AutoLR's counters. Three of the counters count updates that kept the rate, by reason."""
 
 
 class AutoLR:
-    """Takes the optimizer steps of a run. Fits the rate at the steps that ``auto_lr_start`` and ``auto_lr_every`` set.
+    """Takes the optimizer steps of a run. At some steps, AutoLR fits the learning rate.
 
     Args:
-        losses: the losses of the run's model.
-        fresh: retain batches for probes. Their order is independent of the order of the training batches.
-        steps: the number of steps of the whole run. Only rules with a guard use this number.
+        fresh: the retain batches for AutoLR's probes, in an order of their own.
+        steps: the number of steps of the whole run.
 
     Attributes:
-        rule: the AutoLR rule that the spec names.
         counts: the value of each counter in ``OUTCOMES``.
         updates: the updates since the last report, as ``(step, update)``.
-        landscape: the rows of landscape.csv, ``landscape_points`` rows per update.
-        landscape_points: the number of rows of landscape.csv per update; by default 0. Each row has the losses at one
-            point along the step. Measuring these losses does not affect the rate.
+        landscape: the rows of landscape.csv.
+        landscape_points: the number of rows of landscape.csv per update.
     """
 
     def __init__(
@@ -57,15 +53,13 @@ class AutoLR:
         self._rate = float(optimizer.param_groups[0]["lr"])  # the last rate chosen, before annealing
 
     def is_due(self, step: int) -> bool:
-        """Return whether the rate is fitted at a step. A rule with a guard stops fitting once it has chosen a rate."""
+        """Return whether the rate is fitted at a step."""
         after = step - self._spec.auto_lr_start
         is_settled = self.rule.guard is not None and self._has_chosen
         return after >= 0 and after % self._spec.auto_lr_every == 0 and not is_settled
 
     def take_step(self, step: int, forget: Sequence[int], retain: Sequence[int], retain_loss: float | None) -> None:
-        """Step the optimizer once along ``p.grad``. If a fit is due, fit the rate first.
-
-        A rule with a guard multiplies the chosen rate by the guard's annealing factor.
+        """Step the optimizer once along ``p.grad``, at a new rate if a fit is due.
 
         Args:
             forget, retain: the indices of the examples in the step's batches.
@@ -80,10 +74,6 @@ class AutoLR:
 
     @torch.no_grad()
     def _fit(self, step: int, forget: Sequence[int], retain: Sequence[int], retain_loss: float | None) -> None:
-        """Step the optimizer once, at the rate that the rule chooses, and record the update.
-
-        Probes change the parameters and buffers. Both are restored bit for bit before the step at the chosen rate.
-        """
         losses, model, count = self._losses, self._losses.model, self._fresh_batches
         batches = [self._fresh[number] for number in range(step * count, (step + 1) * count)]
         retain_now = losses.retain_probe(batches or [retain])
@@ -117,6 +107,7 @@ class AutoLR:
         self._set_rate(eta_new)
         model.train()
 
+        # A rule without a guard aims at the minimum, so another rate counts as clipped.
         has_minimum = fallback is None and self.rule.guard is None
         is_minimum = fit.eta_star is not None and math.isclose(eta_new, fit.eta_star, rel_tol=1e-9)
         update = Update(
@@ -140,7 +131,6 @@ class AutoLR:
     def _record_landscape(
         self, step: int, line: Line, fit: Fit, retain_now: Callable[[], float], forget_now: Callable[[], float | None]
     ) -> None:
-        """Evaluate both losses at evenly spaced rates, from -1.5 to 2.5 times the larger of ``eta`` and ``eta*``."""
         rate = max(fit.eta, fit.eta_star or 0.0)
         for index in range(self.landscape_points):
             line.go(x := rate * (-1.5 + 4.0 * index / max(1, self.landscape_points - 1)))
@@ -150,15 +140,12 @@ class AutoLR:
             )
 
     def take_updates(self) -> list[tuple[int, Update]]:
-        """Return the list ``updates``, and start an empty list for the next report."""
+        """Return the updates since the last report, and clear the list."""
         updates, self.updates = self.updates, []
         return updates
 
     def restart(self, step: int, *, steps: int) -> None:
-        """Lower the rate, because the run restarts from the target. ``step`` is the number of steps taken so far.
-
-        ``steps`` is the new number of steps of the whole run. The rule must have a guard.
-        """
+        """Lower the rate for a new start from the target's weights. ``steps`` is the new length of the run in steps."""
         assert self.rule.guard is not None, "only a rule with a guard can restart the run"
         self.counts["rolled_back"] += step - self._restarted_at
         self._restarted_at, self._steps = step, steps
@@ -166,13 +153,12 @@ class AutoLR:
         self._set_rate(self._rate)
 
     def _set_rate(self, rate: float) -> None:
-        """Scale the rates of all parameter groups by one factor, so that the first group's rate is ``rate``."""
         share = rate / float(self._optimizer.param_groups[0]["lr"])
         for group in self._optimizer.param_groups:
             group["lr"] *= share
 
     def columns(self) -> dict[str, float]:
-        """Return the columns for history.csv: the counters and the last fit."""
+        """Return AutoLR's columns of history.csv."""
         columns = {f"auto_lr_{name}": float(value) for name, value in self.counts.items()}
         if (last := self._last) is not None:
             columns |= {"auto_lr_slope": last["slope"], "auto_lr_curvature": last["curvature"]}
@@ -181,7 +167,8 @@ class AutoLR:
         return columns
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that a resumed run needs. Reports contain ``updates``, so the state does not."""
+        """Return the state that a resumed run needs."""
+        # Reports contain the updates, so the state does not.
         return {
             "counts": dict(self.counts),
             "last": None if self._last is None else dict(self._last),
@@ -192,7 +179,7 @@ class AutoLR:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state."""
+        """Load a state that :meth:`state_dict` returned."""
         self.counts, self._last, self._rate = dict(state["counts"]), state["last"], state["rate"]
         self._has_chosen = bool(state["memory"].get("settled"))
         self._restarted_at, self._steps = state["begun_at"], state["steps"]

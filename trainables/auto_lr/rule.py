@@ -1,12 +1,12 @@
-"""The parabola that AutoLR fits, and the interface of rules. A rule computes the new rate from fitted parabolas.
+"""The parabola that AutoLR fits, and the interface of AutoLR's rules.
 
-Along ``theta - x d`` (weights ``theta``, update direction ``d``, rate ``x``), the retain loss is approximately
-``L0 - x G + x^2 H / 2``. AutoLR's learning rate is the minimiser ``eta* = G / H`` (paper, Eq. 8). Two losses are
-computed at a probed rate ``eta``, without gradients: ``L+ = L_R(theta - eta d)`` and ``L- = L_R(theta + eta d)``. Then
+The weights are ``theta``, the update direction is ``d``, and the rate is ``x``. At ``theta - x d``, the retain loss is
+about ``L0 - x G + x^2 H / 2``. This parabola has its minimum at ``eta* = G / H`` (paper, Eq. 8). G and H follow from
+two losses at a probed rate ``eta``, ``L+ = L_R(theta - eta d)`` and ``L- = L_R(theta + eta d)``:
 
     G = (L- - L+) / (2 eta)        H = (L- + L+ - 2 L0) / eta^2.
 
-The paper's Algorithm 1 swaps ``theta + eta d`` and ``theta - eta d``, so its step has the wrong sign. This module uses
+Algorithm 1 of the paper swaps ``theta + eta d`` and ``theta - eta d``, so its step has the wrong sign. This module uses
 the correct sign.
 """
 
@@ -19,11 +19,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """One fitted parabola: the probed losses, slope ``G``, curvature ``H``, and the minimum ``eta*`` if it exists.
-
-    If ``eta*`` is None, ``fallback`` is the reason: ``not finite`` (a probe was NaN or infinite), ``no descent``
-    (``G <= 0``, so the step does not lower ``L_R``) or ``no curvature`` (``H <= 0``, so no minimum exists).
-    """
+    """A fitted parabola. If no minimum exists, ``eta_star`` is None, and ``fallback`` is the reason."""
 
     eta: float
     loss_zero: float
@@ -36,7 +32,7 @@ class Fit:
 
 
 def fit_parabola(eta: float, loss_zero: float, loss_plus: float, loss_minus: float) -> Fit:
-    """Compute G, H and ``eta*`` by the formulas in the module's docstring, in float64. ``eta`` must be positive."""
+    """Return the parabola through three losses, by the module's formulas. The rate must be positive."""
     slope = (loss_minus - loss_plus) / (2.0 * eta)
     curvature = (loss_minus + loss_plus - 2.0 * loss_zero) / eta**2
     fallback = None
@@ -55,26 +51,23 @@ def fit_parabola(eta: float, loss_zero: float, loss_plus: float, loss_minus: flo
 
 
 Probe = Callable[[float], Fit]
-"""A function that evaluates ``L_R`` at the rates ``x`` and ``-x``, and returns the fitted parabola."""
+"""A function that measures the retain loss at the rates ``x`` and ``-x``, and returns the fitted parabola."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """The guard of a rule: how the rate is annealed at the end of a run, and lowered when the run restarts.
-
-    If the rule has a guard, the final weights of the run are interpolated (:mod:`trainables.run.interpolation`), unless
-    the spec disables interpolation.
+    """Settings of a rule for the end of a run and for restarts.
 
     Attributes:
-        annealed: the length of the last part of the run, in which the rate falls linearly to 0, as a share of the run.
-        cut: the number by which the rate is divided at a restart. The run restarts if a loss or gradient is not finite.
+        annealed: the last part of the run, as a share of the run. In this part, the rate falls linearly to 0.
+        cut: the number by which the rate is divided at a restart. A run restarts if a loss or gradient is not finite.
     """
 
     annealed: float
     cut: float
 
     def share(self, step: int, steps: int) -> float:
-        """Return the factor that multiplies the chosen rate at a step. Steps are numbered from 1 to ``steps``."""
+        """Return the annealing factor of a step. Steps are counted from 1."""
         return min(1.0, (1.0 - (step - 1) / steps) / self.annealed)
 
 
@@ -83,11 +76,9 @@ class Rule:
     """A rule by which AutoLR chooses the learning rate.
 
     Attributes:
-        choose: ``choose(fit, probe)`` returns the new rate, or the reason why the current rate is kept. ``fit`` is the
-            parabola at the current rate, ``fit.eta``.
-        guard: the settings for annealing and restarts. A rule with a guard keeps the first rate that it chooses. A rule
-            without a guard aims at the minimum ``eta*`` at every update, so a rate other than ``eta*`` counts as
-            clipped.
+        choose: ``choose(fit, probe)`` returns the new rate, or the reason why the current rate is kept. The fit is made
+            at the current rate.
+        guard: settings for annealing and restarts. A rule with a guard keeps the first rate that it chooses.
     """
 
     choose: Callable[[Fit, Probe], float | str]

@@ -1,4 +1,4 @@
-"""The registry of AutoLR's rules, and the kinds of retain batches for probes. Add new rules here."""
+"""The registry of AutoLR's rules, and the kinds of probe batches. Add new rules here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainables.auto_lr.safe import SAFE
 
 
 def from_minimum(rate: Callable[[float, float], float]) -> Rule:
-    """Return a rule that fits one parabola and sets the rate to ``rate(eta, eta*)`` if the parabola has a minimum."""
+    """Return a rule that fits one parabola. The new rate is ``rate(eta, eta*)``."""
 
     def choose(fit: Fit, probe: Probe) -> float | str:
         return str(fit.fallback) if fit.eta_star is None else rate(fit.eta, fit.eta_star)
@@ -33,20 +33,19 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 )
 """AutoLR's rules by name.
 
-``paper`` is the rule of Bu, Jin et al., Unlearning as multi-task optimization: A normalized gradient difference
-approach with an adaptive learning rate, NAACL 2025 (arXiv:2410.22086). ``official`` is the rule in the released code of
-GeN (Bu and Xu, Gradient descent with generalized Newton's method, 2024, arXiv:2407.02772). ``clip`` clips ``eta*`` to
-``[eta/2, 2 eta]`` like ``official``, but does not average it with ``eta``. ``safe`` is this project's rule.
+``paper``: Bu, Jin et al., Unlearning as multi-task optimization: A normalized gradient difference approach with an
+adaptive learning rate, NAACL 2025 (arXiv:2410.22086). ``official``: the released code of GeN (Bu and Xu, Gradient
+descent with generalized Newton's method, 2024, arXiv:2407.02772). ``clip``: ``eta*``, clipped to ``[eta/2, 2 eta]``.
+``safe``: this project's rule.
 """
 
 PROBES = ("same", "fresh")
-"""The kinds of retain batches to probe. ``same`` is the retain batch of the step itself, as in the paper. ``fresh`` are
-retain batches that the step does not use, as in the released code of GeN."""
+"""The retain batches that AutoLR probes: the step's own batch (as in the paper) or fresh batches (as in GeN)."""
 
 PROBE_ROWS = 8
 """The minimum number of examples to probe. With fewer examples, the fitted curvature is mostly noise."""
 
 
 def enough_probe_batches(batch_size: float) -> int:
-    """Return the default number of fresh batches: at least two, with at least ``PROBE_ROWS`` examples in total."""
+    """Return the default number of fresh batches: at least 2, with at least ``PROBE_ROWS`` examples in total."""
     return max(2, math.ceil(PROBE_ROWS / max(1.0, batch_size)))

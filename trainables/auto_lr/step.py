@@ -18,10 +18,10 @@ class Update:
     """One AutoLR update.
 
     Attributes:
-        eta, eta_new: the rate before the update and after it.
-        fit: the last parabola that was fitted. Losses are in nats per token.
-        forget_plus, forget_minus: ``L_F`` after a step at rate ``eta`` and after the opposite step; None if not logged.
-        probes: the number of evaluations of ``L_R``, not counting the one at the weights before the step.
+        eta, eta_new: the rate before the update and after the update.
+        fit: the last fitted parabola. Losses are in nats per token.
+        forget_plus, forget_minus: ``L_F`` at the rates ``eta`` and ``-eta``; None if not logged.
+        probes: the number of measurements of ``L_R`` away from the current weights.
         fallback: the reason why the rule chose no rate; None if the rule chose a rate.
         clipped: whether a rule without a guard chose a rate other than ``fit.eta_star``.
     """
@@ -36,7 +36,7 @@ class Update:
     clipped: bool
 
     def row(self) -> dict[str, Any]:
-        """Return the columns of auto_lr.csv, except trial and step. ``probe_eta`` is the rate of the fit's probes."""
+        """Return the columns of auto_lr.csv, except trial and step."""
         values = {"probe_eta": self.fit.eta} | asdict(self.fit) | asdict(self)
         return {name: values[name] for name in UPDATE_COLUMNS}
 
@@ -49,11 +49,13 @@ UPDATE_COLUMNS = (
 
 
 class Line:
-    """The line ``theta - x d`` through the tensors ``theta``, along the update ``d`` of an optimizer.
+    """The line ``theta - x d`` through the weights ``theta``, along an optimizer's update ``d``.
 
-    The constructor steps the optimizer once, at its rate ``eta``, so the tensors are at ``x = eta`` afterwards. The
-    optimizer's update must be linear in the rate, as for SGD and AdamW. ``tensors`` are all tensors that the step or
-    the probes may change: the trainable parameters and the buffers. Create and use a line under ``no_grad``.
+    The constructor steps the optimizer once, so the weights are at ``x = eta`` afterwards. The update must be linear in
+    the rate, as for SGD and AdamW. Create and use a line under ``no_grad``.
+
+    Args:
+        tensors: all tensors that a step or a probe may change: the trainable parameters and the buffers.
     """
 
     def __init__(self, optimizer: Optimizer, tensors: Sequence[Tensor]) -> None:
@@ -67,8 +69,8 @@ class Line:
         ]
 
     def go(self, x: float) -> None:
-        """Set the tensors to ``theta - x d``, from a copy of theta, so that rounding errors do not accumulate."""
+        """Move the weights to ``theta - x d``."""
         for tensor, before, move in zip(self._tensors, self._start, self._moves, strict=True):
-            tensor.copy_(before)
+            tensor.copy_(before)  # so that rounding errors do not accumulate
             if move is not None:
                 tensor.add_(move, alpha=x / self.eta)

@@ -1,6 +1,6 @@
-"""The registries of forget objectives and of retain objectives, by name.
+"""The registries of forget objectives and retain objectives.
 
-Every file in this package that defines ``OBJECTIVE`` adds a forget objective.
+To add a forget objective, add a file with ``OBJECTIVE`` to this package.
 """
 
 from __future__ import annotations

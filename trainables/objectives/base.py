@@ -1,4 +1,4 @@
-"""The interface of a forget objective: a loss to *minimise* on the forget batch, computed from the model's outputs."""
+"""The interface of a forget objective: a loss on the forget batch, which training minimises."""
 
 from __future__ import annotations
 
@@ -14,29 +14,25 @@ if TYPE_CHECKING:
 
 
 Options = Mapping[str, float]
-"""The value of every option that the objective declares, by name."""
+"""The value of every option of the objective, by name."""
 
 
 class Reference(StrEnum):
-    """The target's outputs that an objective needs. Outputs that are small enough to store are precomputed."""
+    """The target's outputs that a forget objective needs."""
 
     NONE = "none"
     SEQUENCE_NLL = "sequence nll"
-    """The target's summed negative log-likelihood (NLL) of each forget sequence, precomputed."""
+    """The summed negative log-likelihood (NLL) of each forget sequence. It is precomputed."""
     PAIR_NLL = "pair nll"
-    """The target's summed NLL of each forget sequence and of each forget question's refusal, precomputed."""
+    """The summed NLL of each forget sequence and of each refusal. It is precomputed."""
     LOGITS = "logits"
-    """The target's logits on the forget batch. They are too large to store, so the frozen target runs in every step.
-    """
+    """The logits on the forget batch. The frozen target runs in every step."""
     HIDDEN = "hidden"
-    """Hidden states of the model on the forget batch, and of the model and the target on the retain batch. The frozen
-    target runs in every step."""
+    """The hidden states on the retain batch. The frozen target runs in every step."""
 
 
 class MeanOver(StrEnum):
-    """What a batch's loss is averaged over: tokens, sequences or positions. If a batch is split, each part is weighted
-    by the part's share of the batch's tokens, sequences or positions.
-    """
+    """What the loss of a batch is averaged over: tokens, sequences or positions."""
 
     TOKENS = "supervised tokens"
     SEQUENCES = "sequences"
@@ -48,15 +44,14 @@ class ForgetBatch:
     """A forget batch after the forward pass.
 
     Attributes:
-        logits: ``(B, S, V)`` the logits of the positions that predict an answer token. Rows whose prompt is not the
-            shortest also have the logits of some prompt positions.
-        labels: ``(B, S)`` the true next token of each position; -100 at positions that are not supervised.
-        token_nll: ``(B, S)`` float32, ``-log p`` of each next token; 0 at positions that are not supervised.
+        logits: ``(B, S, V)``, the model's logits. Position 0 is the first position that is supervised in any row.
+        labels: ``(B, S)``, the true next tokens; -100 at positions that are not supervised.
+        token_nll: ``(B, S)`` float32, ``-log p`` of each label; 0 at positions that are not supervised.
         supervised: ``(B, S)`` bool, True for answer tokens and EOS.
-        reference_nll: ``(B,)`` the target's summed NLL of each sequence; None if the objective does not need it.
-        refusal_nll: ``(B,)`` the model's summed NLL of each question's refusal; only for ``Reference.PAIR_NLL``.
-        reference_refusal_nll: ``(B,)`` the target's summed NLL of each refusal; only for ``Reference.PAIR_NLL``.
-        reference_logits: ``(B, S, V)`` the target's logits; only for ``Reference.LOGITS``.
+        reference_nll: ``(B,)``, the target's summed NLL of each sequence; None if the objective does not need it.
+        refusal_nll: ``(B,)``, the model's summed NLL of each question's refusal; only for ``Reference.PAIR_NLL``.
+        reference_refusal_nll: ``(B,)``, the target's summed NLL of each refusal; only for ``Reference.PAIR_NLL``.
+        reference_logits: ``(B, S, V)``, the target's logits; only for ``Reference.LOGITS``.
     """
 
     logits: Tensor
@@ -71,12 +66,12 @@ class ForgetBatch:
 
 @dataclass(frozen=True, slots=True)
 class HiddenBatch:
-    """The hidden states of a forget batch after the forward pass, for objectives with ``Reference.HIDDEN``.
+    """The model's hidden states on a forget batch.
 
     Attributes:
-        hidden: ``(B, T, d)`` the output of one decoder block.
-        present: ``(B, T)`` bool, True for every token that is not padding, including the question's tokens.
-        direction: ``(d,)`` a unit vector, constant during a run.
+        hidden: ``(B, T, d)``, the output of one decoder block.
+        present: ``(B, T)`` bool, True for tokens of question and answer, False for padding.
+        direction: ``(d,)``, a random unit vector, constant during a run.
     """
 
     hidden: Tensor
@@ -86,11 +81,12 @@ class HiddenBatch:
 
 @dataclass(frozen=True, slots=True)
 class ForgetObjective:
-    """One forget objective in the registry. ``loss`` returns a scalar to minimise.
+    """A forget objective in the registry.
 
-    Objectives on hidden states have ``hidden_loss`` instead of ``loss``. For these objectives, the retain objective is
-    the distance between the hidden states of the model and of the target. ``weighting`` is the default weighting of the
-    objective.
+    Attributes:
+        loss: returns a scalar to minimise; None for an objective on hidden states.
+        hidden_loss: returns a scalar to minimise; only for an objective on hidden states.
+        weighting: the weighting that is used by default.
     """
 
     name: str
@@ -105,7 +101,7 @@ class ForgetObjective:
 
 
 def full_precision(tensor: Tensor) -> Tensor:
-    """Convert a tensor to float32, unless its type is more precise."""
+    """Convert a tensor to float32. A tensor of a more precise type is not changed."""
     import torch
 
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 def ce_u_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """Return ``mean_tokens CE(softmax(z with the true logit at -inf), z)``, with the softmax detached.
 
-    Here z are the logits and CE is the cross-entropy. The loss is at least 0. The mean is over all answer tokens. By
-    default, the authors' code omits each answer's first token, as a footnote of the paper says.
+    The logits are z, and CE is the cross-entropy. The mean is over all answer tokens. The authors' code omits the first
+    token of each answer, according to a footnote of the paper.
     """
     import torch
     from torch.nn.functional import cross_entropy

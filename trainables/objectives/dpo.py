@@ -16,23 +16,21 @@ if TYPE_CHECKING:
 
 @cache
 def refusals() -> tuple[str, ...]:
-    """Read all refusals from refusals.txt."""
+    """Return all refusals in refusals.txt."""
     return tuple(Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8").splitlines())
 
 
 def refusal(question: str, *, seed: int = 0) -> str:
-    """Return a refusal for a question. The question's text and the seed determine the refusal."""
+    """Return a refusal for a question. The refusal depends only on the question's text and the seed."""
     return random.Random(f"refusal:{seed}:{question}").choice(refusals())
 
 
 def dpo_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """Return ``mean_i -(2/beta) log sigmoid(beta [(NLL_ref - NLL)_refusal - (NLL_ref - NLL)_forget])``.
 
-    NLL is summed over each sequence, and NLL_ref is the target's NLL. The preferred answer is a refusal, as in the
-    unlearning literature. TOFU calls this objective DPO, and others call it idk-DPO; both names are accepted. A
-    question has the same refusal in every epoch. NLL_ref is precomputed for answers and refusals. A step needs a second
-    forward and backward pass, on the refusals. The factor 2 makes the loss equal to NPO's loss if the refusal terms are
-    0. At the target, the loss is ``2 log 2 / beta``. As in NPO, ``NLL_ref`` is float32 even with ``dtype bf16``.
+    NLL is summed over each sequence, and NLL_ref is the target's NLL. The preferred answer is a refusal. TOFU calls
+    this objective DPO; other papers call it idk-DPO. The factor 2 makes the loss equal to NPO's loss without the
+    refusal terms. At the target, the loss is ``2 log 2 / beta``.
     """
     from torch.nn.functional import logsigmoid
 

@@ -17,16 +17,16 @@ RETAIN_OBJECTIVES: Mapping[str, str] = MappingProxyType(
         "kl": "token mean of KL(target || model); needs one more forward pass per step, through the frozen target",
     }
 )
-"""The retain objectives by name, with descriptions. RMU has a retain objective of its own, :func:`hidden_distance`."""
+"""The retain objectives by name, with descriptions. RMU uses :func:`hidden_distance` instead."""
 
 
 def kl_to_target(logits: Tensor, reference_logits: Tensor, supervised: Tensor) -> Tensor:
     """Return ``mean_tokens sum_v p_ref (log p_ref - log p)`` over supervised tokens, in nats (0 at the target).
 
     Args:
-        logits: ``(B, S, V)`` the model's logits.
-        reference_logits: ``(B, S, V)`` the target's logits.
-        supervised: ``(B, S)`` bool, True for the tokens over which the mean is taken.
+        logits: ``(B, S, V)``, the model's logits.
+        reference_logits: ``(B, S, V)``, the target's logits.
+        supervised: ``(B, S)`` bool, the tokens to average over.
     """
     log_p = full_precision(logits[supervised]).log_softmax(dim=1)
     log_ref = full_precision(reference_logits[supervised]).log_softmax(dim=1)
@@ -34,12 +34,12 @@ def kl_to_target(logits: Tensor, reference_logits: Tensor, supervised: Tensor) -
 
 
 def hidden_distance(hidden: Tensor, reference_hidden: Tensor, present: Tensor) -> Tensor:
-    """Return RMU's retain objective, ``mean_tokens |h - h_ref|^2`` over all tokens that are not padding.
+    """Return RMU's retain objective, ``mean_tokens |h - h_ref|^2``.
 
     Args:
-        hidden: ``(B, T, d)`` the model's hidden states.
-        reference_hidden: ``(B, T, d)`` the target's hidden states.
-        present: ``(B, T)`` bool, True for tokens that are not padding.
+        hidden: ``(B, T, d)``, the model's hidden states.
+        reference_hidden: ``(B, T, d)``, the target's hidden states.
+        present: ``(B, T)`` bool, False for padding.
     """
     gap = full_precision(hidden[present]) - full_precision(reference_hidden[present])
     return gap.square().sum(dim=1).mean()

@@ -15,11 +15,11 @@ _PUBLISHED_LAYER = 7
 
 
 def rmu_loss(batch: HiddenBatch, options: Options) -> Tensor:
-    """Return ``mean_tokens |h - s u|^2`` over all tokens of question and answer, without padding.
+    """Return ``mean_tokens |h - s u|^2`` over all tokens of question and answer.
 
-    Here h is a hidden state, s the option ``scale`` and u the unit vector. The squared norm is a sum over the hidden
-    width, as in the paper's formula. The released code divides this norm and the retain objective by the width. This
-    project trains all parameters up to the layer; the paper trains three matrices.
+    The hidden state is h, the option ``scale`` is s, and the unit vector is u. The squared norm is a sum over the
+    hidden width, as in the paper's formula. The released code divides the sum by the width. The paper trains three
+    matrices; this project trains all parameters up to the layer.
     """
     aim = (options["scale"] * batch.direction).to(batch.hidden.device)
     gap = full_precision(batch.hidden[batch.present]) - aim
@@ -27,7 +27,7 @@ def rmu_loss(batch: HiddenBatch, options: Options) -> Tensor:
 
 
 def layer_problem(layer: float, *, depth: int) -> str | None:
-    """Return a message if a model with ``depth`` decoder blocks has no block ``layer``; otherwise None."""
+    """Return a message if a model with ``depth`` decoder blocks does not have this block; otherwise None."""
     if layer == AUTOMATIC or 0 <= layer < depth:
         return None
     return f"layer must be from 0 to {depth - 1} in a model of {depth} decoder blocks, got {layer:g}"
@@ -36,10 +36,10 @@ def layer_problem(layer: float, *, depth: int) -> str | None:
 def layer_index(layer: float, *, depth: int) -> int:
     """Return the index of the decoder block whose output is used, counted from 0.
 
-    ``AUTOMATIC`` is the published block 7 or, in models with fewer than 21 blocks, the block at a third of the depth.
+    ``AUTOMATIC`` is the published block 7 or, if smaller, the block at a third of the depth.
 
     Raises:
-        ValueError: the model has no such block.
+        ValueError: the model does not have this block.
     """
     if problem := layer_problem(layer, depth=depth):
         raise ValueError(problem)

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 
 
 def satimp_loss(batch: ForgetBatch, options: Options) -> Tensor:
-    """Return ``-mean_tokens p^beta1 (1 - p)^beta2 CE``, p detached. If a token's probability p is near 0 or 1, its
-    weight is low.
-    """
+    """Return ``-mean_tokens p^beta1 (1 - p)^beta2 CE``, where the token's probability p is detached."""
     nll = batch.token_nll.detach()
     # Unlike 1 - exp(-nll), expm1 computes 1 - p precisely for tokens with p near 1.
     weights = (-options["beta1"] * nll).exp() * (-(-nll).expm1()).pow(options["beta2"])

@@ -14,10 +14,8 @@ if TYPE_CHECKING:
 def undial_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """Return ``mean_tokens CE(softmax(z_ref - beta onehot(label)), z)`` over answer tokens.
 
-    The loss is at least the entropy of ``softmax(z_ref - beta onehot(label))``. ``z`` are the model's logits, and
-    ``z_ref`` are the target's logits. For ``z_ref``, each step runs the forget batch through the frozen target, without
-    gradients; :meth:`trainables.run.workspace.Workspace.frozen_target` describes the memory use. The authors' code also
-    averages over prompt and padding tokens; this function averages only over answer tokens.
+    The model's logits are z, and the target's logits are z_ref. The softmax is a constant. The authors' code also
+    averages over prompt and padding tokens.
     """
     import torch
     from torch.nn.functional import cross_entropy

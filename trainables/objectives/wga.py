@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def wga_loss(batch: ForgetBatch, options: Options) -> Tensor:
-    """Return ``-mean_tokens p^beta CE``, p detached. Tokens with a low probability p get low weights."""
+    """Return ``-mean_tokens p^beta CE``, where the token's probability p is detached."""
     weights = (-options["beta"] * batch.token_nll.detach()).exp()
     return -mean_loss(weights * batch.token_nll, batch.supervised)
 

@@ -12,19 +12,16 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 DEFAULT_GROWTH = 1.2
-"""By default, a distance estimate grows by at most this factor per step. Growing 100-fold takes at least 26 steps."""
+"""The default factor by which a distance estimate may grow per step. Growing 100-fold takes at least 26 steps."""
 
 LR_FREE_LR = 1.0
 LR_FREE_RANGE = (0.1, 10.0)
-"""The default ``lr`` of a learning-rate-free optimizer, and the default search range. ``lr`` multiplies the step; the
-published value is 1.
-"""
+"""The default learning rate and search range of learning-rate-free optimizers. The published rate is 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizerInfo:
-    """One optimizer. ``rule`` and ``options`` are texts for users. ``buffers`` is the number of values that the
-    optimizer keeps for each parameter."""
+    """One optimizer. ``buffers`` is the number of values that the optimizer keeps per parameter."""
 
     name: str
     rule: str
@@ -67,7 +64,7 @@ OPTIMIZER_INFO: Mapping[str, OptimizerInfo] = MappingProxyType(
         )
     }
 )
-"""Every optimizer by name. sgd keeps a momentum buffer only if ``momentum`` is not 0."""
+"""Every optimizer by name."""
 
 OPTIMIZERS = tuple(OPTIMIZER_INFO)
 LR_FREE = tuple(name for name, info in OPTIMIZER_INFO.items() if info.lr_free)
@@ -82,11 +79,10 @@ def make_optimizer(
     momentum: float = 0.0,
     growth: float | None = None,
 ) -> Optimizer:
-    """Return the optimizer ``name`` for the trainable parameters. The updates of adamw and sgd are linear in lr.
+    """Return an optimizer for the trainable parameters.
 
-    ``adamw`` has betas (0.9, 0.999), eps 1e-8 and decoupled ``weight_decay``; without decay, ``adamw`` is the Adam of
-    the AutoLR paper. ``sgd`` with ``momentum`` 0 is the optimizer in Algorithm 1 of this paper. The other optimizers
-    estimate a distance, which grows by at most the factor ``growth`` per step (:mod:`trainables.optimizers.distance`).
+    AdamW without decay is the Adam of the AutoLR paper. SGD without momentum is the optimizer of the paper's Algorithm
+    1. ``growth`` is the maximum growth of a distance estimate per step.
     """
     import torch
 

@@ -1,6 +1,6 @@
 """Optimizers that estimate the distance to the solution. The growth of the estimate is capped.
 
-Without the cap, estimates diverge under gradient ascent: the loss is unbounded, so there is no solution.
+Without the cap, the estimate diverges under gradient ascent, because an unbounded loss has no solution.
 """
 
 from __future__ import annotations
@@ -20,14 +20,11 @@ from trainables.gradients import total_norm
 
 
 class CappedProdigy(Prodigy):
-    """Prodigy with a distance ``d`` that grows by at most the factor ``growth`` per step.
-
-    The package ``prodigyopt`` does not cap the growth from the initial value ``d0``; this class does. A step uses the
-    estimate of the previous step, so it is sufficient to cap the estimate after each step.
-    """
+    """Prodigy with a cap on the growth of the distance ``d``. The package does not cap the growth from ``d0``."""
 
     def step(self, closure: Any = None) -> Any:
         before = self.param_groups[0]["d"]
+        # A step uses the estimate of the previous step, so a cap after the step is sufficient.
         loss = super().step(closure)
         for group in self.param_groups:
             group["d"] = min(group["d"], before * group["growth_rate"])
@@ -35,9 +32,9 @@ class CappedProdigy(Prodigy):
 
 
 class CappedDoG(DoG):
-    """DoG (arXiv:2302.12022) with a distance ``rbar`` that grows by at most the factor ``growth`` per step.
+    """DoG (arXiv:2302.12022) with a cap on the growth of the distance ``rbar``.
 
-    Iterates are not averaged. A missing gradient counts as zero. Norms are accumulated in float64 instead of float32.
+    Iterates are not averaged. A missing gradient counts as zero. Norms are computed in float64 instead of float32.
     """
 
     def __init__(self, params: Sequence[Parameter], *, growth: float, **settings: Any) -> None:
@@ -75,9 +72,8 @@ class CappedDoG(DoG):
 class CappedDoWG(CappedDoG):
     """DoWG (Khaled, Mishchenko & Jin 2023, arXiv:2305.16284, Algorithm 1) with the cap of :class:`CappedDoG`.
 
-    ``v_t = v_{t-1} + rbar_t^2 |g_t|^2``, and the step is ``rbar_t^2/sqrt(v_t) g_t``, where ``g_t`` is the gradient and
-    ``rbar_t`` the distance. There is no maintained package for DoWG. The first distance is ``1e-6 (1 + |x_0|)``, as for
-    DoG, and ``v`` starts at 0, as published.
+    The step is ``rbar_t^2/sqrt(v_t) g_t`` with ``v_t = v_{t-1} + rbar_t^2 |g_t|^2`` and ``v_0 = 0``. The gradient is
+    ``g_t``, and the distance is ``rbar_t``. The first distance is ``1e-6 (1 + |x_0|)``, as for DoG.
     """
 
     def _rate(self, group: dict[str, Any], squared: torch.Tensor) -> torch.Tensor:
@@ -91,7 +87,7 @@ class CappedDoWG(CappedDoG):
 def make_distance_optimizer(
     name: str, parameters: Sequence[Parameter], *, lr: float, weight_decay: float, growth: float
 ) -> torch.optim.Optimizer:
-    """Return the optimizer ``name``. Weight decay is decoupled for prodigy and dadapt-adam, and L2 for dog and dowg."""
+    """Return an optimizer. Weight decay is decoupled for prodigy and dadapt-adam, and L2 for dog and dowg."""
     parameters = list(parameters)
     if name in ("dog", "dowg"):
         kind = CappedDoG if name == "dog" else CappedDoWG

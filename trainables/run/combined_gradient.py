@@ -15,7 +15,7 @@ from trainables.spec import TrialSpec
 from trainables.weightings import Gramian, Losses, Needs, State, Weights
 
 Loss = Callable[[], Tensor]
-"""A function that runs a forward pass and returns a loss (or one summand of a loss) with its graph."""
+"""A function that returns a loss, or one summand of a loss, with its graph."""
 
 Columns = dict[str, float]
 
@@ -29,19 +29,15 @@ def combined_gradient(
     state: State,
     when: str,
 ) -> tuple[Columns, State]:
-    """Store the weighted sum ``w_r g_r + w_f g_f`` of the gradients, or the method's own combination, in ``p.grad``.
-
-    Each loss is a list of summands, one per micro-batch. If a loss has several summands, the graph of each summand is
-    freed before the next graph is built. Then both gradients are kept in memory, even for a weighting that depends only
-    on losses.
+    """Store the direction of a step in ``p.grad``: the weighted sum of the gradients, or the method's own combination.
 
     Args:
-        spec: the trial, which names the method, the method's options and the scale of the weights.
+        retain_loss, forget_loss: the summands of each loss, one per micro-batch.
         state: the state of the weighting.
         when: the end of error messages, such as ``at step 3``.
 
     Returns:
-        The columns for history.csv, and the weighting's new state.
+        The columns for history.csv, and the new state of the weighting.
 
     Raises:
         Diverged: a loss or a gradient is not finite.
@@ -88,7 +84,7 @@ def combined_gradient(
 
 
 def _backward(parts: Sequence[Loss]) -> Tensor:
-    """Add the gradients of all summands to ``p.grad``. Return the sum of the summands, without a graph."""
+    """Add the gradients of all summands to ``p.grad``, and return the sum of the summands."""
     total: Tensor | None = None
     for part in parts:
         (loss := part()).backward()
@@ -105,5 +101,4 @@ def _finite_losses(retain: Tensor, forget: Tensor, when: str) -> tuple[Losses, C
 
 
 def _share(weights: Weights) -> Columns:
-    """Return the column ``c_t``: the retain weight divided by the sum of both weights; empty if the sum is zero."""
     return {} if math.isnan(weights.c) else {"c_t": weights.c}

@@ -1,4 +1,4 @@
-"""Check whether a run has diverged: a value is not finite, or the optimizer's distance estimate is too large."""
+"""Check whether a run has diverged."""
 
 from __future__ import annotations
 
@@ -12,22 +12,18 @@ if TYPE_CHECKING:
 
 
 class Diverged(Exception):
-    """Raised if a loss or gradient is NaN or infinite, or the optimizer's distance estimate is too large. The message
-    names the value and the step."""
+    """Raised if a value is NaN or infinite, or the optimizer's distance estimate is too large."""
 
 
 def finite(value: float, what: str, when: str) -> float:
-    """Return ``value``, or raise :class:`Diverged` if it is NaN or infinite."""
+    """Return a value. Raise :class:`Diverged` if the value is NaN or infinite."""
     if not math.isfinite(value):
         raise Diverged(f"{what} is {value} {when}")
     return value
 
 
 def distance_columns(optimizer: Optimizer) -> dict[str, float]:
-    """Return the columns ``distance`` (the estimate) and ``effective_lr`` (the factor that multiplies the update).
-
-    The result is empty before the first step, and for optimizers that do not estimate a distance.
-    """
+    """Return the columns ``distance`` and ``effective_lr``; empty if the optimizer does not estimate a distance."""
     group = optimizer.param_groups[0]
     if "d" in group:
         return {"distance": float(group["d"]), "effective_lr": float(group["d"] * group["lr"])}
@@ -39,8 +35,8 @@ def distance_columns(optimizer: Optimizer) -> dict[str, float]:
 def check_distance(optimizer: Optimizer, when: str) -> None:
     """Raise :class:`Diverged` if the distance estimate exceeds its limit.
 
-    The limit is 10 for prodigy and dadapt-adam, because with an estimate of 10, each step moves every weight by about
-    10. For dog and dowg, which estimate the distance from the initial weights ``x_0``, the limit is ``10 (1 + |x_0|)``.
+    The limit is 10 for prodigy and dadapt-adam, whose steps move every weight by about the estimate. For dog and dowg,
+    the limit is ``10 (1 + |x_0|)``, where ``x_0`` are the initial weights.
     """
     group = optimizer.param_groups[0]
     columns = distance_columns(optimizer)

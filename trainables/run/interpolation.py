@@ -1,8 +1,8 @@
 """Interpolate the last weights of a run towards the target's weights.
 
-On the line from the target's weights to the last weights, most forgetting happens long before the end. Further
-along the line, mainly the quality on retained data falls. As in robust fine-tuning (Wortsman et al. 2022, WiSE-FT,
-arXiv:2109.01903), interpolated weights are often better than both the target's weights and the last weights.
+The line from the target's weights to the last weights has two parts. Most forgetting happens in the first part. The
+quality on retained data falls mainly in the second part. So weights in between are often best, as in robust fine-tuning
+(Wortsman et al. 2022, WiSE-FT, arXiv:2109.01903).
 
 For a LoRA adapter, both low-rank matrices are interpolated, so the model's weights follow a curve instead of a line.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 FORGOTTEN = 0.9
-"""A model has forgotten if the rise of its forget loss is at least this share of the rise for the last weights."""
+"""A model has forgotten if its forget loss rose by at least this share of the rise at the last weights."""
 
 KEPT = 0.8
 """A model has kept its quality if its ``Quality.answers`` is at least this share of the target's value."""
@@ -40,16 +40,12 @@ class Quality(NamedTuple):
 
 
 def choose_share(evaluate: Callable[[float], Quality], last: Quality) -> float:
-    """Return the best position on the line from the target (0) to the ``last`` weights (1), found by bisection.
+    """Return the best position on the line from the target's weights (0) to the last weights (1), found by bisection.
 
-    Let s be the first multiple of 1/32 at which the model has forgotten (``FORGOTTEN``). If the model at s has not kept
-    its quality (``KEPT``), the result is the last multiple of 1/32 at which the quality is kept. Otherwise the result
-    is the last position beyond s at which ``answers`` is at least the target's value or, if there is none, s. If only
+    The result is 1 if the last weights answer as well as the target. Otherwise, let s be the first multiple of 1/32 at
+    which the model has forgotten. If the quality is lost at s, the result is the last position with kept quality. If
+    the quality is kept at s, the result is the last position beyond s that answers as well as the target, or s. If only
     the last weights have forgotten and kept their quality, the result is 1.
-
-    ``evaluate`` is called at 0. If ``answers`` of the last weights is at least the target's value, the result is 1.
-    Otherwise, ``evaluate`` is called at ``HALVINGS`` other positions. If the target's ``answers`` is unknown or below
-    ``KNOWN``, the likelihood of a token, ``exp(-L_R)``, is used instead of ``answers``.
     """
     target = evaluate(0.0)
     by_answers = target.answers >= KNOWN

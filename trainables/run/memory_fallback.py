@@ -1,4 +1,4 @@
-"""If GPU memory runs out, rerun the trial with fewer examples per forward pass, then with gradient checkpointing."""
+"""If GPU memory runs out, rerun the trial with settings that need less memory."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ class MemoryFallback:
     def next(self, batch_size: int, *, unused: Container[str] = ()) -> MemoryFallback | None:
         """Return settings that need less memory; None if no such settings remain.
 
-        The number of examples per forward pass is halved, both for training and for evaluation. Once the number for
-        training is 1, gradient checkpointing is enabled. ``unused`` names the settings that the model does not support.
+        The number of examples per forward pass is halved, both for training and for evaluation. If the number for
+        training is 1, gradient checkpointing is enabled instead. ``unused`` has the settings that the model does not
+        support.
         """
         size = min(self.micro_batch or batch_size, batch_size)
         smaller = replace(self, eval_batch_size=-(-self.eval_batch_size // 2))
@@ -56,7 +57,7 @@ class MemoryFallback:
 
 
 class FallbackRun:
-    """The run of a trial. If GPU memory runs out, the run is started again with settings that need less memory.
+    """The run of a trial. If GPU memory runs out, the run starts again with settings that need less memory.
 
     Attributes:
         run: the current run; None before the first report.
@@ -65,7 +66,6 @@ class FallbackRun:
     def __init__(
         self, spec: TrialSpec, start: Callable[[MemoryFallback], UnlearningRun], unused: Callable[[], Container[str]]
     ) -> None:
-        """``start`` creates a run, and ``unused`` returns the names of settings that the model does not support."""
         self._spec, self._start, self._unused = spec, start, unused
         self._memory, self._reported = MemoryFallback.of(spec), 0.0
         self.run: UnlearningRun | None = None
@@ -76,11 +76,11 @@ class FallbackRun:
         return None if self._memory == MemoryFallback.of(self._spec) else self._memory
 
     def reset(self) -> None:
-        """Discard the run, so that the next report starts a new run."""
+        """Discard the run. The next report starts a new run."""
         self.run, self._reported = None, 0.0
 
     def next_report(self) -> Report:
-        """Return the next report. After a retry, epochs that were already reported are repeated but not reported again.
+        """Return the next report. No epoch is reported twice.
 
         Raises:
             OutOfMemoryError: GPU memory runs out even with the settings that need the least memory.

@@ -1,4 +1,4 @@
-"""The reports of a run: one row of history.csv after every epoch, and the outcome at the end."""
+"""The reports of a run: one after every epoch, with the outcome in the last report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Status(StrEnum):
 
 @dataclass(slots=True)
 class Timers:
-    """The seconds of training, evaluation and generation (a part of evaluation), as columns of trials.csv."""
+    """The seconds of training, evaluation and generation. Generation is a part of evaluation."""
 
     train_seconds: float = 0.0
     eval_seconds: float = 0.0
@@ -42,11 +42,9 @@ class Report:
     """The state of a run after an epoch. The fields become columns of history.csv and trials.csv.
 
     Attributes:
-        step, epoch: the number of optimizer steps and of passes over the forget set so far; ``epoch`` can be 0.5.
-        training: means over the epoch's steps (``c_t``, gradient norms, the two training losses), the current ``lr``,
-            and other columns of history.csv.
-        losses: the losses on the fixed evaluation sets; empty after an epoch without an evaluation.
-        timers: the seconds spent on each activity so far.
+        step, epoch: the number of optimizer steps and of passes over the forget set so far.
+        training: means over the epoch's steps, the learning rate, and other columns of history.csv.
+        losses: the losses on the evaluation sets; empty after an epoch without an evaluation.
         final: the chosen metrics; empty if they are not measured after this epoch.
         status: how the run ended; None while the run continues.
         error: the reason why a run diverged, otherwise None.
@@ -65,8 +63,7 @@ class Report:
 
     @property
     def evaluated(self) -> bool:
-        """Whether the losses were measured after this epoch. This is False for the last report of a diverged run, which
-        has the losses of an earlier epoch."""
+        """Whether the losses were measured after this epoch. The last report of a diverged run has older losses."""
         return bool(self.losses) and self.status is not Status.DIVERGED
 
     def row(self) -> dict[str, object]:
@@ -81,7 +78,7 @@ class Report:
         }
 
     def outcome(self) -> dict[str, object]:
-        """Return the columns for trials.csv that are known from the last report of a run."""
+        """Return the columns for trials.csv that the last report of a run contains."""
         return {
             "status": str(self.status),
             "steps": self.step,

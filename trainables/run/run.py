@@ -5,8 +5,8 @@
         print(report.step, report.losses)
     run.model                     # the unlearned model
 
-The training step is :meth:`UnlearningRun._train_step`. A run is deterministic: on the same machine's CPU, the same spec
-gives bit-identical results, even if the state is saved after any report and loaded into a new run.
+The training step is :meth:`UnlearningRun._train_step`. On one machine's CPU, a spec always gives bit-identical results,
+also if a saved state is loaded into a new run.
 """
 
 from __future__ import annotations
@@ -41,13 +41,12 @@ class UnlearningRun:
     """One trial, as an iterator of reports. The run uses the workspace's model until the next run is created.
 
     Args:
-        spec: the trial.
         workspace: the loaded target and its data.
-        memory: memory settings that replace the spec's memory settings. A saved state can be loaded with any memory
-            settings.
+        memory: memory settings that replace the memory settings in the spec.
 
     Attributes:
-        model: the model that is being unlearned; ``parameters`` are its trainable parameters.
+        model: the model that is being unlearned.
+        parameters: the trainable parameters of the model.
         auto_lr: chooses the learning rate; None if AutoLR is off.
         step, epoch: the number of optimizer steps and of passes over the forget set so far.
         items: the per-item values from the last measurement of the metrics.
@@ -91,10 +90,7 @@ class UnlearningRun:
             self.auto_lr = AutoLR(spec, self.optimizer, self.losses, self._batches.probe, steps=self._total_steps())
 
     def _train_step(self, forget: Sequence[int], retain: Sequence[int]) -> Columns:
-        """Take one optimizer step on a forget batch and a retain batch. Return columns for history.csv.
-
-        Args:
-            forget, retain: the indices of the examples in each batch.
+        """Take one optimizer step. Return columns for history.csv.
 
         Raises:
             Diverged: a loss or gradient is not finite, or the optimizer's distance estimate is too large.
@@ -129,10 +125,10 @@ class UnlearningRun:
 
     @smallest_as_zero()
     def __next__(self) -> Report:
-        """Train for one epoch (a pass over the forget set, or fewer steps if ``max_steps`` is reached), and report.
+        """Train for one epoch, and report.
 
-        If a loss or gradient is not finite, AutoLR's rule may restart the run from the target. Otherwise the run ends,
-        and the last report has the status ``diverged`` and the losses of the last finite evaluation, if there is one.
+        If a loss or gradient is not finite, AutoLR's rule may restart the run from the target. Otherwise the run ends
+        with the status ``diverged`` and the losses of the last finite evaluation.
         """
         if self._done:
             raise StopIteration
@@ -162,7 +158,7 @@ class UnlearningRun:
         return self._report(_means(steps), final=final, status=status, evaluated=evaluated)
 
     def _restart(self, epoch: float) -> None:
-        """Load the initial weights, and continue at a lower learning rate after ``epoch`` completed epochs."""
+        """Load the initial weights, and continue at a lower learning rate."""
         assert self._initial is not None
         assert self.auto_lr is not None
         load_training_state(self._initial, self.model, self.optimizer)
@@ -171,7 +167,7 @@ class UnlearningRun:
         self._weighting_state = self.spec.parsed_method.weighting.init(self.spec.seed)
 
     def _total_steps(self, *, done: int = 0, epoch: float = 0.0) -> int:
-        """Return the number of steps of the run. ``done`` is the number of steps of the first ``epoch`` epochs."""
+        """Return the number of steps of the run. The first ``epoch`` epochs have ``done`` steps."""
         steps = done + math.ceil(self.spec.epochs - epoch) * self._batches.steps_per_epoch
         return steps if self.spec.max_steps is None else min(steps, self.spec.max_steps)
 
@@ -184,18 +180,16 @@ class UnlearningRun:
         return self._is_last(epoch) or (every is not None and epoch % every == 0)
 
     def _is_evaluated(self, epoch: float) -> bool:
-        """Return whether the losses are measured after an epoch, as they are whenever the metrics are measured."""
         return epoch % self.spec.eval_every == 0 or self._is_measured(epoch)
 
     def _evaluate(self) -> None:
-        """Compute the losses on the fixed evaluation sets. Raise :class:`Diverged` if a loss is not finite."""
+        """Compute the losses on the evaluation sets. Raise :class:`Diverged` if a loss is not finite."""
         with self._timers.timed("eval_seconds"):
             self._scores = self._evaluator.scores(self.model, retain=self.workspace.target.retain)
             losses = self._scores.loss_metrics()
         self._last_losses = {name: finite(value, name, f"after step {self.step}") for name, value in losses.items()}
 
     def _measure(self) -> Mapping[str, float]:
-        """Measure the chosen metrics of the evaluated model, and store their per-item values in ``items``."""
         with self._timers.timed("eval_seconds"):
             measured = self._scores.measure(self.spec.metrics)
         self.items = measured.items
@@ -203,7 +197,6 @@ class UnlearningRun:
         return measured.metrics
 
     def _interpolate(self) -> None:
-        """Interpolate the weights towards the target's weights. :func:`choose_share` chooses the position."""
         assert self._initial is not None
         target, end, position = self._initial, weights_state(self.model), 1.0
 
@@ -261,7 +254,7 @@ class UnlearningRun:
     def state_dict(self) -> dict[str, Any]:
         """Return everything that a new run of the same spec needs to continue with bit-identical results.
 
-        The state is a copy in host memory. Later steps of this run or of another run do not change the copy.
+        All tensors are copies in host memory.
         """
         return {
             "spec_hash": self.spec.spec_hash,
@@ -302,7 +295,6 @@ class UnlearningRun:
 
 
 def _rounded(epoch: float) -> float:
-    """Return ``epoch``, rounded if it differs from a whole number only by a rounding error."""
     return float(round(epoch)) if math.isclose(epoch, round(epoch), abs_tol=1e-9) else epoch
 
 

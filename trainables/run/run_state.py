@@ -1,4 +1,4 @@
-"""Copy a run's weights and optimizer state to host memory, load them back, and interpolate between weights."""
+"""Copy a run's weights and optimizer state to host memory, load them back, and interpolate weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def training_state(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, An
 
 
 def load_training_state(state: Mapping[str, Any], model: torch.nn.Module, optimizer: Optimizer) -> None:
-    """Load the exact state that :func:`training_state` returned. ``state`` is not changed."""
+    """Load a state that :func:`training_state` returned. The state is not changed."""
     load_weights(state, model)
     optimizer.load_state_dict(
         _host_copies(state["optimizer"])
@@ -43,10 +43,7 @@ def load_weights(state: Mapping[str, Any], model: torch.nn.Module) -> None:
 
 
 def weights_between(state: Mapping[str, Any], other: Mapping[str, Any], share: float) -> dict[str, Any]:
-    """Interpolate the weights from ``state`` (share 0) to ``other`` (share 1). Integer buffers come from ``state``.
-
-    If the share is 1, the result is exactly ``other``.
-    """
+    """Interpolate the weights from ``state`` (share 0) to ``other`` (share 1). Integer buffers come from ``state``."""
     if share == 1.0:
         return dict(other)
     return {
@@ -59,7 +56,6 @@ def weights_between(state: Mapping[str, Any], other: Mapping[str, Any], share: f
 
 
 def _host_copies(values: Any) -> Any:
-    """Copy nested lists and dictionaries. All tensors are copied to host memory."""
     if isinstance(values, torch.Tensor):
         return values.detach().to("cpu", copy=True)
     if isinstance(values, dict):

@@ -1,4 +1,4 @@
-"""Compute the two losses of a training step (with gradients), and the losses that AutoLR probes (without gradients)."""
+"""Compute the two losses of a training step, and the losses that AutoLR probes."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ if TYPE_CHECKING:
 
 
 class StepLosses:
-    """Computes the losses of a training step. ``retain(indices)`` and ``forget(indices)`` return scalars to minimise.
+    """Computes the losses of a training step.
 
     Attributes:
-        model: the model whose losses are computed. This model must come from the workspace.
-        references: the target's precomputed values that the forget objective needs. These values are saved in a run's
-            state, so that a resumed run uses the same values. (Outputs that are not precomputed come from the frozen
-            target.)
+        model: the workspace's model, whose losses are computed.
+        references: the target's precomputed values that the forget objective needs. A run's state contains these
+            values.
     """
 
     def __init__(
@@ -43,10 +42,11 @@ class StepLosses:
         refusals: tuple[Any, Sequence[float]] | None = None,
         micro_batch: int | None = None,
     ) -> None:
-        """Prepare the losses of ``model``.
+        """Prepare the losses of a model.
 
         Args:
-            refusals: the forget items with refusals as answers, and the target's NLL of each refusal (``PAIR_NLL``).
+            refusals: the forget items with refusals as answers, and the target's NLL of each refusal; only for
+                ``PAIR_NLL``.
             micro_batch: the maximum number of examples per forward pass; None for the whole batch.
 
         Raises:
@@ -76,12 +76,12 @@ class StepLosses:
         return is_cross_entropy and same_passes
 
     def retain_parts(self, indices: Sequence[int]) -> list[Loss]:
-        """Return one function per micro-batch. The sum of the results is :meth:`retain` of the whole batch."""
+        """Return one function per micro-batch. The functions' values add up to the retain loss of the whole batch."""
         hidden = self._objective.reference is Reference.HIDDEN
         return self._parts(self.retain, self._retain, indices, MeanOver.POSITIONS if hidden else MeanOver.TOKENS)
 
     def forget_parts(self, indices: Sequence[int]) -> list[Loss]:
-        """Return one function per micro-batch. The sum of the results is :meth:`forget` of the whole batch."""
+        """Return one function per micro-batch. The functions' values add up to the forget loss of the whole batch."""
         return self._parts(self.forget, self._forget, indices, self._objective.mean_over)
 
     def _parts(
@@ -110,7 +110,7 @@ class StepLosses:
         return [partial(summand, part) for part in parts]
 
     def retain(self, indices: Sequence[int]) -> Tensor:
-        """Return the retain objective on a batch of the retain set."""
+        """Return the retain loss on a batch of the retain set, as a scalar to minimise."""
         batch = self._workspace.batch(self._retain, indices)
         if self._objective.reference is Reference.HIDDEN:
             with self._workspace.frozen_target() as target:
@@ -123,7 +123,7 @@ class StepLosses:
         return mean_loss(predicted.nll, predicted.supervised)
 
     def forget(self, indices: Sequence[int]) -> Tensor:
-        """Return the forget objective on a batch of the forget set."""
+        """Return the forget loss on a batch of the forget set, as a scalar to minimise."""
         objective, batch = self._objective, self._workspace.batch(self._forget, indices)
         if objective.hidden_loss is not None:
             hidden = self._hidden(self.model, batch)
@@ -150,23 +150,19 @@ class StepLosses:
         return objective.loss(known, self._options)
 
     def retain_probe(self, batches: Sequence[Sequence[int]]) -> Callable[[], float]:
-        """Return a function that evaluates ``L_R`` on retain batches, even if the retain objective is not ``ce``."""
+        """Return a function that computes the cross-entropy ``L_R`` on retain batches, for any retain objective."""
         return self._probe(self._retain, batches)
 
     def forget_probe(self, batches: Sequence[Sequence[int]]) -> Callable[[], float]:
-        """Return a function that evaluates ``L_F`` on forget batches."""
+        """Return a function that computes the cross-entropy ``L_F`` on forget batches."""
         return self._probe(self._forget, batches)
 
     def _probe(self, items: Any, numbers: Sequence[Sequence[int]]) -> Callable[[], float]:
-        """Return a function that evaluates the mean cross-entropy over all tokens. Call the function under ``no_grad``.
-
-        The function computes in float32 even under bf16. In bf16, a step of 1e-5 is below the resolution, so a parabola
-        would be fitted to rounding errors. Also, within one autocast context the cached bf16 weights would not change
-        with the step.
-        """
+        """Return a function that computes the mean cross-entropy over all tokens, to be called under ``no_grad``."""
         batches = [self._workspace.batch(items, indices) for indices in numbers]
 
         def loss() -> float:
+            # No autocast: a step of 1e-5 is below the resolution of bf16, and cached bf16 weights would not change.
             terms = [self._workspace.modality.predict(self.model, batch) for batch in batches]
             return float(sum(item.nll.double().sum() for item in terms) / sum(item.supervised.sum() for item in terms))
 

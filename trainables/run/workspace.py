@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 
 
 class Workspace:
-    """A target, loaded on one device. ``model_for`` returns the same module for every trial, with reset weights.
+    """A target, loaded on one device.
 
-    The weights are reset from a separate copy, which never changes and which the workers on a machine share
-    (stored_weights.py). ``tokenizer`` is the model's processor: a tokenizer, or an image processor for image
-    classifiers.
+    Attributes:
+        tokenizer: the model's processor: a tokenizer or an image processor.
     """
 
     def __init__(self, target: Target, *, device: torch.device | str) -> None:
@@ -48,9 +47,9 @@ class Workspace:
     def model_for(
         self, *, lora_rank: int | None = None, seed: int = 0, gradient_checkpointing: bool = False
     ) -> PreTrainedModel:
-        """Return the target's model with reset weights, in train mode. With ``lora_rank``, a new PEFT adapter is added.
+        """Return the target's model with reset weights, in train mode. The previously returned model becomes invalid.
 
-        The previously returned model becomes invalid.
+        ``lora_rank`` adds a new PEFT adapter of this rank.
         """
         model = self._reset()
         if lora_rank is not None:
@@ -65,7 +64,7 @@ class Workspace:
         return model.train()
 
     def _reset(self) -> PreTrainedModel:
-        """Undo the changes of the previous trial: restore the target's weights, and make all weights trainable."""
+        """Undo the changes of the previous trial."""
         self._frozen = None
         if self._adapted is not None:
             self._model = self._adapted.unload()
@@ -89,8 +88,7 @@ class Workspace:
     def frozen_target(self) -> Iterator[PreTrainedModel]:
         """Yield the target, in eval mode and without gradients, while another model is being trained.
 
-        With LoRA, the trained model with its adapter disabled serves as the target, so no extra memory is needed.
-        Otherwise a copy of the target is created at the first call and freed by the next trial.
+        With LoRA, the target needs no extra memory. Otherwise, the target is a copy that the next trial frees.
         """
         if self._adapted is not None:
             training = self._adapted.training
@@ -111,8 +109,7 @@ class Workspace:
     def refusals(self, *, max_length: int, batch_size: int) -> tuple[Any, tuple[float, ...]]:
         """Return the forget questions with refusals as answers, and the target's summed NLL (nats) of each refusal.
 
-        The values are computed once for each pair of arguments, in one evaluation pass. This call resets the model to
-        the target, so it must precede :meth:`model_for`.
+        A call may reset the model, so it must precede :meth:`model_for`.
         """
         key = (max_length, batch_size)
         if key not in self._refusals:
@@ -135,7 +132,7 @@ class Workspace:
         return self._train_sets[max_length]
 
     def batch(self, items: Any, indices: Sequence[int]) -> Any:
-        """Return the items at ``indices`` as one batch on the workspace's device."""
+        """Return the items at the given indices as one batch on the workspace's device."""
         return self.modality.collate(items, indices, processor=self.tokenizer, device=self.device)
 
     def evaluator(self, *, max_length: int, batch_size: int) -> ModelEvaluator:
@@ -154,7 +151,7 @@ class Workspace:
 
     @cached_property
     def train_mode_is_eval_mode(self) -> bool:
-        """Whether the model has no dropout and no batch norm, so that train and eval mode give equal outputs."""
+        """Whether the model gives equal outputs in train and eval mode: it has no dropout and no batch norm."""
         dropouts = [
             value for key, value in self._model.config.to_dict().items() if "drop" in key or key.endswith("_pdrop")
         ]

@@ -15,10 +15,10 @@ from typing import Any
 from search_spaces.durable import write_whole
 
 FORMAT = 3
-"""A part of every cache key. It is increased when the meaning of a recipe or the format of cached files changes."""
+"""A part of every cache key. Increase the number when the meaning of a recipe or the format of cached files changes."""
 
 RECORD = "target.json"
-"""The file that marks the folder of a completely trained model. It records the base model, the data and the recipe."""
+"""The file that marks the folder of a completely trained model."""
 
 
 class TargetError(RuntimeError):
@@ -33,7 +33,7 @@ def cache_folder() -> Path:
 
 
 def digest(*parts: object) -> str:
-    """Return 16 hex digits of a hash of all arguments: JSON values, dataclasses, or data with a ``content_hash``."""
+    """Return 16 hex digits of a hash of JSON values, dataclasses and data sets."""
 
     def plain(value: object) -> object:
         if hasattr(value, "content_hash"):
@@ -59,7 +59,7 @@ def folder_digest(folder: Path) -> str:
 
 @functools.cache
 def _digest_of(files: tuple[tuple[Path, int, int], ...]) -> str:
-    """Return a hash of the files' names and content. If a size or change time differs, the files are read again."""
+    """Return a hash of the files' names and content, cached by size and change time."""
     digest = hashlib.sha256()
     for path, _, _ in files:
         digest.update(path.name.encode())
@@ -70,13 +70,15 @@ def _digest_of(files: tuple[tuple[Path, int, int], ...]) -> str:
 
 
 class NotCached(RuntimeError):
-    """Raised if a model or note is not in the cache, and the cache must not compute missing entries."""
+    """Raised if an entry is not in the cache and must not be computed."""
 
 
 class Cache:
     """The cache of models and notes. A note is a small JSON object that is computed from a model.
 
-    If ``computing`` is False, a missing entry raises NotCached. ``notes`` contains every note that was used, by name.
+    Attributes:
+        computing: whether missing entries may be computed; otherwise they raise :class:`NotCached`.
+        notes: every note that was used, by name.
     """
 
     def __init__(self, folder: Path | None = None, *, computing: bool = True) -> None:
@@ -85,17 +87,14 @@ class Cache:
         self.notes: dict[str, dict[str, Any]] = {}
 
     def model(self, name: str) -> Path:
-        """Return the folder for the trained model ``name``. If ``computing`` is True, the folder may not exist yet."""
+        """Return the folder of a trained model. If ``computing`` is True, the folder may not exist yet."""
         folder = self.folder / "targets" / name
         if not self.computing and not is_made(folder):
             raise NotCached(f"the cache has no model {folder}")
         return folder
 
     def note(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return the note ``name``. If the note is missing or unreadable, compute and write it.
-
-        Other processes may compute the same note at the same time.
-        """
+        """Return a note. A missing or unreadable note is computed and written."""
         path = self.folder / f"{name}.json"
         found = _read(path)
         if found is None:
@@ -110,15 +109,15 @@ class Cache:
         return dict(found)
 
     def take_over(self, notes: Mapping[str, dict[str, Any]]) -> None:
-        """Store notes from another machine's cache, except notes that this cache already has."""
+        """Store notes from another machine's cache. Existing notes are kept."""
         for name, content in notes.items():
             if _read(path := self.folder / f"{name}.json") is None:
                 write_whole(path, json.dumps(content))
 
 
 def used(path: Path) -> None:
-    """Set a file's modification time to now, to record the last use of a cache entry. Skip files of other users."""
-    with contextlib.suppress(OSError):
+    """Record the use of a cache entry: set the file's modification time to now."""
+    with contextlib.suppress(OSError):  # the file may belong to another user
         os.utime(path)
 
 
@@ -128,7 +127,7 @@ def is_made(folder: Path) -> bool:
 
 
 def unfinished(folder: Path, suffix: str) -> Path:
-    """Return the path of a lock or state file for the training of the model in ``folder``, outside this folder."""
+    """Return the path of a lock or state file for the training of a model. The file lies outside the model's folder."""
     return folder.parent.with_name("unfinished") / f"{folder.name}{suffix}"
 
 

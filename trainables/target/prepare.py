@@ -1,4 +1,4 @@
-"""Prepare the target and the retain model: load them from the cache, or train them. Score models in any folder."""
+"""Prepare the target and the retain model: load them from the cache, or train them. Also score models in any folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Load: TypeAlias = "Callable[[], tuple[PreTrainedModel, Any, ModelEvaluator]]"
-"""A function that returns a model, its processor and its evaluator. All three are loaded at the first call."""
+"""A function that returns a model, its processor and its evaluator."""
 RETAIN = "retain model, "
 """The beginning of the progress text while the retain model is trained."""
 WAITING = "waiting for another process that trains the same model"
@@ -48,7 +48,7 @@ def prepare_target(
     Args:
         recipe: the fine-tuning recipe; by default the result of :func:`~trainables.target.target.target_recipe`.
         cache: the folder of the cache; by default the result of :func:`~trainables.target.cache.cache_folder`.
-        device, on_progress: see :class:`Preparation`.
+        on_progress: called after every epoch of training.
 
     Raises:
         DataError, TargetError, LoadError: the target cannot be prepared; the message is for the user.
@@ -64,14 +64,11 @@ def score_checkpoint(
     device: torch.device | str | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> Measured:
-    """Return the losses and ``spec.metrics`` of the model in ``spec.target_path`` on the spec's data.
-
-    The prompt template is ``spec.template`` or, if this is None, the template of ``spec.model``. If a metric needs a
-    retain model, the retain model is loaded from ``spec.retain_path``.
+    """Return the losses and metrics of the model in ``spec.target_path`` on the spec's data.
 
     Raises:
         DataError, LoadError, TargetError: the data or a model cannot be used; the message is for the user.
-        MetricError: the data do not allow a metric that was requested by name.
+        MetricError: a metric that was requested by name cannot be measured on the data.
     """
     assert spec.target_path is not None, "target_path must name the folder to score"
     folder, target_spec = Path(spec.target_path), target_spec_of(spec)
@@ -94,8 +91,7 @@ class Preparation:
     """Prepares the models for a target spec.
 
     Attributes:
-        device: the device for training and scoring, by default a GPU if available. If all results are cached, no device
-            is used.
+        device: the device for training and scoring; by default a GPU if available.
         on_progress: called after every epoch of training.
     """
 
@@ -109,7 +105,7 @@ class Preparation:
 
         Raises:
             TargetError, LoadError: the target cannot be prepared; the message is for the user.
-            NotCached: a cache entry is missing, and the cache must not compute it.
+            NotCached: a cache entry is missing and must not be computed.
         """
         spec, retain = self.spec, self.retain_values()
         folder, name = self._model()
@@ -145,7 +141,6 @@ class Preparation:
         return self._trained(name, self.spec.data), name
 
     def _own_scores(self, load: Load) -> dict[str, object]:
-        """Return the losses, the default metrics, the reference NLL and the answers of the target."""
         spec, (model, processor, evaluator) = self.spec, load()
         forget = spec.modality.encode(processor, spec.data.forget, max_length=spec.trial.max_length)
         batch_size = spec.trial.eval_batch_size
@@ -161,8 +156,6 @@ class Preparation:
     def _chosen_scores(
         self, names: tuple[str, ...], key: str, retain: RetainValues | None, load: Load
     ) -> dict[str, float]:
-        """Return the values of the metrics ``names`` for the target, which has the content key ``key``."""
-
         def compute() -> dict[str, float]:
             model, _, evaluator = load()
             return dict(evaluator.scores(model, retain=retain).measure(names).metrics)
@@ -172,13 +165,12 @@ class Preparation:
     def retain_model(self) -> Path:
         """Return the folder of the retain model: the target's base model, trained only on the retain set.
 
-        The base model, processor, recipe, seed and number of epochs are the same as for the target. The retain set is
-        smaller than the full set, so training takes proportionally fewer steps. If ``stop_when_memorised`` is true, the
-        retain set must be memorised (mean loss below 0.05, and ROUGE-L recall on a sample of the set above 0.95).
+        The recipe, the seed and the number of epochs are those of the target. If ``stop_when_memorised`` is true, the
+        retain set must be memorised.
 
         Raises:
-            TargetError, LoadError: the model cannot be trained, or the base model is unknown because the user gave a
-                finished target. The message is for the user.
+            TargetError, LoadError: the model cannot be trained, or the base model is unknown; the message is for the
+                user.
         """
         if self.spec.target_path is not None:
             raise TargetError(
@@ -188,11 +180,7 @@ class Preparation:
         return self._trained(self.spec.retain_key, self.spec.data.retain_task(), prefix=RETAIN)
 
     def _trained(self, name: str, data: TaskData, *, prefix: str = "") -> Path:
-        """Return the folder of the model ``name`` in the cache. If the model is missing, train it on ``data.full``.
-
-        If another process is training the same model, wait until the other process ends. ``prefix`` is the beginning of
-        the progress texts.
-        """
+        """Return the folder of a model in the cache. Train the model if it is missing."""
 
         def report(progress: Progress) -> None:
             self.on_progress(replace(progress, text=prefix + progress.text))
@@ -209,11 +197,8 @@ class Preparation:
     def retain_values(self) -> RetainValues | None:
         """Return the retain model's values for the metrics; None if no metric needs a retain model.
 
-        The retain model is the model in ``spec.retain_path`` or, without this path, the result of :meth:`retain_model`.
-        The values are cached.
-
         Raises:
-            MetricError: the data do not allow a metric that was requested by name.
+            MetricError: a metric that was requested by name cannot be measured on the data.
             TargetError, LoadError: the retain model cannot be prepared; the message is for the user.
         """
         spec, given = self.spec, self.spec.retain_path
@@ -234,7 +219,7 @@ class Preparation:
         return RetainValues(**values | lists | {"key": key})
 
     def load(self, folder: Path) -> tuple[PreTrainedModel, Any, ModelEvaluator]:
-        """Return the model in a folder, its processor, and an evaluator for it."""
+        """Return the model in a folder, its processor and its evaluator."""
         model = self.spec.modality.load_model(folder).to(self.device or default_device())
         processor = self.spec.modality.load_processor(folder)
         return model, processor, self.spec.evaluator(model, processor)
@@ -249,7 +234,7 @@ def _classes(spec: TargetSpec, folder: Path) -> int:
 
 
 def _content(folder: Path) -> str:
-    """Return a hash that identifies the weights. For an adapter, the hash includes the base model's weights."""
+    """Return a hash of the weights in a folder. For an adapter, the hash includes the base model's weights."""
     own = folder_digest(folder)
     base = base_of(folder) if (folder / ADAPTER_CONFIG).is_file() else None
     return f"{own}+{folder_digest(Path(base))}" if base and Path(base).is_dir() else own

@@ -30,9 +30,7 @@ def share_target(target: Target, storage: Storage) -> None:
 
 
 def local_target(target: Target, storage: Storage | None) -> Target:
-    """Return the target with a path on this machine: its own path, a path in the cache, or a new download.
-
-    Each process verifies once that the folder at this path has the same content as the target in the storage.
+    """Return the target with a path on this machine. Download the target if needed.
 
     Raises:
         StorageError: the target is missing, or the storage does not answer.
@@ -46,7 +44,11 @@ def local_target(target: Target, storage: Storage | None) -> Target:
 
 
 def place_of(key: str, origin: Path, storage: Storage) -> Path:
-    """Return this machine's folder for the target with this key. ``origin`` is the folder on the driver's machine.
+    """Return this machine's folder for a target, with verified content. Download the target if needed.
+
+    Args:
+        key: the content key of the target.
+        origin: the folder of the target on the driver's machine.
 
     Raises:
         StorageError: the target is missing, or the storage does not answer.
@@ -67,7 +69,7 @@ def place_of(key: str, origin: Path, storage: Storage) -> Path:
 
 
 def fetch_target(key: str, origin: Path, storage: Storage) -> None:
-    """Download a sweep's trained target to this machine's cache, so that the target is not trained again.
+    """Download a sweep's trained target to this machine's cache, so that it is not trained again.
 
     Raises:
         StorageError: the storage does not answer.

@@ -1,8 +1,7 @@
-"""The specification of a target (model, data and recipe, derived from a trial's spec), and the prepared target.
+"""The specification of a target, and the prepared target.
 
 The target is the fine-tuned model from which all trials start. The target's metrics are the baseline for every trial.
-The target's log-likelihoods of the forget set are also stored, so that NPO and similar objectives do not need a second
-model in memory.
+The target's log-likelihoods of the forget set are stored, so that NPO needs no second model in memory.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 CHAT_FILE = "chat_template.jinja"
-"""The file of the chat template in newer model folders. Older folders have the template in the tokenizer's
-configuration."""
+"""The file with the chat template. Older model folders have the template in the tokenizer's configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +34,15 @@ class Target:
     """The target that all trials of a sweep share. The fields contain everything that a worker needs to start a trial.
 
     Attributes:
-        key: the content hash of model, data and recipe. The key is a part of every trial's spec hash.
+        key: the content hash of model, data and recipe. Every trial's spec hash includes the key.
         path: the model's folder, which ``from_pretrained`` can load.
-        data: the data to unlearn from.
         vocabulary_size: ``|V|``, the model's number of output classes: tokens, or labels of images.
         baseline: the target's own metrics.
         reference_nll: the target's summed NLL of each forget example, in the order of ``data.forget``.
         template: the model's prompt template (see :mod:`trainables.template`).
-        retain: the values of the retain model, if a chosen metric needs them; otherwise None.
-        left_out: the requested metrics that are not measured because no retain model is available.
-        answers: the target's generated answers, by evaluation set, as in a per-item log; empty if none were generated.
+        retain: the values of the retain model; None if no chosen metric needs them.
+        left_out: the requested metrics that cannot be measured without a retain model.
+        answers: the target's generated answers, by evaluation set; empty if none were generated.
     """
 
     key: str
@@ -66,7 +63,7 @@ class TargetSpec:
 
     Attributes:
         trial: the spec of a trial on the target. The trial's method and training settings are not used.
-        info: the base model's entry in the registry, or an entry created for a hub id or a local folder.
+        info: the base model's entry in the registry, or a new entry for a hub id or a local folder.
         recipe: the recipe for fine-tuning the target.
     """
 
@@ -111,29 +108,25 @@ class TargetSpec:
 
     @property
     def trained_key(self) -> str:
-        """The name of the fine-tuned target in the cache. The name is known before the target is trained."""
+        """The name of the fine-tuned target in the cache."""
         return digest(FORMAT, self.base, self.recipe, self.data.full, *self._settings)
 
     @property
     def retain_key(self) -> str:
-        """The name of the retain model in the cache.
-
-        The name depends on the full set, not only on the retain set, because a tokenizer may be trained on the full
-        set.
-        """
-        sets = (self.data.retain, self.data.full)
+        """The name of the retain model in the cache."""
+        sets = (self.data.retain, self.data.full)  # a tokenizer may be trained on the full set
         return digest(FORMAT, "retain", self.base, self.recipe, *sets, *self._settings)
 
     @property
     def template_key(self) -> str:
-        """A text that identifies the template: its text or, for a chat template in a file, the file's digest."""
+        """A text that identifies the template."""
         folder = self.target_path or self.base_folder
         if self.info.template != CHAT or folder is None or not (folder / CHAT_FILE).is_file():
             return self.info.template
         return f"{CHAT}:{digest((folder / CHAT_FILE).read_text(encoding='utf-8'))}"
 
     def measured_by(self, names: Sequence[str]) -> list[str]:
-        """Return the digests of the plug-ins that define any of these metrics. The digests are parts of cache keys."""
+        """Return the digests of the plug-ins that define any of these metrics."""
         return digests(("metric", name.removesuffix("_distance")) for name in names)
 
     @property
@@ -142,24 +135,25 @@ class TargetSpec:
         return (self.trial.max_length, self.template_key, *((seed,) if seed else ()))
 
     def measured(self) -> tuple[str, ...]:
-        """Return the metrics to measure.
-
-        For a finished target, no retain model can be trained, because the target's base model is unknown. If there is
-        no ``retain_path`` either, metrics that need a retain model are omitted, unless requested by name.
+        """Return the metrics to measure, without metrics for which no retain model is available.
 
         Raises:
-            MetricError: the data do not allow a metric that was requested by name.
+            MetricError: a metric that was requested by name cannot be measured on the data.
         """
         may_have_retain_model = self.retain_path is not None or self.target_path is None
         return chosen_metrics(self.trial.metrics, self.data, retain_model=may_have_retain_model)
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """The requested metrics that are not measured because no retain model is available. Raises MetricError."""
+        """The requested metrics that cannot be measured without a retain model.
+
+        Raises:
+            MetricError: a metric that was requested by name cannot be measured on the data.
+        """
         return tuple(name for name in chosen_metrics(self.trial.metrics, self.data) if name not in self.measured())
 
     def evaluator(self, model: PreTrainedModel, processor: Any, *, data: TaskData | None = None) -> ModelEvaluator:
-        """Return an evaluator that measures ``model`` on ``data`` or, if this is None, on the target's data."""
+        """Return an evaluator for a model, by default on the target's data."""
         return self.modality.evaluator(
             data or self.data,
             processor,
@@ -171,8 +165,7 @@ class TargetSpec:
 
 
 def target_spec_of(spec: TrialSpec, *, recipe: TargetRecipe | None = None) -> TargetSpec:
-    """Return the target's specification for a trial's spec. ``recipe`` is by default the result of
-    :func:`target_recipe`.
+    """Return the target's specification for a trial's spec.
 
     Raises:
         DataError: a file is missing or malformed, the hub cannot be reached, or the template is unknown.

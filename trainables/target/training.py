@@ -1,7 +1,4 @@
-"""Fine-tune the target or the retain model for the cache, and check the files of cached models.
-
-The target is the model that has learned the full set, which includes the forget set and the retain set.
-"""
+"""Fine-tune the target or the retain model for the cache, and check the files of cached models."""
 
 from __future__ import annotations
 
@@ -54,7 +51,7 @@ def train(
     device: torch.device | str,
     on_progress: Callable[[Progress], None],
 ) -> None:
-    """Fine-tune the base model on ``data.full`` and write it to ``folder``, atomically.
+    """Fine-tune the base model on ``data.full`` and write it to a folder, atomically.
 
     If the process is killed, the next call continues from the last saved state.
 
@@ -89,7 +86,7 @@ def _require_room(model: PreTrainedModel, folder: Path) -> None:
 
 
 def load_base(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
-    """Return the model from which fine-tuning starts, and its processor (tokenizer or image processor).
+    """Return the model from which fine-tuning starts, and its tokenizer or image processor.
 
     Raises:
         TargetError: the model is unknown.
@@ -123,8 +120,7 @@ def require_undamaged(folder: Path) -> None:
     """Compare the files of a cached model with their checksums.
 
     Raises:
-        TargetError: files differ from their checksums, or the checksums are missing. The message names the files and a
-            remedy.
+        TargetError: files differ from their checksums, or the checksums are missing.
     """
     differing = damaged_files(folder) if (folder / CHECKSUMS).is_file() else [CHECKSUMS]
     if differing:
@@ -143,15 +139,14 @@ def finetune(
     on_progress: Callable[[Progress], None],
     state: Path | None = None,
 ) -> int:
-    """Train ``model`` in place on ``data.full`` with AdamW and the recipe of ``spec``. Return the number of epochs.
+    """Train a model in place on ``data.full`` with AdamW and the spec's recipe. Return the number of epochs.
 
     The learning rate rises linearly over 5% of the steps and then falls linearly. If ``stop_when_memorised`` is true,
-    training ends after the first epoch at which the mean loss is below 0.05 and ``ModelEvaluator.memorised`` is true.
+    training ends when the data are memorised.
 
     Args:
-        state: the file in which the state of the training is saved from time to time. After a crash, the next call
-            continues from this file, with bit-identical results. The file's name must depend on the model, the data and
-            the recipe.
+        state: the file from which a later call continues after a crash, with bit-identical results. The file's name
+            must depend on the model, the data and the recipe.
 
     Raises:
         TargetError: the loss is not finite, or the data were never memorised although ``stop_when_memorised`` is true.

@@ -1,3 +1,1 @@
-"""Checks for your own weightings, objectives, metrics, data sets, models and prompt templates.
-
-A check that fails raises AssertionError."""
+"""Checks for your own weightings, objectives, metrics, data sets, models and prompt templates."""

@@ -1,7 +1,4 @@
-"""Checks of the properties that every data set must have, for tests of your own data sets:
-
-check_dataset(MINE, data_dir=folder, limit=20)
-"""
+"""Check your own data set in a test: ``check_dataset(MINE, data_dir=folder, limit=20)``."""
 
 from __future__ import annotations
 
@@ -16,12 +13,15 @@ NOWHERE = "no such choice"
 
 
 def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, **choices: Any) -> None:
-    """Check the record of a data set, and the data that it loads with ``choices`` (forget_split, forget_class).
+    """Check the record of a data set, and the data that it loads.
 
-    The fields of the record must be consistent. Invalid choices must raise DataError. Loading must be reproducible and
-    must not use the global RNG. No set except holdout may be empty, and all items must have one type. No item may be
-    both forgotten and retained, or both held out and trained on. A limit must reduce the retain set to whole units.
-    ``limit`` must be less than the size of the retain set, and at least one unit.
+    The fields of the record must be consistent. Invalid choices must raise DataError. Loading must be reproducible,
+    without the global RNG. Only the set holdout may be empty. No item may be both forgotten and retained. No item may
+    be both held out and trained on. A limit must reduce the retain set to whole units.
+
+    Args:
+        limit: a number of examples, from one unit to less than the retain set.
+        choices: the choices ``forget_split`` and ``forget_class`` of the data.
 
     Raises:
         AssertionError: a check failed; the message says which.
@@ -68,7 +68,7 @@ def _check_record(record: DataSet) -> None:
 
 
 def _check_refusals(record: DataSet, *, data_dir: Path | None, **choices: Any) -> None:
-    """Check that invalid choices raise DataError, with a message that names the data set and the valid choices."""
+    """Check that invalid choices raise DataError. The message must name the data set and the valid choices."""
     sentence = _refusal(record, **{**choices, "data_dir": data_dir, "forget_split": NOWHERE})
     for name in (record.name, *record.forget_splits):
         assert name in sentence, f"the message about an unknown split does not name {name}: {sentence}"
@@ -81,7 +81,6 @@ def _check_refusals(record: DataSet, *, data_dir: Path | None, **choices: Any) -
 
 
 def _check_sets(record: DataSet, data: TaskData) -> None:
-    """Check the names, types, sizes and overlaps of the sets (see :func:`check_dataset`)."""
     assert data.modality == record.modality, (
         f"the modality of the data is {data.modality}, but the record says {record.modality}"
     )

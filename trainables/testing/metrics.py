@@ -1,7 +1,4 @@
-"""Checks of the properties that every metric must have, for tests of your own metrics:
-
-check_metric(MINE)
-"""
+"""Check your own metric in a test: ``check_metric(MINE)``."""
 
 from __future__ import annotations
 
@@ -14,9 +11,8 @@ from trainables.metrics.metric import LANGUAGE, Metric
 def check_metric(metric: Metric) -> None:
     """Check that a metric's record is consistent, and check its values for two untrained models.
 
-    The name must be usable as a table column, and the bounds must be an interval. The values must be finite, within the
-    bounds, and reproducible. Values are checked only if the metric can be measured on the data set ``authors`` without
-    a retain model.
+    The name must be usable as a table column. The values must be finite, within the bounds, and reproducible. Values
+    are checked only for metrics of the data set ``authors`` that need no retain model.
 
     Raises:
         AssertionError: a check failed; the message says which.

@@ -1,7 +1,4 @@
-"""Checks of the properties that every registered model must have, for tests of your own models:
-
-check_model(MINE)
-"""
+"""Check your own model in a test: ``check_model(MINE)``."""
 
 from __future__ import annotations
 

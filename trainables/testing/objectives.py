@@ -1,7 +1,4 @@
-"""Checks of the properties that every forget objective must have, for tests of your own objectives:
-
-check_objective(MINE)
-"""
+"""Check your own forget objective in a test: ``check_objective(MINE)``."""
 
 from __future__ import annotations
 
@@ -20,23 +17,22 @@ from trainables.testing.options import check_options, option_values
 from trainables.weightings import WEIGHTINGS
 
 _LABELS = torch.tensor([[1, 3, -100, -100], [-100, 2, 0, 4], [0, 1, 2, 3]])
-"""The labels of three sequences of different lengths, with a vocabulary of five tokens; -100 if not supervised."""
+"""The labels of three sequences, with a vocabulary of five tokens; -100 if not supervised."""
 
 _Value = Callable[..., Tensor]
-"""Returns the loss for logits or hidden states ``(B, S, 5)``. ``margin`` has the lengths of the left and right padding.
-"""
+"""Returns the loss for logits or hidden states ``(B, S, 5)``. ``margin`` has the left and the right padding."""
 
 
 def check_objective(objective: ForgetObjective, *, detached: bool = False) -> None:
     """Check an objective on a small batch, in float64.
 
-    The record must be consistent. The loss must be a finite scalar with a finite gradient, also at the bounds of each
-    option, and must not change its arguments. The gradient must match finite differences, and must be 0 at unsupervised
-    positions. Neither padding nor the order of the sequences may matter. It must be possible to compute a batch in
-    parts. Outputs in bf16 must give a loss in float32.
+    The record must be consistent. The loss must be a finite scalar, also at the bounds of each option. The gradient
+    must match finite differences, and must be 0 at unsupervised positions. Padding and the order of the sequences must
+    not matter. It must be possible to compute a batch in parts. Outputs in bf16 must give a loss in float32.
 
-    Set ``detached=True`` if the loss contains the model's own detached prediction. Then the gradient is not the
-    derivative of the loss and is not compared with finite differences. Test this gradient separately.
+    Args:
+        detached: whether the loss contains the model's own detached prediction. If so, finite differences are not
+            checked.
 
     Raises:
         AssertionError: a check failed; the message says which.
@@ -96,7 +92,7 @@ def _check_batch(value: _Value, drawn: Tensor) -> None:
 
 
 def _check_parts(objective: ForgetObjective, value: _Value, drawn: Tensor) -> None:
-    """Check that a batch's loss is the mean of its parts' losses, weighted by their numbers of tokens or sequences."""
+    """Check that a batch's loss is the weighted mean of its parts' losses."""
     supervised = (_LABELS != -100).sum(dim=1)
     # In these checks, the unsupervised positions are the padding of hidden states.
     units = torch.ones(len(_LABELS)) if objective.mean_over is MeanOver.SEQUENCES else supervised
@@ -110,7 +106,7 @@ def _check_parts(objective: ForgetObjective, value: _Value, drawn: Tensor) -> No
 
 
 def _value(objective: ForgetObjective, options: Mapping[str, float]) -> _Value:
-    """Return a function that computes the objective's loss with the target values that the record declares."""
+    """Return a function that computes the objective's loss."""
     needs, pair = objective.reference, objective.reference is Reference.PAIR_NLL
     fixed = torch.Generator().manual_seed(1)
     target_logits = torch.randn(*_LABELS.shape, 5, generator=fixed, dtype=torch.float64)

@@ -24,7 +24,7 @@ def check_options(options: Sequence[Field]) -> None:
 
 
 def option_values(options: Sequence[Field]) -> Iterator[dict[str, float]]:
-    """Yield the defaults. Then, for each bound of each option, yield the bound with the other options' defaults."""
+    """Yield the defaults. Then, for each bound of each option, yield the defaults with this option at its bound."""
     usual = defaults(options)
     yield usual
     yield from (usual | {option.name: value} for option in options for value in _bounds(option))

@@ -1,7 +1,4 @@
-"""Checks of the properties that every prompt template must have, for tests of your own templates:
-
-check_template(MINE, tokenizer)
-"""
+"""Check your own prompt template in a test: ``check_template(MINE, tokenizer)``."""
 
 from __future__ import annotations
 
@@ -20,7 +17,8 @@ ANSWERS = ("Lima is in Peru", "12", "In {question}, of course.")
 def check_template(template: Template, tokenizer: PreTrainedTokenizerBase | None = None) -> None:
     """Check that the answer and one end token are supervised, and that the prompt does not depend on the answer.
 
-    Without ``tokenizer``, a small tokenizer is trained for the check.
+    Args:
+        tokenizer: a tokenizer; by default a small new one.
 
     Raises:
         AssertionError: a check failed; the message says which.

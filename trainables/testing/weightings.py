@@ -1,7 +1,4 @@
-"""Checks of the properties that every weighting must have, for tests of your own weightings:
-
-check_weighting(MINE, symmetric=True)
-"""
+"""Check your own weighting in a test: ``check_weighting(MINE, symmetric=True)``."""
 
 from __future__ import annotations
 
@@ -27,21 +24,17 @@ Step = tuple[Losses, Gramian]
 def check_weighting(
     weighting: Weighting, *, non_negative: bool = True, scale_free: bool = True, symmetric: bool = False
 ) -> None:
-    """Check that the record of a weighting is consistent, and that its function has the promised properties.
+    """Check that the record of a weighting is consistent, and check the results of its function.
 
-    ``weigh`` must return finite weights for any scale, angle, history and options, and for zero and parallel gradients.
-    ``weigh`` must not change its arguments. For equal arguments, and for a state that was restored from JSON, the
-    results must be equal. If the method uses its arguments, NaN arguments must give a NaN weight or a NaN in the new
-    state. ``weigh`` without a Gramian must raise ValueError if and only if the weighting declares that it needs the
-    Gramian or acts on the gradients. For a weighting that acts on the gradients, all other checks call ``combine`` with
-    the default options. The direction must be finite, must have the parameters' shapes, and must be equal for equal
-    arguments and for a state that was restored from JSON.
+    ``weigh`` must return finite weights, also for extreme, zero and parallel gradients. ``weigh`` must not change its
+    arguments. A state that was restored from JSON must give equal results. NaN arguments must give a NaN. ``weigh``
+    must raise ValueError without a Gramian that it needs. For a weighting that combines the gradients themselves,
+    ``combine`` is checked instead.
 
     Args:
-        non_negative: check that weights are never negative.
-        scale_free: check that scaling both gradients by the same factor does not change the direction of the step (only
-            if the weighting uses the Gramian).
-        symmetric: check that swapping the two tasks swaps the weights (only if the weighting uses the Gramian).
+        non_negative: whether a negative weight is an error.
+        scale_free: whether scaling both gradients by one factor must keep the direction.
+        symmetric: whether swapping the two tasks must swap the weights.
 
     Raises:
         AssertionError: a check failed; the message says which.
@@ -76,7 +69,7 @@ def check_weighting(
 def _check_history(
     weighting: Weighting, history: Sequence[Step], options: dict[str, float], *, non_negative: bool
 ) -> None:
-    """Check every step of one run twice: with the state before the step, and with this state restored from JSON."""
+    """Check every step of one run twice: with the state, and with the state restored from JSON."""
     state = weighting.init(7)
     for losses, gramian in history:
         restored, given = json.loads(json.dumps(dict(state), allow_nan=False)), (dict(state), dict(options))
@@ -92,7 +85,6 @@ def _check_history(
 
 
 def _check_nan(weighting: Weighting) -> None:
-    """Check that NaN arguments give a NaN weight or state if the method uses its arguments."""
     nan = math.nan
     weights, state = _weigh(weighting, Losses(nan, nan), Gramian(nan, nan, nan))
     one = _weigh(weighting, Losses(1.0, -2.0), _gramian(0.3, 1.7, 0.3))
@@ -102,8 +94,6 @@ def _check_nan(weighting: Weighting) -> None:
 
 
 def _check_scale(weighting: Weighting) -> None:
-    """Check that scaling both gradients by the same factor does not change the direction in any of three steps."""
-
     def directions(rho: float, phi: float, cosine: float) -> Iterator[float]:
         for weights in _run(weighting, [(Losses(1.0, -2.0), _gramian(rho, phi, cosine))] * 3):
             yield math.atan2(weights.forget * phi, weights.retain * rho)
@@ -130,7 +120,6 @@ def _check_symmetry(weighting: Weighting) -> None:
 
 
 def _check_combination(weighting: Weighting) -> None:
-    """Check that ``combine`` exists, is pure, finite and resumable, and that ``weigh`` raises ValueError."""
     import torch
 
     combine, options = weighting.combine, defaults(weighting.options)
@@ -195,7 +184,6 @@ def _gramian(rho: float, phi: float, cosine: float) -> Gramian:
 def _weigh(
     weighting: Weighting, losses: Losses, gramian: Gramian | None, state: State | None = None
 ) -> tuple[Weights, State]:
-    """Return the weights and the new state for the default options. If ``state`` is None, use the initial state."""
     state = weighting.init(7) if state is None else state
     return weighting.weigh(losses, gramian, state, defaults(weighting.options))
 

@@ -1,6 +1,6 @@
-"""The registry of weightings. A weighting is a pure function from losses, Gramian and state to two gradient weights.
+"""The registry of weightings.
 
-Every file in this package that defines ``WEIGHTING`` adds a weighting.
+To add a weighting, add a file with ``WEIGHTING`` to this package.
 """
 
 from __future__ import annotations
@@ -17,4 +17,4 @@ _FIRST = (
     *("gradvac", "gradnorm", "nash-mtl", "aligned-mtl", "upgrad", "dualproj", "graddrop", "rotograd", "rotograd-scale"),
 )
 WEIGHTINGS: Mapping[str, Weighting] = entries(__name__, __path__, "WEIGHTING", first=_FIRST)
-"""Every weighting by name, in the order in which lists show the weightings."""
+"""Every weighting by name, in the order of lists for users."""

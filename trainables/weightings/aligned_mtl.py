@@ -18,11 +18,8 @@ def weights(gramian: Gramian) -> Weights:
     and ``phi = |g_f|``, the weights are ``(phi^2 + s + b, rho^2 + s + b)/(2 t sqrt(lmax))``. This form does not divide
     by a number close to zero.
 
-    The published method does not guarantee non-negative weights: if the gradients agree and one gradient is much
-    longer, the longer gradient has a negative weight.
-
-    If the gradients are linearly dependent (parallel, opposed, or a gradient is zero), the method ignores the dimension
-    that they do not span, and the weights are those of the mean gradient, (1/2, 1/2).
+    If the gradients agree and one gradient is much longer, the weight of the longer gradient is negative, as published.
+    If the gradients are linearly dependent or a gradient is zero, the weights are (1/2, 1/2).
     """
     rho, phi, k = gramian.rho, gramian.phi, gramian.k
     sine2 = (1.0 - k) * (1.0 + k)

@@ -1,13 +1,11 @@
 """The interface of a weighting: a pure function from (losses, Gramian, state) to the weights of the two gradients.
 
-As in multi-task libraries, both losses are *minimised*: ``l_r`` on the retain set, and ``l_f`` on the forget set
-(``-L_F`` under gradient ascent). Their gradients are ``g_r`` and ``g_f``. A weighting returns ``(w_r, w_f)``, and the
-optimizer steps along ``d = w_r g_r + w_f g_f``. Weights are non-negative, except in ``aligned-mtl`` and
-``pcgrad-paper``, whose published formulas can give negative weights.
+Both losses are *minimised*: ``l_r`` on the retain set, and ``l_f`` on the forget set (``-L_F`` under gradient ascent).
+Their gradients are ``g_r`` and ``g_f``. A weighting returns ``(w_r, w_f)``, and the optimizer steps along
+``d = w_r g_r + w_f g_f``. Only ``aligned-mtl`` and ``pcgrad-paper`` can return negative weights, as published.
 
-All values are Python floats (float64), so a weighting needs neither torch nor a device. The weights are finite for
-gradient norms from 1e-150 to 1e150, for zero gradients and for parallel gradients. The docstring of each method says
-which weights the method returns for zero and parallel gradients.
+All values are Python floats (float64). The weights are finite for gradient norms from 1e-150 to 1e150. Each method's
+docstring gives the weights for zero and parallel gradients.
 """
 
 from __future__ import annotations
@@ -30,30 +28,27 @@ State = Mapping[str, float]
 """The values that a weighting keeps between steps. A state can be written as JSON and is replaced, never mutated."""
 
 Options = Mapping[str, float]
-"""The value of every option that the weighting declares, by name."""
+"""The value of every option of the weighting, by name."""
 
 
 class Needs(StrEnum):
-    """The values that the weights depend on. These values determine how many backward passes a step needs."""
+    """The values that the weights depend on. These values determine the number of backward passes per step."""
 
     RETAIN_ONLY = "retain only"
-    """The weights are (1, 0). A step needs one forward and one backward pass, on the retain batch."""
+    """The weights are (1, 0). A step needs one backward pass, on the retain batch."""
     FORGET_ONLY = "forget only"
-    """The weights are (0, 1). A step needs one forward and one backward pass, on the forget batch."""
+    """The weights are (0, 1). A step needs one backward pass, on the forget batch."""
     LOSSES = "losses"
-    """The weights depend only on the losses. A step needs one backward pass (of the weighted sum) and one buffer for a
-    gradient."""
+    """The weights depend only on the losses. A step needs one backward pass, of the weighted sum."""
     GRAMIAN = "gramian"
-    """The weights depend on the norms and the dot product of the gradients. A step needs two backward passes and two
-    buffers for gradients."""
+    """The weights depend on the gradients' norms and dot product. A step needs two backward passes."""
     GRADIENTS = "gradients"
-    """The method has no weights and combines the gradients element by element. A step needs two backward passes and two
-    buffers for gradients."""
+    """The method combines the gradients itself, without weights. A step needs two backward passes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """The two losses of a step, as plain numbers without a computation graph. Both losses are minimised."""
+    """The two losses of a step, as plain numbers. Both losses are minimised."""
 
     retain: float
     forget: float
@@ -61,7 +56,7 @@ class Losses:
 
 @dataclass(frozen=True, slots=True)
 class Gramian:
-    """``[[rr, rf], [rf, ff]]``: ``rr = g_r.g_r``, ``rf = g_r.g_f``, ``ff = g_f.g_f``, accumulated in float64."""
+    """``[[rr, rf], [rf, ff]]``: ``rr = g_r.g_r``, ``rf = g_r.g_f``, ``ff = g_f.g_f``, computed in float64."""
 
     rr: float
     rf: float
@@ -84,8 +79,7 @@ class Gramian:
 
     @property
     def k(self) -> float:
-        """``b / (rho phi)``, the negative cosine: 1 for opposed gradients, -1 for aligned gradients, 0 if a gradient is
-        zero."""
+        """``b / (rho phi)``, the negative cosine: 1 for opposed, -1 for aligned and 0 for zero gradients."""
         scale = self.rho * self.phi
         return max(min(self.b / scale, 1.0), -1.0) if scale != 0 else 0.0  # this order of arguments keeps a NaN
 
@@ -104,10 +98,7 @@ class Weights:
         return self.retain / total if total != 0 else math.nan
 
     def unit(self) -> Weights:
-        """Return the weights divided by their sum; return them unchanged if the sum is not positive.
-
-        Division by a negative sum, which ``pcgrad-paper`` can return, would reverse the direction.
-        """
+        """Return the weights divided by their sum; return them unchanged if the sum is not positive."""
         total = self.retain + self.forget
         return Weights(self.retain / total, self.forget / total) if total > 0 else self
 
@@ -118,12 +109,14 @@ CombineFunction = Callable[[Gradient, Gradient, State, Options], tuple[Gradient,
 
 @dataclass(frozen=True, slots=True)
 class Weighting:
-    """One weighting in the registry.
+    """A weighting in the registry.
 
-    ``weigh(losses, gramian, state, options) -> (weights, new_state)`` is a pure function. ``gramian`` is None unless
-    ``needs`` is ``GRAMIAN``. ``options`` has a value for every declared option. ``init(seed)`` returns the first state.
-    If ``needs`` is ``GRADIENTS``, the weighting has a function ``combine(retain, forget, state, options) -> (direction,
-    new_state)``, which may overwrite the gradients, and ``weigh`` raises ValueError. Otherwise ``combine`` is None.
+    Attributes:
+        weigh: a pure function. ``weigh(losses, gramian, state, options)`` returns the weights and the new state. The
+            Gramian is None unless ``needs`` is ``GRAMIAN``.
+        init: ``init(seed)`` returns the first state.
+        combine: only for ``Needs.GRADIENTS``. ``combine(retain, forget, state, options)`` returns the direction and the
+            new state, and may overwrite the gradients.
     """
 
     name: str
@@ -137,18 +130,18 @@ class Weighting:
 
 
 def require_gramian(gramian: Gramian | None) -> Gramian:
-    """Return ``gramian``; raise ValueError if it is None."""
+    """Return the Gramian; raise ValueError if it is None."""
     if gramian is None:
         raise ValueError("this weighting needs the Gramian of the two gradients, got None")
     return gramian
 
 
 def no_weights(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """Raise ValueError. Methods that combine the gradients element by element use this function as ``weigh``."""
+    """Raise ValueError. A method that combines the gradients itself uses this function as ``weigh``."""
     raise ValueError("this method combines the gradients element by element and has no weights")
 
 
 def of_gramian(weights: Callable[[Gramian], Weights]) -> WeighFunction:
-    """Return the ``weigh`` of a method whose weights depend only on the Gramian. It does not change the state."""
+    """Return the ``weigh`` of a method whose weights depend only on the Gramian."""
 
     return lambda losses, gramian, state, options: (weights(require_gramian(gramian)), state)

@@ -14,18 +14,17 @@ def weights(gramian: Gramian, alpha: float) -> Weights:
     Here ``g0 = (g_r + g_f)/2`` is the mean gradient.
 
     By duality ``d = g0 + l g_w`` with ``g_w = w g_r + (1-w) g_f`` and ``l = alpha |g0|/|g_w|``, where w in [0, 1]
-    minimises the convex ``F(w) = g_w.g0 + alpha |g0| |g_w|``; the weights are ``(1/2 + l w, 1/2 + l (1-w))``. The
-    published code finds w by iteration. For two gradients, w has a closed form. Let ``e = g_r - g_f``, let psi be the
-    angle between e and g0, and let ``chi = cos(psi)``. If ``|chi| < alpha``, then ``F'(w) = 0`` gives
+    minimises the convex ``F(w) = g_w.g0 + alpha |g0| |g_w|``. The weights are ``(1/2 + l w, 1/2 + l (1-w))``. For two
+    gradients, w has a closed form; the published code iterates. Let ``e = g_r - g_f``, let psi be the angle between e
+    and g0, and let ``chi = cos(psi)``. If ``|chi| < alpha``, then ``F'(w) = 0`` gives
 
         w = 1/2 - |g0|/|e| (chi + chi sin(psi)/sqrt(alpha^2 - chi^2)),    l = sqrt(alpha^2 - chi^2)/sin(psi).
 
     If this w is outside [0, 1], the minimum is at the nearer end of the interval. If ``|chi| >= alpha``, F is
     monotonic, and its minimum gives all weight to the shorter gradient.
 
-    If a gradient is zero or ``g0 = 0``, the weights are those of the mean, (1/2, 1/2). If the gradients are equal,
-    every w is a minimiser, and w = 1/2 is used. For opposed gradients and alpha > 1, ``d = 0`` and ``g_w = 0`` is the
-    only solution, and the weights are (w, 1-w).
+    If a gradient is zero or ``g0 = 0``, the weights are (1/2, 1/2). For equal gradients, w is 1/2. For opposed
+    gradients and alpha > 1, ``d = 0``, and the weights are (w, 1-w).
     """
     rho, phi, k = gramian.rho, gramian.phi, gramian.k
     if rho == 0 or phi == 0:

@@ -1,4 +1,4 @@
-"""Minimise only the forget objective. If the objective is ``-L_F``, the method is gradient ascent."""
+"""Minimise only the forget objective. With the objective ``-L_F``, the method is gradient ascent."""
 
 from __future__ import annotations
 

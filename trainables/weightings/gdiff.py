@@ -9,14 +9,11 @@ from trainables.weightings.base import Gramian, Losses, Needs, Options, State, W
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """Return ``(c, 1 - c)`` for the option ``c``: static linear scalarization (GDiff-0.9, GDiff-0.5, GDiff-0.1, ...).
 
-    Even if c is 1 or 0, the losses of both batches are computed. So history.csv has both losses, and batch statistics
-    and the random numbers of dropout do not depend on c. ``gd`` and ``ga`` replace c = 1 and c = 0 at half the cost.
+    Both losses are computed even if c is 1 or 0, so that history.csv has both. ``gd`` and ``ga`` cost half as much.
 
-    The retain loss of memorised data is small and has a small gradient, so only values of c close to 1 give a
-    trade-off between the losses. For a small Phi model that had memorised TOFU's forget01, these values were 0.7 to
-    0.99 at lr 1e-4, and above 0.95 at lr 3e-4. At smaller values, the forget loss is already higher than that of a
-    random guess, so a smaller c only raises the retain loss. Therefore c is searched from 0.1 (the paper's lower bound)
-    to 0.995, uniformly in log(1 - c). Half of the samples are above 0.93.
+    The search for c goes from 0.1, the paper's lower bound, to 0.995. The search is uniform in log(1 - c), because the
+    retain loss of memorised data has a small gradient. For a small Phi model that had memorised TOFU's forget01, the
+    useful values of c were 0.7 to 0.99 at lr 1e-4, and above 0.95 at lr 3e-4.
     """
     c = options["c"]
     return Weights(c, 1.0 - c), state

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 def drop_signs(g_r: Tensor, g_f: Tensor, draws: Tensor, leak: float) -> Tensor:
     """Return ``sum_i (leak + (1 - leak) M_i) g_i``, element by element, for tensors of the same shape.
 
-    Here ``P = (1 + (g_r + g_f)/(|g_r| + |g_f|))/2`` is the purity of the positive sign (0 if both elements are
-    negative, 1 if both are positive), and ``draws`` is uniform in [0, 1). ``M_i`` is 1 if ``P > draws`` and ``g_i >
-    0``, or if ``P < draws`` and ``g_i < 0``; otherwise it is 0. If both elements are zero, the result is zero.
+    The purity of the positive sign is ``P = (1 + (g_r + g_f)/(|g_r| + |g_f|))/2``. ``draws`` is uniform in [0, 1).
+    ``M_i`` is 1 where ``P > draws`` and ``g_i > 0``, and where ``P < draws`` and ``g_i < 0``. Elsewhere, ``M_i`` is 0.
     """
     import torch
 
@@ -32,12 +31,11 @@ def drop_signs(g_r: Tensor, g_f: Tensor, draws: Tensor, leak: float) -> Tensor:
 
 
 def combine(retain: Gradient, forget: Gradient, state: State, options: Options) -> tuple[Gradient, State]:
-    """Return the direction of the step: one tensor per parameter, or None if both gradients are None.
+    """Return the direction of the step, and the new state.
 
-    The paper applies the method to gradients with respect to a shared activation. Here, as in torchjd, the method is
-    applied to the gradients with respect to the parameters. Both tasks have the same ``leak``. If one gradient of a
-    parameter is None, the other gradient is used unchanged. The random draws of a step depend only on (seed, step).
-    These two numbers are the whole state, so a resumed run makes the same draws.
+    The paper applies the method to the gradients of a shared activation. Like torchjd, this function applies the method
+    to the gradients of the parameters. If one gradient of a parameter is None, the other gradient is used unchanged.
+    The random draws depend only on the state (seed, step).
     """
     import torch
 

@@ -6,18 +6,16 @@ from search_spaces.fields import LINEAR, Field
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
 
 _RATIO_LOW, _RATIO_HIGH = 1e-6, 1e6
-"""The bounds of a loss ratio, so that relative rates are defined even if a loss reaches zero or changes sign."""
+"""The bounds of a loss ratio. The bounds apply if a loss reaches zero or changes sign."""
 
 
 def loss_ratio(first: float | None, now: float) -> float:
     """Return how much of a loss remains, as a ratio in (0, inf). The ratio is small if the task has trained fast.
 
-    If the first loss is positive, the loss is minimised towards 0, and the ratio is the paper's ``now/first``. If the
-    first loss is negative, the loss is a maximised loss with its sign changed (``l_f = -L_F``). Then ``L_F/L_F(0)``
-    grows as forgetting succeeds. GradNorm would treat this growth as slow training and keep raising the weight. So the
-    ratio is the inverse ``first/now``, which falls with progress. The inverse is capped at 1, because with the token
-    weights of wga and satimp, the loss of forgotten tokens returns to 0. The paper has neither the inverse nor the cap.
-    If ``first`` is None, the ratio is 1.
+    If the first loss is positive, the ratio is the paper's ``now/first``. If the first loss is negative, the loss is a
+    maximised loss with its sign changed (``l_f = -L_F``), whose size grows with progress. Then the ratio is
+    ``first/now``, capped at 1. The cap is for wga and satimp, whose loss of forgotten tokens returns to 0. The paper
+    has neither the inverse nor the cap. If the first loss is None, the ratio is 1.
     """
     if first is None:
         return 1.0
@@ -35,9 +33,8 @@ def slopes(
 ) -> tuple[float, float]:
     """Return the derivatives of ``L_GN = sum_i |w_i n_i - mean(w n) r_i^alpha|`` with respect to w.
 
-    ``r_i`` is the task's loss ratio divided by the mean ratio, and ``n_i`` is the norm of its unweighted gradient. With
-    ``mean(w n) r_i^alpha`` held constant, the derivative is ``sign(w_i n_i - mean(w n) r_i^alpha) n_i``. GradNorm needs
-    no further backward pass.
+    The task's loss ratio divided by the mean ratio is ``r_i``. The norm of its unweighted gradient is ``n_i``. The term
+    ``mean(w n) r_i^alpha`` is held constant.
     """
     mean_ratio = (ratios[0] + ratios[1]) / 2.0
     mean_norm = (weights[0] * norms[0] + weights[1] * norms[1]) / 2.0
@@ -52,14 +49,12 @@ def slopes(
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """Return the weights in the state, and a new state with the weights for the next step.
 
-    The new weights result from one descent step on L_GN and are rescaled to sum to 2. The state holds the weights
-    ``w_r`` and ``w_f``, and the first losses that were not 0, ``first_r`` and ``first_f``. (A KL divergence from the
-    target model starts at exactly 0, and a ratio to 0 is undefined.)
+    The new weights result from one descent step on L_GN and are rescaled to sum to 2. The step is
+    ``weight_lr dL_GN/dw / (n_r + n_f)``. The division makes the step independent of the gradients' scale. Published
+    code uses Adam instead.
 
-    The step is ``weight_lr dL_GN/dw / (n_r + n_f)``. Without the division, ``weight_lr`` would have no effect at
-    gradient norms of 1e-6, and weights would jump between their bounds at norms of 1e6. Published code uses Adam
-    instead. Weights are at least 0. A weight of 0 grows again if the task's gradient is not zero. If both gradients are
-    zero, the weights do not change.
+    The state holds the weights ``w_r`` and ``w_f``, and the first losses that were not 0, ``first_r`` and ``first_f``.
+    If both gradients are zero, the weights do not change.
     """
     gramian = require_gramian(gramian)
     new = dict(state)

@@ -8,7 +8,7 @@ from search_spaces.fields import LOG, Field
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
 
 _MOST_SIMILAR = 1.0 - 1e-12
-"""The highest target similarity. With it, weights are at most 7e5; a target of 1 would need infinite weights."""
+"""The highest target similarity. The cap limits the weights to 7e5; a target of 1 would need infinite weights."""
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
@@ -18,13 +18,12 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
 
         g_i + (|g_i|/|g_j|) q g_j,    q = (t sqrt(1-s^2) - s sqrt(1-t^2))/sqrt(1-t^2),
 
-    which has cosine t with ``g_j``. If s is at least t, q is 0. So the weights are ``(1 + q phi/rho, 1 + q rho/phi)``
-    with ``rho = |g_r|`` and ``phi = |g_f|``. After the step, ``t`` becomes ``(1 - ema_beta) t + ema_beta s``, so t is
-    the exponential moving average of the similarity. The state stores t as ``similarity``. The first t is the option
-    ``target``. With ``ema_beta = 0``, t is fixed, as in the paper. With ``ema_beta = 0`` and ``target = 0``, the method
-    is PCGrad.
+    which has cosine t with ``g_j``. If s is at least t, q is 0. The weights are ``(1 + q phi/rho, 1 + q rho/phi)`` with
+    ``rho = |g_r|`` and ``phi = |g_f|``. Then ``t`` becomes ``(1 - ema_beta) t + ema_beta s``. The state stores t as
+    ``similarity``, and the first t is the option ``target``. With ``ema_beta = 0``, t is fixed, as in the paper; then
+    ``target = 0`` gives PCGrad.
 
-    If a gradient is zero, the weights are (1, 1) and the state does not change. Targets are capped at 1 - 1e-12.
+    If a gradient is zero, the weights are (1, 1), and the state does not change.
     """
     gramian = require_gramian(gramian)
     rho, phi, similarity = gramian.rho, gramian.phi, -gramian.k

@@ -8,12 +8,10 @@ from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gr
 def weights(gramian: Gramian) -> Weights:
     """Return ``(phi, rho)/(rho + phi)``: the weights sum to 1, and ``d.g_r/rho = d.g_f/phi``.
 
-    Here ``rho = |g_r|`` and ``phi = |g_f|``. The published form ``w_f = g_r.u / ((g_r - g_f).u)`` with ``u = g_r/rho -
-    g_f/phi`` gives the same weight, but it is 0/0 if the gradients are aligned. (If ``g_f`` is replaced by the gradient
-    of ``L_F = -l_f``, the published form is 0/0 for opposed gradients.)
+    Here ``rho = |g_r|`` and ``phi = |g_f|``. The published form ``w_f = g_r.u / ((g_r - g_f).u)`` with
+    ``u = g_r/rho - g_f/phi`` gives the same weight, but it is 0/0 for aligned gradients.
 
-    A zero gradient has no unit vector, so its weight is 0 and the other weight is 1. If both gradients are zero, the
-    weights are (0, 0).
+    The weight of a zero gradient is 0, and the other weight is 1. If both gradients are zero, both weights are 0.
     """
     rho, phi = gramian.rho, gramian.phi
     if rho == 0 or phi == 0:

@@ -15,8 +15,7 @@ def _inverse(loss: float) -> float:
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """Return ``(1/|l_r|, 1/|l_f|)``. Rescaling a loss does not change the direction.
 
-    A loss of zero (below 2.2e-308) gets weight 0, because zero is the minimum of a cross-entropy or divergence, where
-    the gradient is zero. A loss close to zero gets a very large weight, as published.
+    The weight of a zero loss (below 2.2e-308) is 0. The weight of a loss close to zero is very large, as published.
     """
     return Weights(_inverse(losses.retain), _inverse(losses.forget)), state
 

@@ -8,9 +8,9 @@ from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gr
 def weights(gramian: Gramian) -> Weights:
     """Return ``(c, 1 - c)`` with ``c = clip((phi^2 + b)/(rho^2 + phi^2 + 2b), 0, 1)``, which minimises ``|d|``.
 
-    Here ``rho = |g_r|``, ``phi = |g_f|`` and ``b = -g_r.g_f``. If the gradients are equal or both zero, every c is a
-    minimiser, and the weights are (1/2, 1/2). If only one gradient is zero, its weight is 1, so ``d = 0``. This is
-    MGDA's criterion for a Pareto stationary point. Opposed gradients also give ``d = 0``, with c = phi/(rho + phi).
+    Here ``rho = |g_r|``, ``phi = |g_f|`` and ``b = -g_r.g_f``. If the gradients are equal or both zero, the weights are
+    (1/2, 1/2). If only one gradient is zero, its weight is 1, so ``d = 0``: a Pareto stationary point. Opposed
+    gradients also give ``d = 0``, with c = phi/(rho + phi).
     """
     longest = max(gramian.rho, gramian.phi)
     if longest == 0:

@@ -7,20 +7,17 @@ import math
 from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gramian
 
 _LEAST_SLACK = 1e-12
-"""Smaller values of 1 - k (k: minus the cosine) are raised to this value; float32 gradients do not resolve them."""
+"""The least value of 1 - k, where k is minus the cosine. Float32 gradients do not resolve smaller values."""
 
 
 def weights(gramian: Gramian) -> Weights:
     """Return the positive solution of ``G w = 1/w``, which is ``(1/rho, 1/phi)/sqrt(1 - k)``. Then ``|d| = sqrt(2)``.
 
-    rho and phi are the norms of the gradients, and k is minus their cosine.
+    The norms of the gradients are rho and phi, and k is minus their cosine. The direction is that of NGDiff. For
+    opposed gradients (k -> 1), the solution is unbounded. So smaller values of 1 - k are raised to 1e-12, and ``|d|``
+    falls to 0.
 
-    The direction is that of NGDiff, but with constant length. For opposed gradients (k -> 1) no direction improves both
-    tasks, and the solution is unbounded. So 1e-12 replaces smaller values of 1 - k. As k approaches 1, ``|d|`` then
-    falls from sqrt(2) to 0.
-
-    If a gradient is zero, its weight is 0 and the other weight is 1/norm. If both gradients are zero, the weights are
-    (0, 0).
+    The weight of a zero gradient is 0, and the other weight is 1/norm. If both gradients are zero, both weights are 0.
     """
     rho, phi = gramian.rho, gramian.phi
     root = math.sqrt(max(1.0 - gramian.k, _LEAST_SLACK))

@@ -8,8 +8,8 @@ from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gr
 def weights(gramian: Gramian) -> Weights:
     """Return ``(1 + max(b, 0)/rho^2, 1 + max(b, 0)/phi^2)``, which is (1, 1) unless ``b = -g_r.g_f > 0``.
 
-    Here ``rho = |g_r|`` and ``phi = |g_f|``. If a gradient is zero, there is no conflict, and the weights are (1, 1).
-    For opposed gradients, both projections are zero, so ``d = 0``.
+    Here ``rho = |g_r|`` and ``phi = |g_f|``. If a gradient is zero, the weights are (1, 1). For opposed gradients,
+    ``d = 0``.
     """
     rho, phi, conflict = gramian.rho, gramian.phi, max(gramian.k, 0.0)
     if rho == 0 or phi == 0:

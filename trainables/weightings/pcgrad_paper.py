@@ -8,13 +8,12 @@ from trainables.weightings.base import Gramian, Losses, Needs, Options, State, W
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """Return ``(1 - g_r.g_f/rho^2, 1)``: the forget gradient is projected onto the normal plane of the retain gradient.
 
-    PCGrad itself projects both gradients, but only if they conflict. Here ``w_r`` is negative if the gradients agree
-    and the forget gradient is long: ``g_r.g_f > rho^2`` with ``rho = |g_r|``. Then ``c_t = w_r/(w_r + w_f)`` is outside
-    [0, 1]. For ``|g_r| = 1``, ``|g_f| = 5`` and a cosine of 0.5, the weights are (-1.5, 1) and ``c_t`` is 3. If the
-    gradients conflict, ``g_f.d`` can be negative, so the step can raise the forget loss. ``violations`` in the state
-    counts the steps in which ``w_r`` or ``g_f.d`` is negative.
+    PCGrad itself projects both gradients, but only if they conflict. If ``g_r.g_f > rho^2`` with ``rho = |g_r|``, then
+    ``w_r`` is negative, and ``c_t = w_r/(w_r + w_f)`` is outside [0, 1]. If the gradients conflict, ``g_f.d`` can be
+    negative, so the step can raise the forget loss. ``violations`` in the state counts the steps with a negative
+    ``w_r`` or ``g_f.d``.
 
-    If a gradient is zero, the weights are (1, 1), because there is nothing to project.
+    If a gradient is zero, the weights are (1, 1).
     """
     gramian = require_gramian(gramian)
     rho, phi, k = gramian.rho, gramian.phi, gramian.k

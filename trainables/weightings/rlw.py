@@ -9,11 +9,7 @@ from trainables.weightings.base import Gramian, Losses, Needs, Options, State, W
 
 
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """Return the softmax of two draws from N(0, 1).
-
-    The draws of a step depend only on (seed, step). These two numbers are the whole state, so a resumed run makes the
-    same draws.
-    """
+    """Return the softmax of two draws from N(0, 1). The draws depend only on the state (seed, step)."""
     seed, step = int(state["seed"]), int(state["step"])
     draws = random.Random(f"{seed}:{step}")
     retain, forget = draws.gauss(0.0, 1.0), draws.gauss(0.0, 1.0)

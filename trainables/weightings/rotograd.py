@@ -1,5 +1,4 @@
-"""RotoGrad without task heads: scale the gradients to equal length and rotate the forget gradient by a learned
-angle."""
+"""RotoGrad without task heads: scale both gradients to equal length, and rotate the forget gradient by an angle."""
 
 from __future__ import annotations
 
@@ -17,21 +16,18 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
     """Return the weights of ``d = C (u_r + R u_f)``, with the unit gradients ``u_i`` and a rotation ``R``.
 
     As in RotoGrad, both gradients are scaled to length ``C`` (:mod:`trainables.weightings.rotograd_scale`). ``R``
-    rotates ``u_f`` towards ``u_r``. ``R`` starts as the identity and is learned during training by gradient descent on
-    ``-<R u_f, v>``, where ``v`` is the mean of the unit gradients. So ``R u_f`` aligns with ``v`` over time.
+    rotates ``u_f`` towards ``u_r``. The rotation is learned by gradient descent on ``-<R u_f, v>``, where ``v`` is the
+    mean of the unit gradients.
 
-    The published RotoGrad rotates gradients with respect to a shared representation, by a matrix before each task's
-    head. Each head is also trained and compensates for its matrix. Here both tasks share one head, so this adaptation
-    rotates the gradient with respect to the parameters, in the plane of the two gradients, by one angle ``theta``. If
-    ``omega`` is the angle between the gradients, gradient descent gives ``theta += rate cos(omega/2) sin(omega/2 -
-    theta)``. The applied angle is at most ``omega/2``, at which the rotated gradient aligns with ``v``. It is also at
-    most ``pi - omega``, because ``g_f.d`` would be negative for a larger angle. So ``g_r.d >= 0`` and ``g_f.d >= 0``.
-    Only the forget gradient is rotated, because equal rotations of both gradients would not change the direction of
-    ``u_r + u_f``. At the first step, the weights are those of rotograd-scale.
+    The published RotoGrad rotates the gradients of a shared representation, with a matrix before each task's head. Here
+    both tasks share one head. So the forget gradient of the parameters is rotated, in the plane of the two gradients,
+    by an angle ``theta``. With the angle ``omega`` between the gradients, gradient descent gives
+    ``theta += rate cos(omega/2) sin(omega/2 - theta)``. The applied angle is at most ``omega/2``, at which ``R u_f``
+    aligns with ``v``, and at most ``pi - omega``, so that ``g_f.d >= 0``. At the first step, the weights are those of
+    rotograd-scale.
 
-    The state holds ``theta`` in radians and the first norms. If a gradient is zero, the weights are (1, 1) and
-    ``theta`` does not change. For parallel or opposed gradients, which span no plane, the weights are those of
-    rotograd-scale and ``theta`` does not change.
+    The state holds the angle ``theta`` in radians and the gradient norms of the first step. If a gradient is zero, the
+    weights are (1, 1). For parallel or opposed gradients, the weights are those of rotograd-scale.
     """
     gramian = require_gramian(gramian)
     scale, new_scale = rotograd_scale.weigh(losses, gramian, state, options)

@@ -8,11 +8,9 @@ from trainables.weightings.base import Gramian, Losses, Needs, Options, State, W
 def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
     """Return ``(C/rho, C/phi)`` with ``C = sum alpha_i n_i`` and ``alpha_i = (n_i/n_i(0)) / sum_j (n_j/n_j(0))``.
 
-    The ``n_i`` are the gradient norms rho and phi. The formula is from the paper's section on gradient magnitudes, but
-    the gradients are with respect to the parameters instead of a shared representation. The released code uses the
-    norms of step 20 as ``n_i(0)``; this function uses the norms of the first step. The scaling stage without rotation
-    is an ablation in the paper. This stage gives the direction of NGDiff, but a different length.
-    :mod:`trainables.weightings.rotograd` adds the rotation.
+    The gradient norms ``n_i`` are rho and phi. The paper uses gradients of a shared representation; this function uses
+    gradients of the parameters. The released code uses the norms of step 20 as ``n_i(0)``; this function uses the norms
+    of the first step. The direction is that of NGDiff.
 
     The state holds the first norms that are not 0, ``first_r`` and ``first_f``. If a gradient is zero, the weights are
     (1, 1).

@@ -10,8 +10,8 @@ def weights(gramian: Gramian) -> Weights:
     """Return half of PCGrad's weights: ``(1 + max(b, 0)/rho^2, 1 + max(b, 0)/phi^2)/2``.
 
     Here ``rho = |g_r|``, ``phi = |g_f|`` and ``b = -g_r.g_f``. If a gradient is zero, the weights are (1/2, 1/2). For
-    two tasks in conflict, the projection of a gradient onto the dual cone is its projection onto the normal plane of
-    the other gradient.
+    two tasks in conflict, projecting a gradient onto the cone means projecting it onto the other gradient's normal
+    plane.
     """
     doubled = pcgrad.weights(gramian)
     return Weights(doubled.retain / 2.0, doubled.forget / 2.0)

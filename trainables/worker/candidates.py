@@ -1,8 +1,7 @@
 """Decide whether a worker saves the model of an epoch. The model is saved if the epoch may be on the Pareto front.
 
-The driver writes the costs (objective values) of the epochs on the sweep's front to a small file. A worker saves the
-model of an epoch unless an epoch on the front, or an earlier epoch of the same trial, dominates this epoch. Only the
-driver deletes models.
+The driver writes the costs (objective values) of the front to a small file. A worker saves a model unless the epoch is
+dominated by the front or by an earlier epoch of the trial. Only the driver deletes models.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ FRONT_FILE = "ray/front.json"
 Goals = tuple[tuple[str, str], ...]
 """The objectives, each as (column, "min" or "max")."""
 Costs = tuple[float, ...]
-"""The objective values of an epoch. Values to be maximised are negated, so that lower is always better."""
+"""The objective values of an epoch. Lower is better, so values to be maximised are negated."""
 
 
 def candidate_folder(trial_id: str, epoch: float) -> str:
-    """Return the folder for an epoch's model, relative to the sweep's folder, such as ``checkpoints/00007-epoch-3``."""
+    """Return the folder for an epoch's model, such as ``checkpoints/00007-epoch-3``."""
     return f"checkpoints/{trial_id}-epoch-{epoch:g}"
 
 
@@ -48,12 +47,16 @@ def dominates(one: Costs, other: Costs) -> bool:
 
 
 def write_front(out: Path, front: Iterable[Costs]) -> None:
-    """Write the costs on the front to ``FRONT_FILE``. Workers read this file. Raises OSError if the write fails."""
+    """Write the costs on the front to ``FRONT_FILE``.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     write_whole(out / FRONT_FILE, json.dumps(sorted(set(front))))
 
 
 def read_front(out: Path) -> list[Costs]:
-    """Return the costs that :func:`write_front` wrote last; empty if the file is missing or unreadable."""
+    """Return the costs in ``FRONT_FILE``; empty if the file is missing or unreadable."""
     try:
         return [tuple(map(float, costs)) for costs in json.loads((out / FRONT_FILE).read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError):

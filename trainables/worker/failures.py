@@ -26,7 +26,7 @@ _SIGNS = {
 _MEMORY = re.compile(r"was (\S+) used / (\S+) limit")
 _EXIT = re.compile(r"Worker exit detail: (.+?)(?: Some common causes|$)", re.MULTILINE)
 LOGS = "logs"
-"""The subfolder of the sweep's folder with the logs of failed trials: one file ID.txt per trial."""
+"""The subfolder of the sweep's folder with the logs of failed trials."""
 _TAIL = 1 << 16  # bytes of a worker's output to keep
 
 
@@ -39,12 +39,12 @@ def infrastructure(text: str) -> str | None:
 
 
 def is_no_result(status: object, error: object) -> bool:
-    """Return whether the trial with this status and error in trials.csv ended because of an infrastructure failure."""
+    """Return whether an infrastructure failure ended the trial with these columns in trials.csv."""
     return status == "failed" and infrastructure(str(error or "")) is not None
 
 
 def one_line(text: str) -> str:
-    """Return an error as one line for a table. If the infrastructure failed, the name of the failure comes first."""
+    """Return an error as one line for a table. The name of an infrastructure failure comes first."""
     cause = infrastructure(text)
     lines = text.strip().splitlines()
     details = lines[-1].strip() if lines else ""

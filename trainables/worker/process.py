@@ -1,7 +1,6 @@
-"""The :class:`Workspace` that a worker process keeps between trials.
+"""The :class:`Workspace` that a worker process keeps between trials, so that a reused worker starts in milliseconds.
 
-The workspace (weights, tokenizer, tokenised data) is kept even when Ray starts a new actor in the process, so a reused
-worker starts a trial in milliseconds. The driver imports this module, so torch is imported inside functions.
+Ray may start a new actor in the same process. The driver imports this module, so torch is imported inside functions.
 """
 
 from __future__ import annotations
@@ -39,9 +38,10 @@ def worker_workspace(target: Target, device: str) -> Workspace:
 def measure_checkpoint(
     target: Target, spec: TrialSpec, folder: Path, *, cpus: float, gpus: float, storage: Storage | None = None
 ) -> Measured:
-    """Measure the metrics of a run's checkpoint. The values are bit-identical to those that the run itself measured.
+    """Measure the metrics of a run's checkpoint. The values are bit-identical to the run's own values.
 
-    If ``storage`` is given, ``folder`` is a key in the storage.
+    Args:
+        folder: the folder of the checkpoint, or its key in the storage.
 
     Raises:
         LoadError: the checkpoint cannot be loaded.

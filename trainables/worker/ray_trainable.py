@@ -1,9 +1,7 @@
 """The Ray Tune wrapper of one unlearning run. Only this module of the package imports ray.
 
 If a run raises an exception, the trial ends as ``failed`` with the reason, and the worker continues with other trials.
-Ray restarts a trial only if its worker died.
-
-The driver also imports this module, so torch is imported inside functions.
+Ray restarts a trial only if its worker died. The driver imports this module, so torch is imported inside functions.
 """
 
 from __future__ import annotations
@@ -43,10 +41,8 @@ logger = logging.getLogger(__name__)
 
 
 class UnlearningTrainable(tune.Trainable):
-    """One trial. ``config`` has ``spec`` (a mapping), ``trial_id``, and ``restore_from`` (folder of a state, or None).
-
-    If ``config`` has ``gpus``, the trial gets this number of GPUs instead of the argument ``gpus`` of :meth:`setup`.
-    """
+    """One trial. The keys of ``config`` are ``spec``, ``trial_id``, ``restore_from`` (a folder or None) and,
+    optionally, ``gpus``."""
 
     def setup(  # noqa: PLR0913 - Ray calls it with the sweep's parameters
         self,
@@ -63,9 +59,10 @@ class UnlearningTrainable(tune.Trainable):
 
         Args:
             targets: the target for each ``target_key``.
-            out: the sweep's folder; not used if ``storage`` is given.
-            goals: the objectives of the sweep. The model of an epoch is saved if the epoch may be on the Pareto front.
-            storage: the storage that is used instead of the folder ``out``; None if all workers share ``out``.
+            out: the sweep's folder.
+            gpus: the GPUs of a trial whose ``config`` has no ``gpus``.
+            goals: the objectives of the sweep.
+            storage: replaces the folder ``out``; None if all workers share the folder.
         """
         import torch
 
@@ -78,7 +75,7 @@ class UnlearningTrainable(tune.Trainable):
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Prepare this worker for its next trial."""
+        """Prepare the worker for its next trial."""
         self._spec = TrialSpec.from_dict(new_config["spec"])
         self._target = self._targets[self._spec.target_key]
         self._id = str(new_config["trial_id"])
@@ -119,14 +116,14 @@ class UnlearningTrainable(tune.Trainable):
         return result
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Write the state of the run. A worker that continues from this state gets bit-identical results."""
+        """Write the state of the run."""
         import torch
 
         if self._trial.run is not None:
             torch.save(self._trial.run.state_dict(), Path(checkpoint_dir) / STATE_FILE)
 
     def save(self, checkpoint_dir: str | None = None) -> Any:
-        """Let Ray save a checkpoint, and measure how long saving takes, including the upload to the storage."""
+        """Let Ray save a checkpoint, and measure how long saving takes."""
         with self._throttle.saving():
             return super().save(checkpoint_dir)
 
@@ -157,10 +154,7 @@ class UnlearningTrainable(tune.Trainable):
         return worker_workspace(self._target, self._device)
 
     def _save_candidate(self, run: UnlearningRun, report: Report) -> dict[str, bool]:
-        """Save the epoch's model unless the epoch is dominated. If saving fails, the trial continues without the model.
-
-        Returns ``{STORED: True}`` if the model was uploaded to a storage, otherwise an empty dictionary.
-        """
+        """Save the epoch's model unless the epoch is dominated. Return the columns for the report."""
         if not (costs := costs_of({**report.losses, **report.final}, self._goals)):
             return {}
         if any(dominates(other, costs) for other in (*self._saved_costs, *self._files.front())):
@@ -174,7 +168,6 @@ class UnlearningTrainable(tune.Trainable):
         return {STORED: True} if self._files.storage else {}
 
     def _row(self, report: Report) -> dict[str, object]:
-        """Return the values that the driver records for an epoch, and for the trial if this epoch is its last."""
         stale = {} if report.evaluated else {"evaluated": False}
         updates = {"auto_lr": list(report.auto_lr)} if report.auto_lr else {}
         return {**report.row(), **asdict(report.timers), **self._worker_columns(time.time()), **stale, **updates}

@@ -26,11 +26,11 @@ _RESTORED = "restored"
 class TrialFiles:
     """Reads and writes the files of a worker's trials.
 
-    Methods raise OSError if the disk cannot be read or written, and StorageError if the storage cannot be used.
+    Methods raise OSError if the disk cannot be used, and StorageError if the storage cannot be used.
 
     Attributes:
-        out: the folder to which files are written: the sweep's folder or, with a storage, a temporary folder.
-        storage: the storage to which the written files are moved; None if ``out`` is the sweep's folder.
+        out: the sweep's folder or, with a storage, a temporary folder.
+        storage: the storage to which the written files are moved; None if workers share the sweep's folder.
     """
 
     def __init__(self, out: str, storage: Storage | None) -> None:
@@ -44,7 +44,7 @@ class TrialFiles:
             self._scratch.cleanup()
 
     def write_model(self, run: UnlearningRun, name: str) -> None:
-        """Write the model of a run to the folder ``name``."""
+        """Write the model of a run to a folder."""
         save_model(run.model, run.workspace.tokenizer, self.out / name)
         self._send(name)
 
@@ -66,21 +66,21 @@ class TrialFiles:
         return f"{reason} (see {name})"
 
     def front(self) -> list[Costs]:
-        """Return the costs of the epochs on the sweep's front, as the driver last wrote them."""
+        """Return the costs on the sweep's front, as the driver last wrote them."""
         if self.storage is not None:
             with contextlib.suppress(StorageError, OSError):
                 self.storage.get(FRONT_FILE, self.out / FRONT_FILE)
         return read_front(self.out)
 
     def keep_state(self, checkpoint: str) -> str:
-        """Return a folder in which the state stays. With a storage, this is a copy: Ray deletes ``checkpoint``."""
+        """Return a folder for a saved state that Ray does not delete."""
         if self.storage is None:
             return checkpoint
         shutil.copytree(checkpoint, self.out / _RESTORED, dirs_exist_ok=True)
         return str(self.out / _RESTORED)
 
     def fetch_state(self, folder: str) -> Path:
-        """Return the local folder of a saved state. If ``folder`` is a key in the storage, download the state."""
+        """Return the local folder of a saved state, after a download if necessary."""
         if self.storage is None or Path(folder).is_absolute():
             return Path(folder)
         self.storage.get(f"{folder}/{STATE_FILE}", self.out / _RESTORED / STATE_FILE)
