@@ -4,6 +4,6 @@ from __future__ import annotations
 
 
 class AnalysisError(ValueError):
-    """Raised if a sweep's files cannot be read or are inconsistent. The message is written for the user."""
+    """Raised if a sweep's files cannot be read or are inconsistent."""
 
     exit_code = 2

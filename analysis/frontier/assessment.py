@@ -1,11 +1,13 @@
-"""Determine the thresholds that a model must meet, and compare the scores of a model with every threshold.
+"""Determine the thresholds of a sweep, and compare the scores of a model with them.
 
 The user states thresholds with ``--constraint``. The paper's thresholds apply to data sets without a stated threshold.
-The two *sides* of unlearning are forgetting and keeping. A threshold *decides* a side if comparing a model with this
-threshold shows whether the model forgot (or kept) enough. If no threshold decides a side, another score on the forget
-set (or retain set) serves as a *stand-in*: another primary metric, or the loss. A stand-in has two bounds. A model that
-misses the first bound (``least``) forgot (or kept) too little. A model that meets the second bound (``proof``) forgot
-(or kept) enough. If the stand-in is between its bounds, it is unknown whether the model forgot (or kept) enough.
+
+- The two *sides* of unlearning are forgetting and keeping.
+- A threshold *decides* a side if it shows whether a model forgot (or kept) enough.
+- If no threshold decides a side, another score is the *stand-in*: a primary metric or a loss.
+- A model that misses the stand-in's bound ``least`` forgot (or kept) too little.
+- A model that meets the stand-in's bound ``proof`` forgot (or kept) enough.
+- Between the two bounds, it is unknown whether a model forgot (or kept) enough.
 """
 
 from __future__ import annotations
@@ -26,27 +28,25 @@ from search_spaces.constraint import Constraint, all_met, parse_constraint
 NEAR_GUESS = 0.75
 """A model keeps nothing if its retain loss is at least this fraction of the loss of a random guess."""
 _SHOWN = 0.1
-"""The fraction f in the bound ``target + f (guess - target)``, where ``target`` is the target's loss and ``guess`` the
-loss of a random guess. A model has forgotten enough if its forget loss is at or above this bound, and has kept enough
-if its retain loss is at or below this bound."""
+"""The bound ``proof`` of a loss, on a scale from 0 (the target's loss) to 1 (the loss of a random guess)."""
 _FELL, _HALVED, _KEPT = 0.95, 0.5, 0.7
-"""The bounds of stand-in metrics, as fractions of the target's score. A model forgot too little if its metric on the
-forget set is above 0.95 times the target's score, and enough if the metric is below 0.5 times this score. A model kept
-enough if its metric on the retain set is at least 0.7 times the target's score, as in the paper.
+"""The bounds of stand-in metrics, as fractions of the target's score.
+
+On the forget set, ``least`` is 0.95 and ``proof`` is 0.5. On the retain set, both bounds are 0.7, as in the paper.
 """
 FORGETTING, KEEPING = "forgetting", "keeping"
 SIDES = (FORGETTING, KEEPING)
-"""The two sides of the trade-off between forgetting and keeping."""
 _OF = {FORGETTING: "forget", KEEPING: "retain"}
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The thresholds that the models of a sweep must meet.
+    """The thresholds that apply to the models of a sweep.
 
     Attributes:
-        all: all thresholds that apply; the ``stated`` thresholds come first.
-        baseline_of: a function that takes a row (a model) and returns the metrics of the target for this model.
+        all: the stated thresholds, followed by the paper's thresholds.
+        stated: the thresholds that the user stated.
+        baseline_of: a function that takes the row of a model and returns the metrics of the model's target.
     """
 
     all: tuple[Constraint, ...]
@@ -55,12 +55,12 @@ class Thresholds:
     columns: Columns = field(default_factory=Columns)
 
     def of(self, name: str) -> tuple[Constraint, ...]:
-        """Return the thresholds on the column ``name``."""
+        """Return the thresholds on a column."""
         return tuple(item for item in self.all if item.name == name)
 
 
 def thresholds_of(sweep: SweepFile) -> Thresholds:
-    """Return the stated thresholds and, for data sets without a stated threshold, the paper's thresholds."""
+    """Return the thresholds of a sweep."""
     columns, stated = sweep.columns, tuple(dict.fromkeys(map(parse_constraint, sweep.constraints)))
     sets = {columns[item.name].of for item in stated}
     # The paper's thresholds do not apply to the metrics of image classifiers.
@@ -73,7 +73,7 @@ def thresholds_of(sweep: SweepFile) -> Thresholds:
 
 
 def asks_for(item: Constraint, columns: Columns) -> str:
-    """Return the side that a threshold is about, ``forgetting`` or ``keeping``; "" if it is about neither."""
+    """Return the side that a threshold is about: ``forgetting``, ``keeping``, or "" for neither side."""
     column = columns[item.name]
     if column.of not in _OF.values() or column.direction is None:
         return ""
@@ -82,14 +82,14 @@ def asks_for(item: Constraint, columns: Columns) -> str:
 
 
 def bound_of(item: Constraint, before: float | None) -> float:
-    """Return the bound of a threshold; if it is relative, multiply it by ``before``, the target's score."""
+    """Return the bound of a threshold. A relative bound is multiplied by ``before``, the target's score."""
     return item.bound * (before or 0.0) if item.relative else item.bound
 
 
 def stand_ins(
     row: pd.Series, target: Mapping[str, float], columns: Columns
 ) -> dict[str, tuple[Constraint, Constraint]]:
-    """Return the bounds (``least``, ``proof``) on the stand-in score for each side, forgetting and keeping.
+    """Return the bounds (``least``, ``proof``) of the stand-in for each side.
 
     A side is left out if no suitable score was measured. Keeping is also left out if the target itself keeps nothing.
     """
@@ -118,7 +118,7 @@ def _rounded(value: float) -> float:
 
 
 REPETITION_MARGIN = 0.05
-"""A model is not fluent if its retain answers' repetition score exceeds the target's score by more than this value."""
+"""A model repeats itself if the repetition score of its retain answers exceeds the target's score by more than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +126,12 @@ class Check:
     """The result of comparing a model with one threshold.
 
     Attributes:
-        wanted: the threshold.
-        value, target: the scores of the model and of the target before unlearning; None if not measured.
-        met: whether the model meets the threshold; None if the threshold cannot be judged.
+        value: the score of the model; None if not measured.
+        target: the score of the target before unlearning; None if not measured.
+        met: whether the model meets the threshold; None if unknown.
         source: ``stated`` (by the user), ``paper`` or ``stand-in``.
-        side: the side that the threshold is about, ``forgetting`` or ``keeping``; "" if neither.
-        miss: 0 if the model does not miss the threshold; otherwise the size of the miss, ``x / (1 + x)`` in (0, 1).
-            The number x is the distance from the score to the threshold, divided by the distance from the worst score
-            to the threshold. The worst score is the target's score if the threshold is about forgetting, and the worse
-            bound of the score if it is about keeping.
+        side: the side that the threshold is about (:func:`asks_for`).
+        miss: the size of the miss, in (0, 1); 0 if the model does not miss the threshold.
     """
 
     wanted: Constraint
@@ -147,7 +144,7 @@ class Check:
 
     @property
     def reason(self) -> str:
-        """Why ``met`` is None: ``unmeasured``, ``no target value`` or ``target is 0``; "" if ``met`` is known."""
+        """Why ``met`` is None: ``unmeasured``, ``no target value`` or ``target is 0``; "" if ``met`` is not None."""
         if self.met is not None:
             return ""
         return "unmeasured" if self.value is None else "no target value" if self.target is None else "target is 0"
@@ -155,10 +152,11 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The evidence about one side (forgetting or keeping) that no threshold decides.
+    """The evidence about a side that no threshold decides.
 
-    ``least`` and ``proof`` are the checks of the two bounds of the stand-in score; None if there is no stand-in.
-    ``by_loss`` is true if the stand-in is a loss, false if it is a metric.
+    Attributes:
+        least, proof: the checks of the stand-in's two bounds; None if there is no stand-in.
+        by_loss: whether the stand-in is a loss.
     """
 
     side: str
@@ -169,7 +167,7 @@ class Evidence:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the stand-in score settles the side, because the model misses ``least`` or meets ``proof``."""
+        """Whether the stand-in settles the side: the model misses ``least`` or meets ``proof``."""
         return self.least is not None and self.proof is not None and (self.least.met is False or bool(self.proof.met))
 
 
@@ -178,13 +176,13 @@ class Assessment:
     """The assessment of one model.
 
     Attributes:
-        checks: a check of every threshold that applies.
-        evidence: the evidence about each side (forgetting or keeping) that no threshold decides.
+        checks: a check of each threshold.
+        evidence: the evidence about each side that no threshold decides.
         keeps_nothing: whether the target before unlearning scores 0 on everything that the model should keep.
-        repetition, target_repetition, forget_repetition: the largest repetition score, in [0, 1], of the model's retain
-            answers, the target's retain answers and the model's forget answers; infinite if unknown.
-        repeats: whether the repetition score of the model's retain answers exceeds the target's score by more than
-            :data:`REPETITION_MARGIN`; None if unknown.
+        repetition: the largest repetition score of the model's retain answers, in [0, 1]; infinite if unknown.
+        target_repetition: the largest repetition score of the target's retain answers; infinite if unknown.
+        forget_repetition: the largest repetition score of the model's forget answers; infinite if unknown.
+        repeats: whether the model repeats itself (:data:`REPETITION_MARGIN`); None if unknown.
         unchecked_repetition: whether the model is a language model whose repetition was not measured.
     """
 
@@ -199,7 +197,7 @@ class Assessment:
 
     @property
     def applied(self) -> tuple[Check, ...]:
-        """The checks of all thresholds, and the checks of stand-ins against ``least`` whose result is known."""
+        """The checks of all thresholds, followed by the known checks ``least`` of stand-ins."""
         return (*self.checks, *(item.least for item in self.evidence if item.least and item.least.met is not None))
 
     @property
@@ -209,34 +207,36 @@ class Assessment:
 
     @property
     def met(self) -> bool | None:
-        """Whether all thresholds are met; None if there are none, or if none is missed but some cannot be judged."""
+        """Whether all thresholds are met; None if unknown, or if there are no thresholds."""
         return all_met(check.met for check in self.checks)
 
     @property
     def decided(self) -> tuple[str, ...]:
-        """The sides (forgetting, keeping) that a threshold decides."""
+        """The sides that a threshold decides."""
         return tuple(side for side in SIDES if side not in {item.side for item in self.evidence})
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The sides (forgetting, keeping) that neither a threshold nor a stand-in score settles."""
+        """The sides that neither a threshold nor a stand-in settles."""
         return tuple(item.side for item in self.evidence if not item.is_shown)
 
     @property
     def not_shown(self) -> tuple[str, ...]:
-        """The sides in :attr:`unknown` whose stand-in score is not a loss."""
+        """The sides in :attr:`unknown` whose stand-in is not a loss."""
         return tuple(item.side for item in self.evidence if not item.is_shown and not item.by_loss)
 
     @property
     def unknowns(self) -> tuple[int, int, bool]:
-        """The number of sides in :attr:`not_shown`, the number of unknown checks, and whether repetition is unknown."""
+        """A sort key. The model with the fewest unknown results comes first."""
         return len(self.not_shown), [check.met for check in self.applied].count(None), self.repeats is None
 
     @property
     def is_good(self) -> bool:
-        """Whether the model is good. A good model must miss no threshold, and all stated thresholds must have been
-        judged. A threshold must decide at least one side (forgetting or keeping). A threshold or a stand-in score must
-        settle the other side."""
+        """Whether the model is good.
+
+        A good model misses no threshold. Every stated threshold was judged. A threshold decides at least one side. No
+        side is unknown.
+        """
         stated = all(check.met is not None for check in self.checks if check.source == "stated")
         missed = any(check.met is False for check in self.applied)
         return stated and not missed and not self.unknown and bool(self.decided)
@@ -248,20 +248,20 @@ class Assessment:
         return tuple(check for check in asked if check.met and check.wanted.met(check.target, check.target))
 
     def of(self, source: str, met: bool | None) -> tuple[Check, ...]:
-        """Return the checks with this ``source`` and this value of ``met``."""
+        """Return the checks with the given source and result."""
         return tuple(check for check in self.checks if check.source == source and check.met is met)
 
     def not_judged(self, reason: str) -> tuple[str, ...]:
-        """Return the columns whose thresholds cannot be judged because of ``reason`` (:attr:`Check.reason`)."""
+        """Return the columns whose checks have the given :attr:`Check.reason`."""
         return tuple(dict.fromkeys(check.wanted.name for check in self.checks if check.reason == reason))
 
     def about(self, side: str) -> Evidence:
-        """Return the evidence about a side. If a threshold decides the side, the evidence has no checks."""
+        """Return the evidence about a side. The evidence is empty if a threshold decides the side."""
         return next((item for item in self.evidence if item.side == side), Evidence(side))
 
 
 def assess(row: pd.Series, thresholds: Thresholds) -> Assessment:
-    """Compare the scores of one model with every threshold. ``row`` is a row of a table of models."""
+    """Compare the scores of one model with every threshold."""
     target, columns = thresholds.baseline_of(row), thresholds.columns
 
     def check(item: Constraint, source: str) -> Check:
@@ -313,12 +313,8 @@ def _repetition(scores: Mapping[str, float] | pd.Series, columns: Columns, of: s
 
 
 def _decides(check: Check, side: str, thresholds: Thresholds) -> bool:
-    """Return whether a check decides a side.
-
-    A check decides a side if its result is known and its threshold is about this side. The threshold must also be
-    stated by the user or be on a primary metric. A threshold that the target already meets never decides forgetting.
-    """
     if check.met is None or check.side != side:
         return False
     counts = check.source == "stated" or thresholds.columns[check.wanted.name].primary
+    # A threshold that the target already meets does not decide forgetting.
     return counts and (side == KEEPING or check.wanted.met(check.target, check.target) is not True)

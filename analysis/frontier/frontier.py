@@ -1,7 +1,7 @@
 """Compute the frontier of a table of trials, and its hypervolume.
 
-Costs are in [0, 1], and smaller is better. The reference point is the worst corner (1, ..., 1), so the hypervolume is
-the share of the unit box that the models dominate. The functions raise a ValueError if a cost is NaN or outside [0, 1].
+Costs are in [0, 1], and smaller is better. The reference point is (1, ..., 1), so the hypervolume is the share of the
+unit box that the models dominate. The functions raise a ValueError if a cost is NaN or outside [0, 1].
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from analysis.words import format_settings, model_name
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model: its name (``trial 00007 after epoch 3``), settings as text, and checkpoint folder ("" if none).
+    """The description of one model, with a name such as ``trial 00007 after epoch 3``.
 
-    ``epoch`` is None if only the last epochs of trials can be selected.
+    Attributes:
+        epoch: None if only the last epochs of trials can be selected.
+        checkpoint: the checkpoint's folder; "" if there is none.
     """
 
     name: str
@@ -48,11 +50,10 @@ class Frontier:
 
     Attributes:
         objectives: the m objectives.
-        members: the rows of the k models. If several models have equal objectives, all of them are members.
+        members: the rows of the k models, including models with equal objectives.
         values: the measured objectives, shape (k, m).
         costs: the costs in [0, 1], shape (k, m).
-        contributions: for each member, the hypervolume that would be lost without it, shape (k,). Members with equal
-            objectives count as one member.
+        contributions: the hypervolume that would be lost without each member, shape (k,).
         hypervolume: the share of the reference box that the members dominate, in [0, 1].
         unscored: the ids of the trials that have no model with finite values of all objectives.
     """
@@ -67,27 +68,27 @@ class Frontier:
 
     @property
     def trial_ids(self) -> tuple[str, ...]:
-        """The trial id of each member. An id is repeated if several epochs of the trial are on the frontier."""
+        """The trial id of each member, with repetitions."""
         return tuple(self.members["trial_id"])
 
     @property
     def distances(self) -> Floats:
-        """The Euclidean distance of each member's costs from the ideal corner (0, ..., 0), shape (k,).
+        """The distance of each member's costs from the ideal corner (0, ..., 0), shape (k,).
 
-        The knee is the first member with the smallest distance. The knee is recommended instead of the member with the
-        largest contribution, because all contributions are tiny if many good trials are close together.
+        The knee is the first member with the smallest distance.
         """
+        # Contributions cannot define the knee, because they are tiny if many good trials are close together.
         return np.asarray(np.linalg.norm(self.costs, axis=1), dtype=np.float64)
 
 
 def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
-    """Return the frontier of the rows with status ``finished``. Pass ``table.models`` to include every evaluated epoch.
+    """Return the frontier of the finished rows. Pass ``table.models`` to include every evaluated epoch.
 
-    Dominance is decided by the measured values. For the hypervolume, the values are clipped to the bounds. If there are
-    no objectives, because the sweep is still making its target, the frontier is empty.
+    Dominance depends on the measured values. The hypervolume depends on the values clipped to the bounds. The frontier
+    is empty if there are no objectives.
 
     Raises:
-        AnalysisError: the table lacks a column of the objectives.
+        AnalysisError: the table lacks the column of an objective.
     """
     finished = table.finished
     if not objectives:
@@ -114,7 +115,7 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
 def selectable_models(table: TrialTable, objectives: Sequence[Objective]) -> TrialTable:
     """Return the models that can be selected: the last epochs of finished trials, and all epochs on the frontier.
 
-    For other epochs, no checkpoint exists, and only the losses were measured.
+    Other epochs have no checkpoint, and only their losses were measured.
     """
     models = table.models
     if not table.every_epoch:
@@ -126,14 +127,13 @@ def selectable_models(table: TrialTable, objectives: Sequence[Objective]) -> Tri
 
 
 LEAST_GAIN = 0.01
-"""A model has begun to unlearn if one of its costs is lower than the target's cost by more than this value."""
+"""A model has begun to unlearn if one of its costs is below the target's cost by more than this value."""
 
 
 def gained(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
-    """Return a mask, shape (rows,), of the models that are better than the target in at least one objective.
+    """Return a mask, shape (rows,), of the models that have begun to unlearn.
 
-    These models have begun to unlearn. The mask is also true for a model whose target was not measured. If no model is
-    better than its target, the mask is true for all models.
+    Models whose target was not measured are included. If no model has begun to unlearn, all models are included.
     """
     columns = [item.column for item in sweep.objectives]
     starts = [sweep.baseline_of(row) for _, row in rows.iterrows()]
@@ -144,9 +144,9 @@ def gained(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
 
 
 def nondominated(points: npt.ArrayLike) -> Mask:
-    """Return a mask of the points, shape (n, m), that no other point dominates; smaller values are better.
+    """Return a mask, shape (n,), of the points, shape (n, m), that no other point dominates.
 
-    Equal points do not dominate each other.
+    Smaller values are better. Equal points do not dominate each other.
     """
     array = np.asarray(points, dtype=np.float64)
     if len(array) == 0:
@@ -155,7 +155,7 @@ def nondominated(points: npt.ArrayLike) -> Mask:
 
 
 def hypervolume(costs: npt.ArrayLike) -> float:
-    """Return the hypervolume of ``costs``, shape (n, m), with the reference point (1, ..., 1)."""
+    """Return the hypervolume of costs, shape (n, m), with the reference point (1, ..., 1)."""
     array = checked_costs(costs)
     if len(array) == 0:
         return 0.0
@@ -163,10 +163,9 @@ def hypervolume(costs: npt.ArrayLike) -> float:
 
 
 def contributions(costs: npt.ArrayLike) -> Floats:
-    """Return, for each point of the non-dominated ``costs``, the hypervolume that would be lost without this point.
+    """Return the hypervolume that would be lost without each point, shape (n,).
 
-    ``costs`` has the shape (n, m), and the result the shape (n,). Equal points count as one point, so they have the
-    same contribution.
+    The costs, shape (n, m), must be non-dominated. Equal points count as one point, so their contributions are equal.
     """
     array = checked_costs(costs)
     if len(array) == 0:
@@ -177,7 +176,7 @@ def contributions(costs: npt.ArrayLike) -> Floats:
 
 
 def checked_costs(costs: npt.ArrayLike) -> Floats:
-    """Return ``costs`` as an array, shape (n, m). Raise a ValueError for invalid costs, which moocore accepts."""
+    """Return costs as an array, shape (n, m). Raise a ValueError if a cost is NaN or outside [0, 1]."""
     array = np.asarray(costs, dtype=np.float64)
     if not ((array >= 0.0) & (array <= 1.0)).all():
         raise ValueError(f"costs must lie in [0, 1] and must not be NaN: {array}")

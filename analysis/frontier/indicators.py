@@ -1,9 +1,10 @@
-"""Compute indicators and attainment surfaces of cost sets, and the effect of the reference point on hypervolumes.
+"""Compute indicators and attainment surfaces of sets of costs.
 
-Costs are in [0, 1], and smaller is better. Attainment is defined for runs. A run is the set of costs of one seed, shape
-(n, 2). A run attains all costs that one of its points weakly dominates. A run whose trials all diverged has no points
-and attains nothing. Sources: Grunert da Fonseca, Fonseca and Hall (2001) for attainment surfaces; López-Ibáñez, Paquete
-and Stützle (2010) for the comparison of two groups.
+Costs are in [0, 1], and smaller is better. For attainment, a run is the set of costs of one seed, shape (n, 2). A run
+attains all costs that one of its points weakly dominates. A run without points attains nothing.
+
+Sources: Grunert da Fonseca, Fonseca and Hall (2001) for attainment surfaces; López-Ibáñez, Paquete and Stützle (2010)
+for the comparison of two groups.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from analysis.tables.columns import Columns
 from analysis.tables.trade_off import Floats, Objective
 
 REFERENCES = (1.0, 0.9, 0.75, 0.5)
-"""Hypervolumes are compared for the reference points (x, ..., x) with these values x. x = 1 is the worst corner."""
+"""The values x of the reference points (x, ..., x). The worst corner has x = 1."""
 LOG_FLOOR = 1e-3
 """The lower bound of a loss on a log scale, as a share of the loss's upper bound."""
 LOG_RETAIN = "log retain loss"
@@ -29,14 +30,12 @@ LOG_RETAIN = "log retain loss"
 
 @dataclass(frozen=True, slots=True)
 class Indicators:
-    """The indicators of one set of costs, compared with the Pareto front of all sets together (the pooled front).
+    """The indicators of one set of costs, relative to the Pareto front of all sets together.
 
     Attributes:
         hypervolume: the share of the reference box that the set dominates, in [0, 1]; larger is better.
-        igd_plus: the mean distance from a point of the pooled front to the region that the set dominates (Ishibuchi et
-            al. 2015); 0 is best. None for a set without points.
-        epsilon: the smallest number that must be subtracted from all costs of the set so that the set weakly dominates
-            the pooled front (Zitzler et al. 2003); 0 is best. None for a set without points.
+        igd_plus: IGD+ (Ishibuchi et al. 2015); 0 is best. None for a set without points.
+        epsilon: the additive epsilon indicator (Zitzler et al. 2003); 0 is best. None for a set without points.
     """
 
     hypervolume: float
@@ -46,10 +45,11 @@ class Indicators:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReferenceSensitivity:
-    """The hypervolumes of k sets for r reference points, shape (k, r).
+    """The hypervolumes of k sets for r reference points.
 
-    Each hypervolume is a share of the box below its reference point. ``stable`` is true if the order of the sets,
-    including ties, is the same for every reference point.
+    Attributes:
+        hypervolumes: the shares of the boxes below the reference points, shape (k, r).
+        stable: whether every reference point gives the same order of the sets, including ties.
     """
 
     names: tuple[str, ...]
@@ -61,13 +61,11 @@ class ReferenceSensitivity:
 def further_objectives(
     objectives: Sequence[Objective], columns: Columns, measured: Sequence[str]
 ) -> dict[str, tuple[Objective, ...]]:
-    """Return additional reference boxes, keyed by name. Only reports use them, not the search or the statistical tests.
+    """Return additional reference boxes for reports, keyed by name.
 
-    - :data:`LOG_RETAIN` has the given ``objectives``, but the retain loss has a log scale from :data:`LOG_FLOOR` times
-      ln|V| to ln|V|. On the linear scale, a retain loss at which half of the utility is lost has a cost of only 0.1.
-    - The other box, such as ``verbmem and utility``, has the primary scores of the forget set and of the retain set, if
-      both were measured. If no primary score of the forget set was measured, the first other score of the forget set
-      with a direction and bounds is used.
+    - :data:`LOG_RETAIN` has a log scale for the retain loss. On the linear scale, a retain loss at which half of the
+      utility is lost has a cost of only 0.1.
+    - A box such as ``verbmem and utility`` has a metric of the forget set and the primary metric of the retain set.
     """
     found: dict[str, tuple[Objective, ...]] = {}
     logged = tuple(
@@ -87,6 +85,7 @@ def further_objectives(
 def _scores(columns: Columns, measured: Sequence[str]) -> tuple[Objective, ...]:
     kept = [name for name in columns.primaries(measured) if columns[name].of == "retain"]
     lost = [name for name in columns.primaries(measured) if columns[name].of == "forget"]
+    # Without a primary metric of the forget set, another metric of the forget set is used.
     lost += [
         name
         for name in columns.metrics
@@ -98,7 +97,7 @@ def _scores(columns: Columns, measured: Sequence[str]) -> tuple[Objective, ...]:
 
 
 def pooled_front(sets: Sequence[npt.ArrayLike]) -> Floats:
-    """Return the non-dominated points among all points of the ``sets``, shape (k, m), without duplicates."""
+    """Return the non-dominated points of all sets together, shape (k, m), without duplicates."""
     filled = [array for array in map(checked_costs, sets) if len(array)]
     if not filled:
         return np.empty((0, 0))
@@ -109,7 +108,7 @@ def pooled_front(sets: Sequence[npt.ArrayLike]) -> Floats:
 def igd_plus(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
     """Return IGD+: the mean over z in ``reference`` of the minimum over a in ``costs`` of ``||max(a - z, 0)||``.
 
-    ``reference`` has the shape (k, m), and ``costs`` the shape (n, m).
+    ``reference`` has the shape (k, m), and ``costs`` has the shape (n, m).
     """
     return float(moocore.igd_plus(checked_costs(costs), ref=checked_costs(reference)))
 
@@ -117,14 +116,13 @@ def igd_plus(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
 def additive_epsilon(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
     """Return the maximum over z in ``reference`` of the minimum over a in ``costs`` of ``max(a - z)``.
 
-    ``max(a - z)`` is the largest difference in any objective. The result is negative if ``costs`` is better than
-    ``reference`` everywhere.
+    ``max(a - z)`` is the largest difference in any objective.
     """
     return float(moocore.epsilon_additive(checked_costs(costs), ref=checked_costs(reference)))
 
 
 def indicators(sets: Mapping[str, npt.ArrayLike]) -> dict[str, Indicators]:
-    """Return the indicators of every set, keyed by its name, relative to the Pareto front of all sets together."""
+    """Return the indicators of every set, keyed by name."""
     target = pooled_front(list(sets.values()))
     found = {}
     for name, costs in sets.items():
@@ -137,7 +135,7 @@ def indicators(sets: Mapping[str, npt.ArrayLike]) -> dict[str, Indicators]:
 def reference_sensitivity(
     sets: Mapping[str, npt.ArrayLike], *, references: Sequence[float] = REFERENCES
 ) -> ReferenceSensitivity:
-    """For each x in ``references``, return the share of the box [0, x]^m that each set dominates."""
+    """Compute the share of the box [0, x]^m that each set dominates, for each x in ``references``."""
     table = np.zeros((len(sets), len(references)))
     for row, costs in enumerate(sets.values()):
         array = checked_costs(costs)
@@ -151,7 +149,7 @@ def reference_sensitivity(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttainmentSurface:
-    """The corners, shape (k, 2), of the region that at least ``runs`` runs attain. ``of`` is the number of all runs."""
+    """The region that at least ``runs`` of ``of`` runs attain. The corners are ``points``, shape (k, 2)."""
 
     runs: int
     of: int
@@ -160,13 +158,11 @@ class AttainmentSurface:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttainmentDifference:
-    """The regions that one group of runs attains more often than another group.
+    """The regions that one group of runs attains more often or less often than another group.
 
     Attributes:
         boxes: the corners (x low, y low, x high, y high) of disjoint boxes in cost space, shape (k, 4).
-            Outside the boxes, both groups have the same share.
-        differences: for each box, the share of the first group's runs that attain the box, minus the share of the
-            second group's runs; shape (k,).
+        differences: the first group's share of attaining runs in each box, minus the second group's share; shape (k,).
     """
 
     boxes: Floats
@@ -174,7 +170,7 @@ class AttainmentDifference:
 
 
 def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> tuple[AttainmentSurface, ...]:
-    """Return a surface for each k from 1 to the number of runs: the bound of the region that at least k runs attain."""
+    """For each k from 1 to the number of runs, return the region that at least k runs attain."""
     sets = _runs(runs)
     found = [np.empty((0, 2))] * len(sets)
     points, labels = _labelled(sets)
@@ -190,7 +186,7 @@ def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> tuple[AttainmentSurfac
 
 
 def attainment_difference(first: Sequence[npt.ArrayLike], second: Sequence[npt.ArrayLike]) -> AttainmentDifference:
-    """Return the regions that ``first`` attains more often than ``second`` (difference above 0), or less often."""
+    """Compare how often two groups of runs attain each region of the cost space."""
     groups = _runs(first), _runs(second)
     points, _ = _labelled([*groups[0], *groups[1]])
     if len(points) == 0:

@@ -1,6 +1,6 @@
-"""Compare every model of a sweep with the thresholds, and decide whether a model is good enough to recommend.
+"""Compare every model of a sweep with the thresholds, and choose one model.
 
-A good model forgot enough and kept enough. The console, report.html, ``pick`` and MLflow show the same judgement.
+A good model forgot enough and kept enough.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
 from search_spaces.constraint import Constraint
 
 _HARDLY = 0.25
-"""Nothing counts as forgotten if all scores moved at most this fraction of the way from the target to the threshold."""
+"""Nothing was forgotten if all scores moved at most this fraction of the way from the target to the threshold."""
 
 
 class Outcome(StrEnum):
@@ -57,8 +57,7 @@ class Decisive(NamedTuple):
     """The threshold that an outcome is about.
 
     Attributes:
-        wanted: the threshold.
-        best: of the compared models' scores, the score that is nearest to meeting the threshold.
+        best: the score that is nearest to meeting the threshold.
         uniform: whether all models have this score.
     """
 
@@ -72,15 +71,14 @@ class Judgement:
     """The judgement on a table of models.
 
     Attributes:
-        outcome: the outcome of the sweep.
-        place: the position of the selected row; if no row is good, the position of the row closest to the thresholds.
-            None if no row can be compared with the thresholds.
-        considered, judged: the number of rows, and the number of rows that could be judged.
-        decisive: the threshold that the outcome is about; None if the outcome is not about a single threshold.
-        unknown: the side (``forgetting`` or ``keeping``) that is unknown if the outcome is ``ONE_SIDED``; "" otherwise.
+        place: the position of the chosen row; None if no row can be compared with the thresholds.
+        considered: the number of rows.
+        judged: the number of rows that could be judged.
+        decisive: the threshold that the outcome is about; None if there is no single threshold.
+        unknown: the unknown side if the outcome is ``ONE_SIDED``; "" for other outcomes.
         near: whether some models forget enough and others keep enough, but no model does both.
         selection: how the recommended row was selected; None if no row is recommended.
-        assessment: the assessment of the row at ``place``.
+        assessment: the assessment of the chosen row.
     """
 
     outcome: Outcome
@@ -95,7 +93,7 @@ class Judgement:
 
     @property
     def recommended(self) -> bool:
-        """Whether the selected row is recommended. A row is recommended if it is good, or if no row can be judged."""
+        """Whether the chosen row is recommended. A row is recommended if it is good, or if no row can be judged."""
         return self.outcome in (Outcome.GOOD, Outcome.NOT_JUDGED)
 
     @property
@@ -106,7 +104,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelChoice:
-    """The models that were considered (``rows``), the ``thresholds`` and the judgement on these models."""
+    """The considered models (``rows``), their thresholds and the judgement."""
 
     rows: pd.DataFrame
     thresholds: Thresholds
@@ -114,12 +112,12 @@ class ModelChoice:
 
     @property
     def row(self) -> pd.Series | None:
-        """The recommended model, or else the model closest to the thresholds; None if no model can be compared."""
+        """The chosen model; None if no model can be compared with the thresholds."""
         return None if self.judgement.place is None else self.rows.iloc[self.judgement.place]
 
 
 def choose_model(table: TrialTable, sweep: SweepFile) -> ModelChoice:
-    """Judge every model that can be selected, and choose one of them. External rows are left out."""
+    """Judge every model that can be selected, and choose one. External rows are left out."""
     rows, thresholds = selectable_models(table.own, sweep.objectives).trials, thresholds_of(sweep)
     return ModelChoice(rows, thresholds, judge(rows, thresholds, sweep.objectives))
 
@@ -127,8 +125,7 @@ def choose_model(table: TrialTable, sweep: SweepFile) -> ModelChoice:
 def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objective]) -> Judgement:
     """Compare every row (one model) with the thresholds, and choose one row.
 
-    If some models are good, :func:`~analysis.frontier.selection.select` chooses one of them. If every model misses a
-    threshold, the model whose misses (:attr:`Check.miss`) have the smallest sum is chosen.
+    If every model misses a threshold, the model with the smallest sum of :attr:`Check.miss` is chosen.
     """
     distance = _distance(rows, objectives)
     found = [assess(row, thresholds) for _, row in rows.iterrows()]
@@ -163,10 +160,7 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objec
 def _outcome(
     rows: pd.DataFrame, missed: Mapping[int, Sequence[Check]], thresholds: Thresholds
 ) -> tuple[Outcome, Decisive | None, bool]:
-    """Return the outcome of a sweep if every judged row misses a threshold. ``missed`` has each row's missed checks.
-
-    Also return the threshold that the outcome is about, and whether some rows forget enough and others keep enough.
-    """
+    """Return the outcome if every judged row misses a threshold, with the fields ``decisive`` and ``near``."""
     judged = rows.iloc[list(missed)]
     size = {
         side: np.array([sum(check.miss for check in checks if check.side == side) for checks in missed.values()])
@@ -195,10 +189,7 @@ def _outcome(
 
 
 def _degree(rows: pd.DataFrame, values: pd.Series, item: Constraint, thresholds: Thresholds, side: str) -> Outcome:
-    """Return one of four outcomes: nothing or too little was forgotten; everything or too much was lost.
-
-    ``values`` are the scores of the ``rows`` in the column of the threshold ``item``.
-    """
+    """Return how far the models miss the threshold ``item``, as an outcome."""
     starts = [thresholds.baseline_of(row).get(item.name) for _, row in rows.iterrows()]
     bounds = [bound_of(item, before) for before in starts]
     if side == FORGETTING:
@@ -221,15 +212,13 @@ def _decisive(rows: pd.DataFrame, item: Constraint, values: pd.Series) -> Decisi
 
 
 def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> list[tuple[float, float]]:
-    """Return two numbers per row: the distance of its costs, clipped to the bounds, from the ideal corner, and the sum
-    of its costs without clipping. The sum breaks ties between rows outside the bounds. Both numbers are infinite if an
-    objective is missing.
-    """
+    """Return a sort key for each row. Both numbers of the key are infinite if an objective is missing."""
     found = np.full((len(rows), 2), np.inf)
     if objectives and len(rows):
         values = values_of(rows, objectives)
         there = measured(values)
         found[there, 0] = np.linalg.norm(costs_of(values[there], objectives), axis=1)
+        # The unclipped sum breaks ties between rows outside the bounds.
         found[there, 1] = sum(
             item.oriented(values[there, k]) / (item.high - item.low) for k, item in enumerate(objectives)
         )
@@ -238,7 +227,7 @@ def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> list[tuple
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """The settings of the considered models. The report's advice depends on them. Unknown settings are () or None.
+    """The settings of the considered models. Unknown settings are () or None.
 
     ``diverged_lr`` is the lowest learning rate at which a trial diverged. It is None if a considered model has this
     rate or a higher rate.

@@ -12,11 +12,7 @@ from analysis.tables.trial_table import TrialTable
 
 
 def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict[str, object]:
-    """Return the content of pareto.json.
-
-    The keys are ``objectives``, ``reference`` (the worst bound of each objective), ``hypervolume`` in [0, 1], ``front``
-    (an entry for each model on the frontier) and ``baseline`` (the scores of the target before unlearning, or null).
-    """
+    """Return the content of pareto.json. The entry ``baseline`` has the scores of the target before unlearning."""
     names = [objective.name for objective in front.objectives]
     before = {objective.name: sweep.baseline.get(objective.column) for objective in sweep.objectives}
     return {

@@ -1,13 +1,10 @@
-"""From the acceptable models, select the model to recommend.
+"""Select the model to recommend from the acceptable models.
 
-The selected model answers fluently, and no other model beats it. If a threshold states how much must be forgotten, the
-model that keeps most is selected, because forgetting more than required has no advantage. Otherwise, the model nearest
-to the ideal corner is selected.
+If a threshold states how much must be forgotten, the model that keeps most is selected. Forgetting more than required
+has no advantage. Without such a threshold, the model nearest to the ideal corner is selected.
 
 Models are compared by the *cost* of each score; a smaller cost is better. The cost of a retain loss is the loss in
-nats. The cost of any other score is the score divided by its range, with a minus sign if larger scores are better. A
-difference in cost of at most :data:`TOLERANCE` counts as noise. This is 2% of the range of a score, or 0.02 nats of a
-retain loss (2% of a token's probability).
+nats. The cost of any other score is the score divided by its range, negated if larger scores are better.
 """
 
 from __future__ import annotations
@@ -25,11 +22,11 @@ from analysis.tables.trade_off import Floats, Mask, Objective
 from analysis.tables.trial_table import numbers
 
 TOLERANCE = 0.02
-"""The largest difference in cost between two models that counts as noise."""
+"""The largest difference in cost that counts as noise: 2% of the range of a score, or 0.02 nats of a retain loss."""
 
 
 class Decision(StrEnum):
-    """The criterion that selected the model, after repetitive and beaten models were left out."""
+    """The criterion that selected the model."""
 
     ONLY = "only one left"
     KEEPING = "keeps most"
@@ -39,14 +36,13 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The selected model, and how many of the acceptable models were left out for each reason.
+    """The selected model, and how many acceptable models were left out for each reason.
 
     Attributes:
         place: the position of the selected model in the rows.
-        decision: the criterion that selected the model, after the other models were left out.
         eligible: the number of acceptable models.
         repeating: the number of models left out because their answers on the retain set are repetitive.
-        unmeasured: the number of models left out because another model has fewer unknown checks.
+        unmeasured: the number of models left out because another model has fewer unknown results.
         beaten: the number of models left out because another model beats them.
     """
 
@@ -58,7 +54,7 @@ class Selection:
     beaten: int
 
     def to_dict(self) -> dict[str, object]:
-        """Return the selection in the form in which pareto.json stores it (``answer.selection``)."""
+        """Return the entry ``answer.selection`` of pareto.json."""
         return {name: value for name, value in asdict(self).items() if name != "place"}
 
 
@@ -70,15 +66,20 @@ def select(
     objectives: Sequence[Objective],
     columns: Columns,
 ) -> Selection | None:
-    """Select one of the rows at the positions ``acceptable``; return None if all answer the retain set repetitively.
+    """Select one of the acceptable models; return None if all of them answer the retain set repetitively.
 
-    First, models with repetitive answers on the retain set are left out. Second, only the models with the fewest
-    unknown checks (:attr:`Assessment.unknowns`) are kept. Third, models that another model beats are left out. Each
-    remaining model has a cost: the cost of the primary metric of the retain set (:func:`_keeping`), or the distance
-    from the ideal corner if the metric cannot be used. Fourth, models are kept if their cost is within the tolerance of
-    the smallest cost. Fifth, models are kept if their repetition in forget answers is within the tolerance of the least
-    repetition. Of these models, the model nearest to the ideal corner is selected. ``distance`` has a pair for each
-    row: the distance from the ideal corner, and a number that breaks ties.
+    1. Leave out models with repetitive answers on the retain set.
+    2. Keep the models with the fewest unknown results (:attr:`Assessment.unknowns`).
+    3. Leave out models that another model beats.
+    4. Keep the models that keep most. If :func:`_keeping` is None, keep the models nearest to the ideal corner.
+    5. Keep the models with the least repetition in forget answers.
+    6. Select the model nearest to the ideal corner.
+
+    Steps 4 and 5 ignore differences up to :data:`TOLERANCE`.
+
+    Args:
+        acceptable: the positions of the acceptable models in ``rows``.
+        distance: for each row, the distance from the ideal corner, and a number that breaks ties.
     """
     fluent = [i for i in acceptable if found[i].repeats is not True]
     if not fluent:
@@ -106,12 +107,13 @@ def select(
 
 
 def beaten_rows(costs: Floats) -> Mask:
-    """Return a mask, shape (n,), of the models that another model beats. ``costs`` has the shape (n, scores).
+    """Return a mask, shape (n,), of the models that another model beats.
 
-    The cost of an unmeasured score is NaN. Model A beats model B if three conditions hold: every score measured for B
-    was also measured for A; no cost of A exceeds B's cost by more than the tolerance; at least one cost of A is below
-    B's cost by more than the tolerance. Models can beat each other in a cycle. If every model is beaten, the model with
-    the smallest sum of costs counts as not beaten.
+    Model A beats model B if three conditions hold. Every score measured for B was measured for A. No cost of A exceeds
+    B's cost by more than the tolerance. One cost of A is below B's cost by more than the tolerance.
+
+    Args:
+        costs: the costs of the models, shape (n, scores); NaN for unmeasured scores.
     """
     n = len(costs)
     beats: Mask = np.zeros((n, n), dtype=bool)
@@ -123,14 +125,14 @@ def beaten_rows(costs: Floats) -> Mask:
         if shared.any():
             beats[:, other] = measured & (gain >= -TOLERANCE).all(axis=1) & (gain > TOLERANCE).any(axis=1)
     beaten: Mask = np.asarray(beats.any(axis=0))
+    # If models beat each other in a cycle, the model with the smallest sum of costs counts as not beaten.
     if n and beaten.all():
         beaten[int(np.argmin(np.nansum(costs, axis=1)))] = False
     return beaten
 
 
 def _keeping(rows: pd.DataFrame, found: Sequence[Assessment], columns: Columns) -> Sequence[float] | None:
-    """Return the cost of the primary metric of the retain set for each row. Return None if a value is missing. Also
-    return None if no threshold decides forgetting, because then a model that forgets nothing would be best."""
+    """Return each row's cost of the primary retain metric; None if models cannot be compared by this metric."""
     measured = [name for name in columns.metrics if np.isfinite(numbers(rows, name)).all()]
     scores = [
         item
@@ -138,18 +140,16 @@ def _keeping(rows: pd.DataFrame, found: Sequence[Assessment], columns: Columns) 
         if columns[name].of == "retain"
         if (item := columns.objective(name))
     ]
+    # If no threshold decides forgetting, a model that forgets nothing would be best.
     if not scores or not all(FORGETTING in item.decided for item in found):
         return None
     return tuple(scores[0].cost(numbers(rows, scores[0].column).to_numpy(dtype=np.float64)))
 
 
 def _costs(rows: pd.DataFrame, objectives: Sequence[Objective], columns: Columns) -> Floats:
-    """Return the costs by which models are compared, shape (rows, scores); the cost of an unmeasured score is NaN.
-
-    The scores are the objectives, the losses, and the metrics with a direction. A loss is left out if another loss on
-    the same data set, such as the capped loss, is an objective.
-    """
+    """Return the costs by which models are compared, shape (rows, scores); NaN for unmeasured scores."""
     compared = {item.column: item for item in objectives}
+    # A loss is left out if the capped loss on the same data set is an objective.
     covered = {columns[name].of for name in compared if columns.is_loss(name)}
     for name in (*(name for name in columns.losses if columns[name].of not in covered), *columns.metrics):
         if (score := columns.objective(name)) is not None:

@@ -1,4 +1,4 @@
-"""Count the runs in which the model collapsed, because a mean over a few seeds does not show rare collapses."""
+"""Count the runs in which the model collapsed. A mean over a few seeds does not show rare collapses."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ class Collapse:
     """The number of collapsed runs of AutoLR or of a hand-tuned baseline.
 
     Attributes:
-        seeds: the share of seeds on which all runs of a front collapsed. A front has the runs of all configurations
-            (values of c) with the same seed and learning rate. If AutoLR has several fronts on a seed (one for each
-            initial rate), the seed counts as collapsed if one front collapsed. The share excludes the seeds that cannot
-            be judged; ``seeds_unknown`` is their number.
-        runs: the number of collapsed runs among ``of`` judged runs. ``runs_unknown`` is the number of runs that cannot
-            be judged.
+        seeds: the share of judged seeds on which all runs of a front collapsed.
+        runs: the number of collapsed runs.
+        of: the number of judged runs.
+        seeds_unknown: the number of seeds that cannot be judged.
+        runs_unknown: the number of runs that cannot be judged.
     """
 
     seeds: Share
@@ -39,10 +38,10 @@ class Collapse:
 
 
 def with_collapse(part: Sources) -> TrialTable:
-    """Return the table with an additional column :data:`COLLAPSED`: 1 if the model of a trial collapsed, else 0.
+    """Return the table with the column :data:`COLLAPSED`: 1 for a collapsed model, 0 for any other model, NaN if
+    unknown.
 
-    A model collapsed if its primary metric on the retain set is below the required share of the target's value (in the
-    paper, 70% of the utility). The cell is NaN if the model's value or the target's value is unknown.
+    A model collapsed if its primary metric on the retain set is below the paper's share of the target's value.
     """
     table, sweep = part.table, part.sweep
     found = pd.Series(np.nan, index=table.trials.index)
@@ -57,7 +56,7 @@ def with_collapse(part: Sources) -> TrialTable:
 
 
 def collapse(seeds: Sequence[Sequence[Unit]]) -> Collapse:
-    """Count the collapsed runs. ``seeds`` has a list of fronts for each seed. AutoLR has a front per initial rate."""
+    """Count the collapsed runs. ``seeds`` has a list of fronts for each seed."""
     runs = [collapsed for units in seeds for unit in units for collapsed in _collapsed(unit)]
     # A front collapsed if all its runs collapsed. A seed collapsed if any of its fronts collapsed. None means unknown.
     lost = [_any(all_met(_collapsed(unit)) for unit in units) for units in seeds]
@@ -72,6 +71,5 @@ def _any(found: Iterable[bool | None]) -> bool | None:
 
 
 def _collapsed(unit: Unit) -> list[bool | None]:
-    """Return, for each trial that finished or diverged, whether the model collapsed; None if unknown."""
     lost = [(run.diverged, finite_cell(run.row, COLLAPSED)) for run in unit.runs.values() if run.judged]
     return [True if diverged else None if value is None else value == 1.0 for diverged, value in lost]

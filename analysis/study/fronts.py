@@ -1,6 +1,6 @@
-"""Compare the Pareto fronts of a study's arms: their indicators, their hypervolumes, and their attainment over seeds.
+"""Compare the Pareto fronts of a study's arms.
 
-An arm has all runs of one method on one problem (model and data set) with fixed rates, or with one AutoLR variant.
+An arm has all runs of one method on one problem, with fixed rates or with one AutoLR variant.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ class ArmFronts:
     """The comparison of all arms of a problem.
 
     Attributes:
-        indicators: the quality indicators of all trials of each arm, relative to the Pareto front of all arms together.
+        indicators: the indicators of each arm, relative to the Pareto front of all arms together.
         sensitivity: the hypervolumes of the arms for several reference points.
         trials: the number of trials with an outcome in each arm. Arms with more trials have an advantage.
-        further: the indicators in each additional reference box, keyed by the name of the box. Arms with trials that
-            lack a score of the box are left out.
+        further: the indicators of each arm in each additional reference box. Arms with unmeasured scores are left out.
     """
 
     problem: Problem
@@ -50,14 +49,13 @@ class ArmFronts:
 class StudyAttainment:
     """The attainment of AutoLR and of the best single learning rate.
 
-    In this class, a run is the Pareto front over all values of c on one seed that was not used for tuning. AutoLR has a
-    run for each pair of an initial rate and a seed.
+    A run is the Pareto front over all values of c on one fresh seed. AutoLR has a run for each initial rate and seed.
 
     Attributes:
-        axes: the names of the two costs. Costs are in [0, 1], and smaller is better.
+        axes: the names of the two costs.
         arms: the names of AutoLR's variant and of the best single rate.
-        surfaces: the attainment surfaces of each arm. The k-th surface bounds the region that at least k runs attain.
-        difference: the regions that AutoLR attains in a larger or smaller share of runs than the best single rate.
+        surfaces: the attainment surfaces of each arm.
+        difference: the comparison of AutoLR's runs with the runs of the best single rate.
     """
 
     axes: tuple[str, str]
@@ -67,7 +65,7 @@ class StudyAttainment:
 
 
 def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
-    """Compare the arms of every problem. The problems are in the order of the table."""
+    """Compare the arms of every problem, in the order of the table."""
     found = []
     for problem in dict.fromkeys(task.problem for task in grid.tasks):
         units: dict[str, list[Unit]] = {}
@@ -83,7 +81,7 @@ def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
 
 
 def _points(units: Mapping[str, Sequence[Unit]], box: str) -> dict[str, Floats]:
-    """Return the costs of all trials of each arm in one reference box. Arms with an unknown cost are left out."""
+    """Return the costs of each arm in one reference box. Arms with an unknown cost are left out."""
     parts = {arm: [unit.points(box) for unit in own] for arm, own in units.items()}
     filled = {arm: [part for part in own if part is not None and len(part)] for arm, own in parts.items()}
     axes = next((own[0].shape[1] for own in filled.values() if own), 2)
@@ -92,7 +90,7 @@ def _points(units: Mapping[str, Sequence[Unit]], box: str) -> dict[str, Floats]:
 
 
 def study_attainment(grid: LrGrid, verdict: Verdict, axes: tuple[str, str]) -> StudyAttainment:
-    """Return the attainment of AutoLR and the best single rate in ``verdict``. The study must have two objectives."""
+    """Return the attainment of AutoLR and the best single rate. The study must have two objectives."""
     rate = next(iter(verdict.single.choice.values()))
     hand = [grid.arm(verdict.task)[rate][seed] for seed in verdict.fresh]
     auto = [units[seed] for units in grid.arm(verdict.task, verdict.variant).values() for seed in verdict.fresh]

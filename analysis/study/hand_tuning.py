@@ -14,16 +14,16 @@ from analysis.study.study_runs import Configuration
 
 _MOST_ASSIGNMENTS = 4096
 _STEP = 10**0.5
-"""If only one rate was tried, the rates to try next are lower and higher than this rate by this factor."""
+"""The factor between a single tried rate and the rates to try next."""
 
 
 @dataclass(frozen=True, slots=True)
 class GridEdge:
-    """The best rate is at the edge of the grid, so a rate outside the grid may be better.
+    """The edge of the grid at which the best rate lies. A rate outside the grid may be better.
 
     Attributes:
-        rates: the rates that were tried, in ascending order.
-        beyond: the rates to try next, which are outside the grid.
+        rates: the tried rates, in ascending order.
+        beyond: the rates outside the grid to try next.
         nothing: whether the hypervolume is zero at every rate.
     """
 
@@ -33,10 +33,7 @@ class GridEdge:
 
 
 def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge | None:
-    """Return the edges of the grid at which the hypervolume is highest; None if it is highest at an inner rate.
-
-    ``volumes`` has the mean hypervolume of each rate, shape (L,). The result is None if an edge and an inner rate tie.
-    """
+    """Return the edges of the grid at which the mean hypervolume is highest; None if it is highest at an inner rate."""
     nothing = max(volumes) <= 0
     if len(rates) == 1 or nothing:
         return _edge(rates, low=True, high=True, nothing=nothing)
@@ -47,7 +44,7 @@ def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge 
 
 
 def edge_of_choice(hand: Arm, choice: Mapping[Configuration, float], tuning: Sequence[int]) -> GridEdge | None:
-    """Return the edges at which some configuration has its best rate; None if there are none.
+    """Return the edges at which a configuration has its best rate; None if there are none.
 
     An edge rate counts as best if the next inner rate gives a lower mean hypervolume on the tuning seeds.
     """
@@ -74,10 +71,9 @@ def best_rate(rates: Sequence[float], volumes: Sequence[float]) -> float:
 def oracle_choice(
     hand: Arm, single: Mapping[Configuration, float], tuning: Sequence[int]
 ) -> dict[Configuration, float]:
-    """Choose a rate for every configuration, so that the mean hypervolume on the tuning seeds is largest.
+    """Choose a rate for each configuration, so that the mean hypervolume on the tuning seeds is largest.
 
-    If there are at most 4096 combinations of rates, all are tried, and the result is exact. Otherwise, the search
-    starts with the best single rate for all configurations and improves one configuration at a time.
+    The result is exact if there are at most 4096 combinations of rates.
     """
     rates, configurations = tuple(hand), tuple(single)
     best, top = dict(single), mean_volume(hand, single, tuning)
@@ -98,7 +94,7 @@ def oracle_choice(
 
 
 def mean_volume(hand: Arm, choice: Mapping[Configuration, float], seeds: Sequence[int]) -> float:
-    """Return the mean hypervolume over ``seeds`` if each configuration uses its learning rate in ``choice``."""
+    """Return the mean hypervolume over the seeds if each configuration uses its chosen rate."""
     return float(np.mean([hand.chosen(choice, seed).hypervolume() for seed in seeds]))
 
 

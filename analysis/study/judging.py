@@ -2,24 +2,22 @@
 
 The rules, for one method on one model and data set:
 
-- On each seed, one hypervolume of AutoLR is compared with one hypervolume of hand-tuning. Each of the two hypervolumes
-  is that of a Pareto front over all values of c. For AutoLR, it is the mean over all initial rates, so that nothing
-  about AutoLR is tuned.
-- The n seeds, in ascending order, are split in advance: the first ``max(1, n // 3)`` are for tuning, the rest are
-  fresh. The hand-tuned rates are chosen on the tuning seeds, and every difference is measured on fresh seeds. Only
-  seeds with runs of both AutoLR and fixed rates are split. Seeds with an incomplete frontier are left out after the
-  split, so that the other seeds keep their roles.
-- There are two baselines. The best single rate is used for all c. The per-c oracle chooses a rate for every c, so that
-  the mean hypervolume of the front on the tuning seeds is largest. With L rates, each baseline costs L runs per c.
-- If the best rate (on the tuning seeds or on all seeds) is at the edge of the grid, a rate outside the grid may be
-  better. Then the only possible conclusion is that AutoLR is worse.
-- The mean of the paired differences is tested by betting (:mod:`analysis.study.paired`), which is valid for any
-  distribution in [-1, 1]. Holm's correction covers both directions of every comparison in the report (all methods,
-  variants, baselines, models and data sets), so the probability of any wrong decision is at most 5%. If there are too
-  few seeds to reach this level, nothing is concluded.
-- A primary question, named before the results are known (:class:`analysis.study.verdict.Primary`), is corrected
-  separately: the probability of a wrong decision is at most 5% for the primary question, and at most 5% for all other
-  comparisons jointly.
+- On each seed, one hypervolume of AutoLR is compared with one hypervolume of hand-tuning. A hypervolume belongs to a
+  Pareto front over all values of c.
+- AutoLR's hypervolume is the mean over all initial rates, so that nothing about AutoLR is tuned.
+- The seeds are split in advance (:func:`split_seeds`). The hand-tuned rates are chosen on the tuning seeds. Every
+  difference is measured on the fresh seeds.
+- Only seeds with runs of both AutoLR and fixed rates are split. Seeds with an incomplete frontier are left out after
+  the split, so that the other seeds keep their roles.
+- There are two baselines: the best single rate for all c, and the per-c oracle with a rate for each c. With L rates,
+  each baseline costs L runs per c.
+- If the best rate is at the edge of the grid, a rate outside the grid may be better. Then the only possible conclusion
+  is that AutoLR is worse.
+- The mean difference is tested by betting (:mod:`analysis.study.paired`). Holm's correction covers both directions of
+  every comparison in the report. The probability of any wrong decision is at most 5%. With too few seeds, nothing is
+  concluded.
+- The primary question (:class:`Primary`) is corrected separately. The probability of a wrong decision is at most 5% for
+  the primary question. It is at most 5% for all other comparisons jointly.
 """
 
 from __future__ import annotations
@@ -63,12 +61,7 @@ from analysis.tables.trial_table import finite_cell
 
 
 def verdicts_data(grid: LrGrid, primary: Primary | None = None) -> tuple[Verdict, ...]:
-    """Return a verdict for each pair of task and AutoLR variant that has at least one seed with complete Pareto fronts.
-
-    A task is a method on one model and data set.
-
-    ``primary`` is the primary question, if one was named before the results were known.
-    """
+    """Return a verdict for each task and AutoLR variant with complete Pareto fronts on at least one seed."""
     found = [
         verdict
         for task in grid.tasks
@@ -79,7 +72,7 @@ def verdicts_data(grid: LrGrid, primary: Primary | None = None) -> tuple[Verdict
 
 
 def described(verdict: Verdict) -> Verdict:
-    """Return a copy of the verdict that only describes the results, without p-values, bounds and tested outcomes."""
+    """Return a copy of the verdict without p-values, bounds and tested outcomes."""
     baselines = []
     for item in verdict.baselines:
         result = replace(item.result, p_above=math.nan, p_below=math.nan, sign_flip_p=None)
@@ -142,9 +135,8 @@ def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | None:
 def auto_lr_charge(hand: Arm, auto: Arm) -> float:
     """Return the cost of an AutoLR run, as a multiple of a fixed-rate run.
 
-    The cost is the median ratio of training times over pairs of runs, but at least :data:`PROBE_CHARGE`, because
-    measured times are noisy. The two runs of a pair have the same seed and configuration, and AutoLR starts at the
-    fixed rate of the other run. Without recorded times, the cost is :data:`PROBE_CHARGE`.
+    The cost is the median ratio of training times over pairs of runs. The runs of a pair have equal seeds,
+    configurations and (initial) rates. The result is at least :data:`PROBE_CHARGE`, because measured times are noisy.
     """
     pairs = [
         (unit.runs[item].train_seconds, hand[lr][seed].runs[item].train_seconds)
@@ -159,7 +151,6 @@ def auto_lr_charge(hand: Arm, auto: Arm) -> float:
 
 
 def _median_updates(auto: Arm) -> float | None:
-    """Return the median number of AutoLR updates per finished trial; None if it is unknown for all trials."""
     counts = []
     for row in (run.row for run in auto.runs if run.row["status"] == "finished"):
         steps, every = finite_cell(row, "steps"), finite_cell(row, "auto_lr_every")
@@ -177,7 +168,6 @@ def _baseline(
     of_auto: tuple[float, ...],
     in_boxes: Mapping[str, float],
 ) -> Baseline:
-    """Compare the baseline's ``fronts``, one for each seed of the report, with AutoLR's hypervolumes on these seeds."""
     of_hand = tuple(unit.hypervolume() for unit in fronts)
     sides = {box: Sides(auto, _mean(unit.hypervolume(box) for unit in fronts)) for box, auto in in_boxes.items()}
     further = {box: found for box, found in sides.items() if np.isfinite(found).all()}
@@ -190,7 +180,7 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def _corrected(verdicts: Sequence[Verdict], primary: Primary | None) -> Iterator[Verdict]:
-    """Add p-values, bounds and outcomes to the verdicts. The primary question has a separate correction."""
+    """Add p-values, bounds and outcomes to the verdicts."""
     families: dict[bool, list[tuple[Verdict, Baseline]]] = {True: [], False: []}
     for verdict in verdicts:
         is_primary = primary is not None and primary.asks(verdict.task.method, verdict.variant)
@@ -208,7 +198,6 @@ def _corrected(verdicts: Sequence[Verdict], primary: Primary | None) -> Iterator
 
 
 def _family(asked: Sequence[tuple[Verdict, Baseline]]) -> Iterator[Baseline]:
-    """Yield the baselines with their comparisons corrected jointly for multiple testing."""
     # Comparisons that cannot be tested are not counted. They are identified before the differences are known.
     tested = [not verdict.same_seeds and baseline.result.n >= least_seeds(1) for verdict, baseline in asked]
     results = [baseline.result for (_, baseline), is_tested in zip(asked, tested, strict=True) if is_tested]
@@ -221,7 +210,7 @@ def _family(asked: Sequence[tuple[Verdict, Baseline]]) -> Iterator[Baseline]:
 
 
 def _decided(baseline: Baseline, p_holm: tuple[float, float] | None) -> Baseline:
-    """Return the baseline with the bounds of the difference and, if this was tested, outcome and Holm p-value."""
+    """Add the bounds of the difference and, if it was tested, the outcome and the p-value."""
     differences = np.subtract(baseline.auto, baseline.hand)
     level = ALPHA / (2 * baseline.comparisons)
     low, high = lower_bound(differences, level), upper_bound(differences, level)
@@ -237,7 +226,7 @@ def _decided(baseline: Baseline, p_holm: tuple[float, float] | None) -> Baseline
 
 
 def no_verdicts(grid: LrGrid, judged: Collection[tuple[Task, str]]) -> tuple[NoVerdict, ...]:
-    """Return each pair of task and AutoLR variant that has no verdict (is not in ``judged``), with the reason."""
+    """Return each pair of task and AutoLR variant that is not in ``judged``, with the reason."""
     found = []
     for task in grid.tasks:
         for variant in grid.variants(task) or ("",):

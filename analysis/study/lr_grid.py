@@ -1,5 +1,4 @@
-"""The units of a learning-rate study. A unit is the Pareto front over all values of c for one task, seed and learning
-rate (for AutoLR, initial rate).
+"""The units of a learning-rate study.
 
 The points of a front are not independent samples, so each seed contributes only the hypervolume of its front.
 """
@@ -23,13 +22,12 @@ from analysis.tables.trial_table import TrialTable
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unit:
-    """One Pareto front: the runs of all configurations of a task with the same seed and learning rate.
+    """The Pareto front over all configurations (values of c) of a task, for one seed and learning rate.
 
     Attributes:
-        variant: the variant of AutoLR, such as ``clip/fresh``; empty for a fixed learning rate.
-        lr: the fixed learning rate, or the rate from which AutoLR started.
-        runs: the run of each configuration.
-        missing: the configurations whose run does not exist, was stopped, failed, or lacks an objective.
+        variant: the variant of AutoLR, such as ``clip/fresh``; "" for a fixed rate.
+        lr: the fixed learning rate, or AutoLR's initial rate.
+        missing: the configurations without a run that has an outcome (:attr:`StudyRun.judged`).
     """
 
     task: Task
@@ -42,7 +40,7 @@ class Unit:
     def points(self, box: str = "") -> Floats | None:
         """Return the costs of the finished trials in a reference box, shape (k, m); None if a cost is unknown.
 
-        The default is the box of the objectives, for which the result is never None.
+        The default is the box of the objectives.
         """
         found = [run.costs_in.get(box) for run in self.runs.values() if run.costs is not None]
         known = [costs for costs in found if costs is not None]
@@ -55,7 +53,7 @@ class Unit:
 
 
 class Arm(dict[float, dict[int, Unit]]):
-    """The units of a task with fixed rates, or with one AutoLR variant, keyed by (initial) rate and then by seed."""
+    """The units of a task with fixed rates, or with one AutoLR variant, keyed by rate and then by seed."""
 
     @property
     def units(self) -> list[Unit]:
@@ -81,7 +79,7 @@ class Arm(dict[float, dict[int, Unit]]):
         return all(seed in units and not units[seed].missing for units in self.values())
 
     def chosen(self, choice: Mapping[Configuration, float], seed: int) -> Unit:
-        """Return a unit with the runs on ``seed`` in which each configuration uses its learning rate in ``choice``."""
+        """Return the unit of a seed in which each configuration uses its chosen rate."""
         runs = {item: self[rate][seed].runs[item] for item, rate in choice.items()}
         return replace(next(iter(self.values()))[seed], runs=runs)
 
@@ -93,7 +91,7 @@ class LrGrid:
     Attributes:
         configuration_columns: the columns of a :data:`Configuration`, in order.
         notes: the notes on runs that were left out.
-        boxes: the names of the additional reference boxes in which the units are scored.
+        boxes: the names of the additional reference boxes.
         seeds_vary: what the seed of a run changes: ``order``, ``target`` or ``data``; "" if the sweeps disagree.
     """
 
@@ -106,7 +104,7 @@ class LrGrid:
 
     @property
     def tasks(self) -> tuple[Task, ...]:
-        """Every task of the study, in the order of the trial table."""
+        """The tasks, in the order of the trial table."""
         return tuple(dict.fromkeys(unit.task for unit in self.units))
 
     def variants(self, task: Task) -> tuple[str, ...]:
@@ -123,10 +121,13 @@ class LrGrid:
 
 
 def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, seeds_vary: str = "order") -> LrGrid:
-    """Return the units of one or more sweeps. Each part is a pair (table of a sweep, objectives of the sweep).
+    """Return the units of one or more sweeps.
 
-    Trials with different data or training settings belong to different tasks and are not pooled. Settings that depend
-    on the seed are ignored.
+    Trials with different data or training settings belong to different tasks. Settings that depend on the seed are
+    ignored.
+
+    Args:
+        parts: the table and the objectives of each sweep.
 
     Raises:
         AnalysisError: the sweeps have different objectives, or a table lacks the column of an objective.

@@ -22,12 +22,12 @@ from analysis.tables.trade_off import Objective
 
 @dataclass(frozen=True, slots=True)
 class LrStudy:
-    """The sensitivity of each method to the learning rate, the verdicts on AutoLR, and the compared Pareto fronts.
+    """The results of a learning-rate study.
 
     Attributes:
         notes: the notes on trials that were left out, and on differences between the sweeps.
         without: the methods and AutoLR variants without a verdict.
-        primary: the primary question, which was named before the results were known; None if none was named.
+        primary: the question that was named before the results were known; None if none was named.
         afterwards: a note that the objectives were chosen after the results were known; None if they were not.
     """
 
@@ -60,10 +60,7 @@ class LrStudy:
         return f"{verdict.task if self._is_several else verdict.task.method}, AutoLR {verdict.variant}"
 
     def short_subject(self, item: Verdict | NoVerdict) -> str:
-        """Return the method as text, with the variant and the problem if the study has several of them.
-
-        The text of the primary question ends with "(the primary question)".
-        """
+        """Return the method as text, with the variant and the problem if the study has several."""
         variants = {other.variant for other in self.asked if other.variant}
         name = str(item.task) if self._is_several else item.task.method
         variant = f" ({item.variant})" if len(variants) > 1 and item.variant else ""
@@ -81,7 +78,8 @@ class LrStudy:
 def read_study(folders: Sequence[Path], objectives: Sequence[Objective] = ()) -> LrStudy:
     """Read the study in one or more sweep folders. The trials of all folders are combined.
 
-    If ``objectives`` are given, they replace the objectives of the sweeps.
+    Args:
+        objectives: objectives that replace the objectives of the sweeps.
 
     Raises:
         AnalysisError: a folder has no sweep or no objectives yet, or the objectives of the sweeps differ.
@@ -103,11 +101,8 @@ def _directed(objectives: Iterable[Objective]) -> str:
 
 
 def study_in(sources: Sources) -> LrStudy | None:
-    """Return the study for a report; None if a sweep did not try a grid of at least two learning rates.
-
-    In a search, every trial has a different learning rate, so no rate has a Pareto front. External rows are left out,
-    because their seed and learning rate may be unknown.
-    """
+    """Return the study for a report; None if a sweep did not try a grid of at least two learning rates."""
+    # In a search, every trial has a different learning rate, so no rate has a Pareto front.
     grids = all(sweep.settings.get("sampler") == "grid" for sweep in sources.sweeps)
     if not sources.sweeps or not grids or not sources.sweep.objectives:
         return None
@@ -138,11 +133,7 @@ def study_of(parts: Sequence[Sources]) -> LrStudy:
 
 
 def fronts_table(grid: LrGrid) -> pd.DataFrame:
-    """Return the content of lr_study.csv: a row for each Pareto front, with its hypervolume in every reference box.
-
-    There is a front for each combination of problem (model, data set and settings), method, AutoLR variant, learning
-    rate (for AutoLR, initial rate) and seed.
-    """
+    """Return the content of lr_study.csv: a row for each Pareto front, with its hypervolume in every reference box."""
     names = ("model", "dataset", "apart", "method", "auto_lr", "lr", "seed", "trials", "missing", "collapsed_runs")
     rows = []
     for unit in grid.units:

@@ -1,12 +1,12 @@
 """Test the mean of paired differences over seeds, and correct p-values for multiple comparisons.
 
-The mean of bounded differences is tested by betting, which is valid for any distribution. A bettor bets that the mean
-is above m, and stakes the fraction ``f`` of the largest possible stake. For each difference d in [-1, 1], the bettor's
-capital is multiplied by ``1 + f (d - m) / (1 + m)``. If the mean is at most m, the expected capital does not grow, so
-the capital reaches 1/p with probability at most p (Waudby-Smith & Ramdas 2024). The capital is divided among several
-fixed f, so the order of the seeds does not matter. The test takes into account that a rare collapse may not have been
-observed. If all n differences are +d, no valid test can have a p-value below (1 + d)^-n. The bet with f = 1 attains
-this limit.
+The mean is tested by betting, which is valid for any distribution in [-1, 1] (Waudby-Smith & Ramdas 2024). A bettor
+bets that the mean is above m, and stakes the fraction ``f`` of the largest possible stake. Each difference d multiplies
+the capital by ``1 + f (d - m) / (1 + m)``. If the mean is at most m, the capital reaches 1/p with probability at most
+p. The capital is divided among several fixed f, so the order of the seeds does not matter.
+
+The test takes into account that a rare collapse may not have been observed. If all n differences are +d, no valid test
+can have a p-value below (1 + d)^-n. The bet with f = 1 attains this limit.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from scipy.special import betaincinv, stdtrit
 ALPHA = 0.05
 """The largest allowed probability that a report contains any wrong decision."""
 CONFIDENCE = 0.95
-"""The confidence level of the exact interval of a share and of the paired-t interval of a mean."""
+"""The confidence level of the intervals of a share and of a mean."""
 TIE = 1e-12
-"""Hypervolumes that differ by less than this value count as equal, because of rounding errors."""
+"""Hypervolumes with a smaller difference count as equal, because of rounding errors."""
 SHARES = np.array([1.0, 0.5, 0.2])
 CAPITAL = np.array([0.7, 0.2, 0.1])
-"""The fraction of the capital for each f in ``SHARES``, tuned for small differences (benchmarks/verdict_coverage.py).
-"""
+"""The part of the capital for each f in ``SHARES``, tuned for small differences (benchmarks/verdict_coverage.py)."""
 _MOST_SEEDS = 1_000_000
 _BISECTIONS = 60
 _MOST_EXACT, _DRAWS = 22, 100_000
@@ -74,7 +73,7 @@ def upper_bound(differences: npt.ArrayLike, level: float) -> float:
 
 
 def seeds_to_tell(difference: float, level: float) -> int | None:
-    """Return how many seeds with equal ``difference`` give a one-sided p-value below ``level``; None if over 10^6."""
+    """Return how many seeds with equal differences give a one-sided p-value below ``level``; None if over 10^6."""
     if not 0 < abs(difference) <= 1:
         return None
 
@@ -86,7 +85,7 @@ def seeds_to_tell(difference: float, level: float) -> int | None:
 
 
 def exact_share(count: int, n: int) -> Share:
-    """Return the share ``count / n`` with the exact two-sided 95% confidence interval of the probability."""
+    """Return the share ``count / n`` with the exact 95% confidence interval of the probability."""
     tail = (1 - CONFIDENCE) / 2
     low = float(betaincinv(count, n - count + 1, tail)) if count else 0.0
     high = float(betaincinv(count + 1, n - count, 1 - tail)) if count < n else 1.0
@@ -94,7 +93,7 @@ def exact_share(count: int, n: int) -> Share:
 
 
 def _log_wealth(values: npt.NDArray[np.float64], bar: float) -> float:
-    """Return the logarithm of the final capital for an initial capital of 1; -inf if every bet is lost."""
+    """Return the logarithm of the final capital for an initial capital of 1."""
     if bar <= -1:
         return math.inf if (values > -1).any() else 0.0
     factors = 1 + SHARES[:, None] * ((values - bar) / (1 + bar))[None, :]
@@ -104,19 +103,15 @@ def _log_wealth(values: npt.NDArray[np.float64], bar: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PairedResult:
-    """The tests and statistics of n differences "first minus second" in [-1, 1], one difference for each seed.
+    """The statistics of n differences in [-1, 1], one for each seed. No p-value is corrected for multiple comparisons.
 
     Attributes:
-        mean: the mean difference.
         p_above: the one-sided p-value of "the mean is at most 0"; valid for any distribution.
-        p_below: the one-sided p-value of "the mean is at least 0"; valid for any distribution. Neither p-value is
-            corrected for multiple comparisons.
-        ahead: the share of seeds on which the first value is larger, with the exact 95% interval; None without pairs.
-        tied: the number of seeds on which both values are equal.
-        t_interval: the paired-t 95% interval of the mean. Valid only if the differences are normally distributed; None
-            for fewer than two pairs.
-        sign_flip_p: the p-value of the sign-flip test. Valid only if the distribution of the differences is symmetric;
-            None without pairs.
+        p_below: the one-sided p-value of "the mean is at least 0"; valid for any distribution.
+        ahead: the share of seeds with a difference above 0; None if n = 0.
+        t_interval: the paired-t 95% interval of the mean, valid for normal differences; None if n < 2.
+        sign_flip_p: the p-value of the sign-flip test, valid for symmetric differences; None if n = 0.
+        tied: the number of seeds with a difference of 0.
     """
 
     n: int
@@ -130,7 +125,7 @@ class PairedResult:
 
 
 def paired(differences: npt.ArrayLike) -> PairedResult:
-    """Return the tests and descriptive statistics of per-seed ``differences``, shape (n,)."""
+    """Return the statistics of per-seed differences, shape (n,)."""
     # The mean of several hypervolumes may exceed 1 by a rounding error.
     values = np.clip(differences, -1.0, 1.0)
     values = np.where(np.abs(values) < TIE, 0.0, values)
@@ -160,7 +155,7 @@ def sign_flip_p(differences: npt.ArrayLike) -> float:
     """Return the two-sided p-value of the sign-flip test (Fisher 1935).
 
     The p-value is the share of sign assignments whose sum is at least as far from 0 as the observed sum. For n <= 22,
-    all 2^n assignments are tried. For larger n, 100,000 random assignments and the observed assignment are tried.
+    all 2^n assignments are tried, else 100,000 random assignments.
     """
     values = np.asarray(differences)
     observed = abs(values.sum())
@@ -179,8 +174,7 @@ def sign_flip_p(differences: npt.ArrayLike) -> float:
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     """Adjust p-values for multiple comparisons (Holm 1979). The order of the p-values is kept.
 
-    The i-th smallest of m p-values becomes ``max over j <= i of min(1, (m - j + 1) p_(j))``, where p_(j) is the j-th
-    smallest p-value.
+    The i-th smallest of m p-values becomes ``max over j <= i of min(1, (m - j + 1) p_(j))``.
     """
     order = np.argsort(p_values, kind="stable")
     ranked = np.asarray(p_values)[order] * np.arange(len(p_values), 0, -1)

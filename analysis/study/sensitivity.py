@@ -1,7 +1,7 @@
 """Measure how much a method's result depends on the learning rate.
 
-The result of a learning rate is the hypervolume of its Pareto front over all values of c. The hypervolume is averaged
-only over seeds on which all compared rates have a complete frontier, so that missing seeds do not favour a rate.
+The result of a learning rate is the hypervolume of its Pareto front over all values of c. Only seeds on which all
+compared rates have a complete frontier are averaged. Otherwise, missing seeds could favour a rate.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class RateRow:
     """The results for one fixed learning rate, or for one initial rate of AutoLR.
 
     Attributes:
-        hypervolume: the mean hypervolume over the compared seeds; NaN if no seed has a complete frontier.
-        deviation: the standard deviation of the hypervolume over the compared seeds; NaN for fewer than 2 seeds.
+        hypervolume: the mean over the compared seeds; NaN if no seed has a complete frontier.
+        deviation: the standard deviation of the hypervolume over the seeds; NaN for fewer than 2 seeds.
         seeds: the number of compared seeds.
         diverged: the number of diverged trials on all seeds.
         metrics: the mean of each measured metric over the finished trials of the compared seeds.
-        further: the mean hypervolume in each additional reference box, keyed by box; NaN if a score is missing.
+        further: the mean hypervolume in each additional reference box; NaN if a score is missing.
     """
 
     lr: float
@@ -48,14 +48,12 @@ class Sensitivity:
 
     Attributes:
         rates: a row for each fixed learning rate, in ascending order.
-        best_lr: the rate with the highest mean hypervolume (:func:`analysis.study.hand_tuning.best_rate`); None if
-            there is no complete frontier, or if every hypervolume is zero.
-        near_best: the lowest and the highest rate of the range around the best rate in which every hypervolume is at
-            least 95% of the best rate's.
-        spread: the difference between the largest and the smallest hypervolume of the rates.
-        auto: a row for each initial rate of each AutoLR variant, on the seeds that AutoLR shares with the fixed rates.
+        best_lr: the rate with the highest mean hypervolume; None if every hypervolume is zero or unknown.
+        near_best: the range of rates around the best rate with at least 95% of the best rate's hypervolume.
+        spread: the largest hypervolume minus the smallest hypervolume.
+        auto: a row for each initial rate of each AutoLR variant, on the seeds shared with the fixed rates.
         left_out: the seeds on which only some of the rates have a complete frontier.
-        paired: whether the rates are compared on the same seeds. False if no seed has complete frontiers at all rates.
+        paired: whether the rates are compared on equal seeds.
     """
 
     task: Task
@@ -89,7 +87,7 @@ class Sensitivity:
 
 
 def rate_sensitivity(grid: LrGrid) -> tuple[Sensitivity, ...]:
-    """Return the sensitivity of every method on every model and data set."""
+    """Return the sensitivity of every task."""
     return tuple(_sensitivity(grid, task) for task in grid.tasks)
 
 
@@ -119,13 +117,13 @@ def _whole(units: Mapping[int, Unit]) -> set[int]:
 
 
 def _shared(*arms: Arm) -> set[int]:
-    """Return the seeds with a complete frontier at every rate, ignoring rates that have no complete frontier at all."""
+    """Return the seeds with a complete frontier at every rate. Rates without any complete frontier are ignored."""
     found = [whole for arm in arms for units in arm.values() if (whole := _whole(units))]
     return set.intersection(*found) if found else set()
 
 
 def _rows(grid: LrGrid, arm: Arm, shared: set[int]) -> tuple[RateRow, ...]:
-    """Return a row for each rate on the ``shared`` seeds. If no seeds are shared, each rate's own seeds are used."""
+    """Return a row for each rate. If no seeds are shared, each rate uses all its seeds with a complete frontier."""
     return tuple(_row(lr, units, shared or _whole(units), grid) for lr, units in arm.items())
 
 

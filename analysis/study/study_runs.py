@@ -1,4 +1,4 @@
-"""The runs of a study. A run is a trial with its task, learning-rate policy, configuration and seed."""
+"""The runs of a study."""
 
 from __future__ import annotations
 
@@ -25,11 +25,7 @@ Configuration = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An unlearning problem and the unlearning method.
-
-    If the study has several data or training settings for this model and data set, ``problem.apart`` has the settings
-    as text, such as ``epochs 3, batch size 8``.
-    """
+    """An unlearning problem and the unlearning method."""
 
     problem: Problem
     method: str
@@ -39,7 +35,7 @@ class Task:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The model, data set, method and settings as parts of a file name; empty parts are left out."""
+        """The parts of a file name: model, data set, method and settings, without empty parts."""
         return tuple(filter(None, (*self.problem[:2], self.method, self.problem.apart)))
 
 
@@ -48,13 +44,11 @@ class StudyRun:
     """One trial of a study.
 
     Attributes:
-        variant: the variant of AutoLR, such as ``clip/fresh``; empty for a fixed learning rate.
-        lr: the fixed learning rate, or the rate from which AutoLR started; None if an external table does not give the
-            rate.
-        seed: the seed; None if an external table does not give the seed.
-        costs_in: the costs in each reference box, shape (m,), in [0, 1]; None if the trial did not finish or lacks a
-            score of the box. The key "" stands for the box of the problem's objectives. The other keys are the names of
-            the additional boxes (:func:`analysis.frontier.indicators.further_objectives`).
+        variant: the variant of AutoLR, such as ``clip/fresh``; "" for a fixed rate.
+        lr: the fixed learning rate, or AutoLR's initial rate; None if an external table lacks the rate.
+        seed: the seed; None if an external table lacks the seed.
+        costs_in: the costs in [0, 1] in each reference box, shape (m,); None if unknown. The key "" stands for the box
+            of the objectives.
         row: the row of the trial table.
     """
 
@@ -73,15 +67,15 @@ class StudyRun:
 
     @property
     def judged(self) -> bool:
-        """Whether the trial has an outcome: it finished and has :attr:`costs`, or it diverged (hypervolume 0).
+        """Whether the trial has an outcome: it has :attr:`costs`, or it diverged.
 
-        A trial has no outcome if it failed, or if a user or a scheduler stopped it.
+        A failed trial has no outcome, nor has a stopped trial.
         """
         return self.costs is not None or self.diverged
 
     @property
     def diverged(self) -> bool:
-        """Whether the trial has no model because the loss became NaN or infinite."""
+        """Whether the loss became NaN or infinite."""
         return bool(self.row["status"] == "diverged")
 
     @property
@@ -92,9 +86,11 @@ class StudyRun:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StudyRuns:
-    """All runs of a study. ``configuration_columns`` has the names of the settings in a configuration.
+    """All runs of a study.
 
-    ``problems`` has the problem (model and data set) of every trial, including trials left out (see ``notes``).
+    Attributes:
+        configuration_columns: the names of the settings in a configuration.
+        problems: the problem of every trial, including trials left out.
     """
 
     runs: tuple[StudyRun, ...]
@@ -111,14 +107,16 @@ def study_runs(
     roles: Sequence[str] = ("data",),
     seeds_vary: str = "order",
 ) -> StudyRuns:
-    """Return the runs of one or more sweeps. Each part is the table of a sweep with the sweep's objectives.
+    """Return the runs of one or more sweeps.
 
-    If two trials have the same task, learning-rate policy, configuration (floats are rounded to nine digits) and seed,
-    only the first is used. A trial without a seed is always a separate run. Trials belong to different tasks if they
-    differ in a column whose role is in ``roles``: ``data`` (target, split, ...) or ``training`` (epochs, batch size,
-    optimizer, ...). Columns that depend on the seed are ignored; see :func:`analysis.tables.problems.problems_of`,
-    which also explains ``sweep``. All trials of a problem (model, data set and settings) are scored in the smallest
-    reference box that contains the boxes of their sweeps.
+    Only the first of several trials with equal task, learning-rate policy, configuration and seed is used. All trials
+    of a problem are scored in the smallest reference box that contains the boxes of their sweeps.
+
+    Args:
+        parts: the table and the objectives of each sweep.
+        sweep: see :func:`analysis.tables.problems.problems_of`.
+        roles: the roles of the columns that distinguish tasks, ``data`` or ``training``.
+        seeds_vary: what the seed changes. Columns that depend on the seed are ignored.
 
     Raises:
         AnalysisError: the sweeps have different objectives, or a table lacks the column of an objective.
@@ -154,7 +152,7 @@ def study_runs(
 
 
 def _repeated(pairs: Sequence[tuple[pd.Series, pd.Series]], columns: Columns) -> Note:
-    """Return a note on trials that were run twice: the number of pairs, and the pairs whose results differ."""
+    """Return a note on repeated runs: the number of pairs, and the pairs whose results differ."""
     compared = ("status", *columns.outcomes)
     different = tuple(
         (_named(first, later), _named(later, first))
@@ -165,7 +163,7 @@ def _repeated(pairs: Sequence[tuple[pd.Series, pd.Series]], columns: Columns) ->
 
 
 def _named(trial: pd.Series, other: pd.Series) -> str:
-    """Return the id of a trial. If ``other`` has the same id, the name of the sweep is added."""
+    """Return the id of a trial. If the other trial has an equal id, the name of the sweep is added."""
     name = str(trial["trial_id"])
     return f"{trial['sweep']}/{name}" if name == other["trial_id"] else name
 
@@ -173,7 +171,6 @@ def _named(trial: pd.Series, other: pd.Series) -> str:
 def _costs(
     parts: Sequence[tuple[TrialTable, Sequence[Objective]]], merged: TrialTable, problems: Sequence[Problem]
 ) -> list[dict[str, Floats | None]]:
-    """Return the costs of each trial in each reference box (see :class:`StudyRun`)."""
     of_part = np.repeat(np.arange(len(parts)), [len(table.trials) for table, _ in parts])
     scores = merged.measured(merged.columns.metrics)
     found: list[dict[str, Floats | None]] = [{} for _ in problems]
@@ -188,13 +185,11 @@ def _costs(
 
 
 def _is_configuration(table: TrialTable, name: str, roles: Sequence[str]) -> bool:
-    """Return whether the column is part of the configuration that distinguishes the runs of a task."""
     role = table.columns[name].role
     return name not in STRUCTURE and (role == "method" or (role == "training" and role not in roles))
 
 
 def _numbers_of_variants(table: TrialTable) -> tuple[str, ...]:
-    """Return the names of AutoLR's numeric options whose values vary among the trials with AutoLR."""
     trials = table.trials[auto_lr_on(table.trials)]
     options = [name for name in table.spec_columns if table.columns[name].role == "auto_lr"]
     options = [name for name in options if name not in ("auto_lr", PROBE_BATCHES)]

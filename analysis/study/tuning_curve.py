@@ -17,7 +17,7 @@ from analysis.study.paired import TIE
 from analysis.tables.trade_off import Floats
 
 PROBE_CHARGE = 1.033
-"""The paper's AutoLR costs this many fixed-rate runs: two more forward passes every ten steps add 3.3% FLOPs."""
+"""The cost of the paper's AutoLR in fixed-rate runs. Two more forward passes every ten steps add 3.3% FLOPs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,13 +25,11 @@ class TuningCurve:
     """The comparison of the best of n hand-picked learning rates with one AutoLR run.
 
     Attributes:
-        picks: the numbers of rates n = 1, ..., L, shape (L,). Trying n rates costs n runs.
-        expected: the expected hypervolume of the best of n rates, shape (L,). All subsets are equally likely.
+        picks: the numbers of rates n = 1, ..., L, shape (L,).
+        expected: the expected hypervolume of the best of n random rates, shape (L,).
         auto: the hypervolume of AutoLR.
         charge: the cost of an AutoLR run, relative to a run with a fixed rate.
-        equals: the smallest (interpolated) n such that ``expected`` is at least ``auto`` for n and for every larger
-            number of rates. Infinite if even n = L is not enough. ``expected`` may fall with n, because the best rate
-            on the tuning seeds may not be the best on the seeds of the report.
+        equals: the interpolated n from which ``expected`` stays at or above ``auto``; infinite if there is no such n.
     """
 
     picks: npt.NDArray[np.intp]
@@ -47,19 +45,21 @@ class TuningCurve:
 
 
 def expected_best(choice: npt.ArrayLike, report: npt.ArrayLike | None = None) -> Floats:
-    """Return the hypervolume of the best of n rates for n = 1, ..., L, averaged over all subsets of n rates.
+    """Return the expected hypervolume of the best of n random rates, for n = 1, ..., L.
 
-    ``choice``, shape (L,), has the hypervolume of each rate on the tuning seeds. ``report`` has the hypervolumes on the
-    seeds of the report (default: ``choice``). In each subset, the rate with the highest ``choice`` is chosen; ties go
-    to the first rate. The result is the mean, over all subsets, of the chosen rate's hypervolume in ``report``.
+    In each subset of n rates, the rate with the highest ``choice`` is chosen; ties go to the first rate. The result is
+    the mean of the chosen rates' ``report`` over all subsets.
 
-    The rate with the r-th lowest ``choice`` is chosen in C(r-1, n-1) of the C(L, n) subsets.
+    Args:
+        choice: the hypervolume of each rate on the tuning seeds, shape (L,).
+        report: the hypervolume of each rate on the seeds of the report, shape (L,); by default, ``choice``.
     """
     chosen = np.asarray(choice, dtype=np.float64)
     scores = chosen if report is None else np.asarray(report, dtype=np.float64)
     count = len(chosen)
     # The last rate in this order is chosen. Of equal rates, the first rate must therefore come last.
     rising = scores[sorted(range(count), key=lambda index: (chosen[index], -index))]
+    # The rate with the r-th lowest choice is chosen in C(r-1, n-1) of the C(L, n) subsets.
     return np.array(
         [
             sum(math.comb(rank, n - 1) * value for rank, value in enumerate(rising)) / math.comb(count, n)
@@ -71,7 +71,7 @@ def expected_best(choice: npt.ArrayLike, report: npt.ArrayLike | None = None) ->
 def tuning_curve(
     choice: npt.ArrayLike, auto: float, *, report: npt.ArrayLike | None = None, charge: float = PROBE_CHARGE
 ) -> TuningCurve:
-    """Compare the curve of :func:`expected_best` with AutoLR's hypervolume ``auto``. An AutoLR run costs ``charge``."""
+    """Compare the curve of :func:`expected_best` with AutoLR's hypervolume."""
     expected = expected_best(choice, report)
     picks = np.arange(1, len(expected) + 1)
     return TuningCurve(picks, expected, auto, charge, _reached(expected, auto))
@@ -82,6 +82,7 @@ def _reached(expected: Sequence[float] | Floats, auto: float) -> float:
     below = np.flatnonzero(np.asarray(expected) < auto - TIE)
     if len(below) == 0:
         return 1.0
+    # The curve may fall, because the best rate on the tuning seeds may not be the best on the seeds of the report.
     last = int(below[-1])
     if last == len(expected) - 1:
         return math.inf

@@ -1,4 +1,4 @@
-"""The classes for a verdict on AutoLR against hand-tuned learning rates. judging.py computes the verdicts."""
+"""The classes for a verdict on AutoLR against hand-tuned learning rates."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from analysis.tables.note import Note
 
 BETTER, WORSE, UNDECIDED, TOO_FEW, OPEN = "better", "worse", "undecided", "too few seeds", "open"
 DESCRIBED = "described"
-"""The outcome if the objectives were chosen after the results were known. Such results are not tested."""
+"""The outcome if the objectives were chosen after the results were known. Nothing is tested."""
 SINGLE, ORACLE = "best single lr", "per-c oracle"
 WITHIN = 0.05
-"""A hypervolume counts as near the best if it is lower than the best by at most this fraction of the best."""
+"""A hypervolume is near the best hypervolume if it is lower by at most this fraction of the best hypervolume."""
 FEW_UPDATES = 5
 """If a run has fewer AutoLR updates than this number, its result depends mostly on the initial rate."""
 SETS_ITS_RATE_ONCE = ("safe",)
@@ -26,7 +26,7 @@ SETS_ITS_RATE_ONCE = ("safe",)
 
 
 class Sides(NamedTuple):
-    """The mean hypervolumes of AutoLR (``auto``) and of a hand-tuned baseline (``hand``)."""
+    """The mean hypervolumes of AutoLR and of a hand-tuned baseline."""
 
     auto: float
     hand: float
@@ -36,8 +36,7 @@ class Sides(NamedTuple):
 class Primary:
     """The primary question, named before the results are known: does AutoLR beat the best single lr for one method?
 
-    ``variant`` is the variant of AutoLR; "" if the study has only one variant. The test of the primary question is not
-    corrected for the other comparisons.
+    ``variant`` is the variant of AutoLR; "" if the study has only one variant.
     """
 
     method: str
@@ -45,7 +44,7 @@ class Primary:
 
     @classmethod
     def parse(cls, text: str) -> Primary:
-        """Parse a method (``ngdiff``) or, if AutoLR has several variants, method/variant (``ngdiff/safe/freshx4``)."""
+        """Parse text such as ``ngdiff`` or, if AutoLR has several variants, ``ngdiff/safe/freshx4``."""
         method, _, variant = text.strip().partition("/")
         return cls(method, variant)
 
@@ -53,7 +52,7 @@ class Primary:
         return f"{self.method}/{self.variant}" if self.variant else self.method
 
     def asks(self, method: str, variant: str) -> bool:
-        """Return whether the question is about this method and variant; ``variant`` is "" if AutoLR was not run."""
+        """Return whether the question is about this method and variant. The variant is "" if AutoLR was not run."""
         return method == self.method and (not variant or self.variant in ("", variant))
 
 
@@ -73,19 +72,18 @@ class Baseline:
     Attributes:
         name: :data:`SINGLE` or :data:`ORACLE`.
         choice: the learning rate of every configuration.
-        hand, auto: the hypervolumes of the baseline and of AutoLR on each seed of the report.
+        hand: the hypervolume of the baseline on each seed of the report.
+        auto: the hypervolume of AutoLR on each seed of the report.
         result: the paired test of ``auto - hand``.
         collapse: the number of collapsed runs of the baseline.
-        edge: the edge of the grid, if the best rate is at the edge and a rate outside may be better; else None.
-        further: the hypervolumes of AutoLR and the baseline in each additional reference box, averaged over the seeds
-            of the report and keyed by the name of the box. A box is left out if a trial lacks a score of the box.
+        edge: the edge of the grid at which the best rate lies; None if the best rate is an inner rate.
+        further: the mean hypervolumes in each additional reference box. Boxes with unmeasured scores are left out.
         p_holm: the p-value after Holm's correction; None if nothing can be concluded.
         bounds: the bounds of the mean difference, with 95% confidence jointly for all comparisons; None if the rates
-            were chosen on the seeds of the report.
-        outcome: whether AutoLR is :data:`BETTER`, :data:`WORSE` or :data:`UNDECIDED`. :data:`OPEN` means that AutoLR is
-            not worse, but that the best rate is at the edge of the grid. :data:`TOO_FEW` means that there are too few
-            seeds, and :data:`DESCRIBED` that nothing was tested.
-        comparisons: the number of comparisons that are corrected jointly, including this comparison.
+            were chosen on the seeds of the report, or if the outcome is :data:`DESCRIBED`.
+        outcome: the decision, such as :data:`BETTER`. :data:`OPEN` means that AutoLR was not shown to be worse, and
+            that a rate outside the grid may be better.
+        comparisons: the number of comparisons that are corrected jointly.
         primary: whether this comparison is the primary question.
     """
 
@@ -105,7 +103,7 @@ class Baseline:
 
     @property
     def fresh_least(self) -> int:
-        """The smallest number of fresh seeds that allows a decision if every difference has the largest value, 1."""
+        """The smallest number of fresh seeds that allows a decision (:func:`least_seeds`)."""
         return least_seeds(self.comparisons)
 
     @property
@@ -124,16 +122,15 @@ class Verdict:
         starts: the initial rates of AutoLR.
         of_starts: AutoLR's hypervolume for each initial rate, averaged over the fresh seeds.
         rates: the fixed learning rates.
-        tuning, fresh: the seeds on which the rates were chosen, and the seeds of the report. If no tuning seed or no
-            fresh seed has complete frontiers, both are all seeds with complete frontiers.
+        tuning: the seeds on which the rates were chosen.
+        fresh: the seeds of the report. ``tuning`` and ``fresh`` are equal if one of them would be empty.
         left_out: the seeds on which AutoLR or hand-tuning has no complete frontier.
-        planned: the fresh seeds, including seeds left out because a frontier is incomplete.
-        failed_seeds: the planned seeds that were lost because a run failed or was stopped, not because a run is
-            missing.
+        planned: the fresh seeds before seeds were left out.
+        failed_seeds: the planned seeds on which a run failed or was stopped.
         collapse: the number of collapsed runs of AutoLR on the fresh seeds.
-        other_collapse: the number of collapsed runs of AutoLR on the tuning seeds and left-out seeds.
+        other_collapse: the number of collapsed runs of AutoLR on all other seeds.
         seeds_vary: what the seed of a run changes: ``order``, ``target`` or ``data``; "" if the sweeps disagree.
-        updates: the median number of AutoLR updates in a run, computed from the settings; None if unknown.
+        updates: the median number of AutoLR updates in a run; None if unknown.
     """
 
     task: Task
@@ -160,12 +157,12 @@ class Verdict:
 
     @property
     def same_seeds(self) -> bool:
-        """Whether the rates were chosen on the seeds of the report. This choice favours hand-tuning."""
+        """Whether the rates were chosen on the seeds of the report, which favours hand-tuning."""
         return self.tuning == self.fresh
 
     @property
     def compared(self) -> tuple[Baseline, ...]:
-        """The distinct baselines: only the best single rate if the oracle chooses this rate for every c, else both."""
+        """The distinct baselines. The oracle is left out if it equals the best single rate."""
         single, oracle = self.baselines
         return (single,) if single.choice == oracle.choice else (single, oracle)
 
@@ -181,8 +178,9 @@ class Verdict:
 
     @property
     def start_decides(self) -> bool:
-        """Whether one initial rate makes AutoLR over 5% better than the best single rate, and another rate over 5%
-        worse."""
+        """Whether AutoLR is over 5% better than the best single rate at one initial rate, and over 5% worse at another
+        one.
+        """
         hand = self.single_volume
         return min(self.of_starts) < (1 - WITHIN) * hand < (1 + WITHIN) * hand < max(self.of_starts)
 
@@ -216,6 +214,6 @@ def seeds_for(fresh: int) -> int:
 def least_seeds(comparisons: int) -> int:
     """Return the smallest number of fresh seeds with which one of ``comparisons`` comparisons can be decided.
 
-    With this number, a comparison is decided only if every difference has the largest possible value, 1.
+    A decision with so few seeds requires the largest possible difference, 1, on every seed.
     """
     return seeds_to_tell(1.0, ALPHA / (2 * comparisons)) or 0

@@ -24,9 +24,12 @@ _STRUCTURE = {"model": "data", "dataset": "data", "method": "method", "lr": "tra
 class Column:
     """The entry for one column in the column dictionary.
 
-    ``of`` is the data set on which the column is measured, such as ``forget``. ``primary`` marks a metric that is shown
-    beside the losses, and ``fluency`` marks a metric that detects repetitive answers. ``direction`` is ``max`` or
-    ``min``, or None if neither large nor small values are better. A missing bound is None.
+    Attributes:
+        direction: ``max`` or ``min``; None if neither large nor small values are better.
+        bounds: the lowest and the highest value; None for a missing bound.
+        of: the data set on which the column is measured, such as ``forget``.
+        primary: whether the metric is shown beside the losses.
+        fluency: whether the metric detects repetitive answers.
     """
 
     role: str = ""
@@ -56,7 +59,7 @@ class Columns:
         return cls({str(name): _column(str(name), values) for name, values in content.items()})
 
     def __or__(self, other: Columns) -> Columns:
-        """Merge two column dictionaries. If a column is in both, the entry of the left operand is used."""
+        """Merge two column dictionaries. The left entry is used for columns in both."""
         return Columns({**self.entries, **{name: item for name, item in other.entries.items() if name not in self}})
 
     def __contains__(self, name: str) -> bool:
@@ -79,7 +82,7 @@ class Columns:
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """The names of the losses, one for each data set (the first, if a data set has several)."""
+        """The names of the losses, one for each data set."""
         found: dict[str | None, str] = {}
         for name in filter(self.is_loss, self.entries):
             found.setdefault(self[name].of, name)
@@ -96,21 +99,21 @@ class Columns:
         return tuple(name for name in self.entries if self[name].role in ("loss", "metric"))
 
     def primaries(self, measured: Iterable[str]) -> tuple[str, ...]:
-        """Return the names in ``measured`` that are the primary metric of the forget set or of the retain set."""
+        """Return the measured primary metrics: at most one of the forget set and one of the retain set."""
         there = set(measured)
         found = {item.of: name for name, item in reversed(list(self.entries.items())) if item.primary and name in there}
         return tuple(found[of] for of in ("forget", "retain") if of in found)
 
     def repetition(self, of: str) -> tuple[str, ...]:
-        """Return the names of the metrics that detect repetitive answers on the data set ``of``."""
+        """Return the names of the metrics that detect repetitive answers on a data set."""
         return tuple(name for name, item in self.entries.items() if item.fluency and item.of == of)
 
     def label(self, name: str) -> str:
-        """Return the label of the column without the unit. A column without a label is labelled by its name."""
+        """Return the label of a column without the unit. The default is the column's name."""
         return self[name].label or short(name)
 
     def axis(self, name: str) -> str:
-        """Return the axis label for the column, with the unit in brackets."""
+        """Return the axis label of a column, with the unit in brackets."""
         unit = self[name].unit
         return f"{self.label(name)} ({unit})" if unit else self.label(name)
 
@@ -119,7 +122,7 @@ class Columns:
         return {"max": "higher", "min": "lower"}.get(self[name].direction or "", "")
 
     def limits(self, name: str) -> tuple[float, float] | None:
-        """Return axis limits for a score (its bounds plus a margin); None for a loss, or if a bound is missing."""
+        """Return axis limits for a score; None for a loss or a column with a missing bound."""
         low, high = self[name].bounds
         if self.is_loss(name) or low is None or high is None:
             return None
@@ -144,12 +147,12 @@ class Columns:
         return {name: item.threshold for name, item in self.entries.items() if item.threshold is not None}
 
     def success(self, value: Callable[[str], float | None], baseline: Mapping[str, float]) -> bool | None:
-        """Return whether all thresholds are met; None if no threshold is missed but some threshold cannot be judged."""
+        """Return whether all thresholds are met; None if unknown."""
         return all_met(item.met(value(name), baseline.get(name)) for name, item in self.thresholds.items())
 
 
 def short(name: str) -> str:
-    """Return the column's name with spaces instead of underscores, which is shorter than the column's label."""
+    """Return the column's name with spaces instead of underscores."""
     return name.replace("_", " ")
 
 
@@ -182,7 +185,6 @@ def _column(name: str, values: object) -> Column:
 
 
 def _threshold(name: str, *, below: float | None = None, share: float | None = None) -> Constraint:
-    """Return the threshold: a score must be less than ``below``, or at least ``share`` times the target's score."""
     if (below is None) == (share is None):
         raise ValueError("the threshold must have exactly one of the keys 'below' and 'share'")
     return Constraint(name, "<", below) if below is not None else Constraint(name, ">=", share or 0.0, relative=True)

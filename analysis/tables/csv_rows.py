@@ -26,17 +26,17 @@ _TRUTH = {"True": True, "False": False}
 
 
 def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> tuple[pd.DataFrame, bool]:
-    """Read every complete record of the CSV file ``path``. Also return whether an incomplete last record was left out.
+    """Read every complete record of a CSV file. Also return whether an incomplete last record was left out.
 
     All cells are text. The index of the data frame is the number of the line on which each record starts; the header is
-    line 1. If the file has no header yet, the table has the ``required`` columns and no rows. If ``growing`` is true, a
-    last line without a newline is left out, because the process that writes the file is still writing or was killed.
-    Use ``growing=False`` for tables of other programs, which may end without a newline.
+    line 1. A missing or empty file has the required columns and no rows.
+
+    Args:
+        required: the columns that the header must have.
+        growing: whether another process may be appending to the file. A last line without a newline is then left out.
 
     Raises:
-        AnalysisError: a required column is missing, a column is repeated, a record has more or fewer cells than the
-            header, a path leads out of the table's folder, a quote is not closed before the last record, or the file is
-            not UTF-8 CSV.
+        AnalysisError: the file is not UTF-8 CSV, lacks a required column, or has a path out of the table's folder.
     """
     data = path.read_bytes() if path.is_file() else b""
     whole = whole_lines(data) if growing else data
@@ -74,10 +74,7 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
 
 
 def _records(path: Path, text: str) -> tuple[dict[int, list[str]], bool]:
-    """Return the records of a CSV text, keyed by their first line number, and whether the last record was left out.
-
-    The last record is left out if it is incomplete, because the text ends inside a quoted cell.
-    """
+    """Return the records of a CSV text by first line number, and whether an incomplete last record was left out."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     records: dict[int, list[str]] = {}
     while True:
@@ -101,14 +98,13 @@ def _records(path: Path, text: str) -> tuple[dict[int, list[str]], bool]:
 
 
 def typed_frame(path: Path, cells: pd.DataFrame, *, is_number: Callable[[str], bool]) -> pd.DataFrame:
-    """Convert the text cells from :func:`read_rows`. Empty cells become NaN in numeric columns and "" in text columns.
+    """Convert the text cells from :func:`read_rows` to columns of numbers, booleans or text.
 
-    A column must be numeric if ``is_number`` returns true for its name. Any other column becomes numeric if all cells
-    are numbers, boolean if all cells are booleans, and text otherwise. Hashes and ids that consist of digits, such as
-    "0007", stay text.
+    A column must be numeric if ``is_number`` returns true for its name. Empty cells become NaN in numeric columns.
+    Hashes and ids that consist of digits, such as "0007", stay text.
 
     Raises:
-        AnalysisError: a cell in a numeric column is not a number. The message names the line.
+        AnalysisError: a cell in a numeric column is not a number.
     """
     columns: dict[str, pd.Series] = {}
     for name, texts in cells.items():

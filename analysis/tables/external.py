@@ -16,27 +16,23 @@ from analysis.tables.trade_off import Objective
 from analysis.tables.trial_table import TrialTable, check_status, typed_trials
 
 _BASELINES = ("no-unlearn", "target")
-"""In the column ``method``, these values mark the row of the model before unlearning."""
+"""The values of the column ``method`` that mark the row of the model before unlearning."""
 _DEFAULTS = {"name": "", "status": "finished"}
-"""The values that are used if a table lacks these optional columns."""
+"""The values of missing optional columns."""
 
 
 def read_external(
     path: Path, columns: Columns, *, sweep: str, objectives: Sequence[Objective] = ()
 ) -> tuple[TrialTable, dict[str, float]]:
-    """Return the rows of a CSV file as trials, and the baseline (the metrics of the model before unlearning).
+    """Read a CSV file of another program: the trials, and the metrics of the model before unlearning.
 
-    The column ``method`` is required. A row whose method is No-unlearn or target is the baseline, not a trial; without
-    such a row, the baseline is empty. Optional columns are ``name`` (default: the line number), ``status`` (default:
-    finished) and every column in the dictionary ``columns``. Any other numeric column becomes a metric. In the result,
-    the column ``external`` is true for all trials. A sweep caps the loss of each token before averaging. If an
-    objective is a capped loss and the table has only the loss without the cap, its mean is capped. The result is an
-    upper bound of the objective.
+    The column ``method`` is required. A row whose method is No-unlearn or target is the model before unlearning. The
+    columns ``name`` (default: the line number) and ``status`` (default: finished) are optional. Numeric columns that
+    are not in the dictionary ``columns`` become metrics.
 
     Raises:
-        AnalysisError: the file is missing or empty, a row has no method, two rows have the same name, or a numeric
-            column contains text. If ``objectives`` are given, the error is also raised unless the table has all
-            objectives, all losses or all primary metrics.
+        AnalysisError: the file is missing or empty, a method is missing, a name is repeated, or a number is invalid. If
+            ``objectives`` are given, the table must have all objectives, all losses or all primary metrics.
     """
     if not path.is_file():
         raise AnalysisError(f"{path} is not a file: expected the folder of a sweep, or a CSV file with a header")
@@ -49,7 +45,7 @@ def read_external(
     trials = trials.drop(columns="name").assign(trial_id=pd.Series(names, dtype=object))
     for objective in objectives:
         if objective.column not in trials.columns and objective.name in trials.columns:
-            # A sweep caps the loss of each token. The table has only the mean loss, so the mean is capped.
+            # A sweep caps the loss of each token. The cap of the mean loss is an upper bound of the objective.
             trials[objective.column] = objective.clip(trials[objective.name])
     known = trials.columns[pd.Series(trials.dtypes).map(pd.api.types.is_numeric_dtype)]
     further = [name for name in known if name in rows.columns and not (name in columns or columns.is_setting(name))]
@@ -69,7 +65,6 @@ def read_external(
 def _check_objectives(
     path: Path, header: Iterable[str], there: set[str], columns: Columns, objectives: Sequence[Objective]
 ) -> None:
-    """Raise an error unless a table has all objectives, all losses or all primary metrics."""
     pairs = [pair for pair in (columns.losses, columns.primaries(columns.entries)) if pair]
     if all({item.column, item.name} & there for item in objectives) or any(set(pair) <= there for pair in pairs):
         return
@@ -79,7 +74,6 @@ def _check_objectives(
 
 
 def _names(path: Path, cells: pd.DataFrame) -> list[str]:
-    """Check that names are unique and that methods and statuses are valid. Return the name of each row."""
     names: list[str] = []
     for line, name, method, status in cells[["name", "method", "status"]].itertuples():
         name = name or f"line {line}"

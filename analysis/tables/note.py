@@ -12,8 +12,7 @@ class Note:
     Attributes:
         code: the name of the macro in analysis/report/templates/note.j2 that renders the note as text.
         facts: the names and values of the macro's arguments; all values are hashable.
-        source: the sweep, table or problem (model and data set) that the note is about; "" if the note is not about a
-            single source.
+        source: the sweep, table or problem that the note is about; "" if there is no single source.
     """
 
     code: str
@@ -22,5 +21,5 @@ class Note:
 
 
 def note(code: str, **facts: object) -> Note:
-    """Create a note. ``code`` names the template macro that renders the note; ``facts`` are the macro's arguments."""
+    """Create a note from the name of its template macro and the macro's arguments."""
     return Note(code, tuple(facts.items()))

@@ -16,8 +16,7 @@ _ROUNDING = 1e-6
 def values_outside(frame: pd.DataFrame, columns: Columns) -> list[Note]:
     """Return a note for each loss or metric that has values outside its bounds in a trial table.
 
-    The upper bound is not checked for columns in percent. It is also not checked for losses, because a loss may exceed
-    the loss of a random guess. Missing values, infinite values and rounding errors are ignored.
+    Missing values, infinite values and rounding errors are ignored.
     """
     notes = []
     for name in columns.outcomes:
@@ -42,13 +41,14 @@ def values_outside(frame: pd.DataFrame, columns: Columns) -> list[Note]:
 
 
 def is_possible(value: float, name: str, columns: Columns) -> bool:
-    """Return whether a measurement lies within the bounds of its column, apart from rounding errors."""
+    """Return whether a measurement lies within the bounds of its column."""
     low, high = _bounds(name, columns)
     return low - _ROUNDING <= value <= high + _ROUNDING
 
 
 def _bounds(name: str, columns: Columns) -> tuple[float, float]:
     low, high = columns[name].bounds
+    # A loss may exceed the loss of a random guess.
     if high is None or columns.is_loss(name) or columns[name].unit == "percent":
         high = math.inf
     return -math.inf if low is None else low, high

@@ -1,4 +1,4 @@
-"""Group trials by unlearning problem (model, data set, settings). Losses of different problems are not comparable."""
+"""Group trials by unlearning problem. Losses of different problems are not comparable."""
 
 from __future__ import annotations
 
@@ -20,14 +20,13 @@ from analysis.words import number, rounded_cell
 STRUCTURE = ("model", "dataset", "method", "lr", "seed")
 """Columns that never distinguish two problems with the same model and data set."""
 _BY_SEED = {"target": ("target_key", "target_seed"), "data": ("target_key", "data_seed")}
-"""The columns whose value depends on the seed, for each value of the setting ``seeds_vary``."""
+"""The columns that depend on the seed, for each value of the setting ``seeds_vary``."""
 
 
 class Problem(NamedTuple):
-    """An unlearning problem: the model, the data set, and the settings that distinguish the problem from others.
+    """The model, the data set, and the settings that distinguish the problem from others.
 
-    ``apart`` has the distinguishing settings as text, such as ``forget split forget01``; "" if there is only one
-    problem with this model and data set.
+    ``apart`` is text such as ``forget split forget01``; "" if there is only one problem with this model and data set.
     """
 
     model: str
@@ -40,18 +39,18 @@ class Problem(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The model, the data set and the settings as parts of a file name; empty parts are left out."""
+        """The parts of a file name: model, data set and settings, without empty parts."""
         return tuple(filter(None, self))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problems:
-    """The unlearning problems (a model and a data set, with their settings) in a trial table.
+    """The unlearning problems in a trial table.
 
     Attributes:
         of: the problem of each trial, in the order of the table.
-        differ: for each pair (model, data set), the columns that differ between its problems.
-        given: a row for each trial, with the columns that may distinguish problems; a missing value is None.
+        differ: for each pair (model, data set), the columns that distinguish its problems.
+        given: the cells of each trial that may distinguish problems; a missing value is None.
     """
 
     of: tuple[Problem, ...]
@@ -60,7 +59,7 @@ class Problems:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """A note for each model and data set with several problems. The note lists the columns that differ."""
+        """A note for each model and data set with several problems."""
         return tuple(
             note("several_problems", place=place, columns=tuple(names)) for place, names in self.differ.items() if names
         )
@@ -71,13 +70,13 @@ def problems_of(
 ) -> Problems:
     """Return the unlearning problem of every trial.
 
-    Trials on the same model and data set belong to different problems if they differ in a column whose role is in
-    ``roles``. Columns whose value depends on the seed (``seeds_vary``) are ignored. The hash ``target_key`` is not used
-    if the other columns already distinguish the same problems.
+    Trials on one model and data set belong to different problems if a column with one of the roles differs.
 
-    If ``sweep`` is given, an empty cell counts as unknown if the row is external or if the trial's sweep lacks the
-    column. If all other trials on the same model and data set have the same value in the column, the unknown cell takes
-    this value. Otherwise, the trial belongs to a problem of its own.
+    Args:
+        sweep: the settings of the sweeps, which tell unknown cells from empty cells. An unknown cell takes the value of
+            the other trials on the model and data set, if these trials agree.
+        roles: the roles of the columns that distinguish problems.
+        seeds_vary: what the seed changes. Columns that depend on the seed are ignored.
     """
     own = table.own.trials
     asked = [name for name in table.spec_columns if name not in STRUCTURE and table.columns[name].role in roles]
@@ -95,6 +94,7 @@ def problems_of(
                 given.loc[here & silent[name], name] = known[0]
         rows = given.loc[own.index.intersection(given.index[here])]
         names = [name for name in asked if rows[name].nunique(dropna=False) > 1]
+        # The hash target_key is left out if the other columns distinguish all problems.
         fewer = [name for name in names if name != "target_key"]
         alike = len(rows[fewer].drop_duplicates()) if fewer else 1
         differ[place] = fewer if alike == len(rows[names].drop_duplicates()) else names
@@ -106,7 +106,7 @@ def problems_of(
 
 
 def _left_to_seeds(own: pd.DataFrame, asked: Sequence[str], seeds_vary: str) -> Sequence[str]:
-    """Return the columns that depend on the seed; () if one of these columns has several values for a seed."""
+    """Return the columns that depend on the seed; () if one of the columns has several values for a seed."""
     names = [name for name in _BY_SEED.get(seeds_vary, ()) if name in asked]
     others = [name for name in asked if name not in names]
     seeds = own.groupby(["model", "dataset", "seed", *others], dropna=False, sort=False)
@@ -114,7 +114,7 @@ def _left_to_seeds(own: pd.DataFrame, asked: Sequence[str], seeds_vary: str) -> 
 
 
 def _silent(table: TrialTable, given: pd.DataFrame, sweep: SweepFile | None) -> pd.DataFrame:
-    """Return a mask of the empty cells of ``given`` whose value is unknown. The mask has the shape of ``given``."""
+    """Return a mask of the unknown cells: the empty cells of external rows, and of sweeps that lack the column."""
     nobody = np.zeros(given.shape, dtype=bool)
     if sweep is not None:
         external = table.trials["external"].to_numpy(dtype=bool)
@@ -131,9 +131,8 @@ def _in_words(name: str, value: object) -> str:
 def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ...]]:
     """Return the sources of each problem, in the order of the table, and the notes on all problems.
 
-    If an external row lacks a model, a data set or another distinguishing value, the row belongs to every problem that
-    matches the known values of the row. An external row that matches no problem of any sweep is left out. If the sweeps
-    have no trials, all sources belong to one problem whose model and data set are "".
+    An external row belongs to every problem that matches its known values. A row without a matching problem is left
+    out. If the sweeps have no trials, all sources belong to one problem. Its model name and data set name are empty.
     """
     table, sweep = sources.table, sources.sweep
     problems = problems_of(table, sweep, seeds_vary=sweep.seeds_vary)
@@ -157,12 +156,12 @@ def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ..
 
 
 def file_stem(name: str, *words: str) -> str:
-    """Return the file stem of a figure: ``name`` and ``words``, joined by ``_``. Special characters are replaced."""
+    """Return the file stem of a figure. Special characters are replaced."""
     return "_".join("".join(c if c.isalnum() or c in "-_" else "-" for c in word) for word in (name, *words))
 
 
 def _inside(table: TrialTable, problems: Problems, problem: Problem) -> Mask:
-    """Return a mask of the trials that belong, or may belong, to ``problem``; shape (trials,)."""
+    """Return a mask of the trials that belong, or may belong, to a problem; shape (trials,)."""
     external = table.trials["external"].to_numpy(dtype=bool)
     mask = np.array([found == problem for found in problems.of], dtype=bool) & ~external
     one = table.trials.index[mask][0]
@@ -176,7 +175,6 @@ def _inside(table: TrialTable, problems: Problems, problem: Problem) -> Mask:
 
 
 def _part(sources: Sources, mask: Mask, *, alone: bool) -> Sources:
-    """Return the sources of the trials in ``mask``. The baseline and the bounds are from the sweeps of these trials."""
     table = sources.table
     part = table.with_trials(table.trials[mask])
     if alone:

@@ -1,4 +1,4 @@
-"""Read the sources of a report or a comparison: one sweep, or several sweeps, single runs and external tables."""
+"""Read the sources of a report: sweeps, single runs and external tables."""
 
 from __future__ import annotations
 
@@ -31,12 +31,11 @@ _LOGGED = {"step", "x", "eta", "eta_star", "eta_new", "slope", "curvature", "los
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sources:
-    """The contents of one source (a sweep, a single run or an external table), or of several merged sources.
+    """The contents of one source, or of several merged sources. A source is a sweep, a single run or an external table.
 
     Attributes:
-        table: all trials. If sources were merged, trials are named ``source/trial``, and checkpoint paths are relative
-            to the report's folder.
-        sweep: the settings that the sweeps share; ``sweep.parts`` has the settings of each sweep.
+        table: all trials. Trials of merged sources are named ``source/trial``.
+        sweep: the settings that the sweeps share.
         auto_lr: the rows of auto_lr.csv; empty if the file does not exist.
         landscape: the rows of landscape.csv; empty if the file does not exist.
     """
@@ -48,13 +47,12 @@ class Sources:
 
     @property
     def sweeps(self) -> tuple[SweepFile, ...]:
-        """The settings of each sweep, including the command that started the sweep."""
+        """The settings of each sweep."""
         return tuple(self.sweep.parts.values())
 
     @property
     def each_sweep(self) -> list[Sources]:
-        """The sources of each sweep, with the sweep's own bounds. External rows and single runs are left out. Sweeps
-        that are still making their target have no bounds yet, so they are also left out."""
+        """The sources of each sweep that has objectives, with the sweep's own bounds. External rows are left out."""
         return [
             replace(self, table=self.table.of_sweep(name), sweep=shared({name: file}))
             for name, file in self.sweep.parts.items()
@@ -67,12 +65,13 @@ def read_source(
 ) -> Sources:
     """Read the folder of a sweep, the folder of a single run (with metrics.json), or an external CSV.
 
-    ``columns`` is the column dictionary for a source without a sweep.json. If ``sweep`` is given, the column ``sweep``
-    has this name instead of the sweep's own name. An external CSV must have all ``objectives``, all losses or all
-    primary metrics.
+    Args:
+        columns: the column dictionary for a source without a sweep.json.
+        sweep: the name of the sweep or CSV in the column ``sweep``.
+        objectives: the objectives that an external CSV must have (:func:`read_external`).
 
     Raises:
-        AnalysisError: a file cannot be read. The message names the file, the line or key, and the expected content.
+        AnalysisError: a file cannot be read.
     """
     if (path / "sweep.json").is_file():
         file = SweepFile.read(path)
@@ -88,9 +87,10 @@ def read_source(
 
 
 def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
-    """Read sweeps, single runs and CSV tables, and merge them; ``out`` is the report's folder.
+    """Read sweeps, single runs and CSV tables, and merge them.
 
-    If there is only one source, the trial ids are not prefixed with the name of the source.
+    Args:
+        out: the report's folder. Checkpoint paths become relative to it.
 
     Raises:
         AnalysisError: no source is a sweep, the objectives of the sweeps differ, or a source cannot be read.
@@ -131,7 +131,7 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
 
 
 def labelled(part: Sources, prefix: str, checkpoint: Callable[[str], str] = str, sweep: str = "") -> Sources:
-    """Add the prefix to the trial ids and the notes, and replace each checkpoint path with ``checkpoint(path)``."""
+    """Prefix the trial ids, and change the checkpoint paths. The prefix becomes the source of the notes."""
     table = part.table.renamed(lambda trial_id: f"{prefix}/{trial_id}", checkpoint, sweep)
     auto_lr, landscape = (
         log.assign(trial_id=[f"{prefix}/{name}" for name in log["trial_id"]]) if len(log) else log
@@ -155,11 +155,10 @@ def _prefixes(paths: Sequence[Path]) -> list[str]:
 
 
 def shared(files: Mapping[str, SweepFile]) -> SweepFile:
-    """Return the settings that one or more sweeps share. The field ``parts`` has the settings of each sweep.
+    """Return the settings that one or more sweeps share.
 
-    The bounds of an objective enclose its bounds in every sweep, so that all trials are scored in the same reference
-    box. The result has a baseline only if all sweeps agree on the baseline metrics that they share. Each trial is still
-    compared with the baseline of its own sweep.
+    The bounds of an objective enclose its bounds in every sweep, so that all trials are scored in one reference box.
+    The baseline is empty if the sweeps disagree on it.
 
     Raises:
         AnalysisError: the objectives of the sweeps differ in more than their bounds.
@@ -203,14 +202,14 @@ def same_model(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
 
 
 def _agreed(baselines: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Merge the baselines into one dictionary; the result is empty if two baselines disagree."""
+    """Merge the baselines; return {} if two baselines disagree."""
     if all(same_model(*pair) for pair in itertools.combinations(baselines, 2)):
         return {name: value for baseline in reversed(baselines) for name, value in baseline.items()}
     return {}
 
 
 def differences(sweep: SweepFile) -> list[Note]:
-    """Return notes on the differences between the merged sweeps (``parts``), whose trials are scored together."""
+    """Return notes on the differences between the merged sweeps."""
     files = list(sweep.parts.values())
     known = [file for file in files if file.objectives]
     found = []

@@ -24,14 +24,14 @@ FORMAT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepFile:
-    """The part of sweep.json that figures and reports use, for one sweep or for several merged sweeps. Sources without
-    a sweep.json also have a ``SweepFile``.
+    """The part of sweep.json that figures and reports use. Sources without a sweep.json also have a ``SweepFile``.
 
-    ``columns`` is the column dictionary. ``random_guess_loss`` is ln|V| in nats per token, and ``baseline`` has the
-    metrics of the target before unlearning. While the sweep is making its target, ``objectives`` and ``baseline`` are
-    empty and ``random_guess_loss`` is None. If every seed has its own target, ``baselines`` has the metrics of each
-    target, keyed by seed, and ``baseline`` has the means over the targets. ``parts`` has the settings of each sweep of
-    a trial table, keyed by the name in the column ``sweep``.
+    Attributes:
+        objectives: empty while the sweep is making its target.
+        random_guess_loss: ln|V| in nats per token; None while the sweep is making its target.
+        baseline: the metrics of the target before unlearning. Several targets are averaged.
+        baselines: the metrics of each seed's target; empty if all seeds have one target.
+        parts: the settings of each merged sweep, keyed by the name in the column ``sweep``.
     """
 
     name: str
@@ -96,13 +96,13 @@ class SweepFile:
         return varied.pop() if len(varied) == 1 else ""
 
     def baseline_of(self, trial: pd.Series) -> Mapping[str, float]:
-        """Return the metrics of the target model from which a trial started. ``trial`` is a row of the trial table.
+        """Return the metrics of the target model from which a trial started.
 
-        If each seed of the trial's sweep has its own target, the target for the trial's seed is used. The result is
-        empty if only other sweeps have measured their target. If the row belongs to no sweep, or if no sweep has
-        measured its target, the result is the shared ``baseline``.
+        If each seed has its own target, the target of the trial's seed is used. A row that belongs to no sweep has the
+        shared ``baseline``.
         """
         measured = any(file.baseline for file in self.parts.values())
+        # A sweep without a measured target must not use the target of another sweep.
         file = self.parts.get(str(trial.get("sweep")), self) if measured else self
         seed = trial.get("seed")
         own = int(seed) if isinstance(seed, (int, float, np.number)) and math.isfinite(seed) else None

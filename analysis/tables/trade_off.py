@@ -24,9 +24,11 @@ Mask = npt.NDArray[np.bool_]
 class Objective:
     """A column of trials.csv to be minimized ("min") or maximized ("max").
 
-    The bounds ``low`` and ``high`` are properties of the metric (0 and ln|V| for a loss, 0 and 1 for ROUGE). They do
-    not depend on the trials, so hypervolumes are comparable across sweeps. ``label`` is the axis label, with the unit.
-    If ``log`` is true, the cost is linear in the logarithm of the value.
+    Attributes:
+        low, high: the bounds of the metric, such as 0 and ln|V| for a loss. No bound depends on the trials, so
+            hypervolumes are comparable across sweeps.
+        label: the axis label, with the unit.
+        log: whether the cost is linear in the logarithm of the value.
     """
 
     name: str
@@ -51,7 +53,7 @@ class Objective:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> Objective:
-        """Parse one entry of ``objectives`` in sweep.json. ``column`` and ``label`` default to the entry's name.
+        """Parse one entry of ``objectives`` in sweep.json.
 
         Raises:
             AnalysisError: a key is missing or a value has the wrong type.
@@ -69,15 +71,15 @@ class Objective:
 
     @property
     def worst(self) -> float:
-        """The worse of the two bounds, which is the reference point's coordinate for this objective."""
+        """The worse bound, which is the coordinate of the reference point."""
         return self.high if self.direction == "min" else self.low
 
     def clip(self, values: npt.ArrayLike) -> Floats:
-        """Return ``values`` clipped to the bounds."""
+        """Clip values to the bounds."""
         return np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
 
     def cost(self, values: npt.ArrayLike) -> Floats:
-        """Return ``values`` clipped and scaled to [0, 1]: 0 at the better bound, 1 at the worse bound."""
+        """Clip values and scale them to [0, 1]: 0 at the better bound, 1 at the worse bound."""
         if self.log:
             share = np.clip(np.log(self.clip(values) / self.low) / math.log(self.high / self.low), 0.0, 1.0)
         else:
@@ -85,17 +87,13 @@ class Objective:
         return share if self.direction == "min" else 1.0 - share
 
     def oriented(self, values: npt.ArrayLike) -> Floats:
-        """Return ``values``, negated if the objective is maximized, so that smaller values are better."""
+        """Negate the values of a maximized objective, so that smaller values are better."""
         array = np.asarray(values, dtype=np.float64)
         return array if self.direction == "min" else -array
 
 
 def widest(boxes: Sequence[Sequence[Objective]]) -> tuple[Objective, ...]:
-    """Return the smallest reference box that contains all ``boxes``. All trials of a problem are scored in this box.
-
-    A problem is a model and a data set with their settings. Trials of different problems are scored in different boxes,
-    because the bound ln|V| depends on the model.
-    """
+    """Return the smallest reference box that contains all boxes."""
     return tuple(
         replace(same[0], low=min(item.low for item in same), high=max(item.high for item in same))
         for same in zip(*boxes, strict=True)
@@ -126,18 +124,17 @@ def values_of(rows: pd.DataFrame, objectives: Sequence[Objective]) -> Floats:
 
 
 def measured(values: Floats) -> Mask:
-    """Return a mask of the rows of ``values`` that contain only finite numbers. The mask has the shape (rows,)."""
+    """Return a mask, shape (rows,), of the rows that contain only finite numbers."""
     return np.asarray(np.isfinite(values).all(axis=1), dtype=bool)
 
 
 def scored(rows: pd.DataFrame, objectives: Sequence[Objective]) -> tuple[Mask, Floats]:
     """Return a mask of the finished trials that have a value for every objective, and the costs of all trials.
 
-    The mask has the shape (rows,). The costs have the shape (rows, objectives); costs outside the mask are NaN. If
-    there are no objectives, because the sweep is still making its target, the mask is false for all rows.
+    The mask has the shape (rows,). The costs have the shape (rows, objectives); costs outside the mask are NaN.
 
     Raises:
-        AnalysisError: see :func:`values_of`.
+        AnalysisError: the column of an objective is missing or contains text.
     """
     costs = np.full((len(rows), len(objectives)), np.nan)
     if rows.empty or not objectives:
@@ -149,10 +146,10 @@ def scored(rows: pd.DataFrame, objectives: Sequence[Objective]) -> tuple[Mask, F
 
 
 def costs_of(values: Floats, objectives: Sequence[Objective]) -> Floats:
-    """Return the costs in [0, 1] for measured ``values``. Both arrays have the shape (points, objectives)."""
+    """Return the costs in [0, 1] of measured values. Both arrays have the shape (points, objectives)."""
     return np.column_stack([item.cost(column) for item, column in zip(objectives, values.T, strict=True)])
 
 
 def oriented_of(values: Floats, objectives: Sequence[Objective]) -> Floats:
-    """Return ``values``, shape (points, objectives), negated for maximized objectives, so that smaller is better."""
+    """Negate the values of maximized objectives, shape (points, objectives), so that smaller values are better."""
     return np.column_stack([item.oriented(column) for item, column in zip(objectives, values.T, strict=True)])

@@ -29,16 +29,11 @@ class TrialTable:
     """All trials that have ended. The data frames are never changed in place, so computed properties are cached.
 
     Attributes:
-        trials: one row per trial, with the columns of trials.csv, the column ``sweep``, and the column ``external``
-            (true if the row is from another program's table).
-        history: one row per result that a trial reported, with ``sweep`` and the columns of history.csv. Running trials
-            are included.
-        candidates: one row per evaluated epoch, with ``sweep`` and the columns of candidates.csv. Empty if the sweep
-            evaluates only the last epoch of a trial.
-        columns: the column dictionary.
+        trials: one row per trial. The column ``external`` marks rows from another program's table.
+        history: one row per result that a trial reported, including running trials.
+        candidates: one row per evaluated epoch; empty if the sweep evaluates only the last epoch of a trial.
         notes: notes on rows that were left out while the tables were read.
-        methods: the methods of the original table's trials, except external rows; copies with fewer trials keep them.
-            Their order determines the colours of the methods in figures.
+        methods: the methods in the order of their colours in figures. Copies with fewer trials keep all methods.
     """
 
     trials: pd.DataFrame
@@ -60,7 +55,7 @@ class TrialTable:
         If two rows have the same trial id, only the first row is used.
 
         Raises:
-            AnalysisError: a file cannot be read. The message names the file, the line or key, and the expected content.
+            AnalysisError: a file cannot be read.
         """
         file = SweepFile.read(out)
         columns = file.columns
@@ -87,7 +82,7 @@ class TrialTable:
         """Read the table of a single run from its files metrics.json (the only trial) and history.csv.
 
         Raises:
-            AnalysisError: see :meth:`read`.
+            AnalysisError: a file cannot be read.
         """
         path = out / "metrics.json"
         try:
@@ -104,10 +99,7 @@ class TrialTable:
 
     @classmethod
     def merge(cls, tables: Sequence[TrialTable]) -> TrialTable:
-        """Merge the tables of several sweeps. In the column ``sweep``, each sweep must have a different name.
-
-        A trial of the result is identified by the pair (sweep, trial_id).
-        """
+        """Merge the tables of several sweeps, which need different names in the column ``sweep``."""
         return cls(
             concatenated([table.trials for table in tables]),
             concatenated([table.history for table in tables]),
@@ -117,17 +109,20 @@ class TrialTable:
         )
 
     def with_trials(self, trials: pd.DataFrame) -> TrialTable:
-        """Return a copy of the table with the given ``trials``. The history and the candidates stay the same."""
+        """Return a copy of the table with different trials."""
         return replace(self, trials=trials)
 
     def of_sweep(self, name: str) -> TrialTable:
-        """Return the table with only the trials, reports and candidates of the sweep ``name``."""
+        """Return the table of one sweep."""
         return self._mapped(lambda part: part[part["sweep"] == name])
 
     def renamed(self, name: Callable[[str], str], checkpoint: Callable[[str], str], sweep: str = "") -> TrialTable:
-        """Return a copy in which each trial id is replaced by ``name(id)`` and each checkpoint by ``checkpoint(path)``.
+        """Return a copy with changed trial ids and checkpoint paths. Empty checkpoint paths stay empty.
 
-        Empty checkpoint paths stay empty. If ``sweep`` is given, ``sweep`` replaces the name of the sweep.
+        Args:
+            name: a function that returns the new trial id.
+            checkpoint: a function that returns the new checkpoint path.
+            sweep: the new name of the sweep; "" keeps the name.
         """
 
         def renamed(part: pd.DataFrame) -> pd.DataFrame:
@@ -139,24 +134,25 @@ class TrialTable:
         return self._mapped(renamed)
 
     def _mapped(self, change: Callable[[pd.DataFrame], pd.DataFrame]) -> TrialTable:
-        """Return the table with ``change`` applied to the trials, the history and the candidates."""
         trials, history, candidates = map(change, (self.trials, self.history, self.candidates))
         return replace(self, trials=trials, history=history, candidates=candidates)
 
     @cached_property
     def own(self) -> TrialTable:
-        """The table without external rows, because an external row has no model that can be selected."""
+        """The table without external rows. An external row has no model that can be selected."""
         return self.with_trials(self.trials[~self.trials["external"]]) if self.trials["external"].any() else self
 
     @cached_property
     def models(self) -> TrialTable:
-        """The table with one row for each model that may be on a frontier. For a trial with candidates, each evaluated
-        epoch is a model. For a finished trial without candidates, only the last epoch is a model."""
+        """The table with one row for each model that may be on a frontier.
+
+        Each evaluated epoch is a model. Of a finished trial without candidates, the last epoch is a model.
+        """
         return self.with_trials(_models_of(self.trials, self.candidates))
 
     @cached_property
     def every_epoch(self) -> bool:
-        """Whether epochs before the last can be selected, because at least one trial has candidates."""
+        """Whether epochs before the last can be selected."""
         return bool(self.trials["trial_id"].isin(self.candidates["trial_id"]).any())
 
     @property
@@ -166,10 +162,7 @@ class TrialTable:
 
     @cached_property
     def varying(self) -> tuple[str, ...]:
-        """The names of the settings whose values differ between trials; a missing value counts as a value.
-
-        External rows are ignored, because external tables lack most settings.
-        """
+        """The names of the settings whose values differ between trials. External rows are ignored."""
         own = self.own.trials
         return tuple(name for name in self.spec_columns if own[name].nunique(dropna=False) > 1)
 
@@ -188,7 +181,7 @@ class TrialTable:
         return tuple(name for name in names if np.isfinite(numbers(finished, name)).any())
 
     def history_of(self, trial_id: str) -> pd.DataFrame:
-        """Return the rows of one trial in the history, sorted by step; empty if the trial has not reported."""
+        """Return the history of one trial, sorted by step."""
         return self.history[self.history["trial_id"] == trial_id]
 
     @property
@@ -200,7 +193,7 @@ class TrialTable:
 
 
 def auto_lr_on(trials: pd.DataFrame) -> pd.Series:
-    """Return a mask of the trials that use AutoLR, shape (trials,); all False if the table has no such column."""
+    """Return a mask of the trials that use AutoLR, shape (trials,)."""
     if "auto_lr" not in trials.columns:
         return pd.Series(False, index=trials.index, dtype=bool)
     return ~trials["auto_lr"].map(str).isin(("off", "", "nan", "False", "None"))
@@ -236,10 +229,10 @@ def thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:
 def typed_trials(
     path: Path, cells: pd.DataFrame, columns: Columns, sweep: str, *, external: bool = False
 ) -> pd.DataFrame:
-    """Convert text cells to a table of trials. Add each required column that is missing, filled with NaN or "".
+    """Convert text cells to a table of trials. Missing required columns are added.
 
     Raises:
-        AnalysisError: see :func:`typed_frame`.
+        AnalysisError: a cell in a numeric column is not a number.
     """
     trials = typed_frame(path, cells, is_number=columns.is_number)
     unknown = {name: float("nan") if name in ("lr", "seed") else "" for name in REQUIRED if name not in trials}
@@ -281,16 +274,11 @@ def _history(path: Path, sweep: str, columns: Columns) -> pd.DataFrame:
 
 
 def _no_candidates() -> pd.DataFrame:
-    """Return a table of candidates without rows."""
     return pd.DataFrame({name: pd.Series(dtype=object) for name in ("sweep", *_CANDIDATE)})
 
 
 def _read_candidates(out: Path, sweep: str, columns: Columns) -> pd.DataFrame:
-    """Read the rows of candidates.csv, sorted by trial and step. If a checkpoint was deleted, its path becomes empty.
-
-    Raises:
-        AnalysisError: the file cannot be read. The message names the line and the expected content.
-    """
+    """Read the rows of candidates.csv, sorted by trial and step. The path of a deleted checkpoint becomes empty."""
     path = out / "candidates.csv"
     cells, _ = read_rows(path, required=_CANDIDATE)
     frame = typed_frame(path, cells, is_number=lambda name: name == "epoch" or columns.is_number(name))
@@ -300,7 +288,6 @@ def _read_candidates(out: Path, sweep: str, columns: Columns) -> pd.DataFrame:
 
 
 def _by_step(rows: pd.DataFrame, sweep: str) -> pd.DataFrame:
-    """Sort rows by trial and step, keep the last row for each trial and step, and add the column ``sweep``."""
     rows = rows.drop_duplicates(["trial_id", "step"], keep="last")
     rows = rows.sort_values(["trial_id", "step"], kind="stable", ignore_index=True)
     rows.insert(0, "sweep", sweep)
@@ -319,11 +306,7 @@ def _lost_ends(trials: pd.DataFrame, candidates: pd.DataFrame) -> tuple[str, ...
 
 
 def _models_of(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
-    """Return one row for each model, with the columns ``epoch`` and ``step``, followed by the columns of ``trials``.
-
-    The status of every row is ``finished``. A candidate has the settings of its trial and the values that were measured
-    at its epoch. Values that were not measured are missing.
-    """
+    """Return one row for each model: the settings of its trial, and the values measured at its epoch."""
     keys = ["sweep", "trial_id"]
     known = trials[keys].merge(candidates[keys].drop_duplicates(), how="left", indicator=True)["_merge"] == "both"
     alone = trials[~known.to_numpy() & (trials["status"] == "finished").to_numpy()]
