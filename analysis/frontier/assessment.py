@@ -45,7 +45,6 @@ class Thresholds:
 
     Attributes:
         all: the stated thresholds, followed by the paper's thresholds.
-        stated: the thresholds that the user stated.
         baseline_of: a function that takes the row of a model and returns the metrics of the model's target.
     """
 
@@ -176,7 +175,6 @@ class Assessment:
     """The assessment of one model.
 
     Attributes:
-        checks: a check of each threshold.
         evidence: the evidence about each side that no threshold decides.
         keeps_nothing: whether the target before unlearning scores 0 on everything that the model should keep.
         repetition: the largest repetition score of the model's retain answers, in [0, 1]; infinite if unknown.

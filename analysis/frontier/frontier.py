@@ -49,9 +49,8 @@ class Frontier:
     """The non-dominated models, sorted by the first objective, best first.
 
     Attributes:
-        objectives: the m objectives.
         members: the rows of the k models, including models with equal objectives.
-        values: the measured objectives, shape (k, m).
+        values: the measured values of the m objectives, shape (k, m).
         costs: the costs in [0, 1], shape (k, m).
         contributions: the hypervolume that would be lost without each member, shape (k,).
         hypervolume: the share of the reference box that the members dominate, in [0, 1].
@@ -73,10 +72,7 @@ class Frontier:
 
     @property
     def distances(self) -> Floats:
-        """The distance of each member's costs from the ideal corner (0, ..., 0), shape (k,).
-
-        The knee is the first member with the smallest distance.
-        """
+        """The distance of each member's costs from the ideal corner, shape (k,). The knee has the smallest distance."""
         # Contributions cannot define the knee, because they are tiny if many good trials are close together.
         return np.asarray(np.linalg.norm(self.costs, axis=1), dtype=np.float64)
 
@@ -84,8 +80,7 @@ class Frontier:
 def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
     """Return the frontier of the finished rows. Pass ``table.models`` to include every evaluated epoch.
 
-    Dominance depends on the measured values. The hypervolume depends on the values clipped to the bounds. The frontier
-    is empty if there are no objectives.
+    Dominance depends on the measured values. The hypervolume depends on the values clipped to the bounds.
 
     Raises:
         AnalysisError: the table lacks the column of an objective.
@@ -144,9 +139,8 @@ def gained(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
 
 
 def nondominated(points: npt.ArrayLike) -> Mask:
-    """Return a mask, shape (n,), of the points, shape (n, m), that no other point dominates.
-
-    Smaller values are better. Equal points do not dominate each other.
+    """Return a mask of the points, shape (n, m), that no other point dominates. Equal points do not dominate each
+    other.
     """
     array = np.asarray(points, dtype=np.float64)
     if len(array) == 0:

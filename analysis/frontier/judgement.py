@@ -1,7 +1,4 @@
-"""Compare every model of a sweep with the thresholds, and choose one model.
-
-A good model forgot enough and kept enough.
-"""
+"""Judge the models of a sweep, and choose one of them. A good model forgot enough and kept enough."""
 
 from __future__ import annotations
 

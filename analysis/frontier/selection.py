@@ -1,7 +1,7 @@
 """Select the model to recommend from the acceptable models.
 
-If a threshold states how much must be forgotten, the model that keeps most is selected. Forgetting more than required
-has no advantage. Without such a threshold, the model nearest to the ideal corner is selected.
+If a threshold states how much must be forgotten, the model that keeps most is selected. Otherwise, the model nearest to
+the ideal corner is selected.
 
 Models are compared by the *cost* of each score; a smaller cost is better. The cost of a retain loss is the loss in
 nats. The cost of any other score is the score divided by its range, negated if larger scores are better.
@@ -95,6 +95,7 @@ def select(
     calm = min(found[i].forget_repetition for i in near) + TOLERANCE
     place = min((i for i in near if found[i].forget_repetition <= calm), key=distance.__getitem__)
     usual = min(near, key=distance.__getitem__)
+    # Forgetting more than required has no advantage, so the model that keeps most is preferred.
     decision = Decision.TRADE_OFF if keeping is None else Decision.KEEPING
     return Selection(
         place,

@@ -38,8 +38,7 @@ class Collapse:
 
 
 def with_collapse(part: Sources) -> TrialTable:
-    """Return the table with the column :data:`COLLAPSED`: 1 for a collapsed model, 0 for any other model, NaN if
-    unknown.
+    """Add the column :data:`COLLAPSED` to the table: 1 if a model collapsed, 0 if it did not, NaN if unknown.
 
     A model collapsed if its primary metric on the retain set is below the paper's share of the target's value.
     """

@@ -33,7 +33,6 @@ class ArmFronts:
 
     Attributes:
         indicators: the indicators of each arm, relative to the Pareto front of all arms together.
-        sensitivity: the hypervolumes of the arms for several reference points.
         trials: the number of trials with an outcome in each arm. Arms with more trials have an advantage.
         further: the indicators of each arm in each additional reference box. Arms with unmeasured scores are left out.
     """
@@ -54,7 +53,6 @@ class StudyAttainment:
     Attributes:
         axes: the names of the two costs.
         arms: the names of AutoLR's variant and of the best single rate.
-        surfaces: the attainment surfaces of each arm.
         difference: the comparison of AutoLR's runs with the runs of the best single rate.
     """
 

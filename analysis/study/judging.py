@@ -2,8 +2,8 @@
 
 The rules, for one method on one model and data set:
 
-- On each seed, one hypervolume of AutoLR is compared with one hypervolume of hand-tuning. A hypervolume belongs to a
-  Pareto front over all values of c.
+- Each seed gives one hypervolume of AutoLR and one hypervolume of hand-tuning. A hypervolume belongs to a Pareto front
+  over all values of c.
 - AutoLR's hypervolume is the mean over all initial rates, so that nothing about AutoLR is tuned.
 - The seeds are split in advance (:func:`split_seeds`). The hand-tuned rates are chosen on the tuning seeds. Every
   difference is measured on the fresh seeds.
@@ -11,13 +11,11 @@ The rules, for one method on one model and data set:
   the split, so that the other seeds keep their roles.
 - There are two baselines: the best single rate for all c, and the per-c oracle with a rate for each c. With L rates,
   each baseline costs L runs per c.
-- If the best rate is at the edge of the grid, a rate outside the grid may be better. Then the only possible conclusion
-  is that AutoLR is worse.
+- If the best rate is at the edge of the grid, a rate outside the grid may be better. The only possible conclusion is
+  that AutoLR is worse.
 - The mean difference is tested by betting (:mod:`analysis.study.paired`). Holm's correction covers both directions of
-  every comparison in the report. The probability of any wrong decision is at most 5%. With too few seeds, nothing is
-  concluded.
-- The primary question (:class:`Primary`) is corrected separately. The probability of a wrong decision is at most 5% for
-  the primary question. It is at most 5% for all other comparisons jointly.
+  every comparison in the report. The probability of any wrong decision is at most 5%.
+- The primary question (:class:`Primary`) is corrected separately, with its own limit of 5%.
 """
 
 from __future__ import annotations
@@ -135,8 +133,8 @@ def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | None:
 def auto_lr_charge(hand: Arm, auto: Arm) -> float:
     """Return the cost of an AutoLR run, as a multiple of a fixed-rate run.
 
-    The cost is the median ratio of training times over pairs of runs. The runs of a pair have equal seeds,
-    configurations and (initial) rates. The result is at least :data:`PROBE_CHARGE`, because measured times are noisy.
+    The cost is the median ratio of training times over pairs of runs with equal seeds, configurations and rates. The
+    result is at least :data:`PROBE_CHARGE`, because measured times are noisy.
     """
     pairs = [
         (unit.runs[item].train_seconds, hand[lr][seed].runs[item].train_seconds)

@@ -38,10 +38,7 @@ class Unit:
     missing: tuple[Configuration, ...]
 
     def points(self, box: str = "") -> Floats | None:
-        """Return the costs of the finished trials in a reference box, shape (k, m); None if a cost is unknown.
-
-        The default is the box of the objectives.
-        """
+        """Return the costs of the finished trials in a reference box, shape (k, m); None if a cost is unknown."""
         found = [run.costs_in.get(box) for run in self.runs.values() if run.costs is not None]
         known = [costs for costs in found if costs is not None]
         return None if len(known) < len(found) else np.stack(known) if known else np.empty((0, 2))
@@ -90,7 +87,6 @@ class LrGrid:
 
     Attributes:
         configuration_columns: the columns of a :data:`Configuration`, in order.
-        notes: the notes on runs that were left out.
         boxes: the names of the additional reference boxes.
         seeds_vary: what the seed of a run changes: ``order``, ``target`` or ``data``; "" if the sweeps disagree.
     """
@@ -123,8 +119,7 @@ class LrGrid:
 def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, seeds_vary: str = "order") -> LrGrid:
     """Return the units of one or more sweeps.
 
-    Trials with different data or training settings belong to different tasks. Settings that depend on the seed are
-    ignored.
+    Trials with different data or training settings belong to different tasks.
 
     Args:
         parts: the table and the objectives of each sweep.

@@ -47,9 +47,7 @@ class StudyRun:
         variant: the variant of AutoLR, such as ``clip/fresh``; "" for a fixed rate.
         lr: the fixed learning rate, or AutoLR's initial rate; None if an external table lacks the rate.
         seed: the seed; None if an external table lacks the seed.
-        costs_in: the costs in [0, 1] in each reference box, shape (m,); None if unknown. The key "" stands for the box
-            of the objectives.
-        row: the row of the trial table.
+        costs_in: the costs in [0, 1] in each reference box, shape (m,). The key "" is the box of the objectives.
     """
 
     task: Task
@@ -67,10 +65,7 @@ class StudyRun:
 
     @property
     def judged(self) -> bool:
-        """Whether the trial has an outcome: it has :attr:`costs`, or it diverged.
-
-        A failed trial has no outcome, nor has a stopped trial.
-        """
+        """Whether the trial has an outcome: it has :attr:`costs`, or it diverged."""
         return self.costs is not None or self.diverged
 
     @property
@@ -109,8 +104,8 @@ def study_runs(
 ) -> StudyRuns:
     """Return the runs of one or more sweeps.
 
-    Only the first of several trials with equal task, learning-rate policy, configuration and seed is used. All trials
-    of a problem are scored in the smallest reference box that contains the boxes of their sweeps.
+    If two trials have equal tasks, learning-rate policies, configurations and seeds, only the first trial is used. All
+    trials of a problem are scored in the smallest reference box that contains the boxes of their sweeps.
 
     Args:
         parts: the table and the objectives of each sweep.

@@ -27,7 +27,6 @@ class TuningCurve:
     Attributes:
         picks: the numbers of rates n = 1, ..., L, shape (L,).
         expected: the expected hypervolume of the best of n random rates, shape (L,).
-        auto: the hypervolume of AutoLR.
         charge: the cost of an AutoLR run, relative to a run with a fixed rate.
         equals: the interpolated n from which ``expected`` stays at or above ``auto``; infinite if there is no such n.
     """

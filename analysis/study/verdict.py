@@ -75,16 +75,12 @@ class Baseline:
         hand: the hypervolume of the baseline on each seed of the report.
         auto: the hypervolume of AutoLR on each seed of the report.
         result: the paired test of ``auto - hand``.
-        collapse: the number of collapsed runs of the baseline.
         edge: the edge of the grid at which the best rate lies; None if the best rate is an inner rate.
         further: the mean hypervolumes in each additional reference box. Boxes with unmeasured scores are left out.
         p_holm: the p-value after Holm's correction; None if nothing can be concluded.
-        bounds: the bounds of the mean difference, with 95% confidence jointly for all comparisons; None if the rates
-            were chosen on the seeds of the report, or if the outcome is :data:`DESCRIBED`.
-        outcome: the decision, such as :data:`BETTER`. :data:`OPEN` means that AutoLR was not shown to be worse, and
-            that a rate outside the grid may be better.
+        bounds: the joint 95% confidence bounds of the mean difference for all comparisons; None if unknown.
+        outcome: the decision, such as :data:`BETTER`. With :data:`OPEN`, a rate outside the grid may be better.
         comparisons: the number of comparisons that are corrected jointly.
-        primary: whether this comparison is the primary question.
     """
 
     name: str
@@ -114,14 +110,11 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The comparison of one AutoLR variant with the two hand-tuned baselines on one task.
-
-    Reports and lr_study.json show the fields.
+    """The comparison of an AutoLR variant with both hand-tuned baselines. Reports and lr_study.json show the fields.
 
     Attributes:
         starts: the initial rates of AutoLR.
         of_starts: AutoLR's hypervolume for each initial rate, averaged over the fresh seeds.
-        rates: the fixed learning rates.
         tuning: the seeds on which the rates were chosen.
         fresh: the seeds of the report. ``tuning`` and ``fresh`` are equal if one of them would be empty.
         left_out: the seeds on which AutoLR or hand-tuning has no complete frontier.

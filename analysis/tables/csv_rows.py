@@ -29,11 +29,11 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
     """Read every complete record of a CSV file. Also return whether an incomplete last record was left out.
 
     All cells are text. The index of the data frame is the number of the line on which each record starts; the header is
-    line 1. A missing or empty file has the required columns and no rows.
+    line 1. For a missing or empty file, the result has the required columns and no rows.
 
     Args:
         required: the columns that the header must have.
-        growing: whether another process may be appending to the file. A last line without a newline is then left out.
+        growing: whether another process may be appending to the file. If so, a last line without a newline is left out.
 
     Raises:
         AnalysisError: the file is not UTF-8 CSV, lacks a required column, or has a path out of the table's folder.

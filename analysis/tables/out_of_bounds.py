@@ -14,10 +14,7 @@ _ROUNDING = 1e-6
 
 
 def values_outside(frame: pd.DataFrame, columns: Columns) -> list[Note]:
-    """Return a note for each loss or metric that has values outside its bounds in a trial table.
-
-    Missing values, infinite values and rounding errors are ignored.
-    """
+    """Return a note for each loss or metric that has values outside its bounds in a trial table."""
     notes = []
     for name in columns.outcomes:
         low, high = _bounds(name, columns)

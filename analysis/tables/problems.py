@@ -132,7 +132,7 @@ def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ..
     """Return the sources of each problem, in the order of the table, and the notes on all problems.
 
     An external row belongs to every problem that matches its known values. A row without a matching problem is left
-    out. If the sweeps have no trials, all sources belong to one problem. Its model name and data set name are empty.
+    out. If the sweeps have no trials, all sources belong to one problem, whose model name and data set name are empty.
     """
     table, sweep = sources.table, sources.sweep
     problems = problems_of(table, sweep, seeds_vary=sweep.seeds_vary)

@@ -90,7 +90,7 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
     """Read sweeps, single runs and CSV tables, and merge them.
 
     Args:
-        out: the report's folder. Checkpoint paths become relative to it.
+        out: the report's folder, to which checkpoint paths become relative.
 
     Raises:
         AnalysisError: no source is a sweep, the objectives of the sweeps differ, or a source cannot be read.
@@ -157,8 +157,7 @@ def _prefixes(paths: Sequence[Path]) -> list[str]:
 def shared(files: Mapping[str, SweepFile]) -> SweepFile:
     """Return the settings that one or more sweeps share.
 
-    The bounds of an objective enclose its bounds in every sweep, so that all trials are scored in one reference box.
-    The baseline is empty if the sweeps disagree on it.
+    The bounds of an objective enclose its bounds in every sweep. The baseline is empty if the sweeps disagree on it.
 
     Raises:
         AnalysisError: the objectives of the sweeps differ in more than their bounds.

@@ -29,7 +29,7 @@ class SweepFile:
     Attributes:
         objectives: empty while the sweep is making its target.
         random_guess_loss: ln|V| in nats per token; None while the sweep is making its target.
-        baseline: the metrics of the target before unlearning. Several targets are averaged.
+        baseline: the metrics of the target before unlearning, averaged if each seed has its own target.
         baselines: the metrics of each seed's target; empty if all seeds have one target.
         parts: the settings of each merged sweep, keyed by the name in the column ``sweep``.
     """
@@ -98,8 +98,7 @@ class SweepFile:
     def baseline_of(self, trial: pd.Series) -> Mapping[str, float]:
         """Return the metrics of the target model from which a trial started.
 
-        If each seed has its own target, the target of the trial's seed is used. A row that belongs to no sweep has the
-        shared ``baseline``.
+        If each seed has its own target, the target of the trial's seed is used.
         """
         measured = any(file.baseline for file in self.parts.values())
         # A sweep without a measured target must not use the target of another sweep.

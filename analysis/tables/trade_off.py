@@ -25,8 +25,7 @@ class Objective:
     """A column of trials.csv to be minimized ("min") or maximized ("max").
 
     Attributes:
-        low, high: the bounds of the metric, such as 0 and ln|V| for a loss. No bound depends on the trials, so
-            hypervolumes are comparable across sweeps.
+        low, high: the bounds of the metric, such as 0 and ln|V| for a loss. No bound depends on the trials.
         label: the axis label, with the unit.
         log: whether the cost is linear in the logarithm of the value.
     """
@@ -129,9 +128,9 @@ def measured(values: Floats) -> Mask:
 
 
 def scored(rows: pd.DataFrame, objectives: Sequence[Objective]) -> tuple[Mask, Floats]:
-    """Return a mask of the finished trials that have a value for every objective, and the costs of all trials.
+    """Return a mask, shape (rows,), of the finished trials that have a value for every objective, and all costs.
 
-    The mask has the shape (rows,). The costs have the shape (rows, objectives); costs outside the mask are NaN.
+    The costs have the shape (rows, objectives). Costs outside the mask are NaN.
 
     Raises:
         AnalysisError: the column of an objective is missing or contains text.
