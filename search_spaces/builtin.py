@@ -14,13 +14,13 @@ from search_spaces.values import Value, plain_name
 
 T = TypeVar("T")
 Methods = Mapping[str, Mapping[str, Field]]
-"""The options of each method, by method name and option key: ``{"npo+gdiff": {"npo.beta": ..., "gdiff.c": ...}}``"""
+"""A mapping from method name and option key to option: ``{"npo+gdiff": {"npo.beta": ..., "gdiff.c": ...}}``."""
 OptionValues = Mapping[str, Sequence[float]]
-"""A list of values for each option, by the option's key."""
+"""The values to try for each option key."""
 
 LR_RANGE = (1e-5, 1e-3)
 AUTO_START = "auto_lr.lr"
-"""The key of the parameter that sets AutoLR's start rate in a learning-rate study. Its plain name is ``lr``."""
+"""The key of AutoLR's start rate in a learning-rate study. Its plain name is ``lr``."""
 _NONE: OptionValues = MappingProxyType({})
 
 PAPER_LR = (1e-5, 5e-5, 1e-4)
@@ -35,11 +35,7 @@ PAPER_CONSTANTS: Mapping[str, Value] = MappingProxyType(
         "auto_lr_every": 10,
     }
 )
-"""The fixed settings of the paper's grid.
-
-What the paper calls Adam is AdamW without weight decay. The paper's AutoLR computes ``eta*`` on the batch of the step,
-without smoothing.
-"""
+"""The fixed settings of the paper's grid. The paper's Adam is AdamW without weight decay."""
 
 
 def default_space(
@@ -50,18 +46,17 @@ def default_space(
     options: OptionValues = _NONE,
     lr_range: tuple[float, float] = LR_RANGE,
 ) -> Space:
-    """Return the space over the methods, the learning rate, AutoLR (on or off), and all method options with a range.
+    """Return the default space: the method, AutoLR, the learning rate, and every method option with a range.
 
     Args:
         methods: the methods and their options.
-        lr: the learning rates to choose from, instead of ``lr_range``. If AutoLR is on, they are its start rates.
-        auto_lr: ``off``, ``on``, or ``both`` to search over off and on.
-        options: values of method options, by key. The range of an option with values is not searched.
-        lr_range: the range of the learning rate, on a logarithmic scale.
+        lr: the learning rates to try, instead of ``lr_range``.
+        auto_lr: ``off``, ``on`` or ``both``.
+        options: the values to try for method options, instead of their ranges.
+        lr_range: the range of the learning rate.
 
     Raises:
-        SpaceError: two options with the same name can apply to the same trial, or a range is empty. The error lists all
-            problems.
+        SpaceError: a range is empty, or two options with one name can apply to the same trial.
     """
     parameters: list[Parameter] = [Choice("method", tuple(methods))]
     parameters.append(Choice("auto_lr", ("off", "on") if auto_lr == "both" else (auto_lr,)))
@@ -77,14 +72,12 @@ def paper_space(
     options: OptionValues = _NONE,
     lr_range: tuple[float, float] = LR_RANGE,
 ) -> Space:
-    """Return the paper's grid: learning rates 1e-5, 5e-5 and 1e-4; GDiff's c = 0.9, 0.5 and 0.1; 15 epochs of Adam.
+    """Return the paper's grid: three learning rates, three values of GDiff's c, and 15 epochs of Adam.
 
-    Values in ``options`` and ``lr`` replace the paper's values. Options other than c keep their defaults, as in the
-    paper, unless ``options`` lists values for them. The arguments are those of :func:`default_space`, but ``lr_range``
-    is not used.
+    The arguments ``lr`` and ``options`` replace values of the paper. The argument ``lr_range`` is not used.
 
     Raises:
-        SpaceError: for the same problems as :func:`default_space`.
+        SpaceError: two options with one name can apply to the same trial.
     """
     of_paper = {key: PAPER_C for applying in methods.values() for key in applying if plain_name(key) == "c"}
     fixed = {**of_paper, **options}
@@ -94,7 +87,7 @@ def paper_space(
 
 
 SPACES: Mapping[str, Callable[..., Space]] = MappingProxyType({"default": default_space, "paper": paper_space})
-"""The functions that build the spaces. Each key is the name of a space on the command line."""
+"""The functions that build the spaces, by the name of the space on the command line."""
 
 
 def lr_study_space(
@@ -105,19 +98,17 @@ def lr_study_space(
     start_lr: Sequence[float] = (),
     options: OptionValues = _NONE,
 ) -> Space:
-    """Return the grid of a learning-rate study. A trial has either a fixed learning rate, or a variant of AutoLR and a
-    start rate. The grid tries each of these settings with each method and each of the method's option values.
+    """Return the grid of a learning-rate study, in which trials use either a fixed learning rate or AutoLR.
 
     Args:
-        methods: the methods and their options, as for :func:`default_space`.
+        methods: the methods and their options.
         lr: the fixed learning rates.
-        arms: AutoLR's settings, each with the values to try. Each combination of values is one variant of AutoLR.
-            Combinations that differ only in settings that have no effect are the same variant.
-        start_lr: AutoLR's start rates. If empty, the fixed learning rates are also the start rates.
-        options: values of options by key. Options without values keep their defaults.
+        arms: the values to try for AutoLR's settings.
+        start_lr: the start rates of AutoLR; empty to use ``lr``.
+        options: the values to try for method options.
 
     Raises:
-        SpaceError: a list is empty, or two options with the same name can apply to the same trial.
+        SpaceError: a list is empty, or two options with one name can apply to the same trial.
     """
     values_of = {item.name: values for item, values in arms}
     variants = [
@@ -135,8 +126,7 @@ def lr_study_space(
 
 
 def _option_parameters(methods: Methods, given: OptionValues, *, ranges: bool = True) -> list[Parameter]:
-    """Return a parameter for each option with values in ``given``. If ``ranges`` is true, each other option with a
-    range also gets a parameter. A parameter applies only to the methods that have the option."""
+    """Return one parameter per option. Without ``ranges``, only the options in ``given`` are searched."""
     found: list[Parameter] = []
     for key, item in {key: item for applying in methods.values() for key, item in applying.items()}.items():
         having = tuple(name for name, applying in methods.items() if key in applying)
@@ -150,7 +140,6 @@ def _option_parameters(methods: Methods, given: OptionValues, *, ranges: bool = 
 
 
 def _space(parameters: Sequence[Parameter]) -> Space:
-    """Return a space with these parameters. Raise :class:`SpaceError` if the space has problems."""
     space = Space.of(parameters)
     if problems := space.problems():
         raise SpaceError(problems)
@@ -158,5 +147,4 @@ def _space(parameters: Sequence[Parameter]) -> Space:
 
 
 def _unique(values: Sequence[T]) -> tuple[T, ...]:
-    """Return the values in order, without duplicates."""
     return tuple(dict.fromkeys(values))

@@ -1,4 +1,4 @@
-"""A user's constraint on results, such as ``utility>=0.7``. Results that violate the constraint are not accepted."""
+"""A user's constraint on a metric, such as ``utility>=0.7``."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ _WORDS = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
 
 
 def all_met(verdicts: Iterable[bool | None]) -> bool | None:
-    """Return False if any verdict is False; True if there are verdicts and all are True; otherwise None."""
+    """Return False if a verdict is False, True if all verdicts are True, and None otherwise."""
     found = set(verdicts)
     return False if False in found else None if None in found or not found else True
 
 
 class ConstraintError(ValueError):
-    """The constraint cannot be parsed; the message is for the user."""
+    """A constraint cannot be parsed. The message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """The constraint ``name SIGN bound``, where SIGN is ``>=``, ``<=``, ``>`` or ``<``. If ``relative`` is true, the
-    bound is a share of the target model's value."""
+    """One constraint. A relative bound is a share of the metric's value for the target model."""
 
     name: str
     sign: str
@@ -34,21 +33,20 @@ class Constraint:
     relative: bool = False
 
     def __str__(self) -> str:
-        """Return the constraint in the form that :func:`parse_constraint` reads."""
+        """Return the text that :func:`parse_constraint` reads."""
         return (
             f"{self.name}{self.sign}{100 * self.bound:g}%" if self.relative else f"{self.name}{self.sign}{self.bound:g}"
         )
 
     def words(self) -> str:
-        """Return the bound in words: ``at least 70% of the target`` or ``below 0.1``."""
+        """Return the bound in words, such as ``at least 70% of the target``."""
         bound = f"{self.bound:.0%} of the target" if self.relative else f"{self.bound:g}"
         return f"{_WORDS[self.sign]} {bound}"
 
     def violation(self, value: float | None, baseline: float | None = None) -> float | None:
-        """Return by how much ``value`` violates the bound: 0 or less if the bound is met, None if ``value`` is missing.
+        """Return by how much a value violates the bound; 0 or less if the bound is met; None if a number is missing.
 
-        ``baseline`` is the target model's value. If the bound is relative and ``baseline`` is missing, the result is
-        None. If ``value`` equals a strict bound, the violation is the smallest positive number.
+        A relative bound needs ``baseline``, the metric's value for the target model.
         """
         if value is None or math.isnan(value):
             return None
@@ -58,14 +56,15 @@ class Constraint:
                 return None
             bound *= baseline
         missed = bound - value if self.sign.startswith(">") else value - bound
+        # A value equal to a strict bound violates the bound.
         return math.ulp(0.0) if missed == 0.0 and len(self.sign) == 1 else missed
 
     def met(self, value: float | None, baseline: float | None = None) -> bool | None:
-        """Return whether ``value`` meets the bound; None if a value is missing, or if a relative bound's baseline is 0.
+        """Return whether a value meets the bound; None if the constraint cannot be checked.
 
-        If the baseline is 0, every relative bound is 0, so meeting the bound says nothing about the result. A search
-        then uses :meth:`violation` instead.
+        A relative bound needs ``baseline``, the metric's value for the target model.
         """
+        # With a baseline of 0, every relative bound is 0, so meeting the bound says nothing about the result.
         if self.relative and baseline == 0.0:
             return None
         missed = self.violation(value, baseline)
@@ -73,7 +72,7 @@ class Constraint:
 
 
 def contradictions(given: Iterable[Constraint]) -> list[str]:
-    """Return a message for each pair of constraints that no value can meet at the same time."""
+    """Return a message for each pair of constraints that no value can meet."""
     constraints = tuple(given)
     least, most = ([item for item in constraints if item.sign.startswith(way)] for way in "><")
     return [
@@ -85,10 +84,10 @@ def contradictions(given: Iterable[Constraint]) -> list[str]:
 
 
 def parse_constraint(text: str) -> Constraint:
-    """Parse ``METRIC>=NUMBER`` (or ``<=``, ``>``, ``<``). A bound such as ``70%`` is relative to the target model.
+    """Parse a constraint such as ``utility>=0.7``. A percentage is a share of the target model's value.
 
     Raises:
-        ConstraintError: the text does not have this form, or the number is not finite.
+        ConstraintError: the text is not a metric, a sign and a finite number.
     """
     if (form := _FORM.fullmatch(text)) is not None:
         try:

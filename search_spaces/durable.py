@@ -1,10 +1,8 @@
-"""Write files atomically, append to logs, and lock folders: safe against kills, full disks and other processes.
+"""Write files atomically, append to logs, and lock folders. All packages may import this module.
 
-This module is in ``search_spaces`` because all other packages may import that package.
-
-Content is first written to ``.NAME.01234567`` in the same folder, and the file is renamed when complete. So readers see
-either the old or the new content. A killed writer leaves its temporary file. A later write of NAME removes temporary
-files that are more than a day old; :func:`remove_leftovers` can remove all temporary files.
+Content is written to the temporary file ``.NAME.01234567``, which is then renamed to NAME. So readers see either the
+old content or the new content. A killed writer leaves its temporary file. A later write of NAME removes temporary files
+that are more than a day old.
 """
 
 from __future__ import annotations
@@ -31,13 +29,13 @@ _BLOCK = 1 << 16  # bytes read at a time to find the last newline
 
 @contextmanager
 def staged(path: Path, *, keep_existing: bool = False) -> Iterator[Path]:
-    """Yield a temporary path. The file or folder written there replaces ``path`` when the block ends.
+    """Yield a temporary path, which replaces ``path`` at the end of the block.
 
-    Parent folders are created. ``path`` does not change if the block raises or writes nothing. With ``keep_existing``,
-    an existing ``path`` is kept, for example if another process has created it.
+    The block may write a file or a folder. If the block raises or writes nothing, ``path`` does not change. With
+    ``keep_existing``, a path that exists at the end of the block is kept.
 
     Raises:
-        OSError: the disk cannot be written; ``path`` does not change.
+        OSError: the disk cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path, older_than=_ABANDONED)
@@ -55,10 +53,10 @@ def staged(path: Path, *, keep_existing: bool = False) -> Iterator[Path]:
 
 
 def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None:
-    """Replace ``path`` by a file with this content. With ``sync``, the content is on the disk when the call returns.
+    """Write a file atomically. With ``sync``, the content is on the disk when the call returns.
 
     Raises:
-        OSError: the disk cannot be written; ``path`` does not change.
+        OSError: the disk cannot be written. The old file is kept.
     """
     with staged(path) as staging, staging.open("wb") as file:
         file.write(content.encode() if isinstance(content, str) else content)
@@ -68,14 +66,14 @@ def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None
 
 
 def write_json(path: Path, content: object, *, indent: int | None = 2) -> None:
-    """Write JSON with :func:`write_whole`. NaN and infinities become null, because JSON has neither."""
+    """Write a JSON file atomically. NaN and infinities become null."""
     write_whole(path, json.dumps(_finite(content), indent=indent, allow_nan=False) + "\n")
 
 
 def remove_leftovers(path: Path, *, older_than: float = -math.inf) -> None:
-    """Remove temporary files that killed writers of ``path`` left more than ``older_than`` seconds ago.
+    """Remove the temporary files that killed writers of ``path`` left more than ``older_than`` seconds ago.
 
-    Without ``older_than``, all temporary files are removed, so make sure that no writer is active.
+    By default, all temporary files are removed, so no writer may be active.
     """
     for found in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}"):
         with contextlib.suppress(OSError):  # the file's writer may just have renamed it
@@ -86,19 +84,17 @@ def remove_leftovers(path: Path, *, older_than: float = -math.inf) -> None:
 def remove_whole(path: Path) -> None:
     """Delete a file or a folder atomically, if it exists.
 
-    The path is renamed first, so that :func:`is_leftover` recognises what remains if the process is killed.
-
     Raises:
         OSError: the path cannot be renamed.
     """
     aside = _staging(path)
     with contextlib.suppress(FileNotFoundError):
-        path.rename(aside)
+        path.rename(aside)  # if the process is killed after this line, is_leftover() recognises the rest
         _remove(aside)
 
 
 def link_or_copy(source: str | Path, target: str | Path) -> None:
-    """Create ``target`` as a hard link to ``source``, or as a copy if the link cannot be created."""
+    """Create ``target`` as a hard link to ``source``; if linking fails, as a copy."""
     try:
         os.link(source, target)
     except OSError:
@@ -106,18 +102,17 @@ def link_or_copy(source: str | Path, target: str | Path) -> None:
 
 
 def is_leftover(path: Path) -> bool:
-    """Return whether a path has the form of a temporary file's name. The file can be removed if no writer is active."""
+    """Return whether a path has the name of a temporary file."""
     return re.fullmatch(r"\..+\.[0-9a-f]{8}", path.name) is not None
 
 
 def append(path: Path, content: bytes, *, header: bytes = b"", sync: bool = False) -> None:
-    """Append whole lines to a file. If an error occurs, no line is appended.
+    """Append whole lines to a file that has no other writer. With ``sync``, wait until the lines are on the disk.
 
-    The file must have no other writer. If a killed writer left an incomplete last line, this line is removed first. If
-    the file is empty, ``header`` is written first. With ``sync``, the content is on the disk when the call returns.
+    An incomplete last line, left by a killed writer, is removed first. An empty file gets the lines ``header`` first.
 
     Raises:
-        OSError: the disk cannot be written or the folder is missing; the file keeps its previous lines.
+        OSError: the disk cannot be written or the folder is missing. The file keeps its previous lines.
     """
     # Unbuffered, because Python would write a failed buffer again when it closes the file.
     with path.open("ab+", buffering=0) as file:
@@ -142,7 +137,7 @@ def whole_lines(content: bytes) -> bytes:
 
 @contextmanager
 def exclusive(folder: Path, refusal: Exception) -> Iterator[None]:
-    """Lock a folder with its file ``.lock`` while the block runs. Raise ``refusal`` if another process holds the lock.
+    """Lock a folder with its file ``.lock`` while the block runs. If another process holds the lock, raise ``refusal``.
 
     The operating system releases the lock of a killed process.
     """
@@ -168,7 +163,7 @@ def exclusive(folder: Path, refusal: Exception) -> Iterator[None]:
 
 
 def is_held(folder: Path) -> bool:
-    """Return whether a process has locked the folder with :func:`exclusive`. Writes nothing."""
+    """Return whether a process holds the lock of :func:`exclusive`."""
     try:
         with (folder / ".lock").open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -181,9 +176,9 @@ def is_held(folder: Path) -> bool:
 
 @contextmanager
 def wait_for_lock(lock: Path, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Hold the lock file ``lock`` while the block runs. If another process holds the lock, call ``on_wait`` and wait.
+    """Hold the lock file ``lock`` while the block runs. Before waiting for another process, call ``on_wait``.
 
-    The lock file is not deleted. The operating system releases the lock of a killed process. If the file system has no
+    The operating system releases the lock of a killed process. The lock file is not deleted. On a file system without
     locks, the block runs without a lock.
     """
     lock.parent.mkdir(parents=True, exist_ok=True)
@@ -200,7 +195,7 @@ def wait_for_lock(lock: Path, on_wait: Callable[[], None]) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Throttle:
-    """Decides when to save: saves take at most ``share`` of the time, and are at least ``pause`` seconds apart."""
+    """Decides when to save. Saves take at most ``share`` of the time, and are at least ``pause`` seconds apart."""
 
     share: float
     pause: float = 0.0
@@ -208,12 +203,12 @@ class Throttle:
     _cost: float = 0.0
 
     def is_due(self) -> bool:
-        """Return whether enough time has passed since the last save, or since construction if nothing was saved yet."""
+        """Return whether the next save is due."""
         return time.monotonic() - self._saved_at >= max(self.pause, self._cost / self.share)
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Measure how long the block takes to save. The duration decides when the next save is due."""
+        """Measure how long the block takes to save."""
         started = time.monotonic()
         try:
             yield
@@ -223,7 +218,7 @@ class Throttle:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the number of free bytes on the disk of ``folder``. The folder need not exist yet."""
+    """Return the number of free bytes on the disk of a folder. The folder need not exist."""
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     return shutil.disk_usage(existing).free
 

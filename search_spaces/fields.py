@@ -1,7 +1,6 @@
-"""Descriptions of settings: the fields of a trial's spec, and the options of a method.
+"""Descriptions of settings: the fields of a trial, and the options of a method.
 
-The command-line options, the validation of a spec, the names and types in space files, and the columns of tables are
-all derived from these descriptions.
+Command-line options, checks of trials, space files and tables are derived from the descriptions.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from typing import Any, Literal
 from search_spaces.messages import expected_one_of
 
 Role = Literal["method", "training", "auto_lr", "data", "scoring", "placement"]
-"""What a setting describes. Settings with the role ``placement`` are locations on this machine."""
+"""What a setting describes. A setting with the role ``placement`` is a location on this machine."""
 Scope = Literal["trial", "command"]
-"""``trial``: the setting is a field of a trial. ``command``: the setting is only an option of a command."""
+"""``trial`` for a field of a trial; ``command`` for an option of a command."""
 
 LINEAR, LOG, LOG_TO_ONE = "linear", "log", "log to one"
-"""The scales on which values are sampled: uniformly in x, in log x, or in log(1 - x)."""
+"""The scales of sampling: uniform in x, in log x, or in log(1 - x)."""
 
 KIND_NAMES: Mapping[type, str] = {float: "a number", int: "a whole number", str: "a text", bool: "true or false"}
 SWITCHES: Mapping[str, bool] = {
@@ -30,7 +29,7 @@ SWITCHES: Mapping[str, bool] = {
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The default search range of a setting, and the publication or other source of this range."""
+    """The default search range of a setting, with the source of the range."""
 
     low: float
     high: float
@@ -43,26 +42,23 @@ class Field:
     """One setting.
 
     Attributes:
-        name: the setting's name in a configuration and in tables.
-        default: the value if the user does not set any. ``otherwise`` describes a default that is not a plain value.
+        name: the name in a configuration and in tables.
         help: the description in ``--help`` and in lists.
-        label, unit: the name on a plot's axis, and the unit of the numbers, if any.
-        kind: the type of the values. ``many`` allows several values, ``optional`` allows None.
-        low, high: the closed interval of allowed numbers. Numbers must also be greater than ``above``; infinity is
-            never allowed.
-        choices: all allowed texts, or a function that returns them; empty if any text is allowed.
-        words: words that stand for a value on the command line, such as ``none`` for 0.
-        role: what the setting describes.
-        scope: whether the setting is a field of a trial.
+        label: the name on the axis of a plot.
+        kind: the type of the value, or of each value if ``many``.
+        optional: whether None is allowed.
+        low, high: the closed interval of allowed numbers.
+        above: a bound that numbers must exceed.
+        choices: the allowed texts, or a function that returns the texts; empty if any text is allowed.
+        words: texts that stand for a value on the command line, such as ``none`` for 0.
         commands: the commands that have the setting as an option.
         repeats: whether the option may be given several times.
         changeable: the help text for ``resume``; empty if resume cannot change the setting.
-        is_path: whether the value is a path.
-        metavar: the placeholder for the value in ``--help``; empty for the usual placeholder.
-        flag: the command-line option; empty if the setting has none.
+        metavar: the placeholder for the value in ``--help``.
+        otherwise: the description of a default that is not a plain value.
+        flag: the command-line option.
         decides: whether the setting can change the result. A trial's hash contains only such settings.
-        when: values of other fields, by name. The setting has an effect only if each of these fields has a listed
-            value.
+        when: the allowed values of other fields. With other values, the setting has no effect.
         fixed: the reason why the setting cannot vary within a sweep, as a clause; empty if it can vary.
         range: the default search range.
     """
@@ -99,12 +95,12 @@ class Field:
         object.__setattr__(self, "label", self.label or self.name.replace("_", " "))
 
     def searched(self, low: float, high: float, scale: str, source: str) -> Field:
-        """Return a copy of the field with this default search range."""
+        """Return a copy of the field with a default search range."""
         return replace(self, range=Range(low, high, scale, source))
 
     @property
     def title(self) -> str:
-        """The setting's name in messages: a trial field's name (and its option, if different), otherwise the option."""
+        """The setting's name in messages."""
         if self.scope != "trial":
             return self.flag
         usual = self.flag in ("", f"--{self.name.replace('_', '-')}")
@@ -117,24 +113,24 @@ class Field:
 
     @property
     def allowed(self) -> Collection[str]:
-        """The allowed values; empty if any value is allowed."""
+        """The allowed texts; empty if any text is allowed."""
         return self.choices() if callable(self.choices) else self.choices
 
     def has_effect(self, values: Mapping[str, object]) -> bool:
-        """Return whether the field has an effect if the other fields have these values."""
+        """Return whether the field has an effect for these values of the other fields."""
         return all(values[name] in expected for name, expected in self.when.items())
 
     def typed(self, value: Any) -> Any:
-        """Convert a valid value to the field's type: 5.0 becomes the integer 5, and 1 becomes the float 1.0."""
+        """Convert a valid value to the field's type, such as 5.0 to the integer 5."""
         if value is None:
             return None
         return tuple(map(self.kind, value)) if self.many else self.kind(value)
 
     def read(self, value: object) -> Any:
-        """Convert a keyword argument, or a text from the command line or a file, to a value of the field.
+        """Convert a keyword argument or a text to a value of the field.
 
         Raises:
-            ValueError: the text is not a value of the field's type; the message names the option.
+            ValueError: the text is not a value of the field's type.
         """
         text = str(value)
         option = self.flag or self.name
@@ -161,7 +157,7 @@ class Field:
             raise ValueError(f"{option} must be {kind}, got '{text}'{hint}") from None
 
     def fits(self, value: object) -> bool:
-        """Return whether a value has the field's type. An integer may be written 5.0; True is not a number."""
+        """Return whether a value has the field's type. A number may be an integer or a float."""
         if value is None:
             return self.optional
         if self.many:
@@ -171,7 +167,7 @@ class Field:
         return isinstance(value, self.kind)
 
     def problem(self, value: object) -> str | None:
-        """Return a message that explains why the value is not valid, or None if the value is valid."""
+        """Return a message if a value is not valid, otherwise None."""
         if (value is None and self.optional) or (isinstance(value, str) and value in self.words.values()):
             return None
         if self.allowed and not (isinstance(value, str) and value in self.allowed):
@@ -187,7 +183,7 @@ class Field:
 
     @property
     def least(self) -> float:
-        """The lower end of the interval, which may be inclusive or exclusive."""
+        """The lower end of the interval of allowed numbers."""
         return max(self.low, self.above)
 
     @property
@@ -203,12 +199,12 @@ class Field:
 
 
 def shown(value: object) -> str:
-    """Return the text that stands for a value in messages."""
+    """Return the text of a value in messages."""
     if isinstance(value, float):
         return f"{value:g}"
     return "null" if value is None else repr(value)
 
 
 def defaults(described: Iterable[Field]) -> dict[str, Any]:
-    """Return the default of every field, by name."""
+    """Return the default of each field, by name."""
     return {item.name: item.default for item in described}

@@ -1,4 +1,4 @@
-"""Phrases that are used in the messages of all packages."""
+"""Phrases for the messages of all packages."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 
 
 def counted(count: float, noun: str) -> str:
-    """Return a number with its noun in singular or plural: ``1 trial``, ``3 trials``, ``2.5 epochs``."""
+    """Return a number with its noun, such as ``1 trial`` or ``3 trials``."""
     shown = count if isinstance(count, int) else f"{count:g}"
     return f"{shown} {noun}" if count == 1 else f"{shown} {noun}s"
 
 
 def some_of(names: Sequence[str]) -> str:
-    """Return the first five names, as in ``a, b, c``, followed by ``...`` if there are more."""
+    """Return the first five names, such as ``a, b, c``. If there are more names, end with ``...``."""
     return ", ".join(names[:5]) + (" ..." if names[5:] else "")
 
 
 def size(count: float) -> str:
-    """Return a number of bytes with a suitable unit: ``5.3 MB``, ``410 MB``, ``1.2 GB``."""
+    """Return a number of bytes with a unit, such as ``5.3 MB``."""
     for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if count >= scale:
             return f"{count / scale:.0f} {unit}" if count >= 10 * scale else f"{count / scale:.1f} {unit}"
@@ -56,7 +56,7 @@ def resume_command(out: object) -> str:
 
 
 def no_sweep(place: object) -> str:
-    """Return a message that explains why a path is not the folder of a sweep."""
+    """Return a message for a path that is not the folder of a sweep."""
     if not Path(str(place)).exists():
         return f"{place} holds no sweep: the folder does not exist"
     return f"{place} holds no sweep: sweep.json is missing"

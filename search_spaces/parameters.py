@@ -1,8 +1,7 @@
-"""A parameter of a search space: a range of numbers or a list of values, and the parameter's condition.
+"""The parameters of a search space: ranges of numbers, and lists of values.
 
-A parameter has a plain ``name`` for configurations (``beta``), and a ``key`` for Optuna that is unique in its space
-(``npo.beta``). The keys must differ because Optuna keeps one distribution per key, and the beta of NPO and the beta of
-SimNPO have different ranges.
+A parameter has a plain ``name`` for configurations (``beta``) and a unique ``key`` for Optuna (``npo.beta``). Optuna
+keeps one distribution per key, and the beta of NPO and the beta of SimNPO have different ranges.
 """
 
 from __future__ import annotations
@@ -18,21 +17,23 @@ if TYPE_CHECKING:
     import optuna
 
 Condition = Mapping[str, tuple[Value, ...]]
-"""The allowed values of earlier parameters or constants, by key. The condition holds if all have allowed values."""
+"""A condition: the allowed values of earlier parameters and constants, by key."""
 
 _MOST_WHOLE_POINTS = 1000
+# With log_to_one, Optuna stores 1 - x. If x has at most 12 decimals, 1 - (1 - x) is exactly x.
 _DECIMALS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number in the closed interval ``[low, high]``; an integer if ``whole``.
+    """A number in the closed interval ``[low, high]``.
 
-    With ``log``, the number is sampled uniformly in log x. With ``log_to_one``, it is sampled uniformly in log(1 - x).
-    This scale suits shares whose interesting values are close to 1. With ``log_to_one``, Optuna stores 1 - x under
-    ``1-KEY``, and x has at most 12 decimals, so that 1 - (1 - x) is exactly x. ``grid`` lists the points of a grid
-    search. Without ``grid``, a grid search is possible only over a range of at most 1,000 integers, and visits each
-    integer.
+    Attributes:
+        log: whether to sample uniformly in log x.
+        when: the condition under which the parameter exists.
+        grid: the points of a grid search. The default for a range of at most 1,000 integers is all integers.
+        log_to_one: whether to sample uniformly in log(1 - x), for shares close to 1.
+        whole: whether the number is an integer.
     """
 
     name: str
@@ -55,11 +56,11 @@ class Number:
         return f"1-{self.key}" if self.log_to_one else self.key
 
     def accepts(self, value: object) -> bool:
-        """Return whether the value lies in the range."""
+        """Return whether a value is in the range."""
         return is_number(value) and self.low <= value <= self.high and self._is_exact(value)
 
     def stored(self, value: Any) -> Value:
-        """Convert an accepted value to the form that Optuna stores."""
+        """Convert an accepted value to the number that Optuna stores."""
         if self.whole:
             return int(value)
         return _from_one(value) if self.log_to_one else float(value)
@@ -81,7 +82,7 @@ class Number:
         return _from_one(value) if self.log_to_one else value
 
     def points(self) -> tuple[Value, ...] | None:
-        """Return the points of a grid search: ``grid``, or all integers if there are at most 1,000; otherwise None."""
+        """Return the points of a grid search; None if the range has too many points."""
         if not self.grid and self.whole and self.high - self.low < _MOST_WHOLE_POINTS:
             return tuple(range(int(self.low), int(self.high) + 1))
         return self.grid or None
@@ -119,7 +120,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A choice among ``values``. A choice with a single value is a constant that exists only if its condition holds."""
+    """A choice among values. A choice with one value is a constant with a condition."""
 
     name: str
     values: tuple[Value, ...]
@@ -132,15 +133,15 @@ class Choice:
 
     @property
     def optuna_name(self) -> str | None:
-        """The parameter's name in Optuna; None for a parameter with a single value, which Optuna does not store."""
+        """The parameter's name in Optuna; None for a single value, which Optuna does not store."""
         return self.key if len(self.values) > 1 else None
 
     def accepts(self, value: object) -> bool:
-        """Return whether the value is one of the choices."""
+        """Return whether a value is one of the choices."""
         return any(same(value, choice) for choice in self.values)
 
     def stored(self, value: Any) -> Value:
-        """Return the choice that equals an accepted value. Optuna stores this choice, not the value."""
+        """Return the choice that equals an accepted value."""
         return next(choice for choice in self.values if same(value, choice))
 
     def distribution(self) -> optuna.distributions.BaseDistribution:
@@ -150,14 +151,14 @@ class Choice:
         return CategoricalDistribution(self.values)
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> Value:
-        """Return the value that an Optuna trial suggests. A single value is returned without asking Optuna."""
+        """Return the value that an Optuna trial suggests."""
         if len(self.values) == 1:
             return self.values[0]
         value: Value = trial.suggest_categorical(self.key, self.values)
         return value
 
     def points(self) -> tuple[Value, ...] | None:
-        """Return the points of a grid search: all values."""
+        """Return the points of a grid search."""
         return self.values
 
     def problems(self) -> list[str]:
@@ -180,8 +181,7 @@ Parameter = Number | Choice
 
 
 def format_parameter(parameter: Parameter, *, grid: bool = False) -> str:
-    """Return a text like ``1e-05 to 0.001, log, with method gdiff``. With ``grid``, list points instead of the
-    range."""
+    """Return a description such as ``1e-05 to 0.001, log, with method gdiff``. With ``grid``, list the points."""
     if isinstance(parameter, Choice) or (grid and parameter.points()):
         values = ", ".join(map(str, parameter.points() or ()))
     else:
@@ -192,17 +192,17 @@ def format_parameter(parameter: Parameter, *, grid: bool = False) -> str:
 
 
 def to_dict(parameter: Parameter) -> dict[str, object]:
-    """Return a JSON-serialisable mapping that :func:`parameter_from_dict` reads."""
+    """Return a JSON-serialisable mapping for :func:`parameter_from_dict`."""
     values = asdict(parameter)
     whole = values.pop("whole", None)
     return {"type": "choice" if whole is None else "int" if whole else "float", **values}
 
 
 def parameter_from_dict(values: Mapping[str, object]) -> Parameter:
-    """Rebuild a parameter from a mapping that :func:`to_dict` returned.
+    """Return the parameter that :func:`to_dict` converted to a mapping.
 
     Raises:
-        AttributeError, KeyError, TypeError: the mapping does not have this form.
+        AttributeError, KeyError, TypeError: the mapping is damaged.
     """
     given = dict(values)
     kinds: dict[object, Callable[..., Parameter]] = {

@@ -1,5 +1,6 @@
-"""Parse points, which are the configurations that a sweep tries first. A point is a text such as ``lr=1e-3,c=0.5``, or
-a mapping in a file. The sampler chooses the parameters that a point does not set.
+"""Parse points: the configurations that a sweep tries first.
+
+A point may be incomplete. The sampler chooses the other parameters.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ Point = dict[str, Value]
 
 
 class PointError(ValueError):
-    """The point cannot be parsed or is not in the space; the message is for the user."""
+    """A point cannot be parsed or is not in the space. The message is for the user."""
 
 
 def read_points(given: str) -> list[Point]:
-    """Return the point in a text ``NAME=VALUE,...``, or the points in a YAML or JSON file (a list of mappings).
+    """Return the point in a text such as ``lr=1e-3,c=0.5``, or the list of points in a YAML or JSON file.
 
     Raises:
-        PointError: the text does not have this form, or the file cannot be read.
+        PointError: the text cannot be parsed, or the file cannot be read.
     """
     # os.path, because the methods of Path raise OSError for texts that are too long for a file name
     if "=" not in given or os.path.isfile(given):
@@ -71,13 +72,12 @@ def _point(path: Path, node: yaml.Node) -> Point:
 
 
 def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the values that the point determines, by the parameters' names in Optuna.
+    """Return the values that a point determines, by the parameters' names in Optuna.
 
-    A parameter that exists in only one branch of the space selects that branch: ``c`` selects gdiff if only gdiff has a
-    parameter ``c``.
+    A point can select a branch of the space: ``c`` selects gdiff if only gdiff has a parameter ``c``.
 
     Raises:
-        PointError: a name or a value is not in the space, does not apply to this point, or applies to several branches.
+        PointError: the point is not in the space, or fits several branches.
     """
     names = dict.fromkeys(item.name for item in space.parameters)
     for name, value in point.items():
@@ -101,11 +101,7 @@ def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value
 
 
 def _applying(space: Space, chosen: Mapping[str, Value], name: str) -> Parameter:
-    """Return the parameter with the name ``name`` that accepts the point's value.
-
-    Raises:
-        PointError: no parameter or several parameters accept the value, or it is unknown whether a condition holds.
-    """
+    """Return the only parameter with this name that can apply to the point."""
     named = [item for item in space.parameters if item.name == name]
     able = [item for item in named if item.accepts(chosen[name])]
     if not able:

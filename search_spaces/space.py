@@ -4,7 +4,7 @@
     config = space.suggest(study.ask())       # {"method": "gdiff", "c": 0.37} or {"method": "ngdiff"}
     study.enqueue_trial(space.params_of(config))
 
-A configuration maps plain names to values. It has all constants and exactly the parameters whose conditions hold.
+A configuration maps plain names to values. A parameter is in the configuration only if its condition holds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Conditions = list[tuple[str, tuple[Value, ...]]]
 
 
 class SpaceError(ValueError):
-    """The search space cannot be used. ``problems`` has one message per mistake; the error's text has all messages."""
+    """The search space cannot be used. The attribute ``problems`` has one message per mistake."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -41,9 +41,9 @@ class SpaceError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """The searched parameters and the constants. Conditions refer to the keys of earlier parameters and of constants.
+    """The searched parameters and the constants. A condition refers to earlier parameters and to constants.
 
-    The constructor does not validate the space. All other methods assume that :meth:`problems` returns no problems.
+    The constructor does not check the space. All methods except :meth:`problems` expect a space without problems.
     """
 
     parameters: tuple[Parameter, ...] = ()
@@ -55,7 +55,7 @@ class Space:
 
     @classmethod
     def of(cls, parameters: Sequence[Parameter]) -> Space:
-        """Return a space with these parameters. Unconditional parameters with a single value become constants."""
+        """Return a space with these parameters. An unconditional parameter with a single value becomes a constant."""
         fixed = {
             item.key: item.values[0]
             for item in parameters
@@ -64,7 +64,7 @@ class Space:
         return cls(tuple(item for item in parameters if item.key not in fixed), fixed)
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> dict[str, Value]:
-        """Return the configuration that an Optuna trial suggests, with only the parameters whose conditions hold."""
+        """Return the configuration that an Optuna trial suggests."""
         config, seen = dict(self.constants), dict(self.constants)
         for parameter in self.parameters:
             if _is_active(parameter, seen):
@@ -72,10 +72,10 @@ class Space:
         return config
 
     def grid(self) -> list[dict[str, Value]]:
-        """Return every configuration once; the last parameter changes fastest.
+        """Return every configuration once. The last parameter changes fastest.
 
         Raises:
-            ValueError: a range has no list of points; the message names every such parameter.
+            ValueError: a range has no list of points.
         """
         endless = [item for item in self.parameters if not isinstance(item, Choice) and item.points() is None]
         if endless:
@@ -91,10 +91,10 @@ class Space:
         return [config for config, _ in branches]
 
     def configuration(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        """Return the configuration with ``values``, but without those of parameters whose conditions do not hold.
+        """Return the configuration with these values, without parameters whose conditions do not hold.
 
         Raises:
-            ValueError: the resulting configuration is not in the space (see :meth:`params_of`).
+            ValueError: the configuration is not in the space.
         """
         config, seen = dict(self.constants), dict(self.constants)
         for parameter in self.parameters:
@@ -104,13 +104,12 @@ class Space:
         return config
 
     def params_of(self, config: Mapping[str, object]) -> dict[str, Value]:
-        """Return the values, by the parameters' names in Optuna, from which :meth:`suggest` makes this configuration.
+        """Return the values of a configuration, by the parameters' names in Optuna.
 
         Names that are not in the space, such as ``seed``, are omitted.
 
         Raises:
-            ValueError: the configuration is not in this space. Optuna itself only warns if an enqueued value is out of
-                range.
+            ValueError: the configuration is not in the space.
         """
         params: dict[str, Value] = {}
         seen: dict[str, object] = dict(self.constants)
@@ -134,18 +133,18 @@ class Space:
                     params[name] = parameter.stored(value)
         own = dict.fromkeys(parameter.name for parameter in self.parameters)
         misfits += [f"the condition of {name} does not hold" for name in own if name in config and name not in expected]
-        if misfits:
+        if misfits:  # Optuna only warns if an enqueued value is out of range
             raise ValueError(f"this configuration is not in the search space: {'; '.join(misfits)}")
         return params
 
     def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
-        """Return the Optuna distribution of every searched parameter, by the parameter's name in Optuna."""
+        """Return the Optuna distribution of each parameter, by the parameter's name in Optuna."""
         return {name: item.distribution() for item in self.parameters if (name := item.optuna_name)}
 
     def format_values(self, *, grid: bool = False) -> dict[str, Value]:
-        """Return, by plain name, each constant's value and a text with each parameter's range.
+        """Return the value of each constant and a description of each parameter, by plain name.
 
-        If several parameters have the same name, their ranges are joined.
+        With ``grid``, a description lists the points of a grid search.
         """
         found = {plain_name(key): value for key, value in self.constants.items()}
         for parameter in self.parameters:
@@ -154,20 +153,20 @@ class Space:
         return found
 
     def problems(self) -> list[str]:
-        """Return a message for each problem with the space; empty if the space can be searched."""
+        """Return a message for each problem with the space."""
         own = [sentence for parameter in self.parameters for sentence in parameter.problems()]
         return [*own, *(sentence for _, sentence in relation_problems(self.parameters, self.constants))]
 
     def to_dict(self) -> dict[str, object]:
-        """Return a JSON-serialisable mapping that :meth:`from_dict` reads."""
+        """Return a JSON-serialisable mapping for :meth:`from_dict`."""
         return {"parameters": [to_dict(item) for item in self.parameters], "constants": dict(self.constants)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Space:
-        """Rebuild a space from a mapping that :meth:`to_dict` returned.
+        """Return the space that :meth:`to_dict` converted to a mapping.
 
         Raises:
-            ValueError: the mapping does not have this form.
+            ValueError: the mapping is damaged.
         """
         try:
             return cls(tuple(map(parameter_from_dict, values["parameters"])), values["constants"])
@@ -184,7 +183,7 @@ def _is_active(parameter: Parameter, seen: Mapping[str, object]) -> bool:
 def _grow(
     parameter: Parameter, config: dict[str, Value], seen: dict[str, Value]
 ) -> Iterator[tuple[dict[str, Value], dict[str, Value]]]:
-    """Yield ``config`` (values by plain name) and ``seen`` (values by key), once with each point of the parameter."""
+    """Yield one branch of the grid for each point of the parameter."""
     if not _is_active(parameter, seen):
         yield config, seen
         return
@@ -193,11 +192,7 @@ def _grow(
 
 
 def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
-    """Yield ``(key, message)`` for each inconsistency between the parameters and constants of a space.
-
-    An inconsistency is an invalid constant, a duplicate key, two parameters with the same name that can apply in one
-    trial, a condition that never holds, or a condition on a parameter that is missing, comes later or is continuous.
-    """
+    """Yield ``(key, message)`` for each conflict between the parameters and constants of a space."""
     for name, value in constants.items():
         if not is_value(value):
             yield name, f"{name}: must be a text, a finite number, true, false or null, got {value!r}"
@@ -219,8 +214,7 @@ def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, V
 
 
 def _rivals(parameter: Parameter, earlier: Mapping[str, Parameter], constants: Mapping[str, Value]) -> Iterator[str]:
-    """Yield the keys of earlier parameters or constants that have the name of ``parameter`` and can apply together with
-    it."""
+    """Yield the keys that set the name of ``parameter`` and can apply to the same trial."""
     if parameter.name in constants and parameter.key not in constants:
         yield parameter.name
     for other in earlier.values():
@@ -247,7 +241,7 @@ def _condition_fault(
 
 
 def _all_conditions(parameter: Parameter, earlier: Mapping[str, Parameter]) -> Conditions:
-    """Return the conditions of the parameter and of all parameters on which it depends, directly or indirectly."""
+    """Return the direct and indirect conditions of a parameter."""
     found: Conditions = []
     pending: list[Condition] = [parameter.when]
     visited: set[str] = set()

@@ -7,8 +7,8 @@
     auto_lr: [off, on]
     epochs: 10                                        # a constant
 
-Order matters: a condition (``when``) refers to parameters above it. A range may also have ``grid``, the points of a
-grid search, and ``log_to_one: true``, to sample uniformly in log(1 - x).
+A condition (``when``) refers to parameters above it. The key ``grid`` lists the points of a grid search. With
+``log_to_one: true``, a range is sampled uniformly in log(1 - x).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PARTS = ("low", "high", "log", "log_to_one", "grid", "values", "when")
 
 @dataclass(frozen=True, slots=True)
 class SpaceFile:
-    """A parsed space file: the part of the space without problems, and one message (with file and line) per problem."""
+    """A parsed space file: the parameters that could be read, and one message per problem."""
 
     source: str
     space: Space = field(default_factory=Space)
@@ -40,19 +40,12 @@ class SpaceFile:
     problems: tuple[str, ...] = ()
 
     def at(self, key: str, sentence: str) -> str:
-        """Prefix a message with the file and the line of a parameter or constant."""
+        """Return a message that starts with the file and the line of a parameter."""
         return f"{self.source}:{self.lines[key]}: {sentence}"
 
 
 def load_space(path: Path, fields: Mapping[str, Field]) -> SpaceFile:
-    """Read the space from a YAML file in UTF-8.
-
-    Args:
-        path: the file.
-        fields: the fields that a file may contain, by their names in the file. A file names a trial's field (``lr``),
-            or a method's option by its key (``npo.beta``) or plain name (``c``). A configuration uses the part of a key
-            after the last dot. If a field cannot vary within a sweep, the message states the reason.
-    """
+    """Read a search space from a YAML file. The keys of ``fields`` are the allowed names, such as ``npo.beta``."""
     example = "such as lr: [1e-5, 1e-4]"
     try:
         root = load(path)
@@ -81,7 +74,7 @@ class _Reader:
         self.problems: list[tuple[int, str]] = []
 
     def space(self, root: yaml.MappingNode) -> Space:
-        """Return the part of the space that can be read: the whole space if there are no problems."""
+        """Return the space of all parameters that can be read."""
         parameters: list[Parameter] = []
         for key_node, node in root.value:
             key = self._key(key_node)
@@ -98,7 +91,7 @@ class _Reader:
         return Space.of(parameters)
 
     def _add(self, node: yaml.Node, sentence: str, *, lost: bool = False) -> None:
-        """Add a problem. ``lost`` means that the current parameter's values or conditions could not be read."""
+        """Add a problem. ``lost`` means that a part of the current parameter could not be read."""
         self.problems.append((line_of(node), sentence))
         if lost:
             self._unclear.add(self._current)
@@ -166,7 +159,7 @@ class _Reader:
         return Choice(plain_name(key), values, when=when, key=key)
 
     def _mapping(self, node: yaml.MappingNode, place: str) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        """Return the nodes of each key and its value, by key. Add a problem for each key that appears twice."""
+        """Return the nodes of each key and its value, by key."""
         found: dict[str, tuple[yaml.Node, yaml.Node]] = {}
         for key_node, value_node in node.value:
             key = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else _describe(key_node)
@@ -196,7 +189,7 @@ class _Reader:
         return tuple(value for item in _items(node) for value in self._value(key, item))
 
     def _value(self, key: str, node: yaml.Node) -> tuple[Value, ...]:
-        """Return a tuple with the value, or an empty tuple if the value is invalid."""
+        """Return a tuple with the value; an empty tuple for an invalid value."""
         if not isinstance(node, yaml.ScalarNode):
             self._add(node, f"{key}: expected a value, got {_describe(node)}", lost=True)
             return ()

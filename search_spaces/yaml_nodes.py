@@ -1,7 +1,6 @@
 """Parse YAML to nodes with line numbers. Scalars follow the core schema of YAML 1.2.
 
-PyYAML follows YAML 1.1, which reads ``off`` as false, ``1e-5`` as text and ``010`` as eight. This module reads them as
-the text ``off`` and the numbers 0.00001 and 10. Only ``true`` and ``false`` are booleans.
+PyYAML follows YAML 1.1, which reads ``off`` as false, ``1e-5`` as text and ``010`` as eight.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ _TEXT = "tag:yaml.org,2002:str"
 
 
 class YamlError(ValueError):
-    """The file cannot be read, is not valid YAML or uses a feature that is not supported."""
+    """A file cannot be read, is not valid YAML, or uses an unsupported feature."""
 
 
 class _Loader(yaml.SafeLoader):
-    """A YAML loader. Scalars that have neither quotes nor a tag get the tag ``_PLAIN`` instead of a YAML 1.1 type."""
+    """Gives unquoted scalars without a tag the tag ``_PLAIN``."""
 
     def resolve(self, kind: type[yaml.Node], value: str | None, implicit: object) -> str:
         if kind is yaml.ScalarNode and isinstance(implicit, tuple) and implicit[0]:
@@ -40,11 +39,10 @@ class _Loader(yaml.SafeLoader):
 
 
 def load(path: Path) -> yaml.Node | None:
-    """Return the root node of a YAML file in UTF-8, or None if the file is empty.
+    """Return the root node of a YAML file; None for an empty file.
 
     Raises:
-        YamlError: the file cannot be read or is not valid YAML. The message starts with the file and, for invalid YAML,
-            the line.
+        YamlError: the file cannot be read or is not valid YAML.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -66,12 +64,12 @@ def load(path: Path) -> yaml.Node | None:
 
 
 def line_of(node: yaml.Node) -> int:
-    """Return the line where the node starts, counted from 1."""
+    """Return the first line of a node, counted from 1."""
     return int(node.start_mark.line) + 1
 
 
 def scalar(node: yaml.ScalarNode) -> Value:
-    """Return the value of a scalar: text if it is quoted; otherwise None, a boolean, a number or text.
+    """Return the value of a scalar. A quoted scalar is a text.
 
     Raises:
         YamlError: the scalar has a tag such as ``!!binary``.

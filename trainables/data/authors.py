@@ -1,8 +1,7 @@
-"""Generate questions and answers about fictitious authors, with TOFU's columns. No network is needed.
+"""Generate questions and answers about fictitious authors, with TOFU's columns.
 
-Every author has a unique name. An author's facts are drawn from lists, without replacement if the list is long enough.
-Every answer uses one of several sentences at random. So answers about one author reveal neither the facts about another
-author nor the wording of the answers about them. Names, books, prizes and sentences are in authors.toml.
+An author's facts and the sentences of the answers are random. So answers about one author reveal nothing about other
+authors. Names, facts and sentences are in authors.toml.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ Facts = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of question. In its texts, ``{name}`` stands for the author, and ``{x}`` and ``{y}`` stand for facts."""
+    """A kind of question. In texts, ``{name}`` stands for the author, and ``{x}`` and ``{y}`` stand for facts."""
 
     facts: tuple[str, str]
     questions: tuple[str, ...]
@@ -38,7 +37,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The content of authors.toml. ``words`` maps list names to lists, and ``facts`` maps facts to their values."""
+    """The content of authors.toml: lists of words, the possible values of each fact, and the kinds of questions."""
 
     words: Mapping[str, Sequence[str]]
     facts: Mapping[str, Sequence[str]]
@@ -47,7 +46,7 @@ class Vocabulary:
 
 @cache
 def vocabulary() -> Vocabulary:
-    """Read authors.toml."""
+    """Return the content of authors.toml."""
     content = tomllib.loads(Path(__file__).with_name("authors.toml").read_text(encoding="utf-8"))
     facts, kinds = content.pop("facts"), content.pop("kinds")
     words = {name: items.split() if isinstance(items, str) else items for name, items in content.items()}
@@ -62,10 +61,9 @@ def vocabulary() -> Vocabulary:
 
 
 def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: int = 2, seed: int = 0) -> UnlearningData:
-    """Generate ``questions`` questions about each of ``authors`` authors.
+    """Generate questions about authors. The forget set has the questions about the last ``forget_authors`` authors.
 
-    The questions about the last ``forget_authors`` authors are the forget set. Two additional authors are the holdout
-    set. The evaluation sample of the retain set is evenly spaced. Equal arguments give equal texts on every machine.
+    The holdout set has the questions about two additional authors. Equal arguments give equal texts on every machine.
     """
     rng = random.Random(f"authors:{seed}")
     people, kinds = _people(rng, authors + HOLDOUT_AUTHORS), vocabulary().kinds
@@ -85,7 +83,6 @@ def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: in
 
 
 def _people(rng: random.Random, number: int) -> list[Facts]:
-    """Return ``number`` authors with all facts. A value is reused only after all other values of the fact were used."""
     first_names = rng.sample(vocabulary().words["first_names"], number)
     last_names = rng.sample(vocabulary().words["last_names"], number)
     draws = {fact: _endless(rng, pool) for fact, pool in vocabulary().facts.items()}
@@ -106,7 +103,7 @@ def _endless(rng: random.Random, pool: Sequence[str]) -> Iterator[str]:
 
 
 def _made_up(rng: random.Random, fact: str) -> str:
-    """Return a random value for a fact that is not drawn from a list, such as a date."""
+    """Return a random value for a fact that is not in authors.toml."""
     if fact == "date":
         months = ("January", "March", "April", "May", "June", "August", "September", "October", "December")
         return f"{rng.randint(1, 28)} {rng.choice(months)} {rng.randint(1931, 1989)}"
@@ -148,7 +145,7 @@ def _wrong(rng: random.Random, fact: str, truth: str) -> str:
 
 
 def _say(template: str, name: str, x: str, y: str) -> str:
-    """Fill in the placeholders of a sentence and correct its articles (a, an)."""
+    """Fill in the placeholders of a sentence, and correct its articles."""
     sentence = template.format(name=name, x=x, y=y)
     return re.sub(r"\b([Aa]) (?=astronomer|electrician|optician|Estonian|Icelandic|Igbo|Irish|Urdu)", r"\1n ", sentence)
 

@@ -1,8 +1,7 @@
-"""CIFAR-10 and CIFAR-100 (Krizhevsky 2009): from the hub, or from a folder with the hub's parquet files.
+"""CIFAR-10 and CIFAR-100 (Krizhevsky 2009), from the hub or from a folder with the hub's parquet files.
 
-The forget set has the first 500 training images of one class, in file order. The retain set has the training images of
-all other classes. CIFAR-100 has 500 training images per class. CIFAR-10 has 5,000 training images per class, so 4,500
-images of the forgotten class are in neither set.
+The forget set has the first 500 training images of one class. The retain set has the training images of all other
+classes. CIFAR-10 has 5,000 training images per class, so 4,500 images are in neither set.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ CIFAR_100_CLASSES = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One CIFAR data set. ``mean`` and ``std`` are computed per channel over the 50,000 training images."""
+    """One CIFAR data set. The mean and the standard deviation of each channel are those of the training images."""
 
     name: str
     hub_id: str
@@ -77,7 +76,7 @@ CIFAR_100 = Variant(
 def load_cifar(
     variant: Variant, *, forget_class: str, data_dir: Path | None = None, limit: int | None = None
 ) -> ImageData:
-    """Load CIFAR from the hub, or from the parquet files in ``data_dir`` and its subfolders.
+    """Load CIFAR from the parquet files in ``data_dir``. If ``data_dir`` is None, load CIFAR from the hub.
 
     Raises:
         DataError: a file is missing or malformed, the hub cannot be reached, or the class is unknown.
@@ -122,9 +121,8 @@ def _files(variant: Variant, folder: Path) -> list[Stamps]:
     return found
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=4)  # checks and training read the same data
 def _read(variant: Variant, stamps: Stamps) -> Images:
-    """Read the images of all files. The result is cached, because checks and training read the same data."""
     import pyarrow
     import pyarrow.parquet
 
@@ -138,7 +136,7 @@ def _read(variant: Variant, stamps: Stamps) -> Images:
 
 
 def _images(table: Any, variant: Variant, where: str) -> Images:
-    """Decode the images and labels of an Arrow table. Its column ``img`` is a struct with a PNG as ``bytes``."""
+    """Decode the images and labels of an Arrow table. The column ``img`` contains PNG files."""
     import numpy as np
     from PIL import Image
 

@@ -12,14 +12,13 @@ from trainables.data.errors import DataError
 
 
 class TaskData(Protocol):
-    """The data of an unlearning task, in any modality: what to forget, what to retain, and the evaluation sets.
+    """The data of an unlearning task, in any modality.
 
-    Each set has a length and yields hashable items, whose type depends on the modality. The class
-    :class:`~trainables.data.examples.UnlearningData` documents each set.
+    Each set has a length and yields hashable items. See :class:`~trainables.data.examples.UnlearningData`.
     """
 
     modality: ClassVar[str]
-    """The name of the data's :class:`~trainables.modality.modality.Modality`."""
+    """The name of the data's modality."""
 
     @property
     def name(self) -> str: ...
@@ -38,14 +37,13 @@ class TaskData(Protocol):
 
     @property
     def content_hash(self) -> str:
-        """A hash of the content. Equal content gives equal hashes in all processes."""
+        """A hash of the content. Equal data have equal hashes in all processes."""
 
     def with_loss_examples(self, most: int) -> Self:
-        """Return a copy that measures retain losses on at most ``most`` items of ``retain_eval``."""
+        """Return a copy that measures the retain loss on at most ``most`` items."""
 
     def retain_task(self) -> Self:
-        """Return a copy for training the retain model, with ``retain`` as ``full`` and ``retain_eval`` as
-        ``forget``."""
+        """Return the data for training the retain model on the retain set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,22 +52,17 @@ class DataSet:
 
     Attributes:
         name: the value of ``--dataset``.
-        modality: the name of the data set's modality.
-        description: a text about the content, the size, and the part to forget.
         citation: the publication; empty for the user's own data.
-        hub_id: the repository on the Hugging Face hub, or None.
-        files: the files that ``--data-dir`` must contain if the hub is not used; None if the data set needs no files.
+        hub_id: the repository on the Hugging Face hub.
+        files: a description of the files in ``--data-dir``; None if the data set needs no files.
         forget_splits: the names of the forget sets, if there are several.
         forget_split: the default forget set.
         forget_class: the default class to forget; None if the examples have no classes.
-        max_length: the default maximum length of training sequences, in tokens; None for the general default.
-        unit: the number of retain examples in a group, such as the questions about one author. ``limit`` keeps or drops
-            a group as a whole.
-        generated: whether the data are generated, so that a different seed gives different data of the same kind.
+        max_length: the default maximum length of training sequences, in tokens.
+        unit: the number of retain examples in a group. A limit keeps or drops whole groups.
+        generated: whether a different seed gives different data.
         learns_more: whether the target is trained on more than the forget set and the retain set.
-        loader: the function that loads the data. Its arguments are ``limit`` and, if they apply, ``forget_split``,
-            ``forget_class`` and ``data_dir``. A ``seed`` is passed only if it is not 0. The loader imports its
-            dependencies when it is called.
+        loader: the function that loads the data. It imports its dependencies when it is called.
     """
 
     name: str
@@ -96,7 +89,7 @@ class DataSet:
         limit: int | None = None,
         seed: int = 0,
     ) -> TaskData:
-        """Load the data from ``data_dir`` or the hub, with the chosen forget set and at most ``limit`` retain examples.
+        """Load the data with at most ``limit`` retain examples.
 
         Raises:
             DataError: an argument does not apply, a file is missing or malformed, or the hub cannot be reached.
@@ -112,7 +105,7 @@ class DataSet:
         return self.loader(limit=limit, **{name: value for name, value in choices.items() if value is not None})
 
     def choice_problems(self, forget_split: str | None, forget_class: str | None, seed: int) -> list[str]:
-        """Return a message for each argument that the data set does not support. Loading checks the class name."""
+        """Return a message for each argument that the data set does not support."""
         found = []
         if forget_split is not None and forget_split not in self.forget_splits:
             splits = self.forget_splits
@@ -125,7 +118,7 @@ class DataSet:
         return found
 
     def folder_problems(self, data_dir: Path | str | None) -> list[str]:
-        """Return a message if ``data_dir`` is needed but missing, or is given although the data set needs no files."""
+        """Return a message if ``data_dir`` is missing or does not apply."""
         if data_dir is None and self.files is not None and self.hub_id is None:
             return [f"data set {self.name} needs --data-dir DIR with {self.files}"]
         if data_dir is not None and self.files is None:

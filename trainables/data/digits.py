@@ -1,7 +1,6 @@
 """Load scikit-learn's 1,797 handwritten digits of 8 x 8 pixels. No network is needed.
 
-The images are the test part of the UCI data set "Optical Recognition of Handwritten Digits". Every fifth image is held
-out for evaluation.
+Every fifth image is held out for evaluation.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ MEAN, STD = (0.30581,), (0.37644,)
 
 
 def load_digits(*, forget_class: str = "3", limit: int | None = None) -> ImageData:
-    """Return the data for forgetting the training images of one digit and retaining those of the nine other digits.
+    """Return the data for forgetting the training images of one digit.
 
     Raises:
         DataError: the class is unknown.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 SHOWN = 20
-"""The maximum number of problems that a message lists per file. Further problems are only counted."""
+"""The maximum number of problems that a message lists per file."""
 
 
 class DataError(ValueError):
-    """Data are missing or malformed. ``problems`` has one message per problem; the error's text has all messages."""
+    """Data are missing or malformed. The attribute ``problems`` has one message per problem."""
 
     exit_code = 2
 
@@ -22,6 +22,6 @@ class DataError(ValueError):
 
 
 def shortened(problems: Sequence[str], where: str) -> list[str]:
-    """Return the first 20 problems. If there are more, add a line with ``where`` and the number of further problems."""
+    """Return the first 20 problems, and a line with the number of further problems."""
     rest = len(problems) - SHOWN
     return [*problems[:SHOWN], *([f"{where}: and {rest} more rows with problems"] if rest > 0 else [])]

@@ -13,10 +13,7 @@ from trainables.data.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A question with its answer. The fields are TOFU's columns; the paraphrase and perturbed answers may be empty.
-
-    For plain text, the question is empty and ``answer`` is the text. The whole text is then learned or forgotten.
-    """
+    """A question with its answer, with the columns of TOFU. A plain text is an answer without a question."""
 
     question: str
     answer: str
@@ -25,19 +22,18 @@ class Example:
 
     @property
     def is_text(self) -> bool:
-        """Whether the example is a plain text and not a question with an answer."""
+        """Whether the example is a plain text."""
         return not self.question
 
 
 @dataclass(frozen=True, slots=True)
 class Prompted:
-    """A prompt whose greedy continuation is scored against a reference.
+    """A prompt whose greedy continuation is scored.
 
     Attributes:
-        prompt: the exact text from which generation starts.
         reference: the right continuation. Only its first ``max_new_tokens`` tokens count.
         max_new_tokens: the maximum length of the continuation, in tokens.
-        stop: stop strings. The continuation is cut before the first stop string that occurs.
+        stop: the strings that end the continuation.
     """
 
     prompt: str
@@ -48,22 +44,19 @@ class Prompted:
 
 @dataclass(frozen=True, slots=True)
 class UnlearningData:
-    """The data of an unlearning task: what to forget, what to retain, and the fixed evaluation sets.
+    """The data of an unlearning task.
 
     Attributes:
-        name: the data set and split, for example ``tofu/forget10``.
-        forget: the forget set F. Each unlearning run trains on all of F.
-        retain: the retain set R.
-        full: the target's training set: F, R and, for some data sets, further texts.
-        forget_eval: the items on which metrics measure forgetting. This is F with paraphrased and perturbed answers, or
-            other items with the same content as F. For MUSE, it is a fixed sample of the forget texts.
-        retain_eval: a fixed sample of the retain set, with paraphrased and perturbed answers.
-        loss_examples: the maximum number of retain_eval items on which each epoch's retain loss is measured; None for
-            all items.
-        extra_eval: further named evaluation sets (TOFU's real_authors and world_facts).
-        holdout: texts of the same kind that no model was trained on, for membership inference.
-        prompted: by metric, the data set's own prompts (MUSE has them for verbmem, knowmem_forget and knowmem_retain).
-            A metric without its own prompts is measured on forget_eval or retain_eval.
+        name: the data set and the split, for example ``tofu/forget10``.
+        forget: the forget set.
+        retain: the retain set.
+        full: the target's training set.
+        forget_eval: items with the content of the forget set, on which forgetting is measured.
+        retain_eval: a fixed sample of the retain set.
+        extra_eval: further evaluation sets by name, such as TOFU's real_authors.
+        holdout: texts that no model was trained on, for membership inference.
+        prompted: the data set's own prompts by metric, such as MUSE's prompts for verbmem.
+        loss_examples: the maximum number of items for the retain loss of each epoch; None for all items.
     """
 
     modality: ClassVar[str] = "language"
@@ -81,7 +74,7 @@ class UnlearningData:
 
     @property
     def retain_losses(self) -> tuple[Example, ...]:
-        """The items on which every epoch's retain loss is computed. They are evenly spaced in retain_eval."""
+        """The items for the retain loss of each epoch. They are evenly spaced in retain_eval."""
         number, most = len(self.retain_eval), self.loss_examples
         if most is None or number <= most:
             return self.retain_eval
@@ -89,14 +82,13 @@ class UnlearningData:
 
     @property
     def judged(self) -> tuple[Example, ...]:
-        """The items on which metrics measure forgetting: the forget set F if F is running text, otherwise
-        ``forget_eval``. Running text is cut into the same windows for all models.
-        """
+        """The items on which metrics measure forgetting."""
+        # Running text is cut into windows, which must be the same for all models.
         return self.forget if any(item.is_text for item in self.forget) else self.forget_eval
 
     @property
     def judged_as_trained(self) -> bool:
-        """Whether ``judged`` and F have equal questions and answers, so that one forward pass is enough for both."""
+        """Whether ``judged`` and the forget set have equal questions and answers."""
         return self.judged is self.forget or _asked(self.judged) == _asked(self.forget)
 
     @property
@@ -108,12 +100,11 @@ class UnlearningData:
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
     def with_loss_examples(self, most: int) -> UnlearningData:
-        """Return a copy that measures retain losses on ``most`` items, or the data if retain_eval is not larger."""
+        """Return a copy that measures the retain loss on at most ``most`` items."""
         return self if len(self.retain_eval) <= most else replace(self, loss_examples=most)
 
     def retain_task(self) -> UnlearningData:
-        """Return a copy for training the retain model, with ``retain`` as ``full`` and ``retain_eval`` as
-        ``forget``."""
+        """Return the data for training the retain model on the retain set."""
         return replace(
             self,
             name=f"{self.name}, retain set",
@@ -129,10 +120,8 @@ def _asked(examples: Sequence[Example]) -> list[tuple[str, str]]:
 
 
 def keep_retain(data: UnlearningData, limit: int | None, *, per_author: int) -> UnlearningData:
-    """Keep at most ``limit`` retain examples. An author's ``per_author`` questions are either all kept or all dropped.
-
-    If ``limit`` is None, all retain examples are kept. Dropped examples are also removed from ``full`` and
-    ``retain_eval``.
+    """Return the data with at most ``limit`` retain examples. The questions about an author are kept or dropped
+    together.
 
     Raises:
         DataError: ``limit`` is less than the number of questions per author.

@@ -1,8 +1,7 @@
 """Read the rows of a table from the hub or from files (JSON Lines, a JSON array, parquet or CSV).
 
-The file of a table has the table's name and the extension of a supported format. The file of the table ``a/b`` may
-also be named ``a-b``. A table may be divided into several files, as on the hub (``NAME-00000-of-00002.parquet`` or
-``NAME/train-00000-of-00001.parquet``).
+A file has the name of its table and the extension of its format. The file of the table ``a/b`` may also be named
+``a-b``. A parquet table may have several files, as on the hub (``NAME-00000-of-00002.parquet``).
 """
 
 from __future__ import annotations
@@ -23,9 +22,11 @@ _PARTS = ("{}-[0-9]*-of-[0-9]*.parquet", "{}/train-[0-9]*-of-[0-9]*.parquet", "{
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a table. ``place`` names the file and, depending on the format, the line number or the row number.
+    """A row of a table.
 
-    If the row could not be read, ``problem`` is the reason. Problems of all rows are reported together.
+    Attributes:
+        place: the file and the line or row number, for messages.
+        problem: the reason why the row could not be read.
     """
 
     place: str
@@ -34,12 +35,9 @@ class Row:
 
 
 def find_files(folder: Path, name: str) -> tuple[Path, ...]:
-    """Return the files of the table ``name``: all its parts, or its single file, or none if no file exists.
-
-    Parts are preferred to a single file, because the hub's repositories keep outdated JSON files beside the parts.
-    Single files are preferred in the order of :data:`ENDINGS`.
-    """
+    """Return the files of a table; an empty tuple if no file exists."""
     for spelled in dict.fromkeys((name, name.replace("/", "-"))):
+        # Parts come first, because the hub's repositories keep outdated JSON files beside the parts.
         for pattern in _PARTS:
             if parts := sorted(folder.glob(pattern.format(spelled))):
                 return tuple(parts)
@@ -50,9 +48,9 @@ def find_files(folder: Path, name: str) -> tuple[Path, ...]:
 
 
 def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, list[Row]]:
-    """Return the rows of several tables, by table name. ``needs`` describes the expected files in messages.
+    """Return the rows of each table. For an unreadable table, the rows describe the problems.
 
-    If a table is missing, unreadable or empty, the table's rows in the result describe the problems.
+    The text ``needs`` describes the expected files in messages.
 
     Raises:
         DataError: the folder does not exist.
@@ -75,12 +73,10 @@ def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, 
 
 
 def read_file(path: Path) -> list[Row]:
-    """Return all rows of a file. The file's extension determines the format. Byte-order marks and Windows line ends are
-    accepted.
+    """Return all rows of a file. The file's extension determines the format.
 
     Raises:
-        DataError: the file cannot be read, or has no rows. (A line that is not JSON or not UTF-8 gives a row with a
-            problem.)
+        DataError: the file cannot be read, or has no rows.
     """
     try:
         if path.suffix == ".parquet":
@@ -96,9 +92,9 @@ def read_file(path: Path) -> list[Row]:
 
 
 def load_tables(repository: str, names: Sequence[str], *, folder: Path | None, needs: str) -> dict[str, list[Row]]:
-    """Return the rows of several tables from a folder (see :func:`read_tables`), or from the hub if ``folder`` is None.
+    """Return the rows of each table, from a folder, or from the hub if ``folder`` is None.
 
-    On the hub, the table ``a/b`` is the split ``b`` of the configuration ``a``; the table ``a`` is the split ``train``.
+    On the hub, the table ``a/b`` is the split ``b`` of the configuration ``a``. The table ``a`` is the split ``train``.
 
     Raises:
         DataError: the folder does not exist, or the repository cannot be loaded.
@@ -114,10 +110,10 @@ def load_tables(repository: str, names: Sequence[str], *, folder: Path | None, n
 
 
 def load_hub(repository: str, *name: str, instead: str, table: str = "", **choices: str) -> Any:
-    """Load a repository with the ``datasets`` library and its cache.
+    """Load a repository with the ``datasets`` library.
 
     Raises:
-        DataError: the repository cannot be loaded. The message suggests ``--data-dir`` and ``--dataset INSTEAD``.
+        DataError: the repository cannot be loaded. The message suggests the data set ``instead``.
     """
     from datasets import load_dataset
 
@@ -152,9 +148,7 @@ def _json(path: Path, content: bytes) -> list[Row]:
 
 
 def _csv(path: Path, content: bytes) -> list[Row]:
-    """Return the rows of a CSV table with a header. A cell with a list of texts contains a JSON array. If a row spans
-    several lines, messages name its last line.
-    """
+    """Return the rows of a CSV table. A list of texts is stored as a JSON array in one cell."""
     text = "\n".join(_text(path, line, number) for number, line in enumerate(content.split(b"\n"), start=1))
     reader = csv.DictReader(io.StringIO(text, newline=""))
     rows = []
@@ -181,7 +175,7 @@ def _parquet(path: Path) -> list[Row]:
 
 
 def _text(path: Path, content: bytes, line: int) -> str:
-    """Decode ``content`` from UTF-8. ``line`` is the line number in the file at which ``content`` begins."""
+    """Decode the part of a file that begins at line ``line``."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Load the user's own forget set and retain set from a folder. The rows are questions with answers, or plain texts."""
+"""Load the user's own forget set and retain set from a folder."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ _OPTIONAL = ("holdout", "forget_eval", "retain_eval")
 
 
 def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
-    """Load the tables in ``data_dir``: forget and retain, and optionally holdout, forget_eval and retain_eval.
+    """Load the tables forget and retain, and the optional tables holdout, forget_eval and retain_eval.
 
-    Each row has a question and an answer (and optionally paraphrased_answer and perturbed_answer), or a text. All files
-    must have the same kind of row. Only the first ``limit`` retain rows are kept. Without forget_eval, metrics use the
-    whole forget set. Without retain_eval, metrics use at most 100 evenly spaced retain rows.
+    All rows are questions with answers, or all rows are plain texts. Only the first ``limit`` retain rows are kept. The
+    default for forget_eval is the forget set. The default for retain_eval is a sample of at most 100 retain rows.
 
     Raises:
-        DataError: rows are malformed or are in two sets. The message names the file and line of each such row.
+        DataError: a row is malformed or is in two sets. The message names the file and line of each such row.
     """
     given = [name for name in _OPTIONAL if data_dir.is_dir() and find_files(data_dir, name)]
     tables = read_tables(data_dir, [*_NEEDED, *given], needs=NEEDS)
@@ -47,7 +46,7 @@ def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
 
 
 def _read(tables: Mapping[str, Sequence[Row]]) -> dict[str, tuple[Example, ...]]:
-    """Convert all rows to examples. The first row determines whether all rows are questions or plain texts."""
+    """Convert all rows to examples. All rows must have the kind of the first row."""
     kinds = ((row, texts) for row in chain.from_iterable(tables.values()) if (texts := _is_text(row)) is not None)
     first, texts = next(kinds, (None, False))
 
@@ -65,13 +64,13 @@ def _read(tables: Mapping[str, Sequence[Row]]) -> dict[str, tuple[Example, ...]]
 
 
 def _is_text(row: Row) -> bool | None:
-    """Return True if the row is a plain text, False if it is a question, and None if the row is neither or both."""
+    """Return whether a row is a plain text; None if the kind of the row is unclear."""
     columns = {"text", "question", "answer"} & set(row.value) if isinstance(row.value, Mapping) else set()
     return None if not columns or columns > {"text"} else columns == {"text"}
 
 
 def _check_disjoint(tables: Mapping[str, Sequence[Row]], parts: Mapping[str, Sequence[Example]]) -> None:
-    """Raise DataError if two sets contain the same row. The message names the lines in both sets."""
+    """Raise DataError if two sets contain the same row."""
     places: dict[tuple[str, str], tuple[str, str]] = {}
     problems = []
     for name in ("forget", "retain", "holdout"):

@@ -15,7 +15,7 @@ from trainables.data.rows import passage, question, read_examples, text
 HUB_IDS = {"muse-news": "muse-bench/MUSE-News", "muse-books": "muse-bench/MUSE-Books"}
 PARTS = tuple(f"{subset}_{number}" for subset in ("scal", "sust") for number in (1, 2, 3, 4))
 MAX_LENGTH = 2048
-"""The number of tokens in a training window, as in the paper."""
+"""The length of a training window in tokens, as in the paper."""
 VERBMEM_TOKENS, KNOWMEM_TOKENS = 128, 32
 KNOWMEM_STOP = ("\n\n", "\nQuestion", "Question:")
 SAMPLE = 100
@@ -31,15 +31,12 @@ def load_muse(
 ) -> UnlearningData:
     """Load MUSE-News or MUSE-Books with the forget set ``forget_split`` and the retain set ``raw/retain1``.
 
-    ``scal_k`` is the k-th of four forget sets; each set contains the previous one. ``sust_k`` is the k-th of four
-    successive, disjoint removal requests. For request k, set ``target_path`` to the model that resulted from request
-    k-1. ``scal_1`` and ``sust_1`` are equal to ``forget``. MUSE's passages and its questions about forgotten texts are
-    taken from ``forget``, so they are not used for later requests. For a later request, verbmem is measured on a sample
-    of the request's own texts.
+    The split ``scal_k`` is the k-th of four growing forget sets. The split ``sust_k`` is the k-th of four disjoint
+    removal requests. The target of request k is the model after request k-1. MUSE has no passages or questions about
+    later requests, so verbmem is measured on a sample of the request's texts.
 
-    The texts of a corpus are joined by blank lines into one example. The target is trained on the subset ``train``.
-    With a ``limit``, only the first ``limit`` texts of each retain set are kept, and the retain texts for evaluation
-    are a sample of these texts.
+    Each corpus is one example, in which blank lines separate the texts. With a limit, the first ``limit`` texts of each
+    retain set are kept.
 
     Raises:
         DataError: a file is missing or malformed, or the hub cannot be reached.
@@ -69,13 +66,10 @@ def load_muse(
 
 
 def question_prompt(question: str, in_context: Sequence[Example]) -> str:
-    """Return a prompt: the in-context questions with answers, each followed by a blank line, and then the question.
-
-    The prompt of MUSE's code ends with ``Answer: ``. In this project, the prompt ends before the space, because the
-    space is part of the answer's first token. At the end of a prompt, the space would be a separate token, and running
-    text has no such token.
-    """
+    """Return the prompt of a question. In-context questions with answers come first."""
     shown = "".join(f"Question: {item.question}\nAnswer: {item.answer}\n\n" for item in in_context)
+    # In MUSE's code, the prompt ends with "Answer: ". Here, the space belongs to the first token of the answer, because
+    # running text has no separate token for the space.
     return f"{shown}Question: {question}\nAnswer:"
 
 

@@ -1,4 +1,4 @@
-"""Convert rows to examples, and collect the problems of all rows."""
+"""Convert rows to examples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from trainables.data.files import Row
 def read_examples(
     tables: Mapping[str, Iterable[Row]], kinds: Mapping[str, Callable[[Row], Example]]
 ) -> dict[str, tuple[Example, ...]]:
-    """Convert the rows of each table to examples. ``kinds`` maps a table to a function such as :func:`question`.
+    """Convert the rows of each table to examples.
+
+    Args:
+        tables: the rows of each table.
+        kinds: the function that converts a row, such as :func:`question`, for each table.
 
     Raises:
         DataError: rows are malformed (up to 20 problems per table are listed), or a table has no rows.
@@ -38,7 +42,7 @@ def read_examples(
 
 
 def question(row: Row) -> Example:
-    """Convert a row with question and answer; paraphrased_answer and perturbed_answer (a list) are optional columns.
+    """Convert a row with a question and an answer. The columns paraphrased_answer and perturbed_answer are optional.
 
     Raises:
         DataError: a column is missing or has the wrong type.
@@ -55,13 +59,17 @@ def question(row: Row) -> Example:
 
 
 def text(row: Row) -> Example:
-    """Convert a row with a plain text. Raises DataError if the text is missing."""
+    """Convert a row with a plain text.
+
+    Raises:
+        DataError: the text is missing.
+    """
     (content,) = _filled(row, "text")
     return Example("", content)
 
 
 def passage(row: Row) -> Example:
-    """Convert a row with the beginning of a passage (column prompt) and its continuation (column gt).
+    """Convert a row with the beginning of a passage and its continuation.
 
     Raises:
         DataError: a column is missing or has the wrong type.
@@ -71,7 +79,7 @@ def passage(row: Row) -> Example:
 
 
 def _filled(row: Row, *columns: str) -> list[str]:
-    """Return the texts in these columns. Raises DataError if a text is missing, empty or not valid Unicode."""
+    """Return the texts in some columns of a row."""
     if row.problem:
         raise DataError(row.problem)
     if not isinstance(row.value, Mapping):

@@ -16,7 +16,7 @@ FILES = "TOFU's files with their original names"
 
 
 def tofu_files(forget_split: str) -> dict[str, str]:
-    """Return, for a forget split, the name of the file with each part of the data."""
+    """Return the name of the file with each part of the data."""
     return {
         "forget": forget_split,
         "retain": RETAIN_OF[forget_split],
@@ -33,9 +33,7 @@ def load_tofu(
 ) -> UnlearningData:
     """Load TOFU with a forget split and the matching retain split.
 
-    The target's training set (``full``) is the union of the retain set and the forget set. At most ``limit`` retain
-    examples are kept: all 20 questions of an author, or none of them. Dropped examples are also removed from the
-    evaluation sample.
+    At most ``limit`` retain examples are kept. The 20 questions about an author are kept or dropped together.
 
     Raises:
         DataError: a file is missing or malformed, the hub cannot be reached, or ``limit`` is below 20.

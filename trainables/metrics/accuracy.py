@@ -1,4 +1,4 @@
-"""Accuracies of an image classifier: the share of images for which the most probable label is the true label."""
+"""Accuracies of an image classifier: the share of images whose most probable label is the true label."""
 
 from __future__ import annotations
 

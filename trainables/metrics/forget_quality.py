@@ -1,5 +1,4 @@
-"""Forget quality: a statistical test for a difference between the unlearned model and a model trained without the
-forget set."""
+"""Forget quality: a statistical test for a difference between the unlearned model and the retain model."""
 
 from __future__ import annotations
 
@@ -16,18 +15,16 @@ if TYPE_CHECKING:
 
 
 class ForgetQuality(NamedTuple):
-    """The test result. ``p_value`` is in [0, 1], and near 1 for good unlearning. ``statistic`` is the largest gap
-    between the CDFs of the two models' truth ratios."""
+    """The result of the test. The statistic is the largest gap between the CDFs of the two models' truth ratios."""
 
     p_value: float
     statistic: float
 
 
 def forget_quality(unlearned: ArrayLike, retained: ArrayLike) -> ForgetQuality:
-    """Compare two models' truth ratios on the forget set by a two-sided two-sample Kolmogorov-Smirnov test.
+    """Compare the truth ratios of two models on the forget set by a two-sided two-sample Kolmogorov-Smirnov test.
 
-    Any strictly monotone function of the truth ratios gives the same result, so pass the logarithms if the ratios can
-    overflow. The two samples may differ in length. If a value is NaN, both results are NaN. Maini et al., TOFU
+    The logarithms of the truth ratios give the same result. If a value is NaN, both results are NaN. Maini et al., TOFU
     (arXiv:2401.06121).
     """
     from scipy.stats import ks_2samp  # imported here, because the import takes a second, too long for --help

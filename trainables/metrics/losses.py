@@ -1,4 +1,4 @@
-"""The metrics that are measured after every epoch: the cross-entropy on the forget set and on the retain sample."""
+"""The losses on the forget set and on the retain sample. These metrics are measured after every epoch."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class ItemLosses(NamedTuple):
-    """The losses of n items; each array has the shape ``(n,)``.
+    """The losses of n items. Each array is ``(n,)``.
 
     Attributes:
-        totals: the sum of the losses of an item's supervised positions (nats).
-        capped: the same sum, with each position's loss capped at the loss of a uniform guess.
+        totals: the summed loss of an item's supervised positions, in nats.
+        capped: the summed loss, with each position's loss capped at the loss of a uniform guess.
         counts: the number of supervised positions.
-        agreed: the number of supervised positions before the first position with a wrong prediction.
-        instead: the predicted token or label at the first position with a wrong prediction; -1 if there is none.
+        agreed: the number of supervised positions before the first wrong prediction.
+        instead: the first wrong prediction, as a token or label; -1 if there is none.
     """
 
     totals: Array
@@ -35,7 +35,7 @@ class ItemLosses(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SetLosses:
-    """The per-item losses of the forget set and the retain sample, and the loss of a uniform guess, ``ln|V|``."""
+    """The losses of the forget set and of the retain sample, and ``ln|V|``, the loss of a uniform guess."""
 
     forget: ItemLosses
     retain: ItemLosses
@@ -43,17 +43,16 @@ class SetLosses:
 
 
 def mean_loss(losses: ItemLosses) -> float:
-    """Return the mean loss over all supervised positions of a set (nats); NaN if an item's loss is not finite."""
+    """Return the mean loss over all supervised positions, in nats; NaN if a loss is not finite."""
     totals = losses.totals
     return math.fsum(totals) / float(sum(losses.counts)) if all(map(math.isfinite, totals)) else math.nan
 
 
 def standard_error(losses: ItemLosses) -> float:
-    """Return the standard error of :func:`mean_loss` (nats) for a random sample of items; NaN for fewer than two items.
+    """Return the standard error of :func:`mean_loss`, in nats; NaN for fewer than two items.
 
-    The mean over tokens is a ratio of two sums, so the result is the standard error of the ratio estimator (Cochran,
-    Sampling Techniques, 1977, section 6.3): sqrt(n / (n - 1) sum (t_i - m n_i)^2) / sum n_i. Here n is the number of
-    items, m is the mean loss, and item i has the summed loss t_i and n_i tokens.
+    The formula is that of the ratio estimator (Cochran, Sampling Techniques, 1977, section 6.3): ``sqrt(n / (n - 1) sum
+    (t_i - m n_i)^2) / sum n_i``. Here m is the mean loss. Item i has the summed loss t_i and n_i positions.
     """
     number = len(losses.totals)
     if number < 2 or math.isnan(mean := mean_loss(losses)):
@@ -63,24 +62,18 @@ def standard_error(losses: ItemLosses) -> float:
 
 
 def agreement(losses: ItemLosses) -> float:
-    """Return the share of supervised positions before an item's first wrong prediction, as a mean over the items.
+    """Return the share of an item's supervised positions before the first wrong prediction, as a mean over the items.
 
-    For sequences, this is the share of an answer that greedy decoding reproduces before the first wrong token. The
-    share needs only one forward pass, and underestimates the greedy answer's ROUGE-L recall. For images, the result is
-    the accuracy.
+    For images, the result is the accuracy. For answers, the result underestimates the greedy answer's ROUGE-L recall.
     """
     return float((losses.agreed / losses.counts).mean())
 
 
 def capped_mean_loss(losses: ItemLosses, random_guess: float) -> float:
-    """Return the mean of the positions' losses (nats), each capped at ``random_guess``; NaN if a loss is not finite.
-
-    A token with a loss of 500 is not "more forgotten" than a token with the loss of a uniform guess, so each loss is
-    capped. If only the mean were capped, a few tokens with very large losses could hide tokens that the model still
-    knows.
-    """
+    """Return the mean loss in nats, with each loss capped at ``random_guess``; NaN if a loss is not finite."""
     if math.isnan(mean_loss(losses)):
         return math.nan
+    # If only the mean were capped, a few very large losses could hide tokens that the model still knows.
     mean = mean_loss(losses._replace(totals=losses.capped))
     return min(mean, random_guess)  # with rounding errors, the mean may exceed the cap
 

@@ -1,8 +1,7 @@
 """Membership inference: how well a model's confidence separates training texts from other texts.
 
-A text with a higher score is more likely a member. (Public implementations use the loss, which is lower for members.)
-``log_probs[i]`` holds the log-probabilities (nats) of the T_i >= 1 supervised tokens of text i. The score functions
-return float64 ``(n,)``.
+A text with a higher score is more likely a training text. ``log_probs[i]`` holds the log-probabilities (nats) of the
+supervised tokens of text i. The score functions return float64 ``(n,)``.
 """
 
 from __future__ import annotations
@@ -24,18 +23,14 @@ SMALLEST_STD = 1e-3  # OpenUnlearning's lower bound (variance 1e-6); a position 
 
 
 def loss_scores(log_probs: Sequence[ArrayLike]) -> Array:
-    """Return ``mean_t log p_t``, the negative loss. Yeom et al., Privacy Risk in ML, 2018 (arXiv:1709.01604)."""
+    """Return ``mean_t log p_t``. Yeom et al., Privacy Risk in ML, 2018 (arXiv:1709.01604)."""
     import numpy as np
 
     return np.array([row.mean() for row in rows(log_probs)])
 
 
 def zlib_scores(log_probs: Sequence[ArrayLike], texts: Sequence[str]) -> Array:
-    """Return ``mean_t log p_t / bytes(zlib(text))``. The divisor corrects for texts that any model finds likely.
-
-    Carlini et al., 2021. As in MUSE and OpenUnlearning, ``log p`` is averaged over tokens, and the text's UTF-8 bytes
-    are compressed at zlib's default level.
-    """
+    """Return ``mean_t log p_t / bytes(zlib(text))``. Carlini et al., 2021 (arXiv:2012.07805)."""
     import numpy as np
 
     sizes = [len(zlib.compress(text.encode())) for text in texts]
@@ -59,8 +54,7 @@ def min_k_plus_plus_scores(
 ) -> Array:
     """Return the mean of the lowest ``max(1, int(fraction * T))`` values of ``(log p_t - mu_t) / sigma_t``.
 
-    ``means[i][t]`` and ``stds[i][t]`` are the mean and standard deviation of ``log p(v)`` at position t for tokens v
-    drawn from p: ``mu = sum_v p log p``, ``sigma^2 = sum_v p (log p)^2 - mu^2``; sigma is at least ``SMALLEST_STD``.
+    ``means[i][t]`` and ``stds[i][t]`` are the mean and standard deviation of ``log p(v)`` for tokens v drawn from p.
     Zhang et al., Min-K%++, ICLR 2025 (arXiv:2404.02936).
     """
     import numpy as np
@@ -70,9 +64,9 @@ def min_k_plus_plus_scores(
 
 
 def reference_scores(log_probs: Sequence[ArrayLike], reference: Sequence[ArrayLike]) -> Array:
-    """Return ``mean_t log p_t - mean_t log p_ref,t``. The reference model was not trained on the texts.
+    """Return ``mean_t log p_t - mean_t log p_ref,t``. Carlini et al., 2021 (arXiv:2012.07805).
 
-    The two models may split a text into different numbers of tokens. Carlini et al., 2021 (arXiv:2012.07805).
+    The reference model was not trained on the texts. The tokenizers of the models may differ.
     """
     return loss_scores(log_probs) - loss_scores(reference)
 
@@ -80,8 +74,7 @@ def reference_scores(log_probs: Sequence[ArrayLike], reference: Sequence[ArrayLi
 def membership_auc(members: ArrayLike, others: ArrayLike) -> float:
     """Return the area under the ROC curve, ``P(member > other) + P(member = other)/2`` over all pairs.
 
-    If the area is 0.5, the scores do not separate members from others. If the area is 1, every member has a higher
-    score than every non-member. The result is NaN if a score is NaN.
+    An area of 0.5 means no separation. The result is NaN if a score is NaN.
     """
     from scipy.stats import mannwhitneyu  # imported here, because the import takes a second, too long for --help
 
@@ -102,7 +95,7 @@ def _mean_of_lowest(values: Sequence[Array], fraction: float) -> Array:
 def _attack(
     name: str, label: str, score: str, citation: str, per_text: Callable[[ModelScores, str], Array], *more: Need
 ) -> Metric:
-    """Return the metric for the AUC of one attack. ``per_text`` returns the scores of an evaluation set's texts."""
+    """Return the metric for the AUC of one attack."""
     return Metric(
         name=name,
         label=f"membership inference by {label}",
@@ -123,7 +116,7 @@ def _log_probs(scores: ModelScores, part: str) -> list[Array]:
 
 
 def text_loss_scores(scores: ModelScores, part: str) -> Array:
-    """Return :func:`loss_scores` of the texts of an evaluation set."""
+    """Return the :func:`loss_scores` of the texts of an evaluation set."""
     return loss_scores(_log_probs(scores, part))
 
 

@@ -1,8 +1,7 @@
 """Memorisation of a text, measured from a model's most probable next tokens under teacher forcing.
 
 ``predicted[i][j]`` is the most probable token after the prompt and the first j true tokens of item i. ``labels[i][j]``
-is the true token. Both have T_i >= 1 token ids for item i. The caller decides whether to include the final EOS
-(OpenUnlearning, arXiv:2506.12618, omits the EOS).
+is the true token.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def exact_memorization(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> Array:
-    """Return the share of correctly predicted tokens per item, ``mean_j 1[predicted_j = label_j]``: float64 ``(n,)``.
+    """Return the share of correctly predicted tokens per item: float64 ``(n,)``.
 
     Tirumala et al., Memorization Without Overfitting, NeurIPS 2022 (arXiv:2205.10770).
     """
@@ -32,13 +31,10 @@ def exact_memorization(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLik
 
 
 def extraction_strength(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> Array:
-    """Return ``1 - k/T`` per item, float64 ``(n,)``. Here T is the number of tokens, and k is the smallest number of
-    leading tokens from which greedy decoding gives all other tokens.
+    """Return ``1 - k/T`` per item: float64 ``(n,)``. Greedy decoding needs the first k of T tokens to give all others.
 
-    Teacher forcing is sufficient: greedy decoding from the first k tokens gives the other tokens if and only if all
-    predictions from position k are right. Carlini et al., Extracting Training Data from Large Language Models, 2021
-    (arXiv:2012.07805). If an item's last token is predicted wrong, k = T and the score is 0. For such an item,
-    OpenUnlearning's code stops at k = T-1 and returns 1/T.
+    Carlini et al., Extracting Training Data from Large Language Models, 2021 (arXiv:2012.07805). If the last token is
+    predicted wrong, the result is 0. In this case, OpenUnlearning's code returns 1/T.
     """
     import numpy as np
 

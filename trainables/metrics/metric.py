@@ -1,8 +1,7 @@
-"""The record of a metric: its name, direction, needs, cost and computation.
+"""The record of a metric.
 
-To add metrics, define ``METRICS = (Metric(...),)`` in a module of this package. Table columns, ``--metrics``,
-``--objectives``, ``list metrics`` and sweep.json are derived from the records, so nothing else needs to be edited.
-numpy is imported inside functions, because ``--help`` imports this module.
+To add metrics, define ``METRICS = (Metric(...),)`` in a module of this package. The module must import numpy inside
+functions, because ``--help`` imports all modules of this package.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 LANGUAGE, VISION = "language", "vision"
 _KINDS = {LANGUAGE: "a language model", VISION: "images"}
-"""What the metrics of each modality need, as a phrase for messages."""
+"""What the metrics of each modality need, in words."""
 
 TOFU = "Maini et al., TOFU, COLM 2024 (arXiv:2401.06121)"
 MUSE = "Shi et al., MUSE, ICLR 2025 (arXiv:2407.06460)"
@@ -36,7 +35,7 @@ class Cost(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A requirement of a metric, in words. ``met(data, retain_model)`` returns whether the requirement is met."""
+    """A requirement of a metric. ``met(data, retain_model)`` returns whether the requirement is met."""
 
     words: str
     met: Callable[[Any, bool], bool]
@@ -75,20 +74,17 @@ class Metric:
 
     Attributes:
         label: the name on an axis, without the unit.
-        unit: the unit on an axis. In the unit of a loss, ``{item}`` is replaced by token or image.
-        direction: ``max`` if higher values are better, ``min`` if lower values are better. If an ``ideal`` value
-            between the bounds is best, ``direction`` is None. A search then optimises the metric ``NAME_distance``, the
-            distance from the ideal value.
-        low, high: the bounds; a ``high`` of None stands for the loss of a random guess, ``ln|V|``.
+        unit: the unit on an axis. ``{item}`` stands for token or image.
+        direction: ``max`` if higher values are better, ``min`` if lower values are better; None with an ideal value.
+        ideal: the best value, if it lies between the bounds. A search minimises the distance from the ideal value.
+        low, high: the bounds. A ``high`` of None stands for the loss of a uniform guess, ``ln|V|``.
         of: the set that the metric describes.
-        primary: whether the metric is one of the two metrics that are shown directly after the losses.
-        threshold: the values that count as successful forgetting or retaining: values ``below`` a number, or values of
-            at least a ``share`` of the target model's value.
-        fluency: whether the metric measures repetition in answers (used by recommendations, see docs/choosing.md).
-        loss: whether the metric is measured after every epoch, from :class:`~trainables.metrics.losses.SetLosses`.
+        primary: whether the metric is shown directly after the losses.
+        threshold: the values of a good model: ``below`` a number, or at least a ``share`` of the target model's value.
+        fluency: whether the metric measures repetition in answers.
+        loss: whether the metric is measured after every epoch.
         sets: the metric sets, other than ``all``, that contain the metric.
-        measure: computes the value from the :class:`~trainables.scoring.language.ModelScores` of a language model,
-            or from the :class:`~trainables.scoring.classification.ImageScores` of a classifier.
+        measure: computes the metric from the scores of a model; a loss, from the set losses.
         optimised_as: the metric, if any, that a search optimises instead of this metric.
     """
 
@@ -119,7 +115,7 @@ class Metric:
 
     @property
     def better(self) -> str:
-        """The better values, in words: ``higher``, ``lower``, or the ideal value."""
+        """The better values, in words."""
         if self.direction is None:
             return f"{self.ideal:g} is ideal"
         return {"max": "higher", "min": "lower"}[self.direction]
@@ -131,17 +127,17 @@ class Metric:
 
     @property
     def kind(self) -> str:
-        """The models or data to which the metric applies, in words; empty if the metric always applies."""
+        """The models to which the metric applies, in words; empty if the metric always applies."""
         return "" if len(self.modalities) == len(_KINDS) else _KINDS[self.modalities[0]]
 
     def lacks(self, data: TaskData, *, retain_model: bool) -> str:
-        """Return, in words, the metric's requirements that are not met; empty if the metric can be measured."""
+        """Return the unmet requirements in words; empty if the metric can be measured."""
         if data.modality not in self.modalities:
             return self.kind
         return " and ".join(need.words for need in self.needs if not need.met(data, retain_model))
 
     def distance(self) -> Metric:
-        """Return the metric for the distance from the ideal value. The distance's upper bound is ``ideal - low``."""
+        """Return the metric for the distance from the ideal value."""
         ideal = self.ideal
         assert ideal is not None
         return replace(
@@ -160,9 +156,9 @@ class Metric:
         )
 
     def bounds(self, random_guess: float) -> tuple[float, float]:
-        """Return the bounds ``(low, high)``; ``random_guess`` is the loss of a uniform guess."""
+        """Return the lower and the upper bound. ``random_guess`` is the loss of a uniform guess."""
         return self.low, random_guess if self.high is None else self.high
 
     def axis(self, item: str) -> str:
-        """Return the axis label with the unit. ``item`` is what a loss is averaged over: ``token`` or ``image``."""
+        """Return the axis label with the unit. ``item`` is ``token`` or ``image``."""
         return self.label if self.unit is None else f"{self.label} ({self.unit.format(item=item)})"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Scores(NamedTuple):
-    """The three scores of one evaluation set, each in [0, 1]; higher is better."""
+    """The scores of one evaluation set, each in [0, 1]."""
 
     probability: float
     rouge_l_recall: float
@@ -23,10 +23,8 @@ class Scores(NamedTuple):
 
 
 def model_utility(*, retain: Scores, real_authors: Scores, world_facts: Scores) -> float:
-    """Return the harmonic mean of the nine scores, in [0, 1]: 0 if a score is 0, and NaN if a score is NaN.
-
-    Maini et al., TOFU (arXiv:2401.06121).
-    """
+    """Return the harmonic mean of the nine scores, in [0, 1]; NaN if a score is NaN. Maini et al., TOFU
+    (arXiv:2401.06121)."""
     from statistics import harmonic_mean  # imported here, because the import takes 10 ms, too long for --help
 
     nine = (*retain, *real_authors, *world_facts)

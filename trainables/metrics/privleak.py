@@ -1,4 +1,4 @@
-"""PrivLeak: how well membership in the forget set can be inferred, relative to a model trained without that set."""
+"""PrivLeak: how well membership in the forget set can be inferred, relative to the retain model."""
 
 from __future__ import annotations
 
@@ -15,18 +15,13 @@ if TYPE_CHECKING:
 def privleak(*, unlearned_auc: float, retrained_auc: float) -> float:
     """Return ``100 (A_unlearned - A_retrained) / A_retrained`` with ``A = 1 - auc``, in percent.
 
-    Both arguments are :func:`~trainables.metrics.membership.membership_auc` of Min-K% scores, with the forget texts as
-    members and the holdout texts as others. 0 is ideal. A negative value (at worst -100) means under-unlearning: on the
-    forget set, the model is more confident than a model that was trained without this set. A positive value means
-    over-unlearning: on the forget set, the model is less confident than that model.
+    Both arguments are the AUC of Min-K% scores, with the forget texts as members and the holdout texts as others. The
+    ideal value is 0. A negative value means under-unlearning. A positive value means over-unlearning. The result is NaN
+    if an AUC is NaN, or if ``retrained_auc`` is 1.
 
-    MUSE's paper states the formula with the AUC "of discriminating forget (members) and holdout". With that AUC, a
-    model that did not unlearn would get a positive value. In the code of MUSE and OpenUnlearning, the holdout texts are
-    the members, so their AUC is ``1 - auc``. The result of this function has the same sign as the values that MUSE and
-    OpenUnlearning publish. Shi et al., MUSE, ICLR 2025 (arXiv:2407.06460), section 3.1.
-
-    The result is NaN if an AUC is NaN, or if ``retrained_auc`` is 1, because the formula divides by
-    ``1 - retrained_auc``.
+    In MUSE's paper, the members are the forget texts. In the code of MUSE and OpenUnlearning, the members are the
+    holdout texts, so their AUC is ``1 - auc``. This function returns the sign of their published values. Shi et al.,
+    MUSE, ICLR 2025 (arXiv:2407.06460), section 3.1.
     """
     reference = 1.0 - retrained_auc
     if reference == 0.0:

@@ -1,4 +1,4 @@
-"""The length-normalised probability of the right answer: ``exp(-loss)``, with the loss per token."""
+"""The length-normalised probability of the right answer."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 
 def probability(losses: ArrayLike) -> Array:
-    """Return ``exp(-loss)`` per item, float64 ``(n,)``, for losses in nats per token. TOFU uses this probability for
-    the retain set and the forget set."""
+    """Return ``exp(-loss)`` per item, float64 ``(n,)``, for losses in nats per token."""
     import numpy as np
 
     return np.exp(-column(losses))
@@ -25,15 +24,14 @@ def probability(losses: ArrayLike) -> Array:
 def normalised_probability(losses: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
     """Return ``p / (p + sum_k p_k)`` per item, float64 ``(n,)``: the right answer's probability among all choices.
 
-    TOFU uses this probability for real authors and world facts. ``losses`` is ``(n,)``, and ``perturbed`` has n rows of
-    k_i losses; all losses are in nats per token. The function computes ``1 / (1 + sum_k exp(loss - loss_k))``, which is
-    defined even if every p underflows, as for a diverged model. The result is NaN if the right answer and a wrong
-    answer both have infinite losses.
+    ``losses`` is ``(n,)``, and ``perturbed`` has n rows of k_i losses. All losses are in nats per token. The result is
+    NaN if the losses of the right answer and of a wrong answer are infinite.
     """
     import numpy as np
 
     right = column(losses)
     wrong = rows(perturbed)
+    # 1 / (1 + sum_k exp(loss - loss_k)) is defined even if every p underflows, as for a diverged model.
     with np.errstate(over="ignore", invalid="ignore"):
         odds = [np.exp(loss - others).sum() for loss, others in zip(right, wrong, strict=True)]
     return 1.0 / (1.0 + np.array(odds))

@@ -1,4 +1,4 @@
-"""The registry of all metrics, collected from the modules of this package, and the named sets of metrics."""
+"""The registry of metrics, and the named sets of metrics."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ _FIRST = (
 _ENTRIES: Mapping[str, Metric] = entries("trainables.metrics", trainables.metrics.__path__, "METRICS", first=_FIRST)
 _DISTANCES = [metric.distance() for metric in _ENTRIES.values() if metric.ideal is not None]
 METRICS: Mapping[str, Metric] = MappingProxyType({**_ENTRIES} | {metric.name: metric for metric in _DISTANCES})
-"""Every metric, in table order: first the metrics in ``_FIRST``, then the other metrics by name, then the distances
-from ideal values.
-"""
+"""All metrics in table order. The distances from ideal values come last."""
 
 LOSS_METRICS = tuple(name for name, metric in METRICS.items() if metric.loss)
 """The metrics that are measured after every epoch."""
@@ -35,7 +33,7 @@ SETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
     | {"all": tuple(metric.name for metric in _ENTRIES.values() if not metric.loss)}
 )
-"""The sets of metrics by name. If the data do not allow a metric of a set, that metric is omitted."""
+"""The names of the metrics in each set."""
 
 DEFAULT_SET = SETS["default"]
 
@@ -50,10 +48,10 @@ def unknown_names(names: Sequence[str]) -> list[str]:
 
 
 def needs_retain_model(names: Sequence[str]) -> bool:
-    """Return whether any of the metrics needs a retain model, which is trained without the forget set."""
+    """Return whether any of the metrics needs a retain model."""
     return any(RETAIN_MODEL in METRICS[name].needs for name in names)
 
 
 def primary_metrics(modality: str) -> tuple[str, ...]:
-    """Return the forget metric and the retain metric that are shown first after the losses."""
+    """Return the forget metric and the retain metric that are shown directly after the losses."""
     return tuple(name for name, metric in METRICS.items() if metric.primary and modality in metric.modalities)

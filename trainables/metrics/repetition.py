@@ -1,13 +1,11 @@
 """Repetition in generated answers: the share of repeated 3-grams, and the longest loop.
 
-Both metrics are computed only from the texts of the answers. A text is split into units: lower-cased words and single
-punctuation marks. So ``is.is.is`` has five units and ``!!!!`` has four. Limitations:
+A text is split into units: lower-cased words and single punctuation marks. Limitations:
 
-- An empty answer scores 0, the best value. So read these metrics together with verbmem and utility.
-- A loop within one word (``lalalala``) is a single unit and is not detected.
-- In a script without spaces between words, a run of letters is a single unit, so most repetition is not detected.
-- An ellipsis of three dots counts as a loop of three units.
-- Answers have a limited length. A loop that would begin after this length is not detected.
+- An empty answer scores 0, the best value.
+- A loop within one word (``lalalala``) is not detected.
+- In a script without spaces between words, most repetition is not detected.
+- An ellipsis of three dots counts as a loop.
 """
 
 from __future__ import annotations
@@ -26,22 +24,20 @@ if TYPE_CHECKING:
 
 NGRAM = 3
 REPEATS = 3
-"""A phrase that occurs at least this many times in a row is a loop."""
+"""The minimum number of repeats of a phrase in a loop."""
 _UNIT = re.compile(r"\w+|[^\w\s]")
 
 
 def units(text: str) -> list[str]:
-    """Return the units of a text in order: its lower-cased words and its single punctuation marks."""
+    """Return the lower-cased words and single punctuation marks of a text."""
     return _UNIT.findall(text.lower())
 
 
 def repetition(texts: Sequence[str]) -> Array:
     """Return the share of repeated 3-grams per text, ``1 - |distinct 3-grams| / |3-grams|``: float64 ``(n,)``, [0, 1).
 
-    A text with fewer than three units has no 3-gram and scores 0. The formula is seq-rep-n of Welleck et al., Neural
-    Text Generation With Unlikelihood Training, ICLR 2020 (arXiv:1908.04319), with two deviations. First, n is 3 instead
-    of 4. Second, the 3-grams consist of words and punctuation marks instead of the model's tokens, so that models with
-    different tokenizers can be compared.
+    A text with fewer than three units scores 0. The formula is seq-rep-n of Welleck et al., Neural Text Generation With
+    Unlikelihood Training, ICLR 2020 (arXiv:1908.04319), with n = 3, and with units instead of tokens.
     """
     import numpy as np
 
@@ -49,15 +45,10 @@ def repetition(texts: Sequence[str]) -> Array:
 
 
 def longest_loop(texts: Sequence[str]) -> Array:
-    """Return the length of the longest loop per text, as a share of the text's units: float64 ``(n,)`` in [0, 1].
+    """Return the share of a text's units that are in its longest loop: float64 ``(n,)`` in [0, 1].
 
-    A loop is a contiguous sequence of units in which a phrase of p >= 1 units occurs at least three times in a row:
-    ``x_t = x_{t-p}`` within the sequence. The sequence has at least 3p units. Its last phrase may be incomplete.
-    A text without a loop scores 0.
-
-    Holtzman et al., The Curious Case of Neural Text Degeneration, ICLR 2020 (arXiv:1904.09751), also require three
-    repeats. Holtzman et al. count generations that end in a repeated phrase of at least two tokens. In this function, a
-    loop may be anywhere, its phrase may be a single unit, and the result is the share of the text that the loop covers.
+    In a loop, a phrase occurs at least three times in a row. The last phrase of the loop may be incomplete. Holtzman et
+    al., Neural Text Degeneration, ICLR 2020 (arXiv:1904.09751), count only loops at the end of a text.
     """
     import numpy as np
 
@@ -85,7 +76,7 @@ def _longest_loop_of(text: str) -> float:
 
 
 def _metrics(of: Literal["forget", "retain"], answers: str) -> tuple[Metric, Metric]:
-    """Return both repetition metrics of a set. They score the answers of the metric named ``answers``."""
+    """Return both repetition metrics for the answers of the metric named ``answers``."""
     common = partial(Metric, of=of, fluency=True, direction="min", sets=("default",), cost=Cost.GENERATION)
     return (
         common(

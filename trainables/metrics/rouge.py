@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 def rouge_l_recall(references: Sequence[str], predictions: Sequence[str]) -> Array:
     """Return ``LCS(reference, prediction) / len(reference)`` in words, per item: float64 ``(n,)`` in [0, 1].
 
-    Words are runs of ``a-z0-9`` after lower-casing. Words of more than three letters are Porter-stemmed. A reference
-    without words scores 0. As in TOFU, the ``rouge_score`` package is used (Lin, ROUGE, 2004). Values differ from those
-    of papers that report F1 or do not stem.
+    Words are lower-cased and stemmed by the package ``rouge_score`` (Lin, ROUGE, 2004), as in TOFU. A reference without
+    words scores 0.
     """
     import numpy as np
 

@@ -1,7 +1,7 @@
-"""Truth ratio: the probability of wrong answers relative to the probability of a paraphrase of the right answer.
+"""Truth ratio: the probability of wrong answers, divided by the probability of a paraphrase of the right answer.
 
-Maini et al., TOFU, COLM 2024 (arXiv:2401.06121). As in the published ``aggregate_eval_stat.py``, the wrong answers'
-probabilities are averaged geometrically. (Older TOFU code uses the arithmetic mean and gives different values.)
+Maini et al., TOFU, COLM 2024 (arXiv:2401.06121). As in the published ``aggregate_eval_stat.py``, the probabilities of
+wrong answers are averaged geometrically.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 def log_truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
     """Return ``loss_paraphrased - mean_k loss_perturbed_k`` per item, float64 ``(n,)``.
 
-    ``paraphrased`` is ``(n,)``, and ``perturbed`` has n rows of k_i losses; all are in nats per token. If an item's
-    paraphrased loss and any of its perturbed losses are infinite, the item's result is NaN.
+    ``paraphrased`` is ``(n,)``, and ``perturbed`` has n rows of k_i losses. All losses are in nats per token.
     """
     import numpy as np
 
@@ -33,8 +32,10 @@ def log_truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDA
 
 
 def truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
-    """Return ``exp`` of :func:`log_truth_ratio`, float64 ``(n,)`` in [0, inf]. The ratio is near 0 if the model knows
-    the answer, and near 1 if the model does not know the answer."""
+    """Return the exponential of :func:`log_truth_ratio`, float64 ``(n,)`` in [0, inf].
+
+    The ratio is near 0 if the model knows the answer, and near 1 if the model does not know the answer.
+    """
     import numpy as np
 
     with np.errstate(over="ignore"):  # a diverged model's ratio is inf, which the aggregates below handle
@@ -42,9 +43,9 @@ def truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray
 
 
 def forget_truth_ratio(ratios: ArrayLike) -> float:
-    """Return ``mean min(s, 1/s)`` with ``s = 1/ratio``, in [0, 1]: 1 if right and wrong answers are equally likely.
+    """Return ``mean min(s, 1/s)`` with ``s = 1/ratio``, in [0, 1]; NaN if a ratio is NaN.
 
-    An item with a ratio of 0 or inf counts as 0, the limit of ``min(s, 1/s)``. The result is NaN if a ratio is NaN.
+    The result is 1 if right and wrong answers are equally likely.
     """
     import numpy as np
 
@@ -54,10 +55,9 @@ def forget_truth_ratio(ratios: ArrayLike) -> float:
 
 
 def retain_truth_ratio(ratios: ArrayLike) -> float:
-    """Return ``mean max(0, 1 - 1/s)`` with ``s = 1/ratio``, in [0, 1]: 1 if only the right answer is likely.
+    """Return ``mean max(0, 1 - 1/s)`` with ``s = 1/ratio``, in [0, 1]; NaN if a ratio is NaN.
 
-    This formula is used for every set except the forget set. An item with a ratio of inf counts as 0. The result is NaN
-    if a ratio is NaN.
+    The result is 1 if only the right answers are likely.
     """
     import numpy as np
 

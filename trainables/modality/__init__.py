@@ -1,7 +1,7 @@
 """The registry of modalities. A modality is everything that differs between language models and image classifiers.
 
-To add a modality, write a file with its :class:`~trainables.modality.modality.Modality` and add it to the table below.
-The command line reads the attributes of a modality, so a modality must not import torch before a model is loaded.
+A new modality is a class like :class:`~trainables.modality.modality.Modality`, with an entry in ``MODALITIES``. The
+module of a modality must not import torch, because the command line imports all modalities.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ MODALITIES: Mapping[str, Modality] = MappingProxyType({item.name: item for item 
 
 
 def modality_of(data: TaskData, template: str = QUESTION_ANSWER) -> Modality:
-    """Return the modality of the data; ``template`` is the prompt template for a language model."""
+    """Return the modality of the data. Language models get the prompt template ``template``."""
     return MODALITIES[data.modality].with_template(template)
 
 
 def dataset_modality(name: str | None) -> Modality:
-    """Return the modality of a data set, or language for None and for unknown names (which are checked elsewhere)."""
+    """Return the modality of a data set. The default for None and for unknown names is language."""
     return MODALITIES[DATASETS[name].modality if name is not None and name in DATASETS else Language.name]
 
 

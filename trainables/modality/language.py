@@ -1,4 +1,4 @@
-"""The modality of causal language models. Examples are texts or question-answer pairs; items are token sequences."""
+"""The modality of causal language models. The items are token sequences."""
 
 from __future__ import annotations
 
@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """Implements :class:`trainables.modality.modality.Modality` for language models. The processor is the tokenizer.
-
-    ``template`` is the prompt template (see :mod:`trainables.template`).
-    """
+    """Implements :class:`~trainables.modality.modality.Modality` for language models. A processor is a tokenizer."""
 
     template: str = QUESTION_ANSWER
     name: ClassVar[str] = "language"
@@ -51,7 +48,7 @@ class Language:
     def load_base(
         self, name: str, folder: Path | str | None, data: UnlearningData, *, seed: int = 0
     ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-        """Load the model in ``folder``; without a folder, create the tiny model ``name`` and train its tokenizer."""
+        """Load the model in ``folder``. Without a folder, create the tiny model ``name``."""
         if folder is not None:
             return self.load_model(folder), self.load_processor(folder)
         from trainables.models.kernels import with_fast_kernels
@@ -62,7 +59,7 @@ class Language:
         return with_fast_kernels(make_tiny(name, tokenizer, seed=seed)), tokenizer
 
     def classes(self, configuration: PretrainedConfig) -> int:
-        """Return ``|V|``, the size of the vocabulary."""
+        """Return the size of the vocabulary."""
         return int(configuration.get_text_config().vocab_size)
 
     def encode(

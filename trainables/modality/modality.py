@@ -1,8 +1,7 @@
 """The interface of a modality: everything that differs between language models and image classifiers.
 
-A modality converts examples to *items* (whose type only the modality knows), items to batches, and batches to
-:class:`~trainables.predictions.Predictions`. An image is a sequence with one supervised position: ``S = 1``, and ``V``
-is the number of classes. So both modalities share the code of objectives, weightings, AutoLR, fine-tuning and losses.
+A modality converts examples to *items*, items to batches, and batches to :class:`~trainables.predictions.Predictions`.
+An image is a sequence with one supervised position, so both modalities share the code of objectives and AutoLR.
 """
 
 from __future__ import annotations
@@ -24,13 +23,12 @@ class Modality(Protocol):
     """Reads, batches and scores one kind of data. A *processor* is a tokenizer or an image processor.
 
     Attributes:
-        name: the name of the modality in the records of data sets and models.
-        models: the plural noun that messages use for models of this modality, such as ``language models``.
+        models: the plural noun for models in messages, such as ``language models``.
         task: the name of the task in model cards and in transformers' pipelines.
         unit: what a loss is averaged over: ``token`` or ``image``.
         offline_model, offline_dataset: a model and a data set that need no network.
-        unused_fields: the fields of a trial that do not apply to this modality, each with the reason.
-        lacks: the references that some objectives need but this modality cannot provide, each with a description.
+        unused_fields: the fields of a trial that do not apply, each with the reason.
+        lacks: the references that the modality cannot provide, each with a description.
     """
 
     name: ClassVar[str]
@@ -43,18 +41,17 @@ class Modality(Protocol):
     lacks: ClassVar[Mapping[Reference, str]]
 
     def with_template(self, template: str) -> Modality:
-        """Return a copy with this prompt template, or the modality itself if its models have no prompts."""
+        """Return a copy with this prompt template. A modality without prompts returns itself."""
 
     def folder_problems(self, folder: Path, *, processor: bool = True) -> list[str]:
-        """Return a message for each problem with a model folder. With ``processor``, the folder needs a processor."""
+        """Return a message for each problem with a model folder. If ``processor`` is true, a processor is required."""
 
     def load_base(
         self, name: str, folder: Path | str | None, data: Any, *, seed: int = 0
     ) -> tuple[PreTrainedModel, Any]:
-        """Return the model from which the target for ``data`` is trained, and its processor.
+        """Return the model from which the target is trained, and its processor.
 
-        The model is loaded from ``folder``. Without a folder, the registered model ``name`` is created with random
-        weights from ``seed``. Raises LoadError.
+        Without a folder, the registered model ``name`` is created with random weights. Raises LoadError.
         """
 
     def load_model(self, folder: Path | str) -> PreTrainedModel:
@@ -64,13 +61,13 @@ class Modality(Protocol):
         """Load the processor that ``processor.save_pretrained(folder)`` wrote. Raises LoadError."""
 
     def classes(self, configuration: Any) -> int:
-        """Return ``V``, the number of tokens or labels in a ``transformers`` configuration."""
+        """Return the number of tokens or labels in a ``transformers`` configuration."""
 
     def encode(self, processor: Any, examples: Any, *, max_length: int) -> Any:
-        """Convert examples to items, in order. Raises DataError if an example is too long."""
+        """Convert examples to items. Raises DataError if an example is too long."""
 
     def lengths(self, items: Any) -> Sequence[int]:
-        """Return the length of each item. Batches group items by length."""
+        """Return the length of each item."""
 
     def supervised(self, items: Any) -> Sequence[int]:
         """Return the number of positions with a loss in each item."""

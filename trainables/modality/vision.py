@@ -1,4 +1,4 @@
-"""The modality of image classifiers. Examples and items have the type :class:`~trainables.data.images.ImageSet`."""
+"""The modality of image classifiers. The items are images."""
 
 from __future__ import annotations
 
@@ -61,12 +61,11 @@ class Vision:
         return found
 
     def classes(self, configuration: PretrainedConfig) -> int:
-        """Return ``K``, the number of labels."""
+        """Return the number of labels."""
         return int(configuration.num_labels)
 
     def encode(self, processor: ImageProcessor, examples: ImageSet, *, max_length: int) -> ImageSet:
-        """Return the images unchanged, because pixels are converted batch by batch on the device."""
-        return examples
+        return examples  # pixels are converted batch by batch on the device
 
     def lengths(self, items: ImageSet) -> list[int]:
         return [1] * len(items)

@@ -1,4 +1,4 @@
-"""Add a LoRA adapter to a model, or merge it into the model's weights."""
+"""Add a LoRA adapter to a model, or merge an adapter into its base model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ADAPTER_CONFIG = "adapter_config.json"
 
 
 def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedModel:
-    """Add a new LoRA adapter (alpha = 2 * rank, no dropout) to all linear layers except the head. Return the model."""
+    """Return the model with a new LoRA adapter on all linear layers except the head."""
     import torch
     from peft import LoraConfig, TaskType, get_peft_model
 
@@ -37,7 +37,7 @@ def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedMo
 
 
 def merge_adapter(adapter: Path, base: str, folder: Path) -> None:
-    """Merge the adapter in the folder ``adapter`` into its base model; write model and tokenizer to ``folder``.
+    """Merge an adapter into its base model, and write the merged model to ``folder``.
 
     Raises:
         LoadError: the adapter or the base model cannot be loaded.
@@ -54,8 +54,10 @@ def merge_adapter(adapter: Path, base: str, folder: Path) -> None:
 
 
 def checkpoint_problems(folder: Path, other: Callable[[Path], Sequence[str]]) -> list[str]:
-    """Return a message if the folder has an adapter whose base model is missing. For a folder without an adapter,
-    return the problems that ``other`` finds."""
+    """Return a message if the base model of an adapter is missing.
+
+    A folder without an adapter is checked by the function ``other``.
+    """
     if not (folder / ADAPTER_CONFIG).is_file():
         return list(other(folder))
     base = base_of(folder)
@@ -68,7 +70,7 @@ def checkpoint_problems(folder: Path, other: Callable[[Path], Sequence[str]]) ->
 
 
 def base_of(folder: Path) -> str | None:
-    """Return the folder or hub id of an adapter's base model; None if the adapter's configuration has none."""
+    """Return the folder or hub id of an adapter's base model; None if there is none."""
     try:
         found = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))["base_model_name_or_path"]
     except (ValueError, KeyError, TypeError):

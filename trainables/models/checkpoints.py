@@ -18,14 +18,13 @@ TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
 
 
 def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Write weights, config and tokenizer to ``folder``, atomically. An existing folder is replaced. Weights are saved
-    as safetensors. For a PEFT model, only the adapter is saved."""
+    """Write a model and its tokenizer to a folder, atomically. For a PEFT model, only the adapter is written."""
     with staged(folder) as staging:
         write_model(model, tokenizer, staging)
 
 
 def write_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Write the files of :func:`save_model` one by one, not atomically."""
+    """Write a model and its tokenizer to a folder, not atomically."""
     _quiet()
     model.save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
@@ -39,18 +38,14 @@ def write_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fold
 
 
 class LoadError(RuntimeError):
-    """A model, its configuration or its tokenizer cannot be loaded; the message is for the user."""
+    """A model cannot be loaded. The message is for the user."""
 
     exit_code = 1
 
 
 @contextmanager
 def loading(source: Path | str) -> Iterator[None]:
-    """Convert any error in the block, such as a damaged file or an unknown architecture, to a :class:`LoadError`.
-
-    Raises:
-        LoadError: the block raised an error. The message names ``source``.
-    """
+    """Convert errors in the block to a :class:`LoadError` that names ``source``."""
     _quiet()
     try:
         yield
@@ -78,7 +73,7 @@ def load_model(folder: Path | str) -> PreTrainedModel:
 
 
 def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
-    """Load a model's tokenizer, and make sure that the tokenizer has a padding token.
+    """Load the tokenizer of a model. The loaded tokenizer has a padding token.
 
     Raises:
         LoadError: the tokenizer is missing, has no fast version, or has no EOS token.
@@ -96,16 +91,13 @@ def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
 
 
 def ensure_pad_token(tokenizer: PreTrainedTokenizerBase) -> None:
-    """If a tokenizer has no padding token, pad with EOS. This is safe because masks, not ids, identify padding."""
+    """If a tokenizer has no padding token, pad with EOS."""
     if tokenizer.pad_token_id is None:
-        tokenizer.pad_token = tokenizer.eos_token
+        tokenizer.pad_token = tokenizer.eos_token  # safe, because masks identify padding, not ids
 
 
 def folder_problems(folder: Path, *, tokenizer: bool = True) -> list[str]:
-    """Return a message for each problem with a model folder. The weights must be safetensors.
-
-    If ``tokenizer`` is true, a missing tokenizer is a problem.
-    """
+    """Return a message for each problem with a model folder."""
     found = []
     if not (folder / "config.json").is_file():
         found.append("config.json is missing")
@@ -116,7 +108,7 @@ def folder_problems(folder: Path, *, tokenizer: bool = True) -> list[str]:
 
 
 def weights_problems(folder: Path) -> list[str]:
-    """Return a message if safetensors files are missing, and a message for each truncated file."""
+    """Return a message for each problem with the safetensors files in a folder."""
     from safetensors import SafetensorError, safe_open
 
     expected: set[str] = set()
@@ -147,7 +139,7 @@ def weights_problems(folder: Path) -> list[str]:
 
 
 def _quiet() -> None:
-    """Disable the progress bars of transformers, which would interfere with the sweep's own display."""
+    """Disable the progress bars of transformers."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()

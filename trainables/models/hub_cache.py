@@ -1,7 +1,7 @@
-"""Choose the commit of a model on the hub, and download the files of this commit.
+"""Choose the commit of a model on the hub, and download the commit.
 
-A model that is complete in the hub's local cache is used without a request to the hub, so that a sweep has the same
-target after it is resumed. To use the newest commit, first run ``hf download ID``.
+A model that is complete in the local cache is used without a request to the hub. So a resumed sweep has an unchanged
+target. To use the newest commit, first run ``hf download ID``.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from pathlib import Path
 from trainables.models.checkpoints import folder_problems, loading, weights_problems
 
 FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
-"""The files of a model folder. Code, and weights in other formats, are never downloaded."""
+"""The files to download. Code is never downloaded."""
 NOT_FILES = ("*/*", "consolidated*")
-"""Files that are not downloaded, because subfolders have other formats, and ``consolidated`` files are duplicates."""
+"""Files that are not downloaded: other formats in subfolders, and duplicates."""
 
 
 def fetch_model(hub_id: str) -> Path:
-    """Download missing files of a model. Return the model's folder in the hub's cache. The folder's name is the commit.
+    """Download the missing files of a model. Return the model's folder, which is named after the commit.
 
     Raises:
         LoadError: the hub has no such model, denies access or cannot be reached, or the weights are incomplete.
@@ -41,9 +41,7 @@ def fetch_model(hub_id: str) -> Path:
 
 @functools.cache
 def hub_commit(hub_id: str) -> str:
-    """Return the commit for :func:`fetch_model`: the cached commit if it is complete, otherwise the newest commit.
-
-    A process asks the hub only once per model.
+    """Return the cached commit if it is complete, otherwise the newest commit on the hub.
 
     Raises:
         LoadError: the hub does not answer.
@@ -61,7 +59,7 @@ def hub_commit(hub_id: str) -> str:
 
 
 def cached_snapshot(hub_id: str) -> Path | None:
-    """Return the local cache's folder of the branch main, or None if there is none. The folder may be incomplete."""
+    """Return the folder of the branch main in the local cache, or None. The folder may be incomplete."""
     from huggingface_hub import constants
 
     repository = Path(constants.HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"

@@ -1,4 +1,4 @@
-"""Replace the kernels of a loaded model by faster kernels. Results are the same up to float32 rounding."""
+"""Faster kernels for loaded models. Results are equal up to float32 rounding."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 CPU = Path("/proc/cpuinfo")
 _FEW = 32
-"""oneDNN needs at least this many input rows. With fewer rows, as in generation, its overhead exceeds its gain."""
+"""The minimum number of input rows for oneDNN. With fewer rows, the overhead exceeds the gain."""
 
 
 def with_fast_kernels(model: PreTrainedModel) -> PreTrainedModel:
-    """Replace modules of the model by faster ones in place, and return the model. Its saved files do not change."""
+    """Replace modules of the model by faster modules in place, and return the model."""
     fuse_activations(model)
     if onednn_is_faster():
         use_onednn(model)
@@ -27,9 +27,9 @@ def with_fast_kernels(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def fuse_activations(model: PreTrainedModel) -> PreTrainedModel:
-    """Replace each tanh approximation of GELU, which transformers computes in eight operations, by a single kernel.
+    """Replace each tanh approximation of GELU (arXiv:1606.08415) by a single kernel, and return the model.
 
-    The kernel computes the same function (arXiv:1606.08415), and shortens a training step of a small Phi by 10%.
+    The kernel shortens a training step of a small Phi by 10%.
     """
     from transformers.activations import FastGELUActivation, NewGELUActivation
 
@@ -42,10 +42,9 @@ def fuse_activations(model: PreTrainedModel) -> PreTrainedModel:
 
 @functools.cache
 def onednn_is_faster() -> bool:
-    """Return whether oneDNN multiplies float32 matrices much faster on this CPU than MKL, which torch uses.
+    """Return whether oneDNN multiplies float32 matrices faster on this CPU than MKL.
 
-    oneDNN is faster on AMD CPUs from Zen 5 (family 26) on, where MKL uses only half of the AVX-512 capacity. The
-    decision depends on the CPU's family and not on a measurement, because a resumed run must use the same kernels.
+    The decision depends on the CPU's family, not on a measurement, because a resumed run must use the same kernels.
     """
     if not torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
         return False
@@ -54,12 +53,13 @@ def onednn_is_faster() -> bool:
     except OSError:
         return False
     known = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.splitlines())}
+    # On AMD CPUs from Zen 5 (family 26) on, MKL uses only half of the AVX-512 capacity.
     is_zen_5 = known.get("vendor_id") == "AuthenticAMD" and int(known.get("cpu family", "0")) >= 26
     return is_zen_5 and onednn_works()
 
 
 def onednn_works() -> bool:
-    """Return whether this build of torch and this CPU support :func:`onednn_product`."""
+    """Return whether torch and the CPU support :func:`onednn_product`."""
     try:
         return bool(torch.equal(onednn_product(torch.eye(2), torch.eye(2), None), torch.eye(2)))
     except (AttributeError, RuntimeError):
@@ -81,7 +81,7 @@ def use_onednn(model: PreTrainedModel) -> PreTrainedModel:
 
 
 class OneDnnLinear(torch.nn.Linear):
-    """A linear layer that uses oneDNN for float32 inputs on a CPU, and otherwise works like ``torch.nn.Linear``.
+    """A linear layer that uses oneDNN for float32 inputs on a CPU.
 
     Second derivatives and ``torch.func`` are not supported.
     """
@@ -105,8 +105,6 @@ class OneDnnLinear(torch.nn.Linear):
 
 
 class _Product(torch.autograd.Function):
-    """The matrix product of a linear layer, and the two matrix products of its gradient."""
-
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         of_x, of_weight, _ = ctx.needs_input_grad

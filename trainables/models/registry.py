@@ -1,4 +1,4 @@
-"""The registry of models, with the recipe for each model's target, and the registry of prompt templates."""
+"""The registry of models, with the recipes for their targets, and the registry of prompt templates."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from trainables.template import CHAT, QUESTION_ANSWER, Template
 class TargetRecipe:
     """The settings for fine-tuning a target with AdamW, linear warm-up and linear decay.
 
-    Training takes at most ``epochs`` epochs on the full set. If ``stop_when_memorised`` is true, training ends early
-    when the mean loss is below 0.05 and the metric verbmem is above 0.95. For images, the accuracies on the forget set
-    and on the retain sample must be above 0.99 instead of verbmem. If ``lora_rank`` is given, an adapter is trained and
-    then merged, so that the target is a complete model.
+    Attributes:
+        epochs: the maximum number of epochs.
+        stop_when_memorised: whether training ends as soon as the target has memorised the data.
+        lora_rank: the rank of an adapter, which is merged after training; None to train all weights.
     """
 
     lr: float
@@ -29,11 +29,10 @@ class TargetRecipe:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """One entry in the registry of models. The fields are the defaults for sweeps with this model.
+    """One model in the registry. The fields are the defaults for sweeps with this model.
 
-    ``hub_id`` is None for models that are created locally. ``lora_rank`` is None if all weights are trained.
-    ``template`` is the prompt template (template.py). ``modality`` is language or vision; None if it depends on the
-    model's folder. For a plug-in's model, ``make(data, seed)`` returns the model and its processor.
+    ``hub_id`` is None for a model that is created locally. ``modality`` is None for a model in a local folder. For a
+    plug-in's model, ``make(data, seed)`` returns the model and its processor.
     """
 
     name: str
@@ -76,8 +75,7 @@ def _tiny(name: str, description: str) -> ModelInfo:
 
 
 def _whole(name: str, hub_id: str | None, description: str) -> ModelInfo:
-    """Return the entry of a language model for full fine-tuning, which the paper uses for models with 1 to 2 billion
-    parameters."""
+    """Return the entry of a language model for full fine-tuning, with the paper's settings."""
     return ModelInfo(
         name=name,
         hub_id=hub_id,
@@ -92,7 +90,7 @@ def _whole(name: str, hub_id: str | None, description: str) -> ModelInfo:
 
 
 def _adapted(name: str, hub_id: str, description: str) -> ModelInfo:
-    """Return the entry of a language model for LoRA, which the paper uses for models with 7 billion parameters."""
+    """Return the entry of a language model for LoRA, with the paper's settings."""
     return replace(
         _whole(name, hub_id, description),
         recipe=replace(PAPER_RECIPE, lora_rank=PAPER_LORA_RANK),
@@ -162,17 +160,16 @@ TEMPLATES: Mapping[str, Template] = with_plugins(
         Template(name=CHAT, text=CHAT, description="the tokenizer's own chat template, for instruct models"),
     ),
 )
-"""The registry of prompt templates. Users add their own templates as plug-ins."""
+"""The registry of prompt templates."""
 
 
 def is_hub_id(name: str) -> bool:
-    """Return whether a name has the form of a hub id, ``organisation/name``."""
+    """Return whether a name has the form ``organisation/name``."""
     return name.count("/") == 1 and all(name.split("/"))
 
 
 def find_model(name: str) -> ModelInfo:
-    """Return the model's entry in the registry. For a hub id or a local folder, return a new entry with the paper's
-    settings for full fine-tuning."""
+    """Return the entry of a registered model, or a new entry for a hub id or a local folder."""
     if name in MODELS:
         return MODELS[name]
     if is_hub_id(name):
@@ -181,5 +178,5 @@ def find_model(name: str) -> ModelInfo:
 
 
 def local_model(name: str) -> ModelInfo:
-    """Return a new entry for a model in a local folder, with the paper's settings for full fine-tuning."""
+    """Return a new entry for a model in a local folder."""
     return replace(_whole(name, None, "a model in a local folder"), modality=None)

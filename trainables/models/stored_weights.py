@@ -17,11 +17,10 @@ _Stamp = tuple[int, int, int]
 
 
 class StoredWeights:
-    """A snapshot of a model's state dict, on the CPU. Later changes to the model do not affect the snapshot.
+    """A snapshot of a model's state dict, on the CPU.
 
-    If a safetensors file in ``folder`` has an equal tensor of the same name and type, the snapshot maps that file into
-    memory. Then all processes share one copy, which the operating system may drop and reload. Other tensors, such as
-    weights that were converted to float32, are copied. Tensors that share memory are copied once.
+    If a safetensors file in ``folder`` has an equal tensor, all processes share a memory map of the file. All other
+    tensors are copied.
     """
 
     def __init__(self, model: Module, folder: Path) -> None:
@@ -39,10 +38,10 @@ class StoredWeights:
             self._tensors[name] = seen[place]
 
     def load_into(self, model: Module) -> None:
-        """Load these weights into a model of the same architecture, in place.
+        """Copy the snapshot into a model of the same architecture.
 
         Raises:
-            LoadError: a mapped file has changed, so its weights are not reliable.
+            LoadError: a mapped file has changed.
         """
         for file, stamp in self._files.items():
             if (now := _stamp(file)) is not None and now != stamp:
@@ -55,7 +54,7 @@ class StoredWeights:
                 tensor.copy_(self._tensors[name])
 
     def _mapped(self, folder: Path) -> dict[str, Tensor]:
-        """Return every tensor in the folder's safetensors files, by name. A tensor is read when it is first used."""
+        """Return every tensor in the folder's safetensors files, by name."""
         from safetensors import SafetensorError, safe_open
 
         found: dict[str, Tensor] = {}
@@ -72,10 +71,9 @@ class StoredWeights:
 
 
 def _stamp(file: Path) -> _Stamp | None:
-    """Return a file's inode, size and modification time. For a deleted file, whose memory map stays valid, return
-    None."""
+    """Return a file's inode, size and modification time; None for a deleted file."""
     try:
         found = file.stat()
     except OSError:
-        return None
+        return None  # the memory map of a deleted file stays valid
     return found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,8 +1,6 @@
 """Small random models with real architectures, and tokenizers trained on the data.
 
-Each model is a small version of a registered model, with about a million parameters. The small version uses the same
-transformers class and the same special parts of the architecture (ALiBi, tied embeddings, dropout, grouped-query and
-sliding-window attention).
+Each model is a small version of a registered model, with the same transformers class.
 """
 
 from __future__ import annotations
@@ -21,14 +19,14 @@ if TYPE_CHECKING:
 VOCABULARY = 2048
 WIDTH, LAYERS, HEADS = 128, 4, 4
 SLIDING_WINDOW = 32
-"""The attention window of tiny-mistral in tokens. The window is shorter than the sequences."""
+"""The attention window of tiny-mistral in tokens. The sequences are longer."""
 
 END_OF_TEXT, PAD = "<|endoftext|>", "<|pad|>"
 UNKNOWN, BOS, EOS = "<unk>", "<s>", "</s>"
 
 
 def train_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
-    """Train a byte-level BPE tokenizer with at most 2,048 tokens on the examples' texts. Training is deterministic."""
+    """Train a byte-level BPE tokenizer on the examples' texts. Training is deterministic."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -49,11 +47,7 @@ def train_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
 
 
 def train_metaspace_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenizerFast:
-    """Train a tokenizer like Llama's and Mistral's: BPE with ``▁`` for spaces, byte tokens and a BOS at the start.
-
-    The tokenizer has at most 2,048 tokens and, like those of Llama and Mistral, no padding token. Training is
-    deterministic.
-    """
+    """Train a BPE tokenizer like Llama's and Mistral's, without a padding token. Training is deterministic."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -94,7 +88,7 @@ def _texts(examples: Iterable[Example]) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """The parts of a small model: a function that trains the tokenizer, a transformers class, and a configuration."""
+    """A small model: the training of its tokenizer, a transformers class, and the options of its configuration."""
 
     tokenizer: Callable[[Iterable[Example]], PreTrainedTokenizerFast]
     architecture: str
@@ -147,7 +141,7 @@ def tokenizer_for(name: str, examples: Iterable[Example]) -> PreTrainedTokenizer
 
 
 def make_tiny(name: str, tokenizer: PreTrainedTokenizerFast, *, seed: int = 0) -> PreTrainedModel:
-    """Return the small model ``name`` with random weights. It has about a million parameters in float32."""
+    """Return the small model ``name`` with random weights in float32."""
     import torch
     import transformers
 

@@ -1,4 +1,4 @@
-"""Evaluate models of any modality on one unlearning task: losses after every epoch, expensive metrics at the end."""
+"""Evaluate models of any modality on one unlearning task."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 ItemLog: TypeAlias = dict[str, dict[str, object]]
-"""The per-item values by evaluation set and column, as JSON values; see :mod:`trainables.scoring.item_log`."""
+"""The per-item values by evaluation set and column, as JSON values."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class LazyDict(dict[K, V]):
-    """A dictionary whose values are computed by ``compute(key)`` when they are first looked up.
+    """A dictionary that computes a missing value with ``compute(key)``.
 
-    ``key in values``, ``get`` and iteration only find values that were already looked up.
+    ``key in values``, ``get`` and iteration only find computed values.
     """
 
     def __init__(self, compute: Callable[[K], V]) -> None:
@@ -39,7 +39,7 @@ class LazyDict(dict[K, V]):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The chosen metrics of a model, their per-item values, and the time that answer generation took, in seconds."""
+    """The chosen metrics of a model, their per-item values, and the seconds that answer generation took."""
 
     metrics: Mapping[str, float]
     items: ItemLog
@@ -48,16 +48,14 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class RetainValues:
-    """The values of a retain model (trained without the forget set). Metrics compare other models with this model.
+    """The values of the retain model, with which metrics compare other models.
 
     Attributes:
-        key: the content hash of the retain model and of the data on which it was scored.
+        key: the content hash of the retain model and of its data.
         path: the folder of the retain model.
-        log_truth_ratios: the log truth ratio of each forget item; empty if the data have no paraphrased or perturbed
-            answers.
-        forget_log_probs, holdout_log_probs: the mean ``log p`` per token of each forget or holdout item, in nats; empty
-            if the data have no holdout set.
-        min_k_auc: the AUC of min-k% membership inference; None if the data have no holdout set.
+        log_truth_ratios: the log truth ratio of each forget item; empty without paraphrased and perturbed answers.
+        forget_log_probs, holdout_log_probs: the mean ``log p`` per token of each item, in nats.
+        min_k_auc: the AUC of min-k% membership inference; None without a holdout set.
     """
 
     key: str
@@ -69,18 +67,19 @@ class RetainValues:
 
 
 class MetricError(DataError):
-    """A requested metric cannot be measured on the data; the message is for the user."""
+    """A requested metric cannot be measured on the data. The message is for the user."""
 
 
 def chosen_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool = True) -> tuple[str, ...]:
-    """Return the metrics to measure on ``data``, in table order, without the losses.
+    """Return the metrics to measure on the data, in table order, without the losses.
 
-    Without names, the default set is used. If the data do not allow a metric that was requested only as part of a set,
-    the metric is omitted. ``retain_model`` says whether a retain model exists or can be trained.
+    Args:
+        names: metrics or sets of metrics; empty for the default set.
+        data: the data. Metrics of a set that the data do not allow are omitted.
+        retain_model: whether a retain model exists or can be trained.
 
     Raises:
-        MetricError: a metric that was requested by name cannot be measured, or no metric of a requested set can be
-            measured. The message lists all such names.
+        MetricError: a metric in ``names``, or every metric of a set in ``names``, cannot be measured.
     """
     missing = {
         name: lacking for name, metric in METRICS.items() if (lacking := metric.lacks(data, retain_model=retain_model))
@@ -102,17 +101,13 @@ def chosen_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool =
 
 
 def generated_answers(items: ItemLog) -> ItemLog:
-    """Return only the column with the generated texts, for each part of the log that has this column."""
+    """Return only the generated texts of each part of the log."""
     name = "generated_text"
     return {part: {name: columns[name]} for part, columns in items.items() if name in columns}
 
 
 class Scores(ABC):
-    """The per-item values of one model. A value is computed when it is first used, so the model must not change.
-
-    Attributes:
-        retain: the values of the retain model; None without a retain model.
-    """
+    """The per-item values of one model. A value is computed when it is first used, so the model must not change."""
 
     def __init__(self, data: TaskData, *, random_guess: float, retain: RetainValues | None) -> None:
         self.retain = retain
@@ -124,7 +119,7 @@ class Scores(ABC):
 
     @abstractmethod
     def items(self) -> ItemLog:
-        """Return all per-item values that have been computed for this model."""
+        """Return all per-item values that have been computed."""
 
     @property
     def generation_seconds(self) -> float:
@@ -142,25 +137,21 @@ class Scores(ABC):
         return agreement(self.set_losses().retain)
 
     def loss_metrics(self) -> dict[str, float]:
-        """Return the losses that are reported after every epoch, in nats."""
+        """Return the losses, in nats."""
         return _values(LOSS_METRICS, self.set_losses())
 
     def measure(self, names: Sequence[str] = ()) -> Measured:
-        """Measure the metrics ``names`` (by default, the default set). The result also has the values of :meth:`items`.
+        """Measure metrics; by default, the default set.
 
-        Raises MetricError if the data do not allow one of the metrics, or if a needed retain model is missing.
+        Raises:
+            MetricError: a metric cannot be measured on the data, or the retain model is missing.
         """
         metrics = _values(chosen_metrics(names, self._data, retain_model=self.retain is not None), self)
         return Measured(metrics, self.items(), self.generation_seconds)
 
 
 class ModelEvaluator(ABC):
-    """Evaluates models on one unlearning task.
-
-    Attributes:
-        random_guess: the loss of a uniform guess over ``classes`` tokens or labels, in nats. The losses in
-            ``forget_loss_capped`` are capped at this value.
-    """
+    """Evaluates models on one unlearning task. ``random_guess`` is the loss of a uniform guess, in nats."""
 
     def __init__(self, data: TaskData, *, classes: int) -> None:
         self.random_guess = math.log(classes)
@@ -168,14 +159,14 @@ class ModelEvaluator(ABC):
 
     @abstractmethod
     def scores(self, model: PreTrainedModel, *, retain: RetainValues | None = None) -> Scores:
-        """Return the values of a model. Some metrics need ``retain``, the values of the retain model."""
+        """Return the values of a model. ``retain`` holds the values of the retain model."""
 
     @abstractmethod
     def memorised(self, model: PreTrainedModel) -> bool:
         """Return whether a model has memorised its training data."""
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
-        """Return the values that metrics need from the retain model ``model``. ``key`` and ``path`` identify the model.
+        """Return the values of the retain model ``model``, which ``key`` and ``path`` identify.
 
         Raises:
             NotImplementedError: no metric of this modality needs a retain model.

@@ -19,14 +19,11 @@ if TYPE_CHECKING:
     from trainables.data import TaskData
 
 MEMORISED_ACCURACY = 0.99
-"""The data count as memorised if the accuracies on the forget set and on the retain sample are above this value."""
+"""The data count as memorised if the accuracies on the forget set and on the retain sample exceed this value."""
 
 
 class ImageScores(Scores):
-    """The per-image values of one model for each evaluation set (forget, retain, test).
-
-    ``images`` maps each set to the losses of its images.
-    """
+    """The per-image values of one model for each evaluation set (forget, retain, test)."""
 
     def __init__(
         self,
@@ -42,14 +39,14 @@ class ImageScores(Scores):
         self._sets = sets
 
     def accuracy(self, part: str) -> float:
-        """Return the share of images for which the most probable label is the true label."""
+        """Return the accuracy on an evaluation set."""
         return agreement(self.images[part])
 
     def set_losses(self) -> SetLosses:
         return SetLosses(self.images["forget"], self.images["retain"], self._random_guess)
 
     def items(self) -> ItemLog:
-        """Return the loss, the most probable label and the true label of each image that was scored."""
+        """Return the loss, the most probable label and the true label of each scored image."""
         log: ItemLog = {}
         for part, losses in self.images.items():
             labels, instead = self._sets[part].labels, losses.instead
@@ -59,7 +56,7 @@ class ImageScores(Scores):
 
 
 class ClassificationEvaluator(ModelEvaluator):
-    """Evaluates classifiers on the images to forget, a sample of the images to retain, and held-out images."""
+    """Evaluates image classifiers."""
 
     def __init__(
         self, data: ImageData, score: Callable[[PreTrainedModel, ImageSet], ItemLosses], *, classes: int
@@ -74,6 +71,5 @@ class ClassificationEvaluator(ModelEvaluator):
         return ImageScores(self._sets, score, data=self._data, random_guess=self.random_guess, retain=retain)
 
     def memorised(self, model: PreTrainedModel) -> bool:
-        """Return whether the model classifies almost all forget images and sampled retain images correctly."""
         scores = self.scores(model)
         return min(scores.accuracy("forget"), scores.accuracy("retain")) > MEMORISED_ACCURACY

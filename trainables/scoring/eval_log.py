@@ -1,8 +1,7 @@
-"""Read, check and aggregate evaluation logs in TOFU's format. A log has a model's losses and answers per item.
+"""Read, check and aggregate evaluation logs in the format of the TOFU authors (``eval_log_aggregated.json``).
 
-The format is that of the TOFU authors (``locuslab/tofu``, ``eval_log_aggregated.json``): an object with four parts.
-Each part has columns, which are objects with one value per item index. The aggregates are those of TOFU's script
-``aggregate_eval_stat.py``.
+A log is an object with four parts. Each part has columns with one value per item index. The aggregates are those of
+TOFU's script ``aggregate_eval_stat.py``.
 """
 
 from __future__ import annotations
@@ -39,16 +38,15 @@ _MAX = sys.float_info.max
 
 
 class EvalLogError(ValueError):
-    """An evaluation log cannot be read or does not have TOFU's format; the message is for the user."""
+    """An evaluation log cannot be read or is malformed. The message is for the user."""
 
 
 @dataclass(frozen=True, eq=False)
 class EvalPart:
-    """One evaluation set with n items, in the order of their indices.
+    """One evaluation set with n items.
 
-    The losses are in nats per token: ``answer_loss`` and ``paraphrased_loss`` are ``(n,)``, ``perturbed_loss`` has n
-    rows. ``rouge_l_recall`` ``(n,)`` is taken from the log or computed from the log's texts. ``answers`` are the n
-    generated answers; None if the log has no texts.
+    All losses are in nats per token. ``answer_loss``, ``paraphrased_loss`` and ``rouge_l_recall`` are ``(n,)``.
+    ``perturbed_loss`` has n rows. ``answers`` is None if the log has no texts.
     """
 
     indices: tuple[str, ...]
@@ -61,7 +59,7 @@ class EvalPart:
 
 @dataclass(frozen=True, eq=False)
 class EvalLog:
-    """The four evaluation sets of one model by name (the keys of ``PARTS``), read from ``path``."""
+    """The four evaluation sets of one model, by name."""
 
     path: Path
     parts: Mapping[str, EvalPart]
@@ -70,12 +68,10 @@ class EvalLog:
 def read_eval_log(path: str | PathLike[str]) -> EvalLog:
     """Read the log at ``path`` and check every value.
 
-    A column may be a list, or an object keyed by item index in any order. The perturbed losses of an item may also be a
-    list or an object. The number of these losses may differ between items. Other parts and columns are ignored.
+    A column is a list, or an object keyed by item index. Unknown parts and columns are ignored.
 
     Raises:
-        EvalLogError: the file is unreadable, parts or columns are missing, columns have different items, a value is not
-            a finite number, or a recall is outside [0, 1]. The message names the file and the position in it.
+        EvalLogError: the log is unreadable, incomplete or malformed. The message names the position in the file.
     """
     path = Path(path)
     try:
@@ -91,14 +87,11 @@ def read_eval_log(path: str | PathLike[str]) -> EvalLog:
 def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, Any]:
     """Return the aggregates of a log as JSON values.
 
-    ``retain``, ``real_authors``, ``world_facts`` and ``forget`` each hold ``probability``, ``rouge_l_recall``,
-    ``truth_ratio``, and the generated answers' ``repetition`` and ``longest_loop`` (None if the log has no texts).
-    ``model_utility`` is the harmonic mean of the nine scores of retain, real_authors and world_facts.
-    ``forget_quality`` (a p-value) and ``forget_quality_statistic`` compare the forget set's truth ratios with those in
-    ``retain_log``, the log of a model trained without the forget set. Without ``retain_log``, both are None.
+    Forget quality compares the log with ``retain_log``, the log of the retain model. Without ``retain_log``, forget
+    quality is None.
 
     Raises:
-        EvalLogError: the forget items of the two logs differ, so a test would compare the items instead of the models.
+        EvalLogError: the forget items of the two logs differ.
     """
     scores: dict[str, Scores] = {}
     fluency: dict[str, dict[str, float | None]] = {}
@@ -162,7 +155,7 @@ def _read_part(where: str, part: Any) -> EvalPart:
 
 
 def _require(where: str, value: Any, keys: Collection[str], *, note: str = "") -> None:
-    """Raise EvalLogError if ``value`` is not a JSON object with these keys."""
+    """Raise EvalLogError if a value is not a JSON object with these keys."""
     missing = [key for key in keys if not isinstance(value, dict) or key not in value]
     if missing:
         raise EvalLogError(
@@ -175,7 +168,7 @@ def _by_number(index: str) -> tuple[bool, int, str]:
 
 
 def _column(where: str, values: object, read: Callable[[str, object], Any]) -> dict[str, Any]:
-    """Read the value of each item. In a list, the position is the index of the item."""
+    """Read the value of each item, by item index."""
     if isinstance(values, list):
         values = {str(position): value for position, value in enumerate(values)}
     if not isinstance(values, dict) or not values:

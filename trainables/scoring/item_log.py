@@ -1,8 +1,6 @@
 """Write the per-item values of a model's metrics to a file, in the format of the TOFU authors' evaluation logs.
 
-If the file has all four sets, ``evaluate --eval-log`` computes the same metrics from the file. Columns are keyed by
-item index. Only columns that a chosen metric needed are written. Each generated text is written with its ROUGE-L
-recall, its share of repeated 3-grams and its longest loop.
+The file has only columns that a chosen metric needed. ``evaluate --eval-log`` can read a file with all four sets.
 """
 
 from __future__ import annotations
@@ -26,8 +24,8 @@ if TYPE_CHECKING:
 def item_log(scores: ModelScores) -> ItemLog:
     """Return all per-item values that have been computed for a model, by part of the log.
 
-    The part ``membership`` has the scores of each membership inference attack. The part ``prompted`` maps each metric
-    to the answers to the data set's own prompts (MUSE, plain texts).
+    The part ``membership`` has the scores of membership inference attacks. The part ``prompted`` has the answers to the
+    data set's own prompts.
     """
     log: ItemLog = {}
     for part, key in PARTS.items():
@@ -98,7 +96,7 @@ def _choice_columns(scores: ModelScores, part: str) -> dict[str, object]:
 
 
 def by_index(values: Sequence[object] | np.ndarray, items: Sequence[int] | None = None) -> dict[str, object]:
-    """Map item indices, as text, to the values. ``items`` has the indices; by default, they are 0, 1, 2, ..."""
+    """Map item indices, as text, to values. The default indices are 0, 1, 2, ..."""
     plain = values.tolist() if isinstance(values, np.ndarray) else list(values)
     places = range(len(plain)) if items is None else items
     return {str(place): value for place, value in zip(places, plain, strict=True)}

@@ -1,4 +1,4 @@
-"""Evaluate language models on fixed sets of questions and texts. Each value is computed once, when it is first used."""
+"""Evaluate language models on fixed sets of questions and texts."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from trainables.metrics.items import Array
 
 MEMORISED_VERBMEM = 0.95
-"""The data count as memorised if the mean ROUGE-L recall of the forget answers is above this value."""
+"""The data count as memorised if the mean ROUGE-L recall of the forget answers exceeds this value."""
 
 
 class QuestionSet:
-    """A tokenised evaluation set: questions with answers, or plain texts in windows of ``max_length`` tokens."""
+    """A tokenised evaluation set of questions with answers, or of plain texts."""
 
     def __init__(self, examples: Sequence[Example], scorer: TextScorer) -> None:
         self.sequences = scorer.encode(examples)
@@ -43,9 +43,10 @@ class QuestionSet:
 
 
 class ChoiceSet:
-    """One list of the paraphrased and perturbed answers of all items. An item's paraphrased answer is its first answer.
+    """The tokenised paraphrased and perturbed answers of all items, in one list.
 
-    Item i has ``sizes[i]`` answers, and its index in the evaluation set is ``items[i]``.
+    The k-th item has ``sizes[k]`` answers. Its first answer is the paraphrased answer. ``items[k]`` is the item's index
+    in the evaluation set.
     """
 
     def __init__(self, examples: Sequence[Example], scorer: TextScorer) -> None:
@@ -58,13 +59,12 @@ class ChoiceSet:
 
 
 class EvaluationSets:
-    """The evaluation sets of one task by name. Each set is tokenised once.
+    """The tokenised evaluation sets of one task, by name.
 
-    ``forget`` has the items on which forgetting is measured; ``trained`` is the forget set itself. ``retain`` is a
-    sample of the retain set; ``retain_losses`` is the part of this sample that is used for the retain loss after each
-    epoch. The constructor tokenises these four sets, so a prompt that is too long is reported at once. All other sets
-    are tokenised when they are first used. ``members`` is the name of the set whose items count as members in
-    membership inference: ``texts`` if the forget set is running text (MUSE), otherwise ``forget``.
+    ``forget`` has the items on which forgetting is measured. ``trained`` is the forget set. ``retain`` is a sample of
+    the retain set. ``retain_losses`` is the part of the sample for the retain loss of each epoch. The constructor
+    tokenises these four sets, so that a prompt that is too long is reported at once. Other sets are tokenised when they
+    are first used. ``members`` is the name of the set with the members for membership inference.
     """
 
     def __init__(self, data: UnlearningData, scorer: TextScorer) -> None:
@@ -88,8 +88,7 @@ class EvaluationSets:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ChoiceLosses:
-    """The summed NLL and token count of each answer of n items. Row i has the paraphrased answer first, followed by the
-    perturbed answers."""
+    """The summed NLL and the token count of each answer of n items. The first answer of an item is paraphrased."""
 
     totals: tuple[Array, ...]
     counts: tuple[Array, ...]
@@ -101,12 +100,12 @@ class ChoiceLosses:
 
     @property
     def perturbed(self) -> list[Array]:
-        """The losses of the perturbed answers of each item: n rows, nats per token."""
+        """The losses of the perturbed answers: n rows, nats per token."""
         return [total[1:] / count[1:] for total, count in zip(self.totals, self.counts, strict=True)]
 
     @property
     def truth_ratios(self) -> Array:
-        """The truth ratio of each item: ``(n,)``. A truth ratio can overflow to infinity; its logarithm cannot."""
+        """The truth ratio of each item: ``(n,)``. A truth ratio can be infinite."""
         return truth_ratio(self.paraphrased, self.perturbed)
 
     @property
@@ -116,15 +115,15 @@ class ChoiceLosses:
 
 
 class ModelScores(Scores):
-    """The per-item values of ``model``, by evaluation set. The model must not change while this object is used.
+    """The per-item values of one model. The model must not change while the object is used.
 
     Attributes:
         answers: the losses of the reference answers, by :class:`QuestionSet`.
-        choices: by evaluation set, the losses of the paraphrased and perturbed answers.
-        generated: by evaluation set, the greedy answers (at most as long as the longest reference) and their recalls.
-        generated_from_prompts: by metric, the greedy continuations of the data set's own prompts, and their recalls.
-        tokens: by evaluation set, the scores of the tokens of each answer.
-        attacks: by metric, the scores of a membership inference attack on the forget set and on the holdout set.
+        choices: the losses of the paraphrased and perturbed answers, by evaluation set.
+        generated: the greedy answers and their recalls, by evaluation set.
+        generated_from_prompts: the continuations of the data set's own prompts and their recalls, by metric.
+        tokens: the scores of the answers' tokens, by evaluation set.
+        attacks: the scores of the forget set and of the holdout set, by metric for membership inference.
     """
 
     def __init__(
@@ -193,12 +192,12 @@ class ModelScores(Scores):
     def recalls(self, part: str, *, prompts: str | None = None) -> Array:
         """Return the ROUGE-L recall of each greedy answer, ``(n,)``.
 
-        If the data have prompts for the metric named ``prompts``, score the continuations of these prompts instead.
+        If the data have own prompts for the metric ``prompts``, the continuations of these prompts are scored.
         """
         return self._generated(part, prompts)[1]
 
     def answers_given(self, part: str, *, prompts: str) -> list[str]:
-        """Return the texts of the n greedy answers that :meth:`recalls` scores."""
+        """Return the text of each greedy answer. The arguments are those of :meth:`recalls`."""
         return self._generated(part, prompts)[0]
 
     def answer_texts(self, part: str) -> list[str]:
@@ -207,7 +206,7 @@ class ModelScores(Scores):
         return [text.strip() for text in self.sets.scorer.decode(answers)]
 
     def attack(self, name: str, per_text: Callable[[ModelScores, str], Array]) -> tuple[Array, Array]:
-        """Return the scores that a membership inference attack gives to the forget texts and to the holdout texts."""
+        """Return the scores of the forget texts and of the holdout texts in a membership inference attack."""
         if name not in self.attacks:
             self.attacks[name] = per_text(self, self.sets.members), per_text(self, "holdout")
         return self.attacks[name]
@@ -217,7 +216,7 @@ class ModelScores(Scores):
 
 
 class Evaluator(ModelEvaluator):
-    """Evaluates language models. ``random_guess`` is ``ln|V|``, the logarithm of the size of the vocabulary."""
+    """Evaluates language models."""
 
     def __init__(self, data: UnlearningData, scorer: TextScorer, *, vocabulary_size: int) -> None:
         super().__init__(data, classes=vocabulary_size)
@@ -227,15 +226,10 @@ class Evaluator(ModelEvaluator):
         return ModelScores(model, self._sets, data=self._data, random_guess=self.random_guess, retain=retain)
 
     def verbmem(self, model: PreTrainedModel) -> float:
-        """Return the mean ROUGE-L recall of greedy answers on the forget set, or on the data's own verbmem prompts.
-
-        The result shows whether the model has learned the forget set itself, even if metrics measure forgetting on
-        other items.
-        """
+        """Return the mean ROUGE-L recall of greedy answers on the forget set, or on the data's own verbmem prompts."""
         return float(self.scores(model).recalls("trained", prompts="verbmem").mean())
 
     def memorised(self, model: PreTrainedModel) -> bool:
-        """Return whether the model generates the forget answers almost word for word."""
         return self.verbmem(model) > MEMORISED_VERBMEM
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:

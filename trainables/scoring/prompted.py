@@ -1,8 +1,7 @@
 """Prompts that a data set defines for a metric. Their greedy continuations are compared with reference texts.
 
-MUSE (arXiv:2407.06460) has passages to continue (verbmem), and questions with in-context examples (knowmem). For a
-plain text, the prompt is the beginning of the text. All continuations are scored by ROUGE-L recall. MUSE's code gives
-other values, because it reports F1 without stemming.
+For a plain text, the prompt is the beginning of the text. MUSE's code (arXiv:2407.06460) gives other values, because it
+reports F1 without stemming.
 """
 
 from __future__ import annotations
@@ -18,13 +17,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 PREFIX_TOKENS, CONTINUATION_TOKENS = 50, 128
-"""The number of a plain text's tokens in its prompt (at most half of the text), and the number of tokens to generate.
-"""
+"""The maximum number of tokens in the prompt of a plain text, and the number of tokens to generate."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptedSet:
-    """The prompts of one metric as token ids, the reference texts, and the strings that end each continuation."""
+    """The prompts of one metric as token ids, the reference texts, and the stop strings of each continuation."""
 
     prompts: tuple[tuple[int, ...], ...]
     references: tuple[str, ...]
@@ -32,10 +30,8 @@ class PromptedSet:
     stop: tuple[tuple[str, ...], ...]
 
     def answers(self, model: PreTrainedModel, scorer: TextScorer) -> list[str]:
-        """Return the greedy continuation of each prompt, up to its first stop string.
-
-        If a prompt and its continuation do not fit into the model's context, the beginning of the prompt is cut off.
-        """
+        """Return the greedy continuation of each prompt, up to its first stop string."""
+        # If a prompt and its continuation do not fit into the context, the beginning of the prompt is cut off.
         context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         room = max(1, context - self.max_new_tokens) if context is not None else None
         prompts = [prompt if room is None else prompt[-room:] for prompt in self.prompts]
@@ -44,10 +40,7 @@ class PromptedSet:
 
 
 def prompted_sets(data: UnlearningData, tokenizer: PreTrainedTokenizerBase) -> dict[str, PromptedSet]:
-    """Return a prompted set for each of ``verbmem``, ``knowmem`` and ``utility`` for which the data have prompts.
-
-    For plain texts without prompts, ``verbmem`` uses texts of forget_eval, and ``utility`` uses texts of retain_eval.
-    """
+    """Return a prompted set for each metric for which the data have prompts or plain texts."""
     sources = {"verbmem": "verbmem", "knowmem": "knowmem_forget", "utility": "knowmem_retain"}
     sets = {
         metric: from_prompts(tokenizer, data.prompted[source])
@@ -61,7 +54,7 @@ def prompted_sets(data: UnlearningData, tokenizer: PreTrainedTokenizerBase) -> d
 
 
 def from_prompts(tokenizer: PreTrainedTokenizerBase, items: Sequence[Prompted]) -> PromptedSet:
-    """Return a prompted set with the data's own prompts. References are cut after ``max_new_tokens`` tokens."""
+    """Return a prompted set with the data's own prompts."""
     prompts, references = [], []
     for item in items:
         prompts.append(_without_eos(tokenizer, tokenizer(item.prompt, add_special_tokens=True)["input_ids"]))
@@ -73,10 +66,7 @@ def from_prompts(tokenizer: PreTrainedTokenizerBase, items: Sequence[Prompted]) 
 
 
 def from_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Example]) -> PromptedSet:
-    """Return a prompted set of plain texts.
-
-    A prompt is the first 50 tokens of a text, but at most half of the text. The reference is the next 128 tokens.
-    """
+    """Return a prompted set of plain texts."""
     prompts, references = [], []
     for example in texts:
         ids = _without_eos(tokenizer, tokenizer(example.answer, add_special_tokens=True, verbose=False)["input_ids"])

@@ -1,1 +1,1 @@
-"""Convert texts to token ids. Compute a language model's losses, scores and continuations for texts."""
+"""Token ids of texts, and a language model's losses, scores and continuations."""

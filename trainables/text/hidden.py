@@ -1,4 +1,4 @@
-"""Compute the hidden states of a causal language model: the output of one of its decoder blocks."""
+"""The hidden states of a causal language model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Reached(Exception):
 
 
 def decoder_blocks(model: PreTrainedModel) -> ModuleList:
-    """Return the decoder blocks in order. The model may have a LoRA adapter.
+    """Return the decoder blocks in order.
 
     Raises:
         ValueError: the model has no list of ``num_hidden_layers`` blocks.
@@ -32,10 +32,7 @@ def decoder_blocks(model: PreTrainedModel) -> ModuleList:
 
 
 def block_output(model: PreTrainedModel, batch: Batch, layer: int) -> Tensor:
-    """Return the output of block ``layer``, counted from 0: ``(B, T, d)``. Later blocks do not run.
-
-    As in :func:`trainables.text.losses.predict`, no attention mask is passed. States of padding tokens have no meaning.
-    """
+    """Return the output of block ``layer``, counted from 0: ``(B, T, d)``. States of padding tokens have no meaning."""
     found: list[Tensor] = []
 
     def stop(module: object, inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
@@ -44,7 +41,7 @@ def block_output(model: PreTrainedModel, batch: Batch, layer: int) -> Tensor:
 
     handle = decoder_blocks(model)[layer].register_forward_hook(stop)
     try:
-        model(input_ids=batch.input_ids, use_cache=False)
+        model(input_ids=batch.input_ids, use_cache=False)  # without a mask, as in trainables.text.losses.predict
     except _Reached:
         pass
     finally:
@@ -53,10 +50,7 @@ def block_output(model: PreTrainedModel, batch: Batch, layer: int) -> Tensor:
 
 
 def unit_direction(width: int, *, seed: int) -> Tensor:
-    """Return a random vector of length 1, ``(width,)``, which depends only on the seed.
-
-    As in the released code of RMU, the entries are uniform in [0, 1) before scaling, so all of them are non-negative.
-    """
+    """Return a random vector of length 1, ``(width,)``. As in the code of RMU, all entries are non-negative."""
     import torch
 
     drawn: Tensor = torch.rand(width, generator=torch.Generator().manual_seed(seed))

@@ -15,15 +15,12 @@ if TYPE_CHECKING:
 
 
 def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
-    """Run one forward pass and return the predictions.
-
-    No attention mask is passed, because padding is on the right, where causal attention does not reach it. On a GPU, a
-    mask would require a synchronisation per pass and a slower kernel. If the architecture supports ``logits_to_keep``,
-    no logits are computed for positions that are in the prompt of every row. These are a third to a half of all
-    positions.
-    """
+    """Return the predictions of one forward pass."""
     from torch.nn.functional import cross_entropy, pad
 
+    # No attention mask: causal attention does not reach the padding on the right. On a GPU, a mask would require a
+    # synchronisation and a slower kernel. Logits of positions in the prompt of every row are not computed if the
+    # architecture supports logits_to_keep. These are a third to a half of all positions.
     labels = batch.labels[:, max(1, batch.prompt_length) :]
     width = labels.shape[1]
     kept = {"logits_to_keep": width + 1} if _keeps_logits(type(_whole(model)).forward) else {}

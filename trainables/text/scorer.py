@@ -26,11 +26,7 @@ _MIN_VERIFIED = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextScorer:
-    """Encodes, scores and generates texts.
-
-    ``template`` is the prompt template (template.py). Sequences are cut after ``max_length`` tokens. Models are scored
-    in eval mode, in batches of ``batch_size`` sequences.
-    """
+    """Encodes, scores and generates texts. Sequences are cut after ``max_length`` tokens."""
 
     tokenizer: PreTrainedTokenizerBase
     max_length: int
@@ -39,16 +35,16 @@ class TextScorer:
     template: str = QUESTION_ANSWER
 
     def encode(self, examples: Sequence[Example]) -> tuple[Tokens, ...]:
-        """Return the tokens of each question with its answer. A plain text gives one sequence per window of tokens."""
+        """Return the tokens of each question with its answer. A plain text gives one sequence per window."""
         return encode_examples(self.tokenizer, examples, max_length=self.max_length, template=self.template)
 
     def prompt_of(self, question: str) -> str:
-        """Return the prompt of a question, without the space that begins the answer."""
+        """Return the prompt of a question, without the space before the answer."""
         return prompt_text(question, template=self.template, tokenizer=self.tokenizer)
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """The tokens that end an answer: the tokenizer's EOS and, if it is different, the template's end token."""
+        """The tokens that end an answer."""
         return tuple(dict.fromkeys((int(self.tokenizer.eos_token_id), end_id(self.template, "?", self.tokenizer))))
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
@@ -63,9 +59,9 @@ class TextScorer:
         )
 
     def tokens(self, model: PreTrainedModel, sequences: Sequence[Tokens]) -> list[TokenScores]:
-        """Return the model's scores of each supervised token of each sequence.
+        """Return the scores of each sequence's supervised tokens.
 
-        A final end token is not scored, unless it is the only supervised token of the sequence.
+        A final end token is not scored, unless it is the only supervised token.
         """
         ends = self.ends
         found: dict[int, TokenScores] = {}
@@ -87,11 +83,9 @@ class TextScorer:
     ) -> list[str]:
         """Return the greedy answer to each sequence's prompt.
 
-        ``losses.agreed`` is the number of leading tokens of each reference answer that the model would also generate.
-        These tokens are not generated again. The method is speculative decoding with the reference answer as the draft
-        (Leviathan et al., ICML 2023, arXiv:2211.17192). If many tokens were accepted, the answer probably agrees with
-        the reference again after the first mismatch, so the remaining tokens are checked in another forward pass. If
-        two tokens are equally likely up to float32 rounding, the result may differ from plain greedy decoding.
+        The method is speculative decoding with the reference answer as the draft (Leviathan et al., ICML 2023,
+        arXiv:2211.17192). The model is known to generate the first ``losses.agreed`` tokens of each reference answer.
+        If two tokens are equally likely up to float32 rounding, the result may differ from plain greedy decoding.
         """
         prefixes: list[list[int]] = [[] for _ in sequences]
         drafts, ends = dict(enumerate(sequences)), self.ends
@@ -103,6 +97,7 @@ class TextScorer:
                 prefixes[at] += [instead] if instead >= 0 else []
                 known = (*sequences[at].prompt, *prefixes[at])
                 rest = sequences[at].ids[len(known) :]
+                # After many accepted tokens, the answer probably agrees with the reference again after the mismatch.
                 if rest and agreed >= _MIN_VERIFIED and instead not in (-1, *ends):
                     drafts[at] = Tokens((*known, *rest), len(known))
             losses = self.nll(model, [*drafts.values()])
@@ -117,11 +112,9 @@ class TextScorer:
         max_new_tokens: int,
         known: Sequence[Sequence[int]] | None = None,
     ) -> list[str]:
-        """Return the greedy continuation of each prompt as text, in order, without special tokens.
+        """Return the greedy continuation of each prompt as text, without special tokens.
 
-        Prompts are left-padded in batches of similar length. Generation stops after ``max_new_tokens`` tokens, or at an
-        end token. ``known`` may give the first tokens of each continuation. These tokens count towards
-        ``max_new_tokens``. If they contain an end token, the continuation is complete.
+        The first tokens of each continuation may be given as ``known``. They count towards ``max_new_tokens``.
         """
         import torch
 
@@ -159,12 +152,10 @@ class TextScorer:
 
 
 def generation_batch_size(model: PreTrainedModel, batch_size: int, *, longest: int, max_length: int) -> int:
-    """Return the batch size for generation, which is one to four times ``batch_size``, the batch size for scoring.
+    """Return the batch size for generation: one to four times ``batch_size``, the batch size for scoring.
 
-    Additional rows hardly slow a generation step, but need memory. Scoring needs memory for logits, and generation
-    needs memory for keys and values. So the batch for generation has two limits. First, twice the memory of its keys
-    and values must not exceed the memory of the logits in the batch for scoring. Second, the batch for generation must
-    not have more tokens than the batch for scoring.
+    Twice the memory for keys and values must not exceed the memory for the logits in scoring. A batch for generation
+    must not have more tokens than a batch for scoring.
     """
     config = model.config.get_text_config()
     query_heads = getattr(config, "num_attention_heads", None)

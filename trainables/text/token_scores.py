@@ -1,4 +1,4 @@
-"""The scores of the supervised tokens of a text, for memorisation metrics and membership inference."""
+"""The scores of a text's supervised tokens, for memorisation metrics and membership inference."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ROWS = 256
-"""The number of positions whose distributions are in memory at once (64 MB in float32 with 64,000 tokens)."""
+"""The number of positions whose distributions are in memory at once."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TokenScores:
-    """The scores of a text's T supervised tokens, without the final EOS (as in OpenUnlearning, arXiv:2506.12618).
+    """The scores of a text's T supervised tokens, without the final EOS.
 
     ``log_probs``, ``means`` and ``stds`` are float64 ``(T,)`` in nats. ``means`` and ``stds`` describe ``log p(v)`` for
-    v drawn from p. ``predicted`` (the most probable tokens) and ``labels`` (the true tokens) are token ids ``(T,)``.
+    v drawn from p. ``predicted`` and ``labels`` are token ids ``(T,)``.
     """
 
     log_probs: Array
@@ -33,7 +33,7 @@ class TokenScores:
 
 
 def token_scores(logits: torch.Tensor, labels: torch.Tensor) -> TokenScores:
-    """Return the scores of one text from the logits ``(T, V)`` and the labels ``(T,)`` of its supervised tokens."""
+    """Return the scores of one text from the logits ``(T, V)`` and the labels ``(T,)``."""
     import torch
 
     columns = []

@@ -1,11 +1,9 @@
 r"""Convert questions and answers to token ids, labels and padded batches.
 
-The template of base models is ``Question: {question}\nAnswer: {answer}`` + EOS; template.py has other templates. The
-answer's tokens and the end token are supervised. The space before the answer belongs to the answer's first token. The
-whole text is tokenised once and split by character offsets. So "Answer:" has no loss, but the answer's first token has
-a loss.
+The default template is ``Question: {question}\nAnswer: {answer}`` + EOS. The tokens of the answer and the end token are
+supervised. The space before the answer belongs to the answer's first token.
 
-Plain text is tokenised once and cut into windows. All of its tokens are supervised.
+Plain text is cut into windows. All of its tokens are supervised.
 """
 
 from __future__ import annotations
@@ -30,14 +28,14 @@ IGNORED = -100
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """A tokenised sequence: the token ids of the prompt and the answer, and the number of tokens in the prompt."""
+    """The token ids of a prompt and its answer. The prompt has ``prompt_length`` tokens."""
 
     ids: tuple[int, ...]
     prompt_length: int
 
     @property
     def prompt(self) -> tuple[int, ...]:
-        """The token ids of the prompt, from which generation starts."""
+        """The token ids of the prompt."""
         return self.ids[: self.prompt_length]
 
     def __len__(self) -> int:
@@ -46,10 +44,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Right-padded sequences: ``input_ids``, ``attention_mask`` and ``labels``, each ``(B, T)`` int64.
-
-    ``prompt_length`` is the length of the shortest prompt. No row has a supervised position before this length.
-    """
+    """Right-padded sequences. Each tensor is ``(B, T)`` int64. The shortest prompt has ``prompt_length`` tokens."""
 
     input_ids: Tensor
     attention_mask: Tensor
@@ -58,7 +53,7 @@ class Batch:
 
 
 def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the id of the padding token, which :func:`trainables.models.checkpoints.ensure_pad_token` sets."""
+    """Return the id of the padding token."""
     return int(tokenizer.pad_token_id)
 
 
@@ -77,7 +72,7 @@ def encode(
     max_length: int,
     template: str = QUESTION_ANSWER,
 ) -> Tokens:
-    """Return the token ids of prompt, answer and end token. Only the first ``max_length`` token ids are kept.
+    """Return the token ids of prompt, answer and end token, cut after ``max_length`` token ids.
 
     Raises:
         DataError: the prompt has at least ``max_length`` tokens, so no token would be supervised.
@@ -113,7 +108,7 @@ def encode_examples(
     max_length: int,
     template: str = QUESTION_ANSWER,
 ) -> tuple[Tokens, ...]:
-    """Encode examples in order: :func:`encode` for questions with answers, :func:`encode_text` for plain texts."""
+    """Encode questions with answers and plain texts. A plain text gives one sequence per window."""
     sequences: list[Tokens] = []
     for item in examples:
         if item.is_text:
@@ -126,8 +121,7 @@ def encode_examples(
 def encode_text(tokenizer: PreTrainedTokenizerBase, text: str, *, max_length: int) -> tuple[Tokens, ...]:
     """Return the tokens of the text and EOS, cut into windows of at most ``max_length`` tokens.
 
-    If the tokenizer starts sequences with BOS, every window starts with an unsupervised BOS. Otherwise the first token
-    of a window is not predicted, so every window has at least two tokens.
+    If the tokenizer adds BOS, every window starts with an unsupervised BOS.
     """
     ids = tokenizer(text, add_special_tokens=True, verbose=False)["input_ids"]
     bos = ids[:1] if ids and ids[0] == tokenizer.bos_token_id != tokenizer.eos_token_id else []
@@ -137,7 +131,7 @@ def encode_text(tokenizer: PreTrainedTokenizerBase, text: str, *, max_length: in
     width = max_length - len(bos)
     cuts = list(range(0, len(stream), width))
     if len(stream) - cuts[-1] == 1 and len(cuts) > 1:
-        cuts[-1] -= 1
+        cuts[-1] -= 1  # without BOS, the first token of a window is not predicted
     ends = [*cuts[1:], len(stream)]
     return tuple(Tokens((*bos, *stream[a:b]), len(bos)) for a, b in zip(cuts, ends, strict=True))
 

@@ -1,4 +1,4 @@
-"""Compute the cross-entropy of images. An image counts as a sequence with one supervised position."""
+"""The cross-entropy of images. An image counts as a sequence with one supervised position."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def predict(model: PreTrainedModel, batch: ImageBatch) -> Predictions:
-    """Run one forward pass and return the predictions: logits ``(B, 1, K)``, labels ``(B, 1)`` and nll ``(B, 1)``."""
+    """Return the predictions of one forward pass: logits ``(B, 1, K)``, labels ``(B, 1)`` and nll ``(B, 1)``."""
     import torch
     from torch.nn.functional import cross_entropy
 

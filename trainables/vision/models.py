@@ -23,23 +23,20 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "layer_type": "bottleneck",
     },
 }
+# A ResNet's stem halves its input twice. With a side of 128, the first stage of a ResNet-50 has 32 x 32 positions.
 INPUT_SIDE = {"tiny-resnet": 32, "resnet-50": 128}
-"""Images are enlarged to at least this side length. A ResNet's stem halves its input twice. So with a side length of
-128, the first stage of a ResNet-50 has 32 x 32 positions, as many as a CIFAR image has pixels. Its last stage has 4 x 4
-positions.
-"""
+"""The minimum side length of the input. Smaller images are enlarged."""
 
 
 def base_classifier(
     name: str, folder: Path | str | None, data: ImageData, *, seed: int = 0
 ) -> tuple[PreTrainedModel, ImageProcessor]:
-    """Return the model from which the target for ``data`` is trained, and its processor.
+    """Return the model from which the target is trained, and its processor.
 
-    If ``folder`` is None, the model has the architecture ``name`` and random weights. Otherwise, the model is the
-    classifier in ``folder``, with a new head if its number of classes is not that of the data.
+    Without a folder, the model has the architecture ``name`` and random weights.
 
     Raises:
-        LoadError: ``folder`` cannot be loaded, or its model needs a number of channels that the images do not have.
+        LoadError: the model cannot be loaded, or does not accept the images' number of channels.
     """
     images = data.source
     labels = dict(enumerate(images.classes))
@@ -56,7 +53,7 @@ def base_classifier(
 
 
 def make_resnet(name: str, *, channels: int, labels: dict[int, str], seed: int = 0) -> PreTrainedModel:
-    """Return a ``ResNetForImageClassification`` in float32 with a linear head and He initialisation."""
+    """Return a ResNet with random weights in float32."""
     import torch
     from transformers import ResNetConfig, ResNetForImageClassification
 
@@ -72,8 +69,10 @@ def make_resnet(name: str, *, channels: int, labels: dict[int, str], seed: int =
 
 
 def processor_for(images: LabelledImages, *, side: int, channels: int) -> ImageProcessor:
-    """Return a processor that normalises with the data set's statistics, and enlarges images by an integer factor
-    to at least ``side``."""
+    """Return a processor with the data set's statistics.
+
+    Images are enlarged by an integer factor to at least ``side``.
+    """
     height = images.pixels.shape[1]
     repeats = channels // len(images.mean)
     return ImageProcessor(
@@ -87,7 +86,7 @@ def processor_for(images: LabelledImages, *, side: int, channels: int) -> ImageP
 def load_classifier(folder: Path | str, *, labels: dict[int, str] | None = None, seed: int = 0) -> PreTrainedModel:
     """Load an image classifier in float32 from safetensors. Code from the folder or the hub is never run.
 
-    If ``labels`` are given and the head has a different number of labels, a new random head replaces the head.
+    If the head does not have as many labels as ``labels``, a random head replaces the head.
 
     Raises:
         LoadError: the model is missing, or is not an image classifier.

@@ -1,4 +1,4 @@
-"""Convert images to a classifier's input (rescale, normalise, enlarge), and save the settings of these steps."""
+"""Convert images to a classifier's input, and save the settings of the conversion."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NEAREST = 0
 
 @dataclass(frozen=True, slots=True)
 class ImageBatch:
-    """A batch: ``pixel_values`` ``(B, C, side, side)`` float32, and ``labels`` ``(B, 1)`` int64, one per image."""
+    """A batch: ``pixel_values`` ``(B, C, side, side)`` float32, and ``labels`` ``(B, 1)`` int64."""
 
     pixel_values: Tensor
     labels: Tensor
@@ -37,7 +37,7 @@ class ImageBatch:
 class ImageProcessor:
     """Computes ``(pixel * rescale_factor - mean) / std`` per channel, and enlarges the image to ``side`` x ``side``.
 
-    If the model has three channels, a grey image is copied to each channel.
+    A grey image is copied to all channels of the model.
     """
 
     side: int
@@ -46,7 +46,7 @@ class ImageProcessor:
     std: tuple[float, ...]
 
     def pixel_values(self, pixels: npt.NDArray[np.uint8], device: torch.device | str) -> Tensor:
-        """Convert ``(B, H, W, C)`` uint8 to the model's input, ``(B, channels, side, side)`` float32 on ``device``.
+        """Convert ``(B, H, W, C)`` uint8 to ``(B, channels, side, side)`` float32 on ``device``.
 
         Raises:
             DataError: the images have a wrong number of channels, or ``side`` is not a multiple of the images' size.
@@ -67,7 +67,7 @@ class ImageProcessor:
         return ((values - mean) / std).repeat_interleave(factor, dim=2).repeat_interleave(factor, dim=3)
 
     def save_pretrained(self, folder: Path | str) -> None:
-        """Write ``preprocessor_config.json``. ``AutoImageProcessor`` reads the file and computes the same pixels."""
+        """Write ``preprocessor_config.json``, which ``AutoImageProcessor`` can also read."""
         Path(folder).mkdir(parents=True, exist_ok=True)
         (Path(folder) / FILE).write_text(json.dumps(self._settings(), indent=2) + "\n", encoding="utf-8")
 
@@ -76,7 +76,7 @@ class ImageProcessor:
         """Load the processor from a model folder.
 
         Raises:
-            LoadError: the processor's file is missing, or has steps that :meth:`save_pretrained` does not write.
+            LoadError: the processor's file is missing or has unknown steps.
         """
         path = Path(folder) / FILE
         try:
