@@ -11,8 +11,8 @@ from trainables.weightings import Gradient, Gramian, Weights
 
 _CHUNK = 1 << 24
 _CPU_CHUNK = 1 << 18
-"""The number of elements that are converted to float64 at once. A CPU is 20 times as fast if a chunk fits into its
-cache."""
+"""The number of elements that are converted to float64 at once. A CPU is 20 times as fast if its cache holds a chunk.
+"""
 
 
 def take_gradient(parameters: Sequence[Tensor]) -> Gradient:
@@ -50,7 +50,7 @@ def norm(gradient: Gradient) -> float:
 
 
 def total_norm(parts: Sequence[Tensor]) -> Tensor:
-    """Return the Euclidean norm of all elements of some tensors, as a float64 scalar on their device."""
+    """Return the Euclidean norm of all elements of the tensors, as a float64 scalar on the tensors' device."""
     found: Tensor = torch.stack(torch._foreach_norm(list(parts), 2, dtype=torch.float64)).norm()
     return found
 

@@ -1,7 +1,7 @@
 """Parse a method name. A method is a forget objective with a weighting.
 
 ``npo+ngdiff`` is the objective npo with the weighting ngdiff. ``ngdiff`` is the objective ascent with the weighting
-ngdiff. ``npo`` is the objective npo with its default weighting, ga: NPO without a retain term, as in the NPO paper.
+ngdiff. ``npo`` is the objective npo with the weighting ga: NPO without a retain term, as in the NPO paper.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trainables.weightings import WEIGHTINGS, Needs, Weighting
 
 
 class MethodError(ValueError):
-    """Raised if a method name is unknown or its weighting ignores the objective; the message is for the user."""
+    """Raised if a method name is unknown, or if the weighting ignores the objective. The message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)

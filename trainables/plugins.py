@@ -1,9 +1,10 @@
 """Load plug-ins: files that define entries for the project's registries.
 
-A plug-in is a Python file with variables listed in :data:`KINDS`, a Jinja file with a prompt template, or an installed
-package with an entry point in the group ``sweeper.plugins``. A registry is filled at its first use, so plug-ins must be
-loaded before. A worker gets the list of plug-ins from an environment variable. The worker verifies that no plug-in has
-changed since the sweep started.
+There are three kinds of plug-ins. A Python file defines variables listed in :data:`KINDS`. A Jinja file contains a
+prompt template. An installed package has an entry point in the group ``sweeper.plugins``.
+
+Plug-ins must be loaded before the first use of a registry, which fills the registry. A worker gets the list of plug-ins
+from an environment variable. The worker verifies that no plug-in has changed since the sweep started.
 """
 
 from __future__ import annotations

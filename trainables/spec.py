@@ -153,6 +153,7 @@ class TrialSpec:
     )
     weight_decay: float = setting("training", 0.0, "Weight decay (decoupled for adamw).", low=0.0)
     momentum: float = setting("training", 0.0, "Momentum of sgd.", low=0.0, high=1.0, when={"optimizer": ("sgd",)})
+    # Clipping is off by default, because it would change the length of the directions of normalised methods.
     max_grad_norm: float | None = setting(
         "training", None, "Clip the norm of the combined gradient to this value.", "off", above=0.0
     )

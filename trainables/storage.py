@@ -1,8 +1,8 @@
 """Read and write the storage of a sweep: a bucket, or a shared folder.
 
-Credentials are not in the address; they come from the machine (``AWS_*`` variables or a role). Each key has only one
-writer. Files are written atomically. A folder is stored as one object per file, plus a list of file names and
-checksums. The list is written last and deleted first. A folder without the list counts as missing.
+Credentials come from the machine (``AWS_*`` variables or a role), not from the address. Each key has only one writer.
+Files are written atomically. A folder is stored as one object per file, plus a list of file names and checksums. The
+list is written last and deleted first. A folder without the list counts as missing.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def storage_problem(uri: str) -> str | None:
 
 
 def address_problem(uri: str) -> str | None:
-    """Return a message if an address is invalid; otherwise None. The storage is not accessed."""
+    """Return a message without credentials if an address is invalid; otherwise None. The storage is not accessed."""
     try:
         parts = urlsplit(uri)
         secret = (

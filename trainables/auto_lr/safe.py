@@ -30,7 +30,8 @@ CUT = 4.0
 
 RESOLVED = BEND / 1000.0
 _STRIDE = 30.0
-"""The maximum factor between two successive probes. It is below ``sqrt(BEND / RESOLVED)``, so no probe skips x0."""
+"""The maximum factor between two successive probes. The factor is below ``sqrt(BEND / RESOLVED)``, so no probe skips
+x0."""
 _TRUST = 1.25
 _MOST_FITS = 6
 

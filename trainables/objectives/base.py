@@ -22,9 +22,9 @@ class Reference(StrEnum):
 
     NONE = "none"
     SEQUENCE_NLL = "sequence nll"
-    """The summed negative log-likelihood (NLL) of each forget sequence. It is precomputed."""
+    """The summed negative log-likelihood (NLL) of each forget sequence, precomputed."""
     PAIR_NLL = "pair nll"
-    """The summed NLL of each forget sequence and of each refusal. It is precomputed."""
+    """The summed NLL of each forget sequence and of each refusal, precomputed."""
     LOGITS = "logits"
     """The logits on the forget batch. The frozen target runs in every step."""
     HIDDEN = "hidden"

@@ -18,8 +18,8 @@ def rmu_loss(batch: HiddenBatch, options: Options) -> Tensor:
     """Return ``mean_tokens |h - s u|^2`` over all tokens of question and answer.
 
     The hidden state is h, the option ``scale`` is s, and the unit vector is u. The squared norm is a sum over the
-    hidden width, as in the paper's formula. The released code divides the sum by the width. The paper trains three
-    matrices; this project trains all parameters up to the layer.
+    hidden width, as in the paper's formula. The released code divides the sum and the retain objective by the width.
+    The paper trains three matrices; this project trains all parameters up to the layer.
     """
     aim = (options["scale"] * batch.direction).to(batch.hidden.device)
     gap = full_precision(batch.hidden[batch.present]) - aim
@@ -67,5 +67,5 @@ OBJECTIVE = ForgetObjective(
             kind=int,
         ),
     ),
-    weighting="gdiff",
+    weighting="gdiff",  # a retain term preserves the hidden states on other data
 )

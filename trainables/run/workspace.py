@@ -36,6 +36,7 @@ class Workspace:
         self.modality = modality_of(target.data, target.template)
         self.tokenizer = self.modality.load_processor(target.path)
         self._model: PreTrainedModel = self.modality.load_model(Path(target.path)).to(device)
+        # A copy that never changes and that the workers on a machine share
         self._pristine = StoredWeights(self._model, Path(target.path))
         self._adapted: PreTrainedModel | None = None
         self._frozen: PreTrainedModel | None = None

@@ -69,7 +69,7 @@ def place_of(key: str, origin: Path, storage: Storage) -> Path:
 
 
 def fetch_target(key: str, origin: Path, storage: Storage) -> None:
-    """Download a sweep's trained target to this machine's cache, so that it is not trained again.
+    """Download a sweep's trained target to this machine's cache, so that the target is not trained again.
 
     Raises:
         StorageError: the storage does not answer.

@@ -1,7 +1,7 @@
 """The interface of a weighting: a pure function from (losses, Gramian, state) to the weights of the two gradients.
 
 Both losses are *minimised*: ``l_r`` on the retain set, and ``l_f`` on the forget set (``-L_F`` under gradient ascent).
-Their gradients are ``g_r`` and ``g_f``. A weighting returns ``(w_r, w_f)``, and the optimizer steps along
+The gradients of the losses are ``g_r`` and ``g_f``. A weighting returns ``(w_r, w_f)``, and the optimizer steps along
 ``d = w_r g_r + w_f g_f``. Only ``aligned-mtl`` and ``pcgrad-paper`` can return negative weights, as published.
 
 All values are Python floats (float64). The weights are finite for gradient norms from 1e-150 to 1e150. Each method's

@@ -12,10 +12,10 @@ _RATIO_LOW, _RATIO_HIGH = 1e-6, 1e6
 def loss_ratio(first: float | None, now: float) -> float:
     """Return how much of a loss remains, as a ratio in (0, inf). The ratio is small if the task has trained fast.
 
-    If the first loss is positive, the ratio is the paper's ``now/first``. If the first loss is negative, the loss is a
-    maximised loss with its sign changed (``l_f = -L_F``), whose size grows with progress. Then the ratio is
-    ``first/now``, capped at 1. The cap is for wga and satimp, whose loss of forgotten tokens returns to 0. The paper
-    has neither the inverse nor the cap. If the first loss is None, the ratio is 1.
+    If the first loss is positive, the ratio is the paper's ``now/first``. If the first loss is negative
+    (``l_f = -L_F``), the size of the loss grows with progress. Then the ratio is ``first/now``, capped at 1. The cap is
+    for wga and satimp, whose loss of forgotten tokens returns to 0. The paper has neither the inverse nor the cap. If
+    the first loss is None, the ratio is 1.
     """
     if first is None:
         return 1.0
@@ -24,6 +24,7 @@ def loss_ratio(first: float | None, now: float) -> float:
     elif now >= 0:
         ratio = 1.0
     else:
+        # The ratio now/first grows with progress: GradNorm would treat that as slow training and raise the weight.
         ratio = min(first / now, 1.0)
     return max(min(ratio, _RATIO_HIGH), _RATIO_LOW)  # this order of arguments keeps a NaN
 
@@ -33,8 +34,8 @@ def slopes(
 ) -> tuple[float, float]:
     """Return the derivatives of ``L_GN = sum_i |w_i n_i - mean(w n) r_i^alpha|`` with respect to w.
 
-    The task's loss ratio divided by the mean ratio is ``r_i``. The norm of its unweighted gradient is ``n_i``. The term
-    ``mean(w n) r_i^alpha`` is held constant.
+    ``r_i`` is a task's loss ratio divided by the mean ratio, and ``n_i`` is the norm of the task's unweighted gradient.
+    The term ``mean(w n) r_i^alpha`` is held constant.
     """
     mean_ratio = (ratios[0] + ratios[1]) / 2.0
     mean_norm = (weights[0] * norms[0] + weights[1] * norms[1]) / 2.0

@@ -9,7 +9,7 @@ def weights(gramian: Gramian) -> Weights:
     """Return ``(phi, rho)/(rho + phi)``: the weights sum to 1, and ``d.g_r/rho = d.g_f/phi``.
 
     Here ``rho = |g_r|`` and ``phi = |g_f|``. The published form ``w_f = g_r.u / ((g_r - g_f).u)`` with
-    ``u = g_r/rho - g_f/phi`` gives the same weight, but it is 0/0 for aligned gradients.
+    ``u = g_r/rho - g_f/phi`` gives the same weight, but is 0/0 for aligned gradients.
 
     The weight of a zero gradient is 0, and the other weight is 1. If both gradients are zero, both weights are 0.
     """
