@@ -117,7 +117,7 @@ def _rounded(value: float) -> float:
 
 
 REPETITION_MARGIN = 0.05
-"""A model repeats itself if the repetition score of its retain answers exceeds the target's score by more than this."""
+"""A model repeats itself if its retain answers' repetition score exceeds the target's score by more than this value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class Assessment:
 
     @property
     def applied(self) -> tuple[Check, ...]:
-        """The checks of all thresholds, followed by the known checks ``least`` of stand-ins."""
+        """The checks of all thresholds, followed by the known checks of the stand-ins' bounds ``least``."""
         return (*self.checks, *(item.least for item in self.evidence if item.least and item.least.met is not None))
 
     @property
@@ -225,7 +225,7 @@ class Assessment:
 
     @property
     def unknowns(self) -> tuple[int, int, bool]:
-        """A sort key. The model with the fewest unknown results comes first."""
+        """A sort key. A model with fewer unknown results comes first."""
         return len(self.not_shown), [check.met for check in self.applied].count(None), self.repeats is None
 
     @property

@@ -67,7 +67,7 @@ class Frontier:
 
     @property
     def trial_ids(self) -> tuple[str, ...]:
-        """The trial id of each member, with repetitions."""
+        """The trial id of each member. An id is repeated if several epochs of the trial are members."""
         return tuple(self.members["trial_id"])
 
     @property

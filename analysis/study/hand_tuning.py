@@ -33,7 +33,7 @@ class GridEdge:
 
 
 def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge | None:
-    """Return the edges of the grid at which the mean hypervolume is highest; None if it is highest at an inner rate."""
+    """Return the edges of the grid with the highest mean hypervolume; None if an inner rate is at least as good."""
     nothing = max(volumes) <= 0
     if len(rates) == 1 or nothing:
         return _edge(rates, low=True, high=True, nothing=nothing)

@@ -11,8 +11,8 @@ The rules, for one method on one model and data set:
   the split, so that the other seeds keep their roles.
 - There are two baselines: the best single rate for all c, and the per-c oracle with a rate for each c. With L rates,
   each baseline costs L runs per c.
-- If the best rate is at the edge of the grid, a rate outside the grid may be better. The only possible conclusion is
-  that AutoLR is worse.
+- If the best rate is at the edge of the grid, a rate outside the grid may be better. Then the only possible conclusion
+  is that AutoLR is worse.
 - The mean difference is tested by betting (:mod:`analysis.study.paired`). Holm's correction covers both directions of
   every comparison in the report. The probability of any wrong decision is at most 5%.
 - The primary question (:class:`Primary`) is corrected separately, with its own limit of 5%.
@@ -208,7 +208,7 @@ def _family(asked: Sequence[tuple[Verdict, Baseline]]) -> Iterator[Baseline]:
 
 
 def _decided(baseline: Baseline, p_holm: tuple[float, float] | None) -> Baseline:
-    """Add the bounds of the difference and, if it was tested, the outcome and the p-value."""
+    """Add the bounds of the difference to a baseline. A tested difference also gets an outcome and a p-value."""
     differences = np.subtract(baseline.auto, baseline.hand)
     level = ALPHA / (2 * baseline.comparisons)
     low, high = lower_bound(differences, level), upper_bound(differences, level)

@@ -60,7 +60,7 @@ class LrStudy:
         return f"{verdict.task if self._is_several else verdict.task.method}, AutoLR {verdict.variant}"
 
     def short_subject(self, item: Verdict | NoVerdict) -> str:
-        """Return the method as text, with the variant and the problem if the study has several."""
+        """Return the method as text, with the variant and the problem where the study has more than one."""
         variants = {other.variant for other in self.asked if other.variant}
         name = str(item.task) if self._is_several else item.task.method
         variant = f" ({item.variant})" if len(variants) > 1 and item.variant else ""

@@ -77,7 +77,7 @@ class Columns:
         return name in ("lr", "seed", "step") or self[name].role in _NUMBERS
 
     def is_loss(self, name: str) -> bool:
-        """Return whether the column is a loss, whose upper bound is the loss of a random guess."""
+        """Return whether the column is a loss. The upper bound of a loss is the loss of a random guess."""
         return self[name].role == "loss"
 
     @property

@@ -109,7 +109,7 @@ class TrialTable:
         )
 
     def with_trials(self, trials: pd.DataFrame) -> TrialTable:
-        """Return a copy of the table with different trials."""
+        """Return a copy of the table with different trials but unchanged history and candidates."""
         return replace(self, trials=trials)
 
     def of_sweep(self, name: str) -> TrialTable:
