@@ -45,7 +45,7 @@ def read_external(
     trials = trials.drop(columns="name").assign(trial_id=pd.Series(names, dtype=object))
     for objective in objectives:
         if objective.column not in trials.columns and objective.name in trials.columns:
-            # A sweep caps the loss of each token. The cap of the mean loss is an upper bound of the objective.
+            # A sweep caps the loss of each token. The capped mean loss is an upper bound of the objective.
             trials[objective.column] = objective.clip(trials[objective.name])
     known = trials.columns[pd.Series(trials.dtypes).map(pd.api.types.is_numeric_dtype)]
     further = [name for name in known if name in rows.columns and not (name in columns or columns.is_setting(name))]
