@@ -14,7 +14,7 @@ from search_spaces.values import Value, plain_name
 
 T = TypeVar("T")
 Methods = Mapping[str, Mapping[str, Field]]
-"""A mapping from method name and option key to option: ``{"npo+gdiff": {"npo.beta": ..., "gdiff.c": ...}}``."""
+"""The options of the methods, by method name and option key: ``{"npo+gdiff": {"npo.beta": ..., "gdiff.c": ...}}``."""
 OptionValues = Mapping[str, Sequence[float]]
 """The values to try for each option key."""
 
@@ -126,7 +126,7 @@ def lr_study_space(
 
 
 def _option_parameters(methods: Methods, given: OptionValues, *, ranges: bool = True) -> list[Parameter]:
-    """Return one parameter per option. Without ``ranges``, only the options in ``given`` are searched."""
+    """Return the parameters of the options. If ``ranges`` is false, only the options in ``given`` get parameters."""
     found: list[Parameter] = []
     for key, item in {key: item for applying in methods.values() for key, item in applying.items()}.items():
         having = tuple(name for name, applying in methods.items() if key in applying)

@@ -33,7 +33,7 @@ def format_checksums(folder: Path, names: Iterable[str]) -> str:
 
 
 def read_checksums(folder: Path) -> dict[str, str]:
-    """Return the listed checksums of a folder's files, by file name.
+    """Return the checksums in a folder's checksum file, by file name.
 
     Raises:
         OSError: the checksum file cannot be read.

@@ -44,9 +44,10 @@ class Constraint:
         return f"{_WORDS[self.sign]} {bound}"
 
     def violation(self, value: float | None, baseline: float | None = None) -> float | None:
-        """Return by how much a value violates the bound; 0 or less if the bound is met; None if a number is missing.
+        """Return by how much a value violates the bound.
 
-        A relative bound needs ``baseline``, the metric's value for the target model.
+        The result is 0 or less if the bound is met, and None if a number is missing. A relative bound needs
+        ``baseline``, the metric's value for the target model.
         """
         if value is None or math.isnan(value):
             return None

@@ -117,7 +117,7 @@ class Field:
         return self.choices() if callable(self.choices) else self.choices
 
     def has_effect(self, values: Mapping[str, object]) -> bool:
-        """Return whether the field has an effect for these values of the other fields."""
+        """Return whether the field has an effect if the other fields have these values."""
         return all(values[name] in expected for name, expected in self.when.items())
 
     def typed(self, value: Any) -> Any:

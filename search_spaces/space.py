@@ -214,7 +214,7 @@ def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, V
 
 
 def _rivals(parameter: Parameter, earlier: Mapping[str, Parameter], constants: Mapping[str, Value]) -> Iterator[str]:
-    """Yield the keys that set the name of ``parameter`` and can apply to the same trial."""
+    """Yield the keys of the earlier parameters and constants that conflict with ``parameter``."""
     if parameter.name in constants and parameter.key not in constants:
         yield parameter.name
     for other in earlier.values():

@@ -30,7 +30,7 @@ class YamlError(ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """Gives unquoted scalars without a tag the tag ``_PLAIN``."""
+    """Gives the tag ``_PLAIN`` to each scalar that has neither quotes nor a tag."""
 
     def resolve(self, kind: type[yaml.Node], value: str | None, implicit: object) -> str:
         if kind is yaml.ScalarNode and isinstance(implicit, tuple) and implicit[0]:

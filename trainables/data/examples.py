@@ -13,7 +13,7 @@ from trainables.data.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A question with its answer, with the columns of TOFU. A plain text is an answer without a question."""
+    """A question with its answer. The fields are TOFU's columns. A plain text is an answer with an empty question."""
 
     question: str
     answer: str
@@ -74,7 +74,7 @@ class UnlearningData:
 
     @property
     def retain_losses(self) -> tuple[Example, ...]:
-        """The items for the retain loss of each epoch. They are evenly spaced in retain_eval."""
+        """The items for the retain loss of each epoch, evenly spaced in ``retain_eval``."""
         number, most = len(self.retain_eval), self.loss_examples
         if most is None or number <= most:
             return self.retain_eval

@@ -66,7 +66,7 @@ def load_muse(
 
 
 def question_prompt(question: str, in_context: Sequence[Example]) -> str:
-    """Return the prompt of a question. In-context questions with answers come first."""
+    """Return the prompt of a question. The prompt starts with the in-context questions and answers."""
     shown = "".join(f"Question: {item.question}\nAnswer: {item.answer}\n\n" for item in in_context)
     # In MUSE's code, the prompt ends with "Answer: ". Here, the space belongs to the first token of the answer, because
     # running text has no separate token for the space.

@@ -13,11 +13,7 @@ from trainables.data.files import Row
 def read_examples(
     tables: Mapping[str, Iterable[Row]], kinds: Mapping[str, Callable[[Row], Example]]
 ) -> dict[str, tuple[Example, ...]]:
-    """Convert the rows of each table to examples.
-
-    Args:
-        tables: the rows of each table.
-        kinds: the function that converts a row, such as :func:`question`, for each table.
+    """Convert the rows of each table to examples. ``kinds`` maps each table to a function such as :func:`question`.
 
     Raises:
         DataError: rows are malformed (up to 20 problems per table are listed), or a table has no rows.
@@ -79,7 +75,7 @@ def passage(row: Row) -> Example:
 
 
 def _filled(row: Row, *columns: str) -> list[str]:
-    """Return the texts in some columns of a row."""
+    """Return the non-empty texts in the columns of a row."""
     if row.problem:
         raise DataError(row.problem)
     if not isinstance(row.value, Mapping):

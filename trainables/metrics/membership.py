@@ -95,7 +95,6 @@ def _mean_of_lowest(values: Sequence[Array], fraction: float) -> Array:
 def _attack(
     name: str, label: str, score: str, citation: str, per_text: Callable[[ModelScores, str], Array], *more: Need
 ) -> Metric:
-    """Return the metric for the AUC of one attack."""
     return Metric(
         name=name,
         label=f"membership inference by {label}",

@@ -80,11 +80,11 @@ class Metric:
         low, high: the bounds. A ``high`` of None stands for the loss of a uniform guess, ``ln|V|``.
         of: the set that the metric describes.
         primary: whether the metric is shown directly after the losses.
-        threshold: the values of a good model: ``below`` a number, or at least a ``share`` of the target model's value.
+        threshold: the bound for a good model: ``below`` is a number, ``share`` a share of the target model's value.
         fluency: whether the metric measures repetition in answers.
         loss: whether the metric is measured after every epoch.
         sets: the metric sets, other than ``all``, that contain the metric.
-        measure: computes the metric from the scores of a model; a loss, from the set losses.
+        measure: a function of the scores of a model. For a loss, the argument is a ``SetLosses``.
         optimised_as: the metric, if any, that a search optimises instead of this metric.
     """
 

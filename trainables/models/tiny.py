@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 VOCABULARY = 2048
 WIDTH, LAYERS, HEADS = 128, 4, 4
 SLIDING_WINDOW = 32
-"""The attention window of tiny-mistral in tokens. The sequences are longer."""
+"""The attention window of tiny-mistral in tokens. Sequences are longer than the window."""
 
 END_OF_TEXT, PAD = "<|endoftext|>", "<|pad|>"
 UNKNOWN, BOS, EOS = "<unk>", "<s>", "</s>"
@@ -88,7 +88,7 @@ def _texts(examples: Iterable[Example]) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """A small model: the training of its tokenizer, a transformers class, and the options of its configuration."""
+    """A small model: a function that trains the tokenizer, a transformers class, and a configuration."""
 
     tokenizer: Callable[[Iterable[Example]], PreTrainedTokenizerFast]
     architecture: str

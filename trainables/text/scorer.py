@@ -84,8 +84,9 @@ class TextScorer:
         """Return the greedy answer to each sequence's prompt.
 
         The method is speculative decoding with the reference answer as the draft (Leviathan et al., ICML 2023,
-        arXiv:2211.17192). The model is known to generate the first ``losses.agreed`` tokens of each reference answer.
-        If two tokens are equally likely up to float32 rounding, the result may differ from plain greedy decoding.
+        arXiv:2211.17192). The first ``losses.agreed`` tokens of each reference answer are known and are not generated
+        again. If two tokens are equally likely up to float32 rounding, the result may differ from plain greedy
+        decoding.
         """
         prefixes: list[list[int]] = [[] for _ in sequences]
         drafts, ends = dict(enumerate(sequences)), self.ends
