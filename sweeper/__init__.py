@@ -1,7 +1,4 @@
-"""Run sweeps from the command line: search, placement of trials, tracking, live display and resume.
-
-``from sweeper import Sweep, unlearn, evaluate, pick`` gives the commands as Python functions (docs/python.md).
-"""
+"""Run sweeps from the command line, or from Python with the functions of :mod:`sweeper.api` (docs/python.md)."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ __all__ = ["Sweep", "evaluate", "pick", "unlearn"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import ``sweeper.api`` when one of its names is first used, because ``--help`` is faster without this import."""
+    # Import sweeper.api only when needed, because --help is faster without this import.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from sweeper import api

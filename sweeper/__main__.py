@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def start() -> None:
-    """Run the command line. If the user presses Ctrl-C during the imports, print one line and exit with code 130."""
+    """Run the command line. If the user presses Ctrl-C during the imports, exit with code 130."""
     _open_closed_streams()
     if problem := _platform_problem():
         _refuse(problem)
@@ -42,7 +42,7 @@ def start() -> None:
 
 
 def _leave(code: int) -> None:
-    """End the process at once, because unloading the modules of torch, Ray and MLflow takes a second."""
+    # os._exit skips the unloading of torch, Ray and MLflow, which takes a second.
     atexit._run_exitfuncs()
     with contextlib.suppress(OSError):  # the reader of the pipe has exited
         sys.stdout.flush()
@@ -51,7 +51,7 @@ def _leave(code: int) -> None:
 
 
 def _open_closed_streams() -> None:
-    """Replace each standard stream that the shell has closed (``>&-``) by the null device, so that writes succeed."""
+    """Replace each standard stream that the shell has closed (``>&-``) by the null device."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             nowhere = os.open(os.devnull, os.O_RDWR)

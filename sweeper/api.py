@@ -1,7 +1,7 @@
-"""The commands as Python functions: ``from sweeper import Sweep, unlearn, evaluate, pick``.
+"""The commands of the command line as Python functions with the same options.
 
-Invalid option values raise :class:`~sweeper.settings.problems.Problems`, which lists every problem; an unknown option
-raises TypeError. Functions and commands have the same options and run the same code.
+Invalid option values raise :class:`~sweeper.settings.problems.Problems`, which lists every problem. An unknown option
+raises TypeError.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 
 class Sweep:
-    """A finished, running or interrupted sweep in a folder, started from Python or from the command line."""
+    """A sweep in a folder. The sweep may be running, interrupted or finished."""
 
     def __init__(self, out: Path | str) -> None:
         self.out = Path(out)
 
     @classmethod
     def begin(cls, *, out: Path | str | None = None, **options: Any) -> Sweep:
-        """Create a sweep, but do not run it. The options are those of ``pareto``.
+        """Create a sweep with the options of the command ``pareto``, but do not run it.
 
-        Without ``out``, the sweep gets a new folder in runs/.
+        If ``out`` is None, the sweep gets a new folder in runs/.
 
         Raises:
             Problems: the options, the space, the model or the data are invalid. The exception lists all problems.
@@ -52,11 +52,11 @@ class Sweep:
         return cls(folder)
 
     def run(self) -> Summary:
-        """Run the sweep to its end, and write its report. If the sweep was interrupted, ``run`` continues it.
+        """Run the sweep to its end, and write its report. An interrupted sweep continues.
 
         Raises:
             SweepError, PlacementError, DataError, TargetError: the sweep cannot run; the message names the reason.
-            KeyboardInterrupt: the sweep was interrupted; all finished trials are kept.
+            KeyboardInterrupt: a user interrupted the sweep. All finished trials are kept.
         """
         from sweeper.followers.console import own_console
         from sweeper.store.plugins import restore_plugins
@@ -78,12 +78,12 @@ class Sweep:
 
     @property
     def trials(self) -> pd.DataFrame:
-        """The table trials.csv, with one row for each trial that has ended."""
+        """The table trials.csv, with one row for each ended trial."""
         return self._read().table.trials
 
     @property
     def history(self) -> pd.DataFrame:
-        """The table history.csv, with one row for each report of each trial. Running trials are included."""
+        """The table history.csv, with one row for each report of an ended or running trial."""
         return self._read().table.history
 
     @property
@@ -93,19 +93,18 @@ class Sweep:
 
     @property
     def front(self) -> pd.DataFrame:
-        """The frontier in the last report. Each row is one epoch with its objectives, settings and checkpoint."""
+        """The frontier in the last report, with one row for each epoch."""
         import pandas as pd
 
         return pd.json_normalize(self._pareto()["front"])
 
     @property
     def answer(self) -> dict[str, Any]:
-        """The last report's statement which model to use, with the keys ``headline``, ``outcome``, ``recommended``,
-        ``trial_id``, ``checkpoint``, ..."""
+        """The conclusion of the last report, with keys such as ``headline``, ``recommended`` and ``trial_id``."""
         return dict(self._pareto()["answer"] or {})
 
     def figures(self) -> dict[str, Figure]:
-        """Draw the figures of the report from the current tables. Return the figures by name, with ``pareto`` first."""
+        """Draw the figures of the report. Return a mapping from name to figure."""
         from analysis.figures.gallery import gallery
         from analysis.figures.pareto import pareto_data
         from analysis.report.report import draw_frontier
@@ -129,7 +128,7 @@ class Sweep:
 
 
 def output_folder(out: str | None, *, name: str) -> Path:
-    """Return ``out`` as a path. If ``out`` is None, create a folder in runs/, named after the sweep and the time."""
+    """Return the folder ``out``. If ``out`` is None, create a folder in runs/."""
     if out is not None:
         return Path(out)
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
@@ -144,9 +143,9 @@ def output_folder(out: str | None, *, name: str) -> Path:
 
 
 def unlearn(*, out: Path | str | None = None, **options: Any) -> dict[str, object]:
-    """Run one trial without Ray, with the options of ``unlearn``. Return the trial's row in the format of trials.csv.
+    """Run one trial with the options of the command ``unlearn``. Return the trial's row in the format of trials.csv.
 
-    If ``out`` is given, the model is saved in ``out/checkpoint``, and repeating the call continues an interrupted run.
+    If ``out`` is given, the model is saved in ``out/checkpoint``. An interrupted run in ``out`` continues.
 
     Raises:
         Problems: some options are invalid; the exception lists all problems.
@@ -176,12 +175,11 @@ def evaluate(**options: Any) -> dict[str, Any]:
 
 
 def pick(out: Path | str, **options: Any) -> dict[str, Any]:
-    """Return the output of ``pick --json``: the chosen checkpoint of a sweep, the reason for the choice, and whether
-    the model is good. The options are those of ``pick``, for example ``rule``, ``maximize`` and ``max_verbmem``.
+    """Choose a checkpoint of a sweep with the options of the command ``pick``. Return the output of ``pick --json``.
 
     Raises:
         Problems: some options are invalid; the exception lists all problems.
-        AnalysisError: no model meets all limits, such as ``max_verbmem``; the message has the value nearest to a limit.
+        AnalysisError: no model meets all limits, such as ``max_verbmem``.
     """
     raw, problems = _raw(PICK, options)
     from sweeper.store.plugins import restore_plugins
@@ -193,14 +191,14 @@ def pick(out: Path | str, **options: Any) -> dict[str, Any]:
 
 
 def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[Problem]]:
-    """Return the values in ``options`` and in the file ``options["config"]``, and error messages about this file."""
+    """Return the option values, including the values in the config file, and the error messages about the file."""
     given = dict(options)
     config = given.pop("config", None) if command in (PARETO, RUN) else None
     return with_config(command, from_python(command, given), None if config is None else str(config))
 
 
 def evaluated(raw: Raw, problems: Sequence[Problem] = ()) -> dict[str, Any]:
-    """Return the metrics of the model folder or of the evaluation log that ``raw`` names.
+    """Return the metrics of a model folder or of an evaluation log.
 
     Raises:
         Problems: some options are invalid; the exception lists all problems.

@@ -26,12 +26,12 @@ FULL_DISK = End("a full or failing disk")
 OUT_OF_TIME = End("the time budget")
 NO_ANSWER = End("an object storage that rejects requests or does not respond")
 _FATAL = {NO_SPACE: FULL_DISK, NO_DISK: FULL_DISK, NO_STORAGE: NO_ANSWER}
-"""Maps trial errors to the reason for ending the sweep, because every later trial would have the same error."""
+"""Maps each trial error that would recur in every later trial to the reason for ending the sweep."""
 _KEPT_OF_REPORT = (*OUTCOME_METRICS, "started_at", "first_step_at", "worker", "retried_with", "gpu_share", "gpu_gb")
 
 
 class NextTrial(NamedTuple):
-    """A trial to run: its id and its spec."""
+    """The next trial to run."""
 
     id: str
     spec: TrialSpec
@@ -39,11 +39,11 @@ class NextTrial(NamedTuple):
 
 @dataclass(eq=False, kw_only=True)
 class Controller(Follower):
-    """Decides which trials of a sweep run and which stop. Everything known about the trials is in the event log.
+    """Decides which trials of a sweep run and which stop. All facts about the trials are in the event log.
 
-    ``scheduler`` stops or pauses some trials early. ``compared`` lists the report fields by which the scheduler
-    compares trials. Without a scheduler, all trials run to the end. ``failure`` is the infrastructure error that ended
-    the sweep. When a sweep resumes, its paused trials start only when the scheduler promotes them.
+    Attributes:
+        scheduler: stops or pauses trials early; None if all trials run to the end.
+        compared: the report fields by which the scheduler compares trials.
     """
 
     log: EventLog
@@ -57,7 +57,7 @@ class Controller(Follower):
     _at_rung: dict[str, NextTrial] = field(default_factory=dict, init=False)
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Pass the results of ended trials to the study, and the reports of running trials to the scheduler."""
+        """Pass an event to the study or to the scheduler."""
         if (trial := state.trials.get(event.trial_id)) is None:
             return
         if event.kind is Kind.TRIAL_REQUEUED:
@@ -72,11 +72,11 @@ class Controller(Follower):
     # Which trial runs next ------------------------------------------------------------------------------------------
 
     def next_trial(self) -> NextTrial | None:
-        """Return the next trial to run, or None if no trial can start now or the sweep is over.
+        """Return the next trial to run, or None if no trial can start now.
 
-        When a sweep resumes, its unfinished trials continue even if the epoch budget is spent, but paused trials wait
-        for their promotion. If this or a previous sweep already ran a trial with the same spec, the result of that
-        trial is copied, and no new trial starts for the spec.
+        When a sweep resumes, unfinished trials continue even if the epoch budget is spent. A paused trial continues
+        only after its promotion. If an earlier trial had an equal spec, the result of the earlier trial is copied, and
+        no trial starts.
         """
         if (promoted := self._promoted()) is not None:
             return promoted
@@ -96,7 +96,7 @@ class Controller(Follower):
         self.study.requeue(trial.id)
 
     def has_next(self) -> bool:
-        """End the proposed trials whose results can be reused. Then return whether there is a trial to run."""
+        """Return whether there is a trial to run. Proposed trials with reusable results are ended first."""
         if (following := self.next_trial()) is not None:
             self.requeue(following)
         return following is not None
@@ -126,7 +126,7 @@ class Controller(Follower):
         return None if promoted is None else self._at_rung.pop(promoted)
 
     def _reuse(self, trial_id: str, found: CachedTrial) -> None:
-        """Copy the reports, checkpoints and result of the cached trial ``found`` to the new trial ``trial_id``."""
+        """Copy the files, reports and outcome of a cached trial to a new trial."""
         found.copy_files(self.log.path.parent, trial_id)
         self.log.record(Kind.TRIAL_REUSED, trial_id, {"origin": found.origin})
         for report in found.reports():
@@ -137,12 +137,12 @@ class Controller(Follower):
 
     @property
     def is_over(self) -> bool:
-        """Whether the sweep starts no more trials. The reason is in :attr:`end`."""
+        """Whether the sweep starts no more trials."""
         return self.end is not None
 
     @property
     def end(self) -> End | None:
-        """The reason why no new trial starts; None while new trials can start."""
+        """The reason why the sweep starts no more trials, or None while trials can start."""
         if self.failure is not None:
             return self.failure
         if self.stopping.is_out_of_time:
@@ -157,43 +157,37 @@ class Controller(Follower):
     # What happens to trials -----------------------------------------------------------------------------------------
 
     def decide(self, trial_id: str, report: Mapping[str, Any]) -> Decision:
-        """Return the scheduler's decision after an epoch. A repeated report gets the same decision and has no effect.
-
-        If the disk is full, Ray Tune calls this method for a report before :meth:`apply` receives the report.
-        """
+        """Return the scheduler's decision after a report. Repeating a report changes nothing."""
         if self.scheduler is None:
             return "continue"
         values = [report.get(name) for name in self.compared]
         return self.scheduler.decide(trial_id, float(report["epoch"]), values)
 
     def is_stopped_early(self, trial_id: str) -> bool:
-        """Return whether the scheduler stopped or paused the trial, or a user asked to stop it."""
+        """Return whether the scheduler or a user has stopped the trial. A paused trial counts as stopped."""
         trial = self.log.state.trials.get(trial_id)
         stopped = self.scheduler is not None and self.scheduler.ended_at(trial_id) is not None
         return stopped or (trial is not None and trial.stop_requested)
 
     def request_stop(self, trial_id: str) -> None:
-        """Record a user's request to stop a trial after its current epoch.
-
-        Thread-safe. Does nothing if the trial is neither running nor paused.
-        """
+        """Record a user's request to stop a running or paused trial after its current epoch. Thread-safe."""
         trial = self.log.state.trials.get(trial_id)
         if trial is not None and trial.phase in (Phase.RUNNING, Phase.PAUSED):
             self.log.record(Kind.STOP_REQUESTED, trial_id)
 
     def stop_waiting(self, *, all_trials: bool) -> None:
-        """End all trials that wait for promotion or, if not ``all_trials``, only those that a user asked to stop."""
+        """End waiting trials. If ``all_trials`` is False, end only trials that a user asked to stop."""
         for trial_id in [*self._at_rung]:
             if all_trials or self.log.state.trials[trial_id].stop_requested:
                 del self._at_rung[trial_id]
                 self.end_stopped(trial_id)
 
     def end_trial(self, trial_id: str, outcome: Mapping[str, Any]) -> None:
-        """Record the end of a trial; ``outcome`` contains at least ``status``."""
+        """Record the end of a trial. The outcome contains at least ``status``."""
         self.log.record(Kind.TRIAL_ENDED, trial_id, {"outcome": {"ended_at": time.time(), **outcome}})
 
     def end_stopped(self, trial_id: str) -> None:
-        """Record the last report's values, without a checkpoint, as the outcome of a trial that was stopped early."""
+        """Record the end of a trial that was stopped early. The outcome has the values of the last report."""
         reports = self.log.state.trials[trial_id].reports
         report = reports[-1] if reports else {}
         outcome = {name: report[name] for name in _KEPT_OF_REPORT if name in report}

@@ -1,4 +1,4 @@
-"""Run one unlearning run in this process and write its files, for the command ``unlearn`` and for notebooks."""
+"""Run one unlearning run in this process, and write its files."""
 
 from __future__ import annotations
 
@@ -34,17 +34,18 @@ def run_once(
     landscape_points: int = 0,
     command: str = "the same call",
 ) -> Row:
-    """Run ``spec`` and return its row, with the columns of trials.csv.
+    """Run ``spec``. Return the row of the run in the format of trials.csv.
 
-    If ``out`` is given, the run writes ``history.csv`` with one row for each report, and ``metrics.json`` with the
-    returned row. With AutoLR, it also writes ``auto_lr.csv`` with one row for each update. If ``landscape_points`` is
-    positive, it writes ``landscape.csv`` with the losses at ``landscape_points`` points along the step of each update.
-    ``trials.csv`` has only a header, because the row is in ``metrics.json``. A finished run also writes the unlearned
-    model to ``checkpoint/`` and the per-item values of its metrics to ``items.json``.
+    The run writes these files to ``out``:
 
-    If ``out`` holds an interrupted or killed run of the same spec, that run continues from its last saved state, and
-    its result is bit-identical to the result of an uninterrupted run. ``command`` is the command line with which a user
-    can continue the run.
+    - ``metrics.json``: the returned row. The file ``trials.csv`` has only a header.
+    - ``history.csv``: one row for each report.
+    - ``auto_lr.csv``: one row for each update of AutoLR.
+    - ``landscape.csv``: the losses at ``landscape_points`` points along the step of each update.
+    - ``checkpoint/`` and ``items.json``: the model and the per-item values of a finished run.
+
+    An interrupted run in ``out`` continues. Its result is bit-identical to the result of an uninterrupted run.
+    ``command`` is the command line with which a user can continue the run.
 
     Raises:
         OtherRun: ``out`` holds an unfinished run of another spec, or another process is running this run.

@@ -1,4 +1,4 @@
-"""Run or resume a sweep: read its settings, run its trials, and write its report."""
+"""Run or resume a sweep."""
 
 from __future__ import annotations
 
@@ -43,12 +43,13 @@ def run(
     retry_failed: bool = False,
     end_process: Callable[[Callable[[], Summary]], None] = lambda summary: None,
 ) -> Summary:
-    """Run the sweep in ``out`` from its current state to its end, and write its report.
+    """Run the sweep in ``out`` to its end, and write its report. Trials with an infrastructure failure run again.
 
-    ``change`` maps names of settings to new values, for example more ``trials``. Trials that ended with an
-    infrastructure failure run again. With ``retry_failed``, all failed trials run again. If Ray's head node is lost,
-    ``end_process`` is called in another thread and must end the process. The argument of ``end_process`` is a function
-    that finalizes the sweep.
+    Args:
+        change: maps names of settings to new values, for example more ``trials``.
+        retry_failed: run all failed trials again.
+        end_process: called in another thread if Ray's head is lost. Must end the process. The argument finalizes the
+            sweep.
 
     Raises:
         SweepError, PlacementError, DataError, TargetError, OtherDriver: the sweep cannot run; the message names the
@@ -86,11 +87,7 @@ def run(
 def _load_targets(
     settings: SweepSettings, origin: Origin, cluster: Cluster, *, out: Path, console: Console
 ) -> dict[int, Target]:
-    """Return the target of each seed. A target that is not in the cache is fine-tuned first.
-
-    Raises:
-        UsageError: the model or the data changed after the sweep started.
-    """
+    """Return a mapping from seed to target. Missing targets are fine-tuned first."""
     changed = UsageError(
         f"The model or data of the sweep in {out} changed after the sweep started, so new trials would not be "
         "comparable with existing ones. Start a new sweep."
@@ -135,7 +132,7 @@ def _load_targets(
 
 
 def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], None]) -> None:
-    """Run the remaining trials. Return normally after Ctrl-C, so that :func:`finalize` writes the report."""
+    """Run the remaining trials. Ctrl-C ends this function normally, so that the report is written."""
     controller = sweep.controller
     try:
         has_trials = sweep.remaining_trials > 0 and controller.has_next()

@@ -1,4 +1,4 @@
-"""Let other processes watch and stop a running sweep: update status.json and execute stop requests every second."""
+"""Let other processes watch and stop a running sweep, through status.json and stop requests."""
 
 from __future__ import annotations
 
@@ -26,14 +26,11 @@ from sweeper.store.version import PACKAGES
 from trainables.run.reports import Status
 
 POLL_SECONDS = 1.0
-"""Seconds between two checks for stop requests, and between two updates of status.json."""
+"""Seconds between two calls of :meth:`ControlServer.poll`."""
 
 
 class ControlServer(Follower):
-    """A context manager that updates status.json in the folder ``out`` and executes the stop requests in ``out``.
-
-    The process must hold the lock of the folder.
-    """
+    """Updates status.json and executes stop requests. The process must hold the lock of the folder ``out``."""
 
     needs_disk = False
 
@@ -63,17 +60,17 @@ class ControlServer(Follower):
         self._write_end(error)
 
     def follow(self, sweep: OpenSweep) -> None:
-        """Report the state of ``sweep`` in status.json from now on."""
+        """Report the state of a sweep in status.json from now on."""
         self._sweep = sweep
         sweep.log.attach(self)
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Report the failure of a trial as a warning."""
+        """Show the failure of a trial as a warning in status.json."""
         if event.kind is Kind.TRIAL_ENDED and (outcome := event.payload["outcome"])["status"] == Status.FAILED:
             self._warned(f"trial {event.trial_id} failed: {outcome.get('error') or 'no reason was recorded'}")
 
     def poll(self) -> None:
-        """Execute new stop requests, and write status.json if its content has changed."""
+        """Execute new stop requests, and update status.json."""
         for trial_id in set(take(self._out, self._status.run)):
             if trial_id is None:
                 if not is_interrupted():  # a second signal would stop trials without saving their states
@@ -83,10 +80,7 @@ class ControlServer(Follower):
         self._write(self._now())
 
     def close_after(self, finalize: Callable[[], Summary]) -> Summary:
-        """Call ``finalize``, write the final state, and return the summary.
-
-        Used by a process that exits without leaving the ``with`` block.
-        """
+        """Call ``finalize``, write the final state to status.json, and return the summary."""
         with contextlib.ExitStack() as stack:
             stack.push(self)
             return finalize()
@@ -97,11 +91,9 @@ class ControlServer(Follower):
                 self.poll()
 
     def _warned(self, text: str) -> None:
-        """Show a warning in status.json."""
         self._status = replace(self._status, warning=text, warned_at=time.time())
 
     def _write_end(self, error: BaseException | None) -> None:
-        """Write the final state to status.json. ``error`` is the exception that ended the sweep, or None."""
         failure = end = None
         if (sweep := self._sweep) is not None:
             failure = sweep.controller.failure
@@ -127,7 +119,7 @@ class ControlServer(Follower):
 
 
 class _WarningHandler(logging.Handler):
-    """Passes each logged warning of this project to ``warned``, and prints the warning in Python's default format."""
+    """Passes the project's warnings to a function, and prints each warning in Python's default format."""
 
     def __init__(self, warned: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)

@@ -1,4 +1,4 @@
-"""Finalize a sweep: write its tables and report, send its results to MLflow, and summarize it."""
+"""Finalize a sweep: write the tables and the report, send the results to MLflow, and return a summary."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _KEPT = (
     *("sweep.json", *TABLES),
     *("pareto.json", "pareto.png", "pareto.svg", "report.html", "figures"),
 )
-"""Files and folders, relative to the sweep's folder, that become artifacts of the sweep's MLflow run."""
+"""The files and folders in the sweep's folder that are uploaded to the sweep's MLflow run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """The outcome of a sweep. The fields are the keys of ``--json``.
 
-    ``asked`` is the number of requested trials, and ``trials`` the number of ended trials. ``status`` maps each status
-    to the number of ended trials with this status. ``run_again`` is the number of trials that ``resume`` runs because
-    the disk, the memory or a node failed. These are the ended trials without a result. If such a failure ended the
-    sweep, they also include all trials that have not ended. ``reused`` counts the results copied from previous sweeps.
-    ``repeated`` counts the results copied between trials of this sweep that have equal configurations. ``front`` is the
-    number of epochs on the frontier, and ``front_trials`` the number of trials with at least one epoch on the frontier.
-    ``unmeasured`` is the number of epochs on the frontier whose metrics could not be measured. ``answer`` is the
-    report's statement which model to use, or None. ``ended_because`` is the reason why the sweep ended early, or None.
-    If the sweep ended early, ``further`` is the option of ``resume`` that runs the other trials.
+    Attributes:
+        trials: the number of ended trials.
+        asked: the number of requested trials.
+        front: the number of epochs on the frontier.
+        front_trials: the number of trials with an epoch on the frontier.
+        repeated: the number of results copied from other trials of this sweep.
+        further: the option of ``resume`` that runs the remaining trials, or "".
+        run_again: the number of trials that ``resume`` runs because the disk, the memory or a node failed.
+        unmeasured: the number of epochs on the frontier whose metrics could not be measured.
     """
 
     out: str
@@ -61,7 +61,7 @@ class Summary:
 
 
 def finalize(sweep: OpenSweep) -> Summary:
-    """Write the tables and the report of a sweep, send both to MLflow, and return the summary of the sweep.
+    """Write the tables and the report, send both to MLflow, and return the summary.
 
     Must not be called while a worker is running.
 
@@ -89,7 +89,7 @@ def finalize(sweep: OpenSweep) -> Summary:
 
 
 def _write_results(sweep: OpenSweep) -> OSError | None:
-    """Write the tables and the report. If writing to the disk fails, return the error."""
+    """Write the tables and the report. Return the error if writing fails."""
     from analysis.report.report import write_report
 
     try:
@@ -103,7 +103,7 @@ def _write_results(sweep: OpenSweep) -> OSError | None:
 
 
 def _close_tracker(sweep: OpenSweep, pareto: Mapping[str, Any], *, status: str) -> str:
-    """Send the sweep's final results to MLflow. Return a sentence about the records that MLflow lacks, or ""."""
+    """Send the final results to MLflow. Return a sentence if MLflow still lacks records, otherwise ""."""
     artifacts = [sweep.out / name for name in _KEPT if (sweep.out / name).exists()]
     sweep.tracker.sweep_ended(end_of_sweep(status, pareto, sweep.log.state.ended_trials, artifacts))
     with sweep.console.status("sending the remaining records to MLflow"):
@@ -111,7 +111,6 @@ def _close_tracker(sweep: OpenSweep, pareto: Mapping[str, Any], *, status: str) 
 
 
 def _summary(sweep: OpenSweep, pareto: Mapping[str, Any], end: End | None, *, tracking: str) -> Summary:
-    """Return the summary. ``end`` is the limit that ended the sweep early, or None if all requested trials ran."""
     trials, failure, members = sweep.log.state.ended_trials, sweep.controller.failure, pareto.get("front", ())
     unscored = len(unmeasured(sweep.out, sweep.settings))
     end = end or (failure if unscored else None)

@@ -1,8 +1,7 @@
 """Measure the metrics of epochs on the frontier after all trials have ended.
 
-A trial measures the metrics of its last epoch, but only the losses of its other epochs. A worker later loads the
-checkpoints of some epochs on the frontier and measures their metrics. These are the epochs nearest to the ideal corner,
-where all costs are 0. Each result is written to candidates.csv at once and is never measured again.
+By default, a trial measures its metrics only after the last epoch. For other epochs on the frontier, a worker loads the
+checkpoint and measures the metrics. Each result is recorded at once, so a resumed sweep measures no epoch twice.
 """
 
 from __future__ import annotations
@@ -16,15 +15,14 @@ from sweeper.driver.open_sweep import OpenSweep
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.events import Kind
 
-_WAIT = 0.5
-"""Seconds between two checks for signals and results."""
+_WAIT = 0.5  # seconds between two checks for signals and results
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Unmeasured:
-    """An epoch on the frontier whose metrics are not measured. ``checkpoint`` is relative to the sweep's folder."""
+    """An epoch on the frontier without metrics. ``checkpoint`` is a path relative to the sweep's folder."""
 
     trial_id: str
     step: int
@@ -32,10 +30,10 @@ class Unmeasured:
 
 
 def unmeasured(out: Path, settings: SweepSettings) -> list[Unmeasured]:
-    """Return the epochs on the frontier whose requested metrics are not measured, nearest to the ideal corner first.
+    """Return the epochs on the frontier whose metrics are not measured, nearest to the ideal corner first.
 
-    Only the ``front_metrics`` epochs that are nearest to the ideal corner are considered. Epochs without a checkpoint
-    are left out. If only losses are requested, the result is empty.
+    At the ideal corner, all costs are 0. Only the ``settings.front_metrics`` nearest epochs are considered. Epochs
+    without a checkpoint are left out. If only losses are requested, the result is empty.
     """
     most = settings.front_metrics
     if not (most and settings.goals and (out / "candidates.csv").is_file()):
@@ -63,10 +61,10 @@ def unmeasured(out: Path, settings: SweepSettings) -> list[Unmeasured]:
 
 
 def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None:
-    """Measure the metrics of each epoch from :func:`unmeasured` in a Ray task with the resources of one trial.
+    """Measure the metrics of the epochs from :func:`unmeasured` in Ray tasks.
 
-    If a checkpoint cannot be scored, a warning is logged, and the next ``resume`` tries again. ``head_answers`` is
-    called first and waits until Ray's head responds. If the head were lost, a new task would hang or end this process.
+    If an epoch cannot be measured, the next ``resume`` tries again. The function ``head_answers`` waits until Ray's
+    head responds. If the head were lost, a Ray task would hang or end this process.
     """
     import ray
     from ray.exceptions import RayError

@@ -1,4 +1,4 @@
-"""Open a sweep: create its event log, study and followers, or restore them if a previous driver started the sweep."""
+"""Open a sweep: create or restore its event log, study and followers."""
 
 from __future__ import annotations
 
@@ -43,11 +43,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSweep:
-    """A sweep that this driver runs: its settings, targets by seed, event log, controller and followers.
+    """A sweep that this driver runs. The fields after ``console`` are the followers of the event log.
 
-    ``states`` maps ids of unfinished trials to the saved states from which these trials continue. The fields after
-    ``console`` are the followers, which react to new events in the log. ``syncer`` is None if the sweep uses no object
-    storage, and ``shares`` is None if GPU shares are not measured.
+    ``targets`` maps each seed to its target. ``states`` maps unfinished trials to their saved states.
     """
 
     out: Path
@@ -65,7 +63,7 @@ class OpenSweep:
     shares: GpuShares | None
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
-        """Pickle no state. Ray pickles this object with its callbacks, but only the driver uses the object."""
+        # Ray pickles this object with its callbacks, but only the driver uses it.
         return object, ()
 
     @property
@@ -80,20 +78,20 @@ class OpenSweep:
 
     @property
     def gpus_per_trial(self) -> float:
-        """The number of GPUs that one trial takes. If GPU shares are measured, this is the largest measured share."""
+        """The number of GPUs for one trial, or the largest measured GPU share."""
         return self.settings.resources.gpus if self.shares is None else self.shares.largest
 
     def max_concurrent(self, slots: int) -> int:
         """Return the maximum number of concurrent trials if ``slots`` trials fit on the present nodes.
 
-        On a cluster, the result is the number that the user requested, even if that number exceeds ``slots``. If trials
-        outnumber slots, one trial stays pending, so that Ray's autoscaler adds nodes.
+        On a cluster, the result may exceed ``slots``, because a trial that does not fit makes Ray's autoscaler add
+        nodes.
         """
         asked = self.settings.max_concurrent or slots
         return min(asked, slots) if self.settings.address is None else asked
 
     def estimate(self, max_concurrent: int = 1) -> Remaining:
-        """Estimate how many trials remain, and for how long if ``max_concurrent`` of them run at the same time."""
+        """Estimate the number and the duration of the remaining trials."""
         return remaining(
             self.log.state,
             trials=self.settings.trials,
@@ -111,9 +109,7 @@ def open_sweep(
     console: Console,
     retry_failed: bool = False,
 ) -> OpenSweep:
-    """Open the sweep in ``out``.
-
-    Requeue the trials that ended with an infrastructure failure or, with ``retry_failed``, all failed trials.
+    """Open the sweep in ``out``, and requeue the trials without a result or, with ``retry_failed``, all failed trials.
 
     Raises:
         EventLogError: the event log is damaged.
@@ -157,7 +153,7 @@ def open_sweep(
 
 
 def _open_log(out: Path) -> EventLog:
-    """Open the event log. If there are tables but no event log, create the log from the tables."""
+    """Open the event log. If only the tables exist, create the log from the tables."""
     path = out / FILE
     if not path.exists() and (out / "trials.csv").is_file():
         write_whole(path, b"".join(event.to_line() for event in events_of_tables(out)), sync=True)
@@ -167,7 +163,7 @@ def _open_log(out: Path) -> EventLog:
 def _requeue(
     log: EventLog, settings: SweepSettings, out: Path, *, retry_failed: bool, console: Console
 ) -> dict[str, SavedState]:
-    """Requeue each trial without a result, and return the saved states from which these trials continue."""
+    """Requeue each trial without a result. Return a mapping from trial id to saved state."""
     failed = [
         trial.id
         for trial in log.state.ended_trials
@@ -186,7 +182,7 @@ def _requeue(
 
 
 def attach(sweep: OpenSweep) -> None:
-    """Replay the event log to the followers that need past events, and attach all followers to the log."""
+    """Attach all followers to the event log. Followers that need past events get a replay."""
     log = sweep.log
     log.replay(sweep.controller, sweep.checkpoints)
     log.attach(sweep.tables)  # the first flush rewrites all tables
@@ -203,7 +199,7 @@ def attach(sweep: OpenSweep) -> None:
 
 
 def _shares(settings: SweepSettings, state: SweepState) -> GpuShares:
-    """Return the GPU shares, computed from the memory measured in this sweep and in previous sweeps."""
+    """Compute the GPU shares from the memory measured in this sweep and in previous sweeps."""
     shares = GpuShares()
     for folder in dict.fromkeys((*settings.warm_start, *settings.reuse)):
         shares.learn(ResultTables(Path(folder)).trials.read())

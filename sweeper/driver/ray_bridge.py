@@ -1,8 +1,7 @@
-"""Connect Ray Tune to a sweep: give Tune the sweep's trials, and record their reports and ends in the event log.
+"""Connect Ray Tune to a sweep: Tune runs the sweep's trials, and the event log records the results.
 
 A resumed sweep is a new Tune run of the remaining trials, so nothing depends on Tune's own snapshots. For each report,
-Tune calls the stopper first, then the scheduler, the searcher and the callbacks. Therefore the stopper records the
-report; otherwise the scheduler would decide without it.
+Tune calls the stopper before the scheduler. So the stopper records the report, which the scheduler then reads.
 """
 
 from __future__ import annotations
@@ -31,10 +30,9 @@ _P = ParamSpec("_P")
 
 
 class TrialSearcher(Searcher):
-    """Gives Tune the sweep's next trial, and ends the Tune run when no trial remains.
+    """Gives Tune the next trial of a sweep. The Tune run ends when no trial remains.
 
-    ``scheduler`` is None if trials cannot pause. With a scheduler, a new trial starts only if the scheduler allows it
-    (``has_room``), and the Tune run ends only when no trial is running.
+    If trials cannot pause, ``scheduler`` is None.
     """
 
     def __init__(self, sweep: OpenSweep, scheduler: TuneScheduler | None) -> None:
@@ -43,7 +41,7 @@ class TrialSearcher(Searcher):
         self._scheduler = scheduler
 
     def suggest(self, trial_id: str) -> Any:
-        """Return the config of the next trial for :class:`UnlearningTrainable`, or None if no trial can start now."""
+        """Return the config of the next trial, or None if no trial can start now."""
         scheduler, controller, shares = self._scheduler, self._sweep.controller, self._sweep.shares
         if (scheduler is not None and not scheduler.has_room()) or (shares is not None and not shares.has_room()):
             return None
@@ -69,23 +67,20 @@ class TrialSearcher(Searcher):
         """Do nothing, because :class:`TrialRecorder` records the end of the trial."""
 
     def save(self, checkpoint_path: str) -> None:
-        """Do nothing, because the study is already on disk."""
+        """Do nothing, because the event log stores the study."""
 
     def restore(self, checkpoint_path: str) -> None:
-        """Do nothing, because a resumed sweep restores its study from disk."""
+        """Do nothing, because the study is restored from the event log."""
 
 
 class ReportRecorder(Stopper):
-    """Records each report of a trial, and stops the trial after the report if a user has requested the stop."""
+    """Records each report of a trial, and stops the trials that a user asked to stop."""
 
     def __init__(self, sweep: OpenSweep) -> None:
         self._sweep = sweep
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Record the report in ``result``, and return whether the trial stops now.
-
-        ``trial_id`` is Tune's id of the trial. The sweep's own id of the trial is ``result["config"]["trial_id"]``.
-        """
+        """Record a report. Return whether a user asked to stop the trial. ``trial_id`` is Tune's id of the trial."""
         trial = self._sweep.log.state.trials.get(str((result.get("config") or {}).get("trial_id")))
         if trial is None:
             return False
@@ -101,7 +96,7 @@ class ReportRecorder(Stopper):
 
 
 class TrialRecorder(Callback):
-    """Records the start and end of trials. Logs all errors, because an exception in a callback would end the sweep."""
+    """Records the start and the end of trials. Logs exceptions, which would otherwise end the sweep."""
 
     def __init__(self, sweep: OpenSweep, starvation: StarvationCheck) -> None:
         self._sweep = sweep
@@ -112,7 +107,7 @@ class TrialRecorder(Callback):
         _guarded(self._sweep.log.record, Kind.TRIAL_STARTED, trial.config["trial_id"])
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Record the end of a trial that finished, or that the scheduler or a user stopped."""
+        """Record that a trial finished or was stopped."""
         _guarded(_forget_statistics, trial)
         controller, trial_id = self._sweep.controller, trial.config["trial_id"]
         outcome = (trial.last_result or {}).get("outcome")
@@ -132,7 +127,7 @@ class TrialRecorder(Callback):
         _guarded(self._sweep.controller.end_trial, trial_id, {"status": str(Status.FAILED), "error": error})
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """After each iteration of Tune's loop, end paused trials that a user stopped, and flush the event log."""
+        """End the paused trials that a user asked to stop, and flush the event log."""
         _guarded(self._sweep.controller.stop_waiting, all_trials=False)
         _guarded(self._check_starvation)
         _guarded(self._sweep.log.flush)
@@ -150,7 +145,7 @@ def _guarded(action: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) 
 
 
 def _last_failure(trial: Any) -> str:
-    """Return Ray's error text for the trial's last failure, read from Tune's error file if this machine has it."""
+    """Return Ray's error text for the last failure of a trial."""
     text = ""
     try:
         text = Path(trial.error_file).read_text(encoding="utf-8", errors="replace")
@@ -160,7 +155,7 @@ def _last_failure(trial: Any) -> str:
 
 
 def _forget_statistics(trial: Any) -> None:
-    """Delete Tune's running means of the reported values. The means are unused and take 100 kB for each ended trial."""
+    """Delete Tune's running means, which are unused and take 100 kB for each ended trial."""
     known = getattr(trial, "run_metadata", None)
     for name in ("metric_analysis", "metric_n_steps"):
         getattr(known, name, {}).clear()

@@ -29,7 +29,7 @@ WORKER_RESTARTS = 3
 
 
 def run_trials(sweep: OpenSweep, capacity: int) -> None:
-    """Run the remaining trials on the cluster, which has room for ``capacity`` concurrent trials."""
+    """Run the remaining trials. The cluster has room for ``capacity`` concurrent trials."""
     settings = sweep.settings
     if sweep.shares is not None:
         capacity = _share_gpus(sweep.shares, sweep)
@@ -58,7 +58,7 @@ def run_trials(sweep: OpenSweep, capacity: int) -> None:
 def watch_head(sweep: OpenSweep, on_lost_head: Callable[[], None]) -> AbstractContextManager[Callable[[], None]]:
     """Watch Ray's head while the block runs. If the head is lost, stop the sweep and call ``on_lost_head``.
 
-    ``on_lost_head`` runs in another thread. It must finalize the sweep and end the process.
+    The function ``on_lost_head`` runs in another thread, finalizes the sweep, and ends the process.
     """
     settings = sweep.settings
 
@@ -71,10 +71,7 @@ def watch_head(sweep: OpenSweep, on_lost_head: Callable[[], None]) -> AbstractCo
 
 
 def _tuner(sweep: OpenSweep, *, max_concurrent: int) -> Any:
-    """Return the ``tune.Tuner`` for the remaining trials.
-
-    If trials can pause, the scheduler limits the concurrent trials, because Tune's own limit would count paused trials.
-    """
+    """Return the ``tune.Tuner`` for the remaining trials."""
     from ray import tune
     from ray.tune import TuneConfig
 
@@ -105,7 +102,7 @@ def _tuner(sweep: OpenSweep, *, max_concurrent: int) -> Any:
             search_alg=TrialSearcher(sweep, scheduler if pausing else None),
             scheduler=scheduler,
             num_samples=-1 if pausing else sweep.remaining_trials,
-            max_concurrent_trials=None if pausing else max_concurrent,
+            max_concurrent_trials=None if pausing else max_concurrent,  # Tune would count paused trials
             reuse_actors=True,
             trial_name_creator=lambda trial: str(trial.config["trial_id"]),
             trial_dirname_creator=lambda trial: str(trial.config["trial_id"]),
@@ -115,7 +112,7 @@ def _tuner(sweep: OpenSweep, *, max_concurrent: int) -> Any:
 
 
 def run_config(sweep: OpenSweep) -> Any:
-    """Return Tune's ``RunConfig``: the location of saved states, the callbacks and the stopper."""
+    """Return Tune's ``RunConfig`` with the storage, the callbacks and the stopper."""
     from ray.tune import CheckpointConfig, FailureConfig, RunConfig
 
     from sweeper.driver.ray_bridge import ReportRecorder, TrialRecorder
@@ -136,7 +133,6 @@ def run_config(sweep: OpenSweep) -> Any:
 
 
 def _resources(settings: SweepSettings) -> Any:
-    """Return the resources of a trial. If GPU shares are measured, the trial's config contains its GPU share."""
     from ray import tune
 
     cpus, gpus = settings.cpus_per_trial, settings.resources.gpus
@@ -146,7 +142,7 @@ def _resources(settings: SweepSettings) -> Any:
 
 
 def _share_gpus(shares: GpuShares, sweep: OpenSweep) -> int:
-    """Configure GPU sharing. Return how many trials fit if each takes the smallest possible GPU share."""
+    """Configure GPU sharing. Return the number of trials that fit with the smallest GPU share."""
     import ray
 
     settings = sweep.settings

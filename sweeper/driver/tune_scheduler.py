@@ -1,4 +1,4 @@
-"""Adapt a sweep's scheduler to Ray Tune, which calls the scheduler after every epoch and saves paused trials to disk.
+"""Adapt the scheduler of a sweep to Ray Tune, which calls the scheduler after every epoch.
 
 Tune stores no state of the scheduler, because a resumed sweep replays its event log to a new scheduler.
 """
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class TuneScheduler(FIFOScheduler):
-    """Wraps the sweep's scheduler. At most ``max_concurrent`` trials run; paused trials do not count."""
+    """Runs the scheduler of a sweep in Tune. Paused trials do not count towards ``max_concurrent``."""
 
     def __init__(self, sweep: OpenSweep, *, max_concurrent: int) -> None:
         super().__init__()
@@ -28,11 +28,10 @@ class TuneScheduler(FIFOScheduler):
         self._promoted: Any = None
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """Accept ``metric`` and ``mode``, but ignore both, because the scheduler has its own objectives."""
+        """Ignore Tune's metric and mode, because the scheduler has its own objectives."""
         return True
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
-        """Register a new trial."""
         self._trials[str(trial.config["trial_id"])] = trial
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: Mapping[str, Any]) -> str:
@@ -50,7 +49,7 @@ class TuneScheduler(FIFOScheduler):
             return str(self.CONTINUE)
 
     def has_room(self) -> bool:
-        """Return whether a new trial may start: a worker is free, and no promoted trial is about to continue."""
+        """Return whether a new trial may start now. A promoted trial has priority."""
         self._promote()
         return self._promoted is None and self.running < self._max_concurrent
 
@@ -60,9 +59,9 @@ class TuneScheduler(FIFOScheduler):
         return sum(trial.status in ("RUNNING", "PENDING") for trial in self._trials.values())
 
     def choose_trial_to_run(self, tune_controller: Any) -> Any:
-        """Return the next trial to run, or None. A promoted trial runs before a new trial.
+        """Return the next trial to run, or None. Promoted trials run before new trials.
 
-        A paused trial is ended if a user stopped it, or if no trial is running and no new trial will start.
+        A paused trial is ended if a user stopped it. When no other trial can run, all paused trials are ended.
         """
         state = self._sweep.log.state
         for trial_id, trial in self._paused().items():
@@ -81,7 +80,7 @@ class TuneScheduler(FIFOScheduler):
         return None
 
     def _promote(self) -> None:
-        """If a worker is free, ask the scheduler which paused trial continues next."""
+        """If a worker is free, let the scheduler promote a paused trial."""
         controller = self._sweep.controller
         if self._promoted is not None or self.running >= self._max_concurrent or controller.is_over:
             return

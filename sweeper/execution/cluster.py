@@ -1,8 +1,8 @@
-"""Start Ray or join a Ray cluster for one sweep. After the sweep, shut Ray down in the background.
+"""Start Ray or join a Ray cluster for one sweep. Shut Ray down after the sweep.
 
-On a running cluster, the driver sends this project to the nodes through Ray's runtime environment, so workers run the
-driver's code. The packages that the project imports (torch, transformers, ...) must be installed on the nodes.
-:func:`sweeper.execution.placement.require_shared` compares their versions before the first trial.
+On a cluster, Ray sends this project from the driver to the nodes, so workers run the driver's code. Other packages,
+such as torch, must be installed on the nodes. The versions of these packages are compared by
+:func:`sweeper.execution.placement.require_shared`.
 """
 
 from __future__ import annotations
@@ -51,10 +51,7 @@ RAY_ENVIRONMENT = {
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
 _JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
-"""The environment variable in which Ray stores the runtime environment of a submitted job.
-
-A driver can add entries to the job's runtime environment but cannot change existing entries.
-"""
+"""The environment variable with the runtime environment of a submitted job. A driver can only add entries."""
 _IMPORTED_AT_START = ("ray.tune", "sweeper.driver.ray_bridge", "sweeper.search.study", "optuna", "mlflow.tracking")
 _IMPORTED_FOR_REPORT = ("analysis.report.report", "analysis.figures.gallery", "matplotlib.backends.backend_agg")
 
@@ -70,15 +67,12 @@ def set_environment(address: str | None) -> None:
 
 
 def project_folders() -> list[str]:
-    """Return the folders of the project's packages, in a checkout or an installation."""
+    """Return the folders of the project's packages."""
     return [str(importlib.resources.files(name)) for name in PACKAGES]
 
 
 def runtime_env(*, ship: bool) -> dict[str, Any]:
-    """Return Ray's runtime environment for a cluster: the plug-ins and, if ``ship`` is true, this project.
-
-    If the driver runs in a submitted job that already sends packages to the nodes, the result omits the project.
-    """
+    """Return Ray's runtime environment for a cluster: the plug-ins and, if ``ship`` is true, this project."""
     submitted = json.loads(os.environ.get(_JOB_CONFIG, "{}")).get("runtime_env") or {}
     plugins = os.environ.get(VARIABLE)
     environment: dict[str, Any] = {"env_vars": {VARIABLE: plugins}} if plugins else {}
@@ -101,7 +95,7 @@ def ray_cluster(
     Yields the number of trials that fit at the same time.
 
     Args:
-        resources: the resources that one trial takes.
+        resources: the resources of one trial.
         ship: whether the driver sends this project to the nodes of a cluster.
         python: the command that starts workers on this machine; None for this Python interpreter.
 
@@ -145,9 +139,7 @@ class Cluster:
         self._leaving: threading.Thread | None = None
 
     def slots(self, *, sharing: tuple[Path, ...]) -> int:
-        """Check that all nodes have the folders ``sharing``, and return the number of trials that fit at the same time.
-
-        Signals are deferred while Ray starts, because an interrupted start may crash or leave Ray processes running.
+        """Return the number of trials that fit at the same time. All nodes must have the folders ``sharing``.
 
         Raises:
             PlacementError: the cluster cannot be reached, or cannot run the trials.
@@ -156,6 +148,7 @@ class Cluster:
         if self._slots is None:
             if problem := address_problem(settings.address):
                 raise PlacementError(problem)
+            # An interrupted start may crash or leave Ray processes running.
             with defer_signals(), _without_rays_sigterm_handler():
                 ray = ray_cluster(
                     settings.address, resources=settings.resources, ship=settings.ship, python=self.python
@@ -168,8 +161,8 @@ class Cluster:
     def python(self) -> Sequence[str] | None:
         """The command that forks a Python process from a server, or None for normal Python processes.
 
-        The first access starts the server. Processes that use GPUs are not forked: a process that has initialised CUDA
-        cannot be forked, and some package may initialise CUDA on import.
+        The first access starts the server. Processes that use GPUs are not forked. If an import initialised CUDA in the
+        server, a fork could not use CUDA.
         """
         settings = self._settings
         if settings.address is not None or settings.resources.gpus > 0 or not is_possible():
@@ -177,11 +170,7 @@ class Cluster:
         return self._stack.enter_context(fork_server(threads=max(1, int(settings.cpus_per_trial))))
 
     def leave(self) -> None:
-        """Shut Ray down in another thread, so that the report can be written meanwhile.
-
-        This saves about 2 s compared with a shutdown after the report (median difference of nine pairs of sweeps on
-        two busy CPU cores).
-        """
+        """Shut Ray down in another thread. The sweep ends about 2 s earlier than with a shutdown after the report."""
         if self._leaving is None and self._slots is not None:
             # Tune leaves Ray objects in reference cycles. Ray crashes if they are garbage-collected during shutdown.
             gc.freeze()
@@ -202,7 +191,7 @@ class Cluster:
 
 @contextmanager
 def _without_rays_sigterm_handler() -> Iterator[None]:
-    """Keep the current SIGTERM handler while Ray starts, because Ray's handler ends the process silently."""
+    """Keep the current SIGTERM handler while Ray starts. Ray's handler ends the process silently."""
     import ray  # the whole package, because another thread imports it at the same time
 
     utils = ray._private.utils
@@ -221,9 +210,8 @@ def _without_rays_sigterm_handler() -> Iterator[None]:
 def import_in_parallel() -> Iterator[None]:
     """Import the modules that the sweep needs next, in another thread while the block runs.
 
-    The block ends only after the imports. Otherwise, two threads could import the same package, and one could use the
-    package before its import is complete. Garbage collection is disabled, because it would take a fifth of the import
-    time.
+    The block ends only after the imports, because two threads must not import a package at the same time. Garbage
+    collection is disabled, because it would take a fifth of the import time.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -239,7 +227,7 @@ def import_in_parallel() -> Iterator[None]:
 
 
 def import_for_report() -> None:
-    """Import the packages for the report in the background while trials run."""
+    """Import the packages for the report in another thread."""
     _import_in_thread(_IMPORTED_FOR_REPORT)
 
 

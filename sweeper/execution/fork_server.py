@@ -1,13 +1,14 @@
-"""Fork workers from a process that has already imported torch and transformers, instead of starting a new Python.
+"""Fork workers from a process that has already imported torch and transformers.
 
-The fork server shortens a sweep of two trials from 15.3 s to 12.6 s, and the time from the command to the first
-training step from 10.7 s to 8.6 s (benchmarks/start_time.py, two cores).
+With the fork server, a sweep of two trials takes 12.6 s instead of 15.3 s (benchmarks/start_time.py, two cores).
 
-This file contains the server and its client. :func:`fork_server` starts the server, which runs :func:`serve`. For each
-worker, Ray starts the launcher instead of a Python interpreter. The launcher is this file, run as a script
-(:func:`launch`). The launcher sends its command line to the server, and exits when the forked worker exits. If the
-server does not respond, the launcher replaces itself with a normal Python interpreter. This file imports few modules at
-the top, because every worker waits for its launcher. The process that prepares a target is started in the same way.
+1. The driver starts the server (:func:`serve`).
+2. In place of each Python worker, Ray starts this file as a script, the launcher (:func:`launch`).
+3. The launcher sends its command line to the server, which forks the worker.
+4. The launcher exits when the worker exits.
+
+If the server does not respond, the launcher becomes a normal Python interpreter. This file imports few modules at the
+top, because every worker waits for its launcher. The process that prepares a target is forked too.
 """
 
 from __future__ import annotations
@@ -33,25 +34,25 @@ _IMPORTED = (
 )
 """The slow imports that the server runs before it forks.
 
-Ray is not included, because Ray reads environment variables on import. This project is not included, because it loads
-plug-ins on import.
+Ray is left out, because Ray reads environment variables on import. This project is left out, because it loads plug-ins
+on import.
 """
 VARIABLE = "SWEEPER_FORK_WORKERS"
-"""The environment variable that disables the fork server. If its value is 0, every worker is a new Python process."""
+"""The environment variable that disables the fork server if its value is 0."""
 _TIMEOUT = 20.0
-"""Seconds that a launcher waits for the server; less than the 60 s that Ray waits for a worker."""
+"""Seconds that a launcher waits for the server. Ray waits 60 s for a worker, so the limit must be lower."""
 
 
 def is_possible() -> bool:
-    """Return whether workers can be forked: on Linux, unless the user has disabled the fork server."""
+    """Return whether the system can fork workers and the user has not disabled the fork server."""
     return sys.platform == "linux" and os.environ.get(VARIABLE) != "0"
 
 
 @contextlib.contextmanager
 def fork_server(*, threads: int) -> Iterator[Sequence[str]]:
-    """Run the server while the block runs. Yield the launcher's command, which Ray runs in place of ``python``.
+    """Run the server while the block runs. Yield the command that starts a worker.
 
-    ``threads`` is the number of OpenMP threads in a worker. Libraries read this number once, on import.
+    ``threads`` is the number of OpenMP threads of a worker. Libraries read the number only on import.
     """
     import subprocess
     import tempfile
@@ -77,8 +78,8 @@ def fork_server(*, threads: int) -> Iterator[Sequence[str]]:
 def serve(place: str, imported: Sequence[str]) -> None:
     """Import modules, then fork a process for each request at the Unix socket ``place``.
 
-    The server ends when its standard input closes, which happens when the driver exits. In a forked process, this
-    function returns after the requested command has run.
+    The server ends when its standard input closes, which happens when the driver exits. In a forked process, the
+    function returns after the command has run.
     """
     import select
     import shutil
@@ -102,7 +103,7 @@ def serve(place: str, imported: Sequence[str]) -> None:
 
 
 def _import(names: Sequence[str]) -> dict[str, str]:
-    """Import the named modules that are installed. Return the environment variables that the imports changed."""
+    """Import modules. Return the environment variables that the imports changed."""
     import importlib
 
     before = dict(os.environ)
@@ -116,10 +117,7 @@ def _import(names: Sequence[str]) -> dict[str, str]:
 
 
 def _run_request(connection: socket.socket, added: Mapping[str, str]) -> None:
-    """Run the requested command in this fork, with the files, environment and limits from the request.
-
-    ``added`` are the environment variables that the imports set, as they would in a new Python process.
-    """
+    """Run the requested command in this fork, as a new Python process would run the command."""
     import runpy
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -157,10 +155,7 @@ def _run_request(connection: socket.socket, added: Mapping[str, str]) -> None:
 
 
 def launch(place: str, command: list[str]) -> None:
-    """Run ``command`` (a script and its arguments) in a fork of the server at ``place``.
-
-    If no server responds, run the command in this process.
-    """
+    """Run a script with arguments in a fork of the server or, if no server responds, in this process."""
     connection = socket.socket(socket.AF_UNIX)
     if not _is_forked(connection, place, command):
         os.execv(sys.executable, [sys.executable, *command])
@@ -169,7 +164,7 @@ def launch(place: str, command: list[str]) -> None:
 
 
 def _is_forked(connection: socket.socket, place: str, command: list[str]) -> bool:
-    """Return whether a fork of the server runs the command. If the result is False, the server never runs it later."""
+    """Return whether a fork runs the command. If not, the server will never run the command."""
     connection.settimeout(_TIMEOUT)
     try:
         connection.connect(place)
@@ -185,7 +180,7 @@ def _is_forked(connection: socket.socket, place: str, command: list[str]) -> boo
 
 
 def _request(command: list[str]) -> dict[str, Any]:
-    """Return the command to run, and the state of this process that a fork must copy, such as priorities set by Ray."""
+    """Return the command, and the state of this process that a fork must copy."""
     limits = [name for name in dir(resource) if name.startswith("RLIMIT_")]
     return {
         "command": command,

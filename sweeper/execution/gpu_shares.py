@@ -1,7 +1,7 @@
-"""Choose how many trials share a GPU (``--gpus-per-trial auto``). The number is computed from measured GPU memory.
+"""Choose how many trials share a GPU (``--gpus-per-trial auto``), based on measured GPU memory.
 
-Trials with the same model, data and batch sizes form a memory class. The first trial of a class gets a whole GPU, and
-its memory peak determines the share for the next trials of the class.
+Trials with equal models, data and batch sizes form a memory class. The first trial of a class gets a whole GPU. The
+measured memory peak determines the share of the next trials.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from trainables.run.reports import Status
 from trainables.spec import TrialSpec
 
 MARGIN = 0.15
-"""The share added to a trial's memory peak, because another batch may be longer and memory may be fragmented."""
+"""The relative reserve above a memory peak, because other batches may be longer and memory may be fragmented."""
 CONTEXT_GB = 0.6
-"""An allowance in GB for the memory that torch's allocator does not count: CUDA's context and kernels."""
+"""GB for CUDA's context and kernels, which torch's allocator does not count."""
 MAX_PER_GPU = 16
 """The maximum number of trials on one GPU."""
 
@@ -34,29 +34,21 @@ _FIELDS = (
 
 
 def memory_class(spec: TrialSpec) -> MemoryClass:
-    """Return the values that determine the memory of a trial. Trials with equal values use about the same memory.
-
-    Two values depend on the method: ``needs`` of the weighting determines how many gradients a step keeps, and
-    ``reference`` of the objective determines which outputs of the frozen target are kept.
-    """
+    """Return the values that determine the memory of a trial."""
     method = spec.parsed_method
     return (*(getattr(spec, name) for name in _FIELDS), str(method.weighting.needs), str(method.objective.reference))
 
 
 def part(trials: int) -> float:
-    """Return the GPU share of one trial if ``trials`` trials use one GPU, rounded down to Ray's unit of 1/10000.
-
-    If shares were rounded up, six trials would exceed one GPU: 6 * 0.1667 > 1.
-    """
+    """Return the GPU share of one trial if ``trials`` trials use one GPU, rounded down to Ray's unit of 1/10000."""
+    # If shares were rounded up, six trials would exceed one GPU: 6 * 0.1667 > 1.
     return math.floor(10_000 / trials) / 10_000
 
 
 def share(peak_gb: float, gpu_gb: float, *, more_than_gb: float = 0.0) -> float:
-    """Return the smallest sufficient GPU share for trials with a memory peak of ``peak_gb`` on a GPU of ``gpu_gb``.
+    """Return the smallest sufficient GPU share for a trial with a memory peak of ``peak_gb``, or 1 (a whole GPU).
 
-    A share is sufficient if it has at least ``peak_gb * (1 + MARGIN) + CONTEXT_GB`` of memory and more than
-    ``more_than_gb``. A trial has already run out of memory with ``more_than_gb``. If no smaller share is sufficient,
-    return 1 (a whole GPU).
+    With ``more_than_gb`` of memory, a trial has run out of memory. All three arguments are in GB.
     """
     required = peak_gb * (1.0 + MARGIN) + CONTEXT_GB
     for trials in range(MAX_PER_GPU, 1, -1):
@@ -67,35 +59,29 @@ def share(peak_gb: float, gpu_gb: float, *, more_than_gb: float = 0.0) -> float:
 
 
 def _count(gpus: float) -> int:
-    """Return the number of trials with this share that fit on a GPU."""
+    """Return how many trials with this GPU share fit on a GPU."""
     return int(1.0 / gpus + 1e-9)
 
 
 @dataclass
 class _Measured:
-    """The measurements of a memory class.
-
-    ``peak_gb`` is the highest memory peak. ``more_than_gb`` is the largest memory share in GB with which a trial ran
-    out of memory. ``is_complete`` is whether a trial of the class finished or was stopped early. ``example`` names a
-    trial of the class. ``printed`` is the share in the last printed line.
-    """
+    """The measurements of a memory class."""
 
     peak_gb: float = 0.0
-    more_than_gb: float = 0.0
-    is_complete: bool = False
+    more_than_gb: float = 0.0  # the largest memory with which a trial ran out of memory
+    is_complete: bool = False  # whether a trial of the class finished or was stopped early
     example: str = ""
-    printed: float | None = None
+    printed: float | None = None  # the share in the last printed line
 
 
 @dataclass(kw_only=True)
 class GpuShares(Follower):
-    """Reserves a GPU share for each running trial, and decides whether another trial fits.
+    """Reserves a GPU share for each running trial.
 
     Attributes:
         gpus: the number of GPUs of the cluster.
-        gpu_gb: the memory of the smallest GPU, in units of 1e9 bytes; None until a node or a trial reports it.
-        max_concurrent: the maximum number of concurrent trials.
-        say: called with a line for the user when a memory class gets a new share.
+        gpu_gb: the memory of the smallest GPU in GB (1e9 bytes); None if unknown.
+        say: prints a line when a memory class gets a new share.
     """
 
     gpus: float = 1.0
@@ -109,7 +95,7 @@ class GpuShares(Follower):
     needs_disk = False
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Release the share of a trial that pauses or ends, and reserve it again if the trial continues."""
+        """Release the share of a trial that pauses or ends. Reserve the share again if the trial continues."""
         match event.kind:
             case Kind.TRIAL_STARTED:
                 self._paused.discard(event.trial_id)
@@ -125,7 +111,7 @@ class GpuShares(Follower):
                 self.print_new()
 
     def learn(self, rows: Iterable[Mapping[str, object]]) -> None:
-        """Update the measurements from the memory peaks in ``rows``, rows of trials.csv of this or a previous sweep."""
+        """Learn memory peaks from rows of trials.csv."""
         for row in rows:
             peak, available = number(row.get("peak_gpu_gb")), number(row.get("gpu_share")) * number(row.get("gpu_gb"))
             if not math.isfinite(peak):
@@ -144,7 +130,7 @@ class GpuShares(Follower):
             known.is_complete |= row.get("status") in (Status.FINISHED, Status.STOPPED)
 
     def print_new(self) -> None:
-        """Print the share of each memory class whose share is new or has changed."""
+        """Print a line for each memory class with a new share."""
         for known in self._classes.values():
             if not known.is_complete or self.gpu_gb is None or (gpus := self._share(known)) == known.printed:
                 continue
@@ -167,19 +153,19 @@ class GpuShares(Follower):
 
     @property
     def largest(self) -> float:
-        """The largest share of a measured memory class, or 1 (a whole GPU) if no class has been measured."""
+        """The largest share of a memory class, or 1 (a whole GPU) without measurements."""
         return max((self._share(known) for known in self._classes.values() if known.is_complete), default=1.0)
 
     @property
     def concurrent(self) -> int:
-        """The number of trials that run at the same time if each trial has the largest share."""
+        """The number of concurrent trials if each trial has the largest share."""
         return max(1, min(self.max_concurrent, int(self.gpus) * _count(self.largest)))
 
     def has_room(self, gpus: float = part(MAX_PER_GPU)) -> bool:
-        """Return whether another trial with this share fits. If no trial is running, a trial always fits."""
+        """Return whether another trial with this GPU share can start. If no trial is running, a trial always fits."""
         running = [gpus for trial_id, gpus in self._reserved.items() if trial_id not in self._paused]
         return not running or (len(running) < self.max_concurrent and sum(running) + gpus <= self.gpus * (1.0 + 1e-9))
 
     def take(self, trial_id: str, gpus: float) -> None:
-        """Reserve a share for a trial that is about to start."""
+        """Reserve a GPU share for a trial."""
         self._reserved[trial_id] = gpus

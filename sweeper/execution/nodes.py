@@ -1,4 +1,4 @@
-"""Query the nodes of a Ray cluster by running functions of this module as Ray tasks, one task on each node."""
+"""Query the nodes of a Ray cluster with Ray tasks. One task runs on each node."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 TIMEOUT = 30.0
-"""The maximum seconds to wait for a node's answer."""
+"""Seconds to wait for the answer of a node."""
 
 PROJECT = "unlearning-sweeper"
 PACKAGES = ("torch", "transformers", "peft", "ray", PROJECT)
-"""Packages that must have equal versions on the driver and all nodes, which exchange weights, states and code.
-
-The version of this project is compared only if the driver does not send the project to the nodes
-(:func:`sweeper.execution.cluster.runtime_env`).
-"""
+"""Packages that must have equal versions on all nodes. If the driver sends this project, it is not compared."""
 
 T = TypeVar("T")
 Node = Mapping[str, Any]
@@ -32,13 +28,11 @@ class Facts:
     """The hardware, package versions and accessible folders of a node.
 
     Attributes:
-        versions: the versions of Python and of :data:`PACKAGES`.
-        cpus, gpus: the number of processors, and the names of the GPUs that torch finds.
-        memory_gb: free memory in units of 1e9 bytes, or None if the system does not report it.
+        gpus: the names of the GPUs that torch finds.
+        memory_gb: the free memory in GB (1e9 bytes); None if unknown.
         unseen: the requested folders that do not exist on the node.
-        refused: maps each folder or storage in which the node cannot read the driver's file, or cannot write a file, to
-            the reason.
-        free_gb: the free disk space of each existing folder, in units of 1e9 bytes.
+        refused: maps each folder or storage that the node cannot use to the reason.
+        free_gb: the free disk space of each existing folder in GB (1e9 bytes).
     """
 
     versions: Versions
@@ -68,12 +62,12 @@ def versions() -> dict[str, str | None]:
 
 
 def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the fields of :class:`Facts` for the machine that runs this function.
+    """Return the fields of :class:`Facts` for this machine.
 
     Args:
         paths: the folders to check.
-        mark: the name of a file that the driver wrote to each folder. Each node reads this file, and
-            writes and deletes a test file of its own.
+        mark: the name of a file that the driver wrote to each folder and storage. The node must be able to read this
+            file and to write another file.
         storages: the storage addresses to check, in pyarrow's format.
     """
     import pathlib
@@ -122,7 +116,7 @@ def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence
 
 
 def gpu_memory() -> list[float]:
-    """Return the memory of each GPU in GB (1e9 bytes), as ``nvidia-smi`` reports it, or [] if that command fails."""
+    """Return the memory of each GPU in GB (1e9 bytes), or [] if ``nvidia-smi`` fails."""
     import subprocess
 
     command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
@@ -139,7 +133,7 @@ def unseen(paths: Sequence[str]) -> list[str]:
 
 
 def unseen_and_versions(paths: Sequence[str]) -> tuple[list[str], dict[str, str | None]]:
-    """Return the folders that do not exist on this machine, and the versions of Python and of :data:`PACKAGES`."""
+    """Return the results of :func:`unseen` and :func:`versions`."""
     return unseen(paths), versions()
 
 
@@ -147,10 +141,10 @@ def unseen_and_versions(paths: Sequence[str]) -> tuple[list[str], dict[str, str 
 
 
 def ask_nodes(question: Callable[..., T], *arguments: object, nodes: Sequence[Node]) -> dict[str, T | None]:
-    """Call ``question(*arguments)`` on each node and return the results by node name.
+    """Call a function of this module on each node. Return a mapping from node name to result.
 
-    If a node does not answer within :data:`TIMEOUT` seconds, its result is None. ``question`` is a function of this
-    module and is pickled by value, so the nodes need not have this version of the project.
+    If a node does not answer within :data:`TIMEOUT` seconds, its result is None. The function is pickled by value, so
+    the nodes need not have this version of the project.
     """
     import ray
     from ray import cloudpickle
@@ -179,13 +173,13 @@ def ask_nodes(question: Callable[..., T], *arguments: object, nodes: Sequence[No
 def facts_of_nodes(
     nodes: Sequence[Node], paths: Sequence[Path], *, mark: str | None = None, storages: Sequence[str] = ()
 ) -> dict[str, Facts | None]:
-    """Return the :class:`Facts` of each node by node name, with None for a node that does not answer."""
+    """Return a mapping from node name to the facts of the node. If a node does not answer, its facts are None."""
     answers = ask_nodes(facts, [str(path) for path in paths], mark, list(storages), nodes=nodes)
     return {name: None if answer is None else Facts(**answer) for name, answer in answers.items()}
 
 
 def differences(here: Versions, there: Versions) -> list[str]:
-    """Return how ``there`` differs from ``here``, for example ``torch 2.4.0 instead of 2.13.0`` or ``no peft``."""
+    """Return the differences between two machines, such as ``torch 2.4.0 instead of 2.13.0`` or ``no peft``."""
     return [
         f"{package} {there[package]} instead of {version}" if there.get(package) else f"no {package}"
         for package, version in here.items()

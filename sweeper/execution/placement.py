@@ -1,7 +1,4 @@
-"""Check whether a Ray cluster can run a sweep's trials, and compute how many trials fit at the same time.
-
-The checks cover the cluster's address and resources, the shared folders and the package versions.
-"""
+"""Check whether a Ray cluster can run trials, and compute how many trials fit at the same time."""
 
 from __future__ import annotations
 
@@ -20,16 +17,13 @@ _DEAD_NODE_SECONDS = 60.0
 
 
 class PlacementError(RuntimeError):
-    """Trials cannot be placed; the message is a sentence for the user."""
+    """Trials cannot be placed on the nodes; the message is a sentence for the user."""
 
     exit_code = 2
 
 
 def address_problem(address: str | None) -> str | None:
-    """Return the reason why no Ray cluster can be joined at ``address``, or None if there is no problem.
-
-    The check takes at most a few seconds, whereas Ray would retry a connection for minutes.
-    """
+    """Return the reason why no Ray cluster can be joined at ``address``, or None. Takes at most a few seconds."""
     if address is None or address == "auto":
         return None
     if "://" in address:
@@ -49,7 +43,7 @@ def address_problem(address: str | None) -> str | None:
 
 
 def slots_here(resources: Resources) -> int:
-    """Return the number of trials that fit on this machine at the same time, without starting Ray.
+    """Return the number of trials that fit on this machine at the same time.
 
     Raises:
         PlacementError: no trial fits.
@@ -84,7 +78,7 @@ def _times(part: float, whole: float) -> int:
 
 
 def require_shared(folders: Sequence[Path]) -> None:
-    """Check that the folders exist on every node, and that every node has the package versions of the driver.
+    """Check that all nodes have the shared folders and the driver's package versions.
 
     Raises:
         PlacementError: a node does not respond, has another version of a package, or lacks a folder.
@@ -122,7 +116,7 @@ def require_shared(folders: Sequence[Path]) -> None:
 
 
 def is_shipped() -> bool:
-    """Return whether Ray sends this project to the workers, for this driver or for the job in which the driver runs."""
+    """Return whether Ray sends this project to the workers."""
     import ray
 
     return bool(ray.is_initialized() and "py_modules" in (ray.get_runtime_context().runtime_env or {}))

@@ -1,8 +1,7 @@
-"""Check whether Ray's head responds and whether any trial has a worker, and find Ray's logs.
+"""Check whether Ray's head responds and whether trials run, and find Ray's logs.
 
-If the head is lost, Ray reports no error for a minute or more and may then end the whole process. Meanwhile, the main
-thread is blocked in Ray calls that cannot be interrupted. Therefore another thread watches the head and finishes the
-sweep.
+If the head is lost, Ray reports no error for a minute or more and may then end the process. Meanwhile, the main thread
+is blocked in Ray calls that cannot be interrupted. Therefore another thread watches the head.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from sweeper.settings.resources import Resources
 _INTERVAL = 1.0
 """Seconds between two checks of the head."""
 _LOST_AFTER = 4.0
-"""Seconds without a response after which the head counts as lost; several checks, as a busy machine may miss one."""
+"""Seconds without a response after which the head counts as lost."""
 _LOST_AFTER_ON_CLUSTER = 120.0
-"""The value of ``_LOST_AFTER`` on a cluster; longer, because a cluster may restart its head node."""
+"""The limit on a cluster, which may restart its head node."""
 _MAIN_THREAD_GRACE = 5.0
-"""Seconds that the main thread has, after the head is lost, to return from its current call."""
+"""Seconds that the main thread gets to return after the head is lost."""
 _STARVED_AFTER = 60.0
-"""Seconds without a running trial after which a message is shown; longer than the imports of a worker."""
+"""Seconds without a running trial after which a message is shown."""
 _STARVATION_INTERVAL = 10.0
 
 
@@ -38,20 +37,21 @@ def head_watched(
 ) -> Iterator[Callable[[], None]]:
     """Watch Ray's head while the block runs.
 
-    If the head is lost, ``on_loss`` is called with the head's address and should end the block. Then ``end_process`` is
-    called, even if the block has ended, because Ray cannot be shut down without its head. On a cluster, the head may be
-    restarted, so it is considered lost later, unless the sweep is interrupted. On a single machine, the head has two
-    processes: GCS and raylet.
+    Yields a function that waits until the head responds. Call the function before a Ray call that needs the head.
 
-    Yields a function that waits until the head responds. Call the function before a Ray call that needs the head. An
-    exception in the block is re-raised only when the head responds or is known to be lost. Otherwise the block could
-    end with a Ray error that does not name the cause, before the loss is detected.
+    If the block raises an exception, the exception leaves the block only after the state of the head is known.
+    Otherwise the loss of the head could appear as a Ray error that does not name the cause.
+
+    Args:
+        on_loss: called with the address of a lost head. The function should end the block.
+        end_process: called after ``on_loss``, because Ray cannot be shut down without its head.
+        is_cluster: whether the head may be restarted, so that the time limit is longer.
     """
     import ray
 
     over, lost = threading.Event(), threading.Event()
     addresses = [ray.get_runtime_context().gcs_address]
-    if not is_cluster:
+    if not is_cluster:  # on a single machine, the head has two processes: GCS and raylet
         addresses += [f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}" for node in ray.nodes()]
 
     def wait_for_head() -> None:
@@ -87,7 +87,7 @@ def head_watched(
 
 
 class StarvationCheck:
-    """Detects that no trial has run for a minute, for example because other users occupy the cluster."""
+    """Detects that no trial has run for a minute."""
 
     def __init__(self, resources: Resources, *, is_cluster: bool) -> None:
         self._resources = resources
@@ -96,7 +96,7 @@ class StarvationCheck:
         self._message = ""
 
     def message(self, *, is_running: bool) -> str:
-        """Return a text that says for how long, and probably why, no trial has run; or "" if a trial ran recently."""
+        """Return for how long and why no trial has run, or "" if a trial ran recently."""
         now = time.monotonic()
         if is_running:
             self._last_running, self._message = now, ""
@@ -129,7 +129,7 @@ def ray_logs() -> Path | None:
 
 
 def worker_logs(text: str) -> list[Path]:
-    """Return the log files of a dead worker on this machine. ``text`` is Ray's error, which contains the process id."""
+    """Return the log files of a dead worker on this machine. ``text`` is Ray's error message."""
     process = re.search(r"^\s*pid[:=] ?(\d+)", text, re.MULTILINE) or re.search(r"\bpid=(\d+)", text)
     logs = ray_logs()
     return sorted(logs.glob(f"worker-*-{process[1]}.*")) if process is not None and logs is not None else []

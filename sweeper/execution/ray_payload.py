@@ -1,8 +1,8 @@
-"""Send the settings of all workers inside the pickled class or function, and not through Ray's object store.
+"""Send settings to workers inside the pickled class or function, and not through Ray's object store.
 
-``tune.with_parameters`` and ``ray.put`` would store the settings in Ray's object store. If a node that holds an object
-is lost, Ray ends the driver that owns the object, with exit code 1 and without a message. Therefore only settings that
-are too large for a class, such as the pixels of CIFAR, use the object store.
+``tune.with_parameters`` and ``ray.put`` use the object store. If a node with a stored object is lost, Ray ends the
+driver without a message. Therefore only settings that are too large for a class, such as the pixels of CIFAR, use the
+object store.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ray import cloudpickle, tune
 from trainables.worker.ray_trainable import UnlearningTrainable
 
 LARGEST_CLASS = 8_000_000
-"""The maximum bytes of settings in a class. Ray warns about classes above 10 MB and rejects classes above 95 MB."""
+"""The maximum size of settings in a class, in bytes. Ray warns above 10 MB and rejects classes above 95 MB."""
 
 
 def trainable_with(**settings: Any) -> type[tune.Trainable]:
-    """Return a trainable class whose workers get ``settings`` in :meth:`~UnlearningTrainable.setup`."""
+    """Return a trainable class whose method ``setup`` gets the settings."""
     if _is_large(settings):
         stored: type[tune.Trainable] = tune.with_parameters(UnlearningTrainable, **settings)
         return stored
@@ -33,7 +33,7 @@ def trainable_with(**settings: Any) -> type[tune.Trainable]:
 def task_with(
     function: Callable[..., Any], settings: Mapping[str, Any], **options: Any
 ) -> Callable[..., ray.ObjectRef[Any]]:
-    """Return a function that submits ``function(..., **settings)`` as a Ray task with these ``options``."""
+    """Return a function that submits a Ray task. The task calls ``function(..., **settings)``."""
     if _is_large(settings):
         return partial(ray.remote(**options)(function).remote, **{name: ray.put(it) for name, it in settings.items()})
 

@@ -1,14 +1,12 @@
 """Stop a sweep on Ctrl-C, SIGTERM and SIGHUP. Finished results are kept, and Ray is never left partly started.
 
-While :func:`interruptible` runs, one handler serves all three signals. The handler prints what happens next, and then
-acts:
+One handler serves all three signals:
 
-- While Ray starts (:func:`defer_signals`), a first signal stops the sweep only after Ray has started. A second signal
-  stops the sweep at once.
-- While trials run, the handler sends SIGUSR1, which ends Tune's loop. A second signal stops the sweep at once.
-- At any other time, the handler raises KeyboardInterrupt.
+- While Ray starts (:func:`defer_signals`), the sweep stops as soon as Ray has started.
+- While trials run, the handler sends SIGUSR1, which ends Tune's loop.
+- At any other time, and for a second signal, the handler raises KeyboardInterrupt.
 
-If a call into Ray blocks the main thread, the handler cannot run, and a watching thread ends the process.
+If a call into Ray blocks the main thread, the handler cannot run. In that case, another thread ends the process.
 """
 
 from __future__ import annotations
@@ -31,11 +29,11 @@ class Interrupted(Exception):
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TIME_LIMIT = 20.0
-"""Seconds after which the process ends if the main thread has not handled a signal or still defers it."""
+"""Seconds after which the process ends if a signal has had no effect."""
 _REPORT_AFTER = 0.5
 """Seconds after which an unhandled signal is reported."""
 _PRINT_TIMEOUT = 2.0
-"""Seconds to wait at the end until all lines are printed. The wait is limited, because stderr may have no reader."""
+"""Seconds to wait for the last printed lines, because stderr may have no reader."""
 
 _STOPPING_TRIALS = (
     "stopping the running trials, then writing the report; press Ctrl-C again to cancel the step in progress"
@@ -47,13 +45,14 @@ _UNHANDLED = f"waiting for a call to Ray that cannot be interrupted; the process
 
 @dataclass
 class _State:
-    """The state of the signal handler. ``lines`` is a SimpleQueue, because signal handlers may call its ``put``."""
+    """The state of the signal handler."""
 
     shutdown_message: str = ""
     interrupted: threading.Event = field(default_factory=threading.Event)
     aborted: threading.Event = field(default_factory=threading.Event)
     is_deferring: bool = False
     handled_at: float = -math.inf
+    # A SimpleQueue, because signal handlers may call its put().
     lines: queue.SimpleQueue[str | None] = field(default_factory=queue.SimpleQueue)
 
 
@@ -70,8 +69,8 @@ def interruptible(shutdown_message: str, *, say: Callable[[str], object]) -> Ite
     """Handle Ctrl-C, SIGTERM and SIGHUP while the block runs. If a signal stops the block, raise :class:`Interrupted`.
 
     Args:
-        shutdown_message: the text printed if the process must end because the main thread does not handle a signal.
-        say: prints a line, above a live display if there is one. Called in another thread.
+        shutdown_message: printed if the main thread is blocked and the process must end.
+        say: prints a line. Called in another thread.
     """
     global _state
     _state = _State(shutdown_message)
@@ -113,7 +112,7 @@ def _report(number: int, text: str) -> None:
 
 @contextmanager
 def defer_signals() -> Iterator[None]:
-    """Delay the effect of a first signal until the block ends. If the block goes on for too long, end the process."""
+    """Delay the effect of a first signal until the block ends. End the process if the signal waits for 20 s."""
     _state.is_deferring = True
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     try:
@@ -127,12 +126,12 @@ def defer_signals() -> Iterator[None]:
 
 
 def detach_tune() -> None:
-    """Stop passing signals to Tune's loop. Called after the loop has ended."""
+    """Stop passing signals to Tune's loop."""
     signal.signal(signal.SIGUSR1, signal.SIG_DFL)
 
 
 def abort_main_thread() -> None:
-    """Raise KeyboardInterrupt in the main thread. Called in another thread; :func:`is_interrupted` stays False."""
+    """Raise KeyboardInterrupt in the main thread. :func:`is_interrupted` stays False."""
     _state.aborted.set()
     os.kill(os.getpid(), signal.SIGINT)
 
@@ -157,11 +156,10 @@ def _lines_printed(say: Callable[[str], object]) -> Iterator[None]:
 
 @contextmanager
 def _unhandled_signals_watched() -> Iterator[None]:
-    """Report a signal if its handler does not run within 0.5 s.
+    """Report a signal that is not handled after 0.5 s. After 20 s without an effect, end the process.
 
-    End the process if the handler does not run within 20 s, or if the signal is still deferred after 20 s. Python runs
-    signal handlers only between two instructions of the main thread, so no handler runs while a Ray call waits for a
-    head that does not respond.
+    Python runs signal handlers only between two instructions of the main thread. So no handler runs during a Ray call
+    that waits for a lost head.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -205,7 +203,7 @@ def _end_process() -> None:
 
 
 def _detach_from_terminal() -> None:
-    """If the terminal is closed, redirect its streams to the null device, because a write would raise an error."""
+    """Redirect the streams of a closed terminal to the null device, so that writes raise no error."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         try:
@@ -222,10 +220,10 @@ def _detach_from_terminal() -> None:
 def preserve_sigterm_handler() -> Iterator[None]:
     """Keep the SIGTERM handler of this process while the block shuts Ray down. The block may run in any thread.
 
-    Ray's C++ code replaces the handler by the default handler, which ends the process. This happens within the first
-    0.3 s of a shutdown that takes more than one second (measured with Ray 2.60). Ray has no option to prevent it.
-    Blocking the signal would require blocking it in the threads of all libraries. So a thread sets the handler again
-    every 10 ms. The thread calls sigaction, because Python can change handlers only in the main thread.
+    Ray's C++ code replaces the handler by the default handler, which ends the process (measured with Ray 2.60). Ray has
+    no option to prevent the replacement. Blocking the signal would require blocking it in the threads of all libraries.
+    So a thread sets the handler again every 10 ms. The thread calls sigaction, because Python can change handlers only
+    in the main thread.
     """
     libc, handler, over = ctypes.CDLL(None), ctypes.create_string_buffer(256), threading.Event()
     libc.sigaction(int(signal.SIGTERM), None, handler)

@@ -1,8 +1,8 @@
-"""Fine-tune and score the target of a sweep in a separate process while Ray starts in the driver.
+"""Prepare the target of a sweep in a separate process while Ray starts in the driver.
 
-Starting and importing Ray takes five seconds. Training in the same process would have to wait for these imports,
-because they hold Python's global interpreter lock. A separate process also leaves no weights and no GPU memory in the
-driver. The process runs :mod:`sweeper.execution.target_program`, which calls :func:`serve`.
+Importing and starting Ray takes five seconds. In the driver, training would wait for the imports, which hold Python's
+global interpreter lock. A separate process also leaves no weights and no GPU memory in the driver. The process runs
+:mod:`sweeper.execution.target_program`, which calls :func:`serve`.
 """
 
 from __future__ import annotations
@@ -34,18 +34,16 @@ _PROGRAM = Path(__file__).with_name("target_program.py")
 def target_process(
     spec: TrialSpec, *, python: Callable[[], Sequence[str] | None] = lambda: None, is_new: bool = False
 ) -> Iterator[FillCache | None]:
-    """Start a process that prepares the target for ``spec``. The process ends when the block ends.
+    """Start a process that prepares the target. The process ends when the block ends.
 
     Args:
-        python: returns the command that starts a Python process, or None for this interpreter. It is called only if a
-            process without GPUs is needed.
-        is_new: whether the sweep is new. If so, it is the process that looks up a target given by the user in the
-            cache, because computing the hash of the weights takes long.
+        python: returns the command that starts a Python process, or None for this interpreter.
+        is_new: whether the sweep is new. In a new sweep, the process hashes the weights of a given target, which takes
+            long.
 
     Yields:
-        None if the cache has the target and its scores, or if this system is not POSIX. Otherwise a function that waits
-        until the cache has them, and passes progress reports to its second argument. The function raises the process's
-        error, or TargetError if the process died.
+        A function that waits until the target is in the cache, and passes progress reports to its second argument. None
+        if no process is needed, or if the system is not POSIX.
 
     Raises:
         DataError, TargetError, LoadError: the target cannot be prepared; the message is for the user.
@@ -99,8 +97,8 @@ def _is_cached(spec: TrialSpec) -> bool:
 def serve(driver: Connection, *, is_forked: bool) -> None:
     """Prepare the target for the spec that the driver sends. Send the progress, then None or an error.
 
-    The process ends when the driver closes the connection. ``is_forked`` is whether the server of the workers has
-    forked this process.
+    The process ends when the driver closes the connection. ``is_forked`` is whether the fork server started the
+    process.
     """
 
     def send(news: object) -> None:
@@ -125,7 +123,7 @@ def serve(driver: Connection, *, is_forked: bool) -> None:
 
 
 def _use_all_cores() -> None:
-    """Let torch use as many threads as in a new process. The server of the workers has the threads of one worker."""
+    """Let torch use as many threads as in a new process, because a fork has the threads of one worker."""
     import torch
 
     given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()

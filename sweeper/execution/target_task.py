@@ -1,7 +1,7 @@
-"""Prepare the target on this machine or, if only other nodes have GPUs, in a Ray task, and show the progress.
+"""Prepare the target on this machine or on a node with a GPU, and show the progress.
 
-The task fills the cache that all nodes share. If the sweep uses object storage, the task fills the cache of the node on
-which it runs, and uploads the target. Then the driver downloads the target.
+A node fills the cache that all nodes share. With object storage, the node uploads the target, and the driver downloads
+the target.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Show = Callable[[Progress], None]
 FillCache = Callable[[TrialSpec, Show], None]
 _ATTEMPTS = 3
-"""The preparation is tried this often if the worker or its node dies, each time from the last saved training state."""
+"""How often the preparation is tried. Each attempt continues from the last saved training state."""
 _POLL_SECONDS = 1.0
 
 plugins.active()  # load the plug-ins before a worker unpickles a target spec that uses their parts
@@ -47,10 +47,7 @@ plugins.active()  # load the plug-ins before a worker unpickles a target spec th
 
 
 def prepare_with_progress(spec: TrialSpec, *, console: Console, fill_cache: FillCache | None = None) -> Target:
-    """Return the target from :func:`prepare_target`. Show the progress of training the target and the retain model.
-
-    If ``fill_cache`` is given, ``fill_cache`` is called first and may put trained models into the cache.
-    """
+    """Call ``fill_cache``, if given. Then return the target from :func:`prepare_target`, and show the progress."""
     with progress_shown(spec, console) as (show, seen):
         if fill_cache is not None:
             fill_cache(spec, show)
@@ -70,7 +67,7 @@ def retain_model_with_progress(spec: TrialSpec, *, console: Console) -> Path:
 
 
 def print_left_out_metrics(names: Sequence[str], console: Console) -> None:
-    """Print the requested metrics that are left out because they need a retain model, which the user did not give."""
+    """Print the metrics that are left out because there is no retain model."""
     if names:
         console.print(
             f"metrics left out because there is no retain model: {', '.join(names)}. Pass a retain model with "
@@ -83,10 +80,7 @@ def print_left_out_metrics(names: Sequence[str], console: Console) -> None:
 def progress_shown(
     spec: TrialSpec, console: Console, *, first: str = "loading the target"
 ) -> Iterator[tuple[Show, dict[str, Progress]]]:
-    """Yield a function that shows progress, and a mapping from each trained model to its last progress.
-
-    ``first`` is the text shown until the first progress is reported.
-    """
+    """Show the text ``first``. Yield a function that shows progress, and a mapping from model to last progress."""
     seen: dict[str, Progress] = {}
     line = first
     with progress_bar(console) as bar, heartbeat(console, lambda: line):
@@ -119,10 +113,9 @@ def progress_shown(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The key of a target prepared on a node, and the records of the target and the retain model in the node's cache.
+    """The key of a target prepared on a node, and the records of the models in the node's cache.
 
-    If a folder in the target spec does not exist on the node, no target is prepared. Then ``unseen`` names the node and
-    the folder, and the other fields are empty.
+    If the node lacks a folder, no target is prepared, and ``unseen`` names the node and the folder.
     """
 
     key: str = ""
@@ -131,7 +124,7 @@ class Prepared:
 
 
 def is_prepared_remotely(settings: SweepSettings) -> bool:
-    """Return whether the target is prepared on another node, because trials use GPUs and this machine has no GPU."""
+    """Return whether a node with a GPU prepares the target instead of this machine."""
     return settings.address is not None and settings.resources.gpus > 0 and not gpus_here()
 
 
@@ -144,9 +137,7 @@ def prepare_for_sweep(
     console: Console,
     fill_cache: FillCache | None = None,
 ) -> Target:
-    """Return the target of a sweep's trials. If the cache lacks the target, prepare it here or on a node with a GPU.
-
-    ``fill_cache``, if given, waits for the process on this machine that already prepares the target.
+    """Return the target for the trials of a sweep. ``fill_cache`` waits for the process that prepares the target.
 
     Raises:
         DataError, TargetError, LoadError, PlacementError, StorageError: the target cannot be prepared.
@@ -173,7 +164,7 @@ def prepare_for_sweep(
 
 
 def _run_task(target_spec: TargetSpec, settings: SweepSettings, cache: Path | None, show: Show) -> Prepared:
-    """Prepare the target in a worker, and show its progress. If the worker dies, start another worker."""
+    """Prepare the target in a Ray worker. If the worker dies, start another worker."""
     import ray
     from ray.exceptions import RayError, RayTaskError
 
@@ -202,17 +193,17 @@ def _run_task(target_spec: TargetSpec, settings: SweepSettings, cache: Path | No
 
 
 class TargetTask:
-    """A Ray actor that prepares the target, and meanwhile answers calls to :meth:`news` in another thread."""
+    """A Ray actor that prepares the target. Another thread answers calls to :meth:`news`."""
 
     def __init__(self) -> None:
         self._news: deque[Progress] = deque()
 
     def news(self) -> list[Progress]:
-        """Return the progress since the last call."""
+        """Return the progress reports since the previous call."""
         return [self._news.popleft() for _ in range(len(self._news))]
 
     def prepare(self, target_spec: TargetSpec, cache: Path | None, storage: Storage | None) -> Prepared:
-        """Prepare the target in the folder ``cache`` (None: the node's own cache). Upload the target to ``storage``."""
+        """Prepare the target in ``cache`` or, if None, in the node's own cache. Upload the target to ``storage``."""
         for folder in filter(None, (target_spec.base_folder, target_spec.target_path, target_spec.retain_path)):
             if not folder.is_dir():
                 return Prepared(unseen=f"{socket.gethostname()} does not see {folder}")

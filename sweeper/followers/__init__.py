@@ -1,1 +1,1 @@
-"""Followers react to the events of a sweep: they update tables, checkpoints, MLflow, object storage and display."""
+"""Followers react to the events of a sweep, for example by writing tables or uploading files."""

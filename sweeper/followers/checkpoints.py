@@ -1,8 +1,7 @@
-"""Manage the checkpoints of a running sweep: keep the models of epochs on the frontier and delete all other models.
+"""Keep the models of epochs on the Pareto front, and delete all other models.
 
-Workers save models, and only the driver deletes models. The model of an epoch is deleted as soon as a reported epoch of
-any trial dominates this epoch. The model of a finished trial's last epoch is in ``checkpoints/ID`` and is always kept.
-The saved state of a trial is deleted when the trial has a result.
+Workers save models, and only the driver deletes models. The model of an epoch is deleted as soon as another epoch
+dominates the epoch. The model of a finished trial's last epoch is in ``checkpoints/ID`` and is always kept.
 """
 
 from __future__ import annotations
@@ -22,16 +21,15 @@ from trainables.storage import Storage, StorageError
 from trainables.worker.candidates import Costs, Goals, candidate_folder, costs_of, dominates, write_front
 
 Candidate = tuple[str, float]
-"""The trial id and the epoch of a candidate."""
+"""A trial id and an epoch."""
 logger = logging.getLogger(__name__)
 
 
 class CheckpointManager(Follower):
-    """Maintains the Pareto front of all evaluated epochs, and keeps only the checkpoints of epochs on this front.
+    """Maintains the Pareto front of all evaluated epochs, and deletes the models of other epochs.
 
-    Epochs with equal objectives are all on the front. If ``goals`` is empty, only the last epoch of a trial is a
-    candidate, and the front stays empty. ``states`` is the storage of the trials' saved states. If ``syncer`` is given,
-    models and saved states in object storage are deleted too.
+    Epochs with equal objectives are all on the front. If ``goals`` is empty, the front stays empty. ``states`` is the
+    storage of the saved states of trials.
     """
 
     def __init__(self, out: Path, goals: Goals, *, states: Storage, syncer: Syncer | None = None) -> None:
@@ -52,11 +50,11 @@ class CheckpointManager(Follower):
 
     @property
     def folders(self) -> frozenset[str]:
-        """The folders of the front's models relative to the sweep's folder."""
+        """The folders of the models on the front, relative to the sweep's folder."""
         return frozenset(candidate_folder(*candidate) for candidate in self._front)
 
     def find(self, trial: Trial, row: Row) -> str:
-        """Return the model folder for a candidates.csv row, relative to the sweep's folder, or "" if there is none."""
+        """Return the folder of an epoch's model relative to the sweep's folder, or "" without a model."""
         if not self._goals:
             return ""
         own = str(trial.outcome.get("checkpoint") or "")
@@ -66,7 +64,7 @@ class CheckpointManager(Follower):
         return folder if self._has(folder) else ""
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Update the front, and record which checkpoints and states can be deleted."""
+        """Update the front, and record which models and saved states can be deleted."""
         if event.kind is Kind.TRIAL_REQUEUED:
             before, self._front = self._front, {}
             for trial in list(state.trials.values()):
@@ -81,7 +79,7 @@ class CheckpointManager(Follower):
             self._over.add(event.trial_id)
 
     def flush(self, state: SweepState) -> None:
-        """Publish the front to the workers. Delete dominated checkpoints and the saved states of ended trials."""
+        """Publish the front to the workers. Delete dominated models and the saved states of ended trials."""
         if self._goals and self._published != self._front:
             self._published = dict(self._front)
             try:
@@ -102,7 +100,7 @@ class CheckpointManager(Follower):
         self._over.clear()
 
     def reconcile(self) -> None:
-        """Delete the models of epochs that are not on the front, including models that killed processes left behind.
+        """Delete the models that are not on the front, including models of killed processes.
 
         Must not be called while a worker is running.
         """
@@ -117,7 +115,7 @@ class CheckpointManager(Follower):
                     self._syncer.remove(folder)
 
     def fetch_models(self) -> list[str]:
-        """Download the models on the front from object storage. Return the files that could not be downloaded.
+        """Download the models on the front from object storage. Return the files that are still missing.
 
         Must not be called while a worker is running.
         """

@@ -1,4 +1,4 @@
-"""The console on stderr, for all messages except a command's results. A write error on stderr never ends a sweep."""
+"""The console on stderr for all messages. A write error on stderr never ends a sweep."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def own_console() -> Console:
 
 
 class _Unfailing:
-    """A wrapper of stderr that discards all further text after a write error (closed pipe, full disk)."""
+    """A stderr that discards all text after a write error, such as a closed pipe or a full disk."""
 
     def __init__(self) -> None:
         self._stream = sys.stderr  # a live display replaces sys.stderr
@@ -27,7 +27,6 @@ class _Unfailing:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write the text and return its length."""
         try:
             self._stream.write(text)
         except OSError:
@@ -35,7 +34,6 @@ class _Unfailing:
         return len(text)
 
     def flush(self) -> None:
-        """Flush the stream. If this fails, discard all further text."""
         try:
             self._stream.flush()
         except OSError:

@@ -1,8 +1,4 @@
-"""Show the progress of a running sweep: a line for each trial that ended, and a summary.
-
-On a terminal, the summary stays below the lines and has a progress bar. In a log, the summary is printed every half
-minute.
-"""
+"""Show the progress of a running sweep: a line for each ended trial, and a summary."""
 
 from __future__ import annotations
 
@@ -27,11 +23,10 @@ _REDRAW = 0.25  # seconds
 
 
 class Display(Follower):
-    """Shows progress on stderr until :meth:`close`. ``scores`` are the metrics shown beside the losses.
+    """Shows progress on stderr until :meth:`close`. The owner sets the public fields.
 
-    ``front`` contains the epochs on the frontier. The owner sets three attributes: ``activity`` is the current step of
-    the sweep, ``starving`` is the reason why no trial runs, and the function ``remaining`` estimates the remaining
-    trials. The other fields are parts of the progress bar.
+    ``activity`` is the current step of the sweep. ``starving`` is the reason why no trial runs. ``remaining`` estimates
+    the remaining trials.
     """
 
     needs_disk = False

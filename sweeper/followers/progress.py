@@ -1,4 +1,4 @@
-"""Compute the cost of a sweep, estimate the remaining trials and time, and format the main settings of a trial."""
+"""Compute the cost of a sweep, and estimate the remaining trials and time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sweeper.store.state import Phase, Row, SweepState
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of trials: their total wall-clock seconds, the resources of one trial, and the total GPU seconds."""
+    """The cost of trials: wall-clock seconds in total, the resources of one trial, and GPU seconds in total."""
 
     seconds: float
     resources: Resources
@@ -24,12 +24,12 @@ class Cost:
 
     @property
     def gpu_hours(self) -> float:
-        """The GPU hours. A quarter of a GPU that is used for an hour counts as 0.25."""
+        """The GPU hours. Half a GPU for one hour counts as 0.5."""
         return self.gpu_seconds / 3600
 
     @property
     def cpu_hours(self) -> float:
-        """The CPU hours. Two CPUs that are used for an hour count as 2."""
+        """The CPU hours. Two CPUs for one hour count as 2."""
         return self.seconds * self.resources.cpus / 3600
 
     def __str__(self) -> str:
@@ -38,10 +38,7 @@ class Cost:
 
 
 def cost_of(state: SweepState, resources: Resources, *, is_running: bool = True) -> Cost:
-    """Return the cost of the ended trials and, if ``is_running``, of the running trials. Reused trials cost nothing.
-
-    For a trial without a recorded GPU share, the number of GPUs is taken from ``resources``.
-    """
+    """Return the cost of the ended trials and, if ``is_running``, of the running trials. Reused trials cost nothing."""
     now = time.time()
     held: list[tuple[float, float]] = []
     for trial in list(state.trials.values()):
@@ -55,7 +52,7 @@ def cost_of(state: SweepState, resources: Resources, *, is_running: bool = True)
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """The estimated number and duration of the remaining trials. ``seconds`` is None before a trial has ended."""
+    """An estimate of the remaining trials. ``seconds`` is None before the first trial has ended."""
 
     trials: int
     seconds: float | None = None
@@ -66,7 +63,7 @@ class Remaining:
 
 
 def remaining(state: SweepState, *, trials: int, epochs_left: float | None, max_concurrent: int) -> Remaining:
-    """Estimate the remaining trials and seconds. Each trial is assumed to take the mean time of the ended trials."""
+    """Estimate the remaining trials and seconds from the mean time of the ended trials."""
     ended = state.ended_trials
     left = max(0, trials - len(ended))
 
@@ -82,7 +79,7 @@ def remaining(state: SweepState, *, trials: int, epochs_left: float | None, max_
 
 
 def describe(settings: Row) -> str:
-    """Return a trial's main settings as a short text, for example ``gdiff c=0.41 lr=8.3e-05 autolr``."""
+    """Return the main settings of a trial as a short text, such as ``gdiff c=0.41 lr=8.3e-05 autolr``."""
     parts = [str(settings["method"])]
     if settings.get("c") is not None:
         parts.append(f"c={float(settings['c']):.2f}")

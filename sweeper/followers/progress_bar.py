@@ -1,4 +1,4 @@
-"""Show that a long step is still running, with a progress bar on a terminal or a line every half minute in a log."""
+"""Show that a long step is running: a progress bar on a terminal, or a line every half minute in a log."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from analysis.words import duration
 
 HEARTBEAT = 30.0
-"""Seconds between two lines in a log while a long step runs."""
+"""Seconds between two lines in a log."""
 
 
 def progress_bar(console: Console) -> Progress:
-    """Return a progress bar with a description. The bar is shown only on a terminal, and disappears at the end."""
+    """Return a progress bar for a terminal. The bar disappears at the end."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 @contextmanager
 def heartbeat(console: Console, describe: Callable[[], str]) -> Iterator[None]:
-    """Print the text from ``describe`` every half minute while the block runs, unless the console is a terminal."""
+    """Print a description every half minute while the block runs. On a terminal, print nothing."""
     if console.is_terminal:
         yield
         return

@@ -1,4 +1,4 @@
-"""Read the status of a sweep from its folder, from any process, while the sweep runs and after it has ended."""
+"""Read the status of a sweep from its folder, in any process."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ from trainables.run.reports import Status
 class SweepStatus:
     """The status of a sweep. The fields are the keys of ``status --json``, except ``spent`` and ``left``.
 
-    ``state`` is running, finished, interrupted or failed. ``doing`` is the current step, and ``process`` names the
-    driver's process and machine. ``asked`` is the number of requested trials. ``trials`` maps each status to the number
-    of ended trials with this status. ``running`` lists the trials that have started but not ended. ``front`` is the
-    number of epochs on the frontier, and ``front_trials`` the number of trials with at least one epoch on the frontier.
-    ``left`` is the estimate of the remaining trials, or None if no driver runs. ``warned_at`` is the time of the last
-    warning in seconds since 1970.
+    Attributes:
+        state: running, finished, interrupted or failed.
+        process: the driver's process and machine.
+        asked: the number of requested trials.
+        trials: the number of ended trials for each status.
+        front: the number of epochs on the frontier.
+        left: the estimate of the remaining trials; None if no driver runs.
+        warned_at: the time of the last warning in seconds since 1970.
     """
 
     out: str
@@ -104,18 +106,13 @@ def _state(published: StatusFile | None, *, held: bool, remaining: int) -> str:
 
 
 def _unfinished(sweep: SweepState, *, is_live: bool) -> list[Trial]:
-    """Return the running and paused trials or, if no driver runs, the trials that have reports but have not ended."""
     if is_live:
         return sweep.in_phase(Phase.RUNNING) + sweep.in_phase(Phase.PAUSED)
     return [trial for trial in sweep.trials.values() if trial.reports and not trial.outcome]
 
 
 def _trial_values(trial: Trial, *, is_live: bool) -> dict[str, Any]:
-    """Return an unfinished trial's entry in ``status --json``.
-
-    ``waits`` is whether the trial is paused. ``to_end`` is whether the trial stops after its current epoch. If no
-    driver runs, ``to_end`` is False, because ``resume`` discards the stop requests to a killed driver.
-    """
+    """Return the entry of an unfinished trial in ``status --json``."""
     last = trial.reports[-1] if trial.reports else {}
     return {
         "trial_id": trial.id,
@@ -123,12 +120,12 @@ def _trial_values(trial: Trial, *, is_live: bool) -> dict[str, Any]:
         "epochs": trial.settings.get("epochs"),
         **{name: last.get(name) for name in ("epoch", "forget_loss", "retain_loss")},
         "waits": trial.phase is Phase.PAUSED,
-        "to_end": is_live and trial.stop_requested,
+        "to_end": is_live and trial.stop_requested,  # resume discards the stop requests to a killed driver
     }
 
 
 def _resources(settings: Mapping[str, Any], ended: list[Trial]) -> Resources:
-    """Return the resources of a trial. If GPU shares are measured, use the share of the trial that ended last."""
+    """Return the resources of a trial. If GPU shares are measured, the last ended trial provides the share."""
     cpus, gpus = float(settings.get("cpus_per_trial") or 1), settings.get("gpus_per_trial") or 0
     if gpus == AUTO:
         gpus = next((share for trial in reversed(ended) if (share := trial.outcome.get("gpu_share"))), 0.0)

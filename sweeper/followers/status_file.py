@@ -1,4 +1,4 @@
-"""Read and write status.json. A running sweep reports in this file the facts that are not in its event log."""
+"""Read and write status.json, which has the facts about a running sweep that are not in the event log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sweeper.followers.progress import Remaining
 
 STATUS_FILE = "status.json"
 RUNNING, FINISHED, INTERRUPTED, FAILED = "running", "finished", "interrupted", "failed"
-"""The states of a sweep. If the driver is killed, the state in the file remains ``running``."""
+"""The states of a sweep. If the driver is killed, status.json still says ``running``."""
 
 TARGET = "target"
 """The value of ``doing`` until the target is prepared."""
@@ -19,21 +19,16 @@ TARGET = "target"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusFile:
-    """The content of status.json. The fields are the keys of the file.
-
-    ``run`` identifies the driver's process. A stop request contains this id, so a later process does not execute the
-    request. ``left`` is the estimate of the remaining trials, or None until the target is prepared. ``warned_at`` is
-    the time of the last warning in seconds since 1970.
-    """
+    """The content of status.json. The fields are the keys of the file. Stop requests contain the value of ``run``."""
 
     run: str
     state: str
     host: str
     pid: int
     doing: str = ""
-    left: Remaining | None = None
+    left: Remaining | None = None  # None until the target is prepared
     warning: str = ""
-    warned_at: float | None = None
+    warned_at: float | None = None  # seconds since 1970
     ended_because: str = ""
 
     def write(self, out: Path) -> None:
@@ -42,7 +37,7 @@ class StatusFile:
 
     @classmethod
     def read(cls, out: Path) -> StatusFile | None:
-        """Return the content of status.json, or None if it is missing or has the format of another version."""
+        """Return the content of status.json, or None if the file is missing or has another format."""
         try:
             content = json.loads((out / STATUS_FILE).read_text(encoding="utf-8"))
             left = content["left"]

@@ -1,7 +1,8 @@
-"""Stop requests to a running sweep. Each request is a small file in the sweep's folder and is executed at most once.
+"""Send stop requests to a running sweep. Each request is a small file in the sweep's folder.
 
-A request names the process that should execute it (``run`` in status.json). That process deletes the file before it
-executes the request. After ``resume``, the new process deletes requests that the previous process did not execute.
+A request names the process that should execute the request (``run`` in status.json). The process deletes the file
+first, so each request is executed at most once. After ``resume``, the new process deletes requests to the previous
+process.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _NAME = ".stop-{}.json"
 
 
 def ask(out: Path, run: str, trial_id: str | None = None) -> None:
-    """Ask the process ``run`` to stop one trial or, without ``trial_id``, the sweep in ``out``.
+    """Ask the process ``run`` to stop one trial or, without ``trial_id``, the whole sweep.
 
     Raises:
         OSError: writing to the disk failed.
@@ -26,7 +27,7 @@ def ask(out: Path, run: str, trial_id: str | None = None) -> None:
 
 
 def take(out: Path, run: str) -> list[str | None]:
-    """Delete all request files. Return what the process ``run`` should stop: trial ids, or None for the whole sweep."""
+    """Delete all request files. Return the trials to stop in the process ``run``. None stands for the whole sweep."""
     found: list[str | None] = []
     for path in out.glob(_NAME.format("*")):
         request = {}

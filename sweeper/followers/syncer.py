@@ -1,7 +1,7 @@
-"""Synchronize a sweep's folder with object storage: upload the driver's files and download files that workers uploaded.
+"""Synchronize a sweep's folder with object storage, in a background thread.
 
-The key of a file in the storage is its path relative to the folder. A thread transfers the files, so trials do not wait
-for transfers, and running trials continue if the storage does not answer.
+The key of a file in the storage is its path relative to the folder. The driver's files are uploaded. Files that workers
+uploaded are downloaded.
 """
 
 from __future__ import annotations
@@ -31,29 +31,23 @@ from trainables.worker.candidates import FRONT_FILE, candidate_folder
 from trainables.worker.failures import LOGS
 
 _ITEMS = ("items/target-*.json", "items/*-epoch-*.json")
-"""The driver uploads these files with per-item metrics: those of the target and of epochs measured after training."""
+"""Files with per-item metrics that the driver uploads: of the target, and of epochs measured after training."""
 _DRIVERS_FILES = ("*", f"{PLUGINS}/*", *_ITEMS)
 _LAST = (*TABLES, "optuna.log")
-"""The files that are uploaded after all other files except the event log, in this order."""
+"""The files that are uploaded last, in this order. Only the event log follows."""
 _PATIENCE = 2
-"""The number of consecutive failed downloads after which no further downloads are tried."""
+"""After this many consecutive failed downloads, no further downloads are tried."""
 _PAUSE = 10.0
-"""The minimum seconds between two uploads while no trial ends; less than between two saved states of a trial."""
+"""The minimum seconds between two uploads; must be less than the time between two saved states of a trial."""
 _SILENCE = 30.0
-"""For this many seconds after a transfer error, nothing is deleted and the front is not uploaded.
-
-The next ``resume`` deletes the files that were kept for this reason.
-"""
+"""For this many seconds after a transfer error, nothing is deleted. The next ``resume`` deletes the files."""
 
 logger = logging.getLogger(__name__)
 _Transfer = Callable[[str], None]
 
 
 class Syncer(Follower):
-    """Transfers a sweep's files until :meth:`close`. After ``resume``, a new syncer transfers the remaining files.
-
-    The fields are the queue of transfers, the files that the storage already has, and the state of the thread.
-    """
+    """Transfers the files of a sweep until :meth:`close`. The fields describe the queue and the stored files."""
 
     def __init__(self, out: Path, storage: Storage) -> None:
         """List the models in the storage.
@@ -76,7 +70,7 @@ class Syncer(Follower):
         self._dirty = self._urgent = True  # after the first upload, the sweep can be resumed from the storage alone
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Record which models workers have stored. When a trial ends, queue the transfers of its files."""
+        """Note which models are in the storage. When a trial ends, queue the transfers of its files."""
         self._dirty = True
         if event.kind is Kind.TRIAL_REPORTED and event.payload["report"].get("stored"):
             self._models.add(candidate_folder(event.trial_id, float(event.payload["report"]["epoch"])))
@@ -85,13 +79,13 @@ class Syncer(Follower):
             self._urgent = True
 
     def flush(self, state: SweepState) -> None:
-        """Queue an upload of the sweep's files, immediately if a trial ended, otherwise at most every 10 s."""
+        """Queue an upload: at once after the end of a trial, otherwise at most every 10 s."""
         if self._urgent or (self._dirty and self._throttle.is_due()):
             self._urgent = self._dirty = False
             self._queue(self._upload)
 
     def resume(self, state: SweepState) -> None:
-        """Transfer the files of ended trials that a previous driver did not transfer."""
+        """Queue the transfers that a previous driver did not finish."""
         for trial in state.ended_trials:
             self._transfer_files(trial)
 
@@ -101,35 +95,32 @@ class Syncer(Follower):
         return frozenset(self._models)
 
     def fetch(self, keys: Iterable[str], trial_id: str = "") -> None:
-        """Download the files and folders with these keys in the background, unless they exist in the sweep's folder."""
+        """Queue downloads of the files and folders that the sweep's folder lacks."""
         for key in keys:
             if not (self._out / key).exists():
                 self._awaited[key] = trial_id
                 self._queue(self._get, key)
 
     def is_awaited(self, trial_id: str) -> bool:
-        """Return whether some files of the trial have not been downloaded yet."""
+        """Return whether files of the trial still have to be downloaded."""
         return trial_id in [*self._awaited.values()]
 
     def publish_front(self) -> None:
-        """Upload the costs of the epochs on the Pareto front. Workers read this file."""
+        """Queue an upload of the file from which workers read the Pareto front."""
         self._queue(self._put, FRONT_FILE)
 
     def remove(self, folder: str) -> None:
-        """Delete a model from the storage."""
+        """Queue the deletion of a model in the storage."""
         if folder in self._models:
             self._models.discard(folder)
             self._queue(self._delete, folder)
 
     def forget(self, trial_id: str) -> None:
-        """Delete the saved states of an ended trial."""
+        """Queue the deletion of a trial's saved states."""
         self._queue(self._forget, trial_id)
 
     def settle(self) -> list[str]:
-        """Wait for all transfers, and retry failed downloads once. Return the files that could not be downloaded.
-
-        After two consecutive failures, no further downloads are tried, because the storage does not answer.
-        """
+        """Wait for all transfers, and retry failed downloads once. Return the files that are still missing."""
         self._cancel(self._get)
         wait([self._pool.submit(lambda: None)])  # returns when all previously queued transfers are done
         failures = 0
@@ -141,7 +132,7 @@ class Syncer(Follower):
         return sorted(self._awaited)
 
     def close(self, timeout: float = 60.0) -> str | None:
-        """Upload the driver's current files and stop. Return the error or None. A second call does not upload again."""
+        """Upload the driver's files and stop. Return the error, or None. A second call does not upload again."""
         self._cancel()
         with contextlib.suppress(RuntimeError):  # the pool is already closed
             done, _ = wait([self._pool.submit(self._transfer, self._upload, "")], timeout)
@@ -150,7 +141,7 @@ class Syncer(Follower):
         return self._result
 
     def _transfer_files(self, trial: Trial) -> None:
-        """Queue downloads of a trial's missing files. Upload a reused trial's files, because no worker uploads them."""
+        """Download the files of an ended trial, and upload the files of a reused trial."""
         outcome, items = trial.outcome, f"items/{trial.id}.json"
         if trial.reused_from:
             models = {f"checkpoints/{path.name}" for path in (self._out / "checkpoints").glob(f"{trial.id}*")}
@@ -173,7 +164,6 @@ class Syncer(Follower):
                 self._queued[transfer, key] = self._pool.submit(self._transfer, transfer, key)
 
     def _cancel(self, kind: _Transfer | None = None) -> None:
-        """Cancel all waiting transfers, or only the waiting transfers of one kind."""
         with self._lock:
             for item in [item for item in self._queued if kind in (None, item[0])]:
                 self._queued.pop(item).cancel()
@@ -206,7 +196,7 @@ class Syncer(Follower):
             self._store(EVENTS, log)
 
     def _read_change(self, name: str) -> tuple[tuple[int, int], bytes] | None:
-        """Return a file's modification time, size and content, or None if the file is unchanged since its upload."""
+        """Return the changed time, size and content of a file, or None if the file is unchanged since its upload."""
         path = self._out / name
         try:
             state = path.stat()
@@ -244,7 +234,7 @@ class Syncer(Follower):
 
 
 def fetch_sweep(storage: Storage, out: Path) -> bool:
-    """Download into ``out`` the files that are needed to resume a sweep. Return False if the storage has no sweep.
+    """Download the files that a resumed sweep needs. Return False if the storage has no sweep.
 
     Raises:
         StorageError: the storage does not answer.

@@ -11,14 +11,11 @@ from sweeper.store.tables import CsvTable, ResultTables
 from trainables.worker.candidates import candidate_folder
 
 FindCheckpoint = Callable[[Trial, Row], str]
-"""Returns the model folder for a candidates.csv row, relative to the sweep's folder, or "" if there is none."""
+"""Returns the folder of an epoch's model relative to the sweep's folder, or "" without a model."""
 
 
 class TableWriter(Follower):
-    """Appends rows while trials run. Rewrites the tables, sorted by trial and step, if written rows have changed.
-
-    If ``every_epoch`` is true, each evaluated epoch is a candidate and gets a row in candidates.csv.
-    """
+    """Appends rows to the tables while trials run. Rewrites the tables if written rows have changed."""
 
     def __init__(self, tables: ResultTables, find_checkpoint: FindCheckpoint, *, every_epoch: bool) -> None:
         self._tables = tables
@@ -31,7 +28,7 @@ class TableWriter(Follower):
         self._stale = True
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Queue the event's rows, or mark the tables as stale if written rows have changed."""
+        """Queue the rows of an event, or mark the tables as stale."""
         if event.kind in (Kind.TRIAL_REQUEUED, Kind.METRICS_MEASURED):
             self._stale = True
         if self._stale:
@@ -42,12 +39,10 @@ class TableWriter(Follower):
             self._rows[self._tables.trials].append(state.trials[event.trial_id].row())
 
     def flush(self, state: SweepState) -> None:
-        """Write the queued rows, or rewrite all tables if they are stale.
-
-        A rewrite always writes trials.csv. It writes another table only if the table has rows or its file exists.
+        """Write the queued rows. If the tables are stale, rewrite all tables.
 
         Raises:
-            OSError: writing to the disk failed. The remaining rows stay queued for the next call.
+            OSError: writing to the disk failed. The remaining rows stay queued.
         """
         if self._stale:
             for rows in self._rows.values():

@@ -1,1 +1,1 @@
-"""Choose the next configuration, and decide which trials continue and when the search ends."""
+"""Choose configurations, and decide which trials continue and when the search ends."""

@@ -1,4 +1,4 @@
-"""The Pareto archive of a sweep: the Pareto front of acceptable epochs, and the epoch that represents each trial."""
+"""The Pareto front of a sweep, and the epoch that represents each trial."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The values of the objectives after an epoch, and the violation of each constraint (at most 0 if satisfied)."""
+    """The objective values and constraint violations of an epoch. A violation above 0 means a missed constraint."""
 
     values: tuple[float, ...]
     violations: tuple[float, ...] = ()
@@ -30,18 +30,17 @@ class Result:
 
     @property
     def missed(self) -> float:
-        """The sum of the violations of the constraints that are not satisfied."""
+        """The sum of the positive violations."""
         return sum(max(violation, 0.0) for violation in self.violations)
 
 
 class ParetoArchive:
-    """The Pareto front of epochs that meet the constraints. ``trace`` lists its hypervolume (0 to 1) after each trial.
+    """The Pareto front of the epochs that satisfy the constraints. ``trace`` lists its hypervolume after each trial.
 
     Args:
         objectives: the objectives with their bounds.
-        constraints: the constraints; a result that violates a constraint is not acceptable.
-        baseline: the target's metrics before unlearning, to which relative constraints refer.
-        every_epoch: whether every epoch of a trial is a candidate, or only the last epoch of a finished trial.
+        baseline: the metrics of the target before unlearning, for relative constraints.
+        every_epoch: whether all epochs of a trial are candidates, or only the last epoch of a finished trial.
     """
 
     def __init__(
@@ -60,15 +59,11 @@ class ParetoArchive:
         self.trace: list[float] = []
 
     def add(self, row: Row, candidates: Sequence[Row] = ()) -> Result | None:
-        """Add an ended trial, and return the result of the epoch that represents the trial.
+        """Add an ended trial. Return the result of the epoch that represents the trial, or None.
 
-        A trial is represented by the last of the epochs that add the most hypervolume to the front of the previous
-        trials. If no epoch satisfies the constraints, the trial is represented by the epoch with the smallest sum of
-        violations. Return None if no epoch has finite values of all objectives and constraints.
-
-        Args:
-            row: the trial's row of trials.csv.
-            candidates: the rows of the trial's evaluated epochs.
+        The representing epoch adds the most hypervolume to the front of the previous trials. If no epoch satisfies the
+        constraints, the epoch with the smallest sum of violations represents the trial. Of equally good epochs, the
+        last one counts. Epochs without finite values of all objectives and constraints do not count.
         """
         rows = list(candidates) if self._every_epoch else []
         if row.get("status") == Status.FINISHED:
@@ -82,7 +77,7 @@ class ParetoArchive:
         return best
 
     def result(self, row: Row) -> Result | None:
-        """Convert a row of trials.csv or candidates.csv to a result. If a value is missing, return None."""
+        """Convert a row of trials.csv or candidates.csv to a result. Return None if a value is missing."""
         values = tuple(number(row.get(item.column)) for item in self.objectives)
         found = [item.violation(number(row.get(item.name)), self._baseline.get(item.name)) for item in self.constraints]
         violations = tuple(violation for violation in found if violation is not None and math.isfinite(violation))
@@ -99,13 +94,13 @@ class ParetoArchive:
 
 
 def costs_of(objectives: Sequence[Objective], results: Sequence[Result]) -> Floats:
-    """Return the costs, shape (results, objectives). A cost is 0 at an objective's best bound, 1 at its worst bound."""
+    """Return costs of shape (results, objectives). A cost is 0 at the best bound and 1 at the worst bound."""
     values = np.asarray([item.values for item in results]).T
     return np.column_stack([item.cost(column) for item, column in zip(objectives, values, strict=True)])
 
 
 def number(value: object) -> float:
-    """Return a table cell as a number, or NaN if it is not a number."""
+    """Return a table cell as a number, or NaN."""
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -1,13 +1,12 @@
-"""Multi-objective asynchronous successive halving decides at rungs which trials continue. Does not use Ray.
+"""Multi-objective asynchronous successive halving (MO-ASHA). Does not use Ray.
 
-MO-ASHA (Schmucker et al. 2021, arXiv:2106.12639) has rungs at ``grace * reduction**k`` epochs (k = 0, 1, ...). A trial
-that reaches a rung is compared at once with the trials that reached the same rung earlier. With n trials at the rung
-(including this one), the trial continues if at most ``n // reduction`` trials are better. In the paper, this limit is
-lower by one, so the second trial at a rung stops if the first is better. In the mode ``pause``, a trial that may
-not continue waits at the rung until enough later trials are worse.
+MO-ASHA (Schmucker et al. 2021, arXiv:2106.12639) has rungs at ``grace * reduction**k`` epochs (k = 0, 1, ...). At a
+rung, a trial is compared with the trials that have reached the rung. With n trials at the rung, a trial continues if at
+most ``n // reduction`` trials are better. In the paper, the limit is lower by one, so the second trial at a rung stops
+if the first is better. In the mode ``pause``, a trial waits at the rung until enough later trials are worse.
 
-Trials are ranked by non-dominated layers, with ties broken by hypervolume. A trial's rank depends on all its epochs up
-to the rung. Each epoch is a point with one cost per objective: 0 at the objective's best bound, 1 at its worst bound.
+Trials are ranked by non-dominated layers, with ties broken by hypervolume. The rank of a trial depends on all its
+epochs up to the rung. Each epoch is a point with one cost per objective.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ from sweeper.settings.search import rungs
 Decision = Literal["continue", "stop", "pause"]
 Mode = Literal["stop", "pause"]
 Points = tuple[tuple[float, ...], ...]
-"""Costs of a trial's epochs: one point per epoch, with one cost per objective."""
+"""The epochs of a trial, as points with one cost per objective."""
 
 _LINEAR_BELOW = 1 / 400
-"""Up to this fraction of the way from the best to the worst value, a logarithmic axis is nearly linear."""
+"""Below this fraction of the way from the best to the worst value, a logarithmic axis is nearly linear."""
 
 
 class Axis(NamedTuple):
-    """The best and worst value of an objective; if it is maximised, best > worst. ``log`` makes costs logarithmic."""
+    """The best and the worst value of an objective. ``log`` makes costs logarithmic."""
 
     best: float
     worst: float
     log: bool = False
 
     def cost(self, value: float | None) -> float:
-        """Return the cost: 0 at the best value, 1 at the worst, more than 1 beyond the worst, and NaN for None."""
+        """Return the cost: 0 at the best value, 1 at the worst value, and NaN for None."""
         if value is None:
             return math.nan
         share = (value - self.best) / (self.worst - self.best)
@@ -47,12 +46,12 @@ class Axis(NamedTuple):
 
 
 class SuccessiveHalving:
-    """Receives every epoch of every trial and decides at the rungs which trials continue.
+    """Decides at the rungs which trials continue.
 
     Args:
-        axes: the objectives, in the order of the values, as :class:`Axis` or as pairs (best, worst).
+        axes: the objectives, as :class:`Axis` or as pairs (best, worst).
         epochs, grace, reduction: define the rungs as in :func:`sweeper.settings.search.rungs`.
-        mode: whether a trial that may not continue after a rung stops or pauses.
+        mode: whether a trial that may not continue stops or pauses.
     """
 
     def __init__(
@@ -73,10 +72,7 @@ class SuccessiveHalving:
         self._passed: dict[int, set[str]] = {rung: set() for rung in self.rungs}
 
     def decide(self, trial_id: str, epoch: float, values: Sequence[float | None]) -> Decision:
-        """Record a trial's objectives after an epoch, and decide whether the trial continues.
-
-        If a restarted worker reports an epoch again, the decision is the same and nothing changes.
-        """
+        """Record an epoch, and decide whether the trial continues. Repeating an epoch changes nothing."""
         curve = self._curves.setdefault(trial_id, {})
         if epoch not in curve:
             curve[float(epoch)] = tuple(axis.cost(value) for axis, value in zip(self._axes, values, strict=True))
@@ -100,10 +96,7 @@ class SuccessiveHalving:
         return None
 
     def next_promotion(self, among: Sequence[str] | None = None) -> str | None:
-        """Promote and return a paused trial that now ranks high enough, or return None. Higher rungs are tried first.
-
-        If ``among`` is given, only these trials can be promoted.
-        """
+        """Promote a paused trial, from ``among`` if given. Return its id, or None. Higher rungs come first."""
         if self._mode == "stop":
             return None
         for rung in reversed(self.rungs):
@@ -114,7 +107,7 @@ class SuccessiveHalving:
         return None
 
     def _best(self, rung: int) -> list[str]:
-        """Return the trials that pass a rung (at most ``1/reduction`` of its trials are better), best first."""
+        """Return the trials that may pass a rung, best first."""
         arrived = self._arrived[rung]
         limit = len(arrived) // self._reduction
         ranked = sorted(zip(ranks(list(arrived.values())), arrived, strict=True))
@@ -122,22 +115,19 @@ class SuccessiveHalving:
 
 
 def _points_up_to(rung: int, curve: Mapping[float, tuple[float, ...]]) -> Points:
-    """Return the distinct finite points up to the rung, or () if the point at the rung is not finite.
-
-    All points are used, not only the last, because the retain loss often rises for some epochs and then recovers.
-    """
+    """Return the distinct finite points up to the rung, or () if the point at the rung is not finite."""
     if not all(map(math.isfinite, curve[rung])):
         return ()
+    # All epochs count, because the retain loss often rises for some epochs and then recovers.
     return tuple(sorted({costs for epoch, costs in curve.items() if epoch <= rung and all(map(math.isfinite, costs))}))
 
 
 def ranks(sets: Sequence[Points]) -> list[int]:
-    """Return for each set of points the number of better sets. Equal sets get the same rank.
+    """Return for each set of points the number of better sets. Equal sets get equal ranks.
 
-    All points are sorted into non-dominated layers, and a set is in the layer of its best point. So a set is first if
-    one of its points dominates the points of all other sets. Within a layer, the sets are ranked one after another:
-    next is the set that adds the most hypervolume to the sets already ranked. The reference point is (1, ..., 1). An
-    empty set (a trial without finite values) is last.
+    All points are sorted into non-dominated layers. A set belongs to the layer of its best point. Within a layer, the
+    next set is the set that adds the most hypervolume to the sets already ranked. The reference point is (1, ..., 1).
+    An empty set is last.
     """
     import moocore
     import numpy as np

@@ -1,6 +1,6 @@
-"""Add learning rates beyond the edge of the grid if the best fixed rate is at the edge (``lr-study --extend``).
+"""Add learning rates beyond the grid if the best fixed rate is at the edge (``lr-study --extend``).
 
-The added rates depend only on the tables and sweep.json, so a study that is killed at any time can continue.
+The added rates depend only on the tables and sweep.json, so a killed study can continue.
 """
 
 from __future__ import annotations
@@ -16,17 +16,14 @@ if TYPE_CHECKING:
     from analysis.study.lr_study import LrStudy
 
 MOST_RATES = 4
-"""The maximum number of rates added on each side of a grid. With the default grid, these span three decades or more."""
+"""The maximum number of rates added on each side of a grid."""
 
 Point = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """The rates to add to a method's grid, because the best rate of ``baseline`` is at the edge of the ``tried`` rates.
-
-    ``rates`` is empty if no further rate is allowed.
-    """
+    """The rates to add to a method's grid, because the best rate of ``baseline`` is at the edge of ``tried``."""
 
     method: str
     rates: tuple[float, ...]
@@ -35,7 +32,7 @@ class Extension:
 
 
 def extensions(study: LrStudy, settings: SweepSettings) -> tuple[Extension, ...]:
-    """Return an extension for each method whose best rate is at the edge of its grid."""
+    """Return an extension for each method whose best rate is at the edge of the grid."""
     beyond: dict[str, dict[float, str]] = {}
     for verdict in study.verdicts:
         for baseline in verdict.baselines:
@@ -52,7 +49,7 @@ def extensions(study: LrStudy, settings: SweepSettings) -> tuple[Extension, ...]
 
 
 def extended(settings: SweepSettings, found: Sequence[Extension]) -> dict[str, Any]:
-    """Return the new values of the settings that must change before the study continues with the added rates."""
+    """Return new values for the settings ``extension`` and ``trials``."""
     points: list[Point] = []
     for item in found:
         fixed = fixed_points(settings, item.method)
@@ -63,7 +60,7 @@ def extended(settings: SweepSettings, found: Sequence[Extension]) -> dict[str, A
 
 
 def format_extensions(found: Sequence[Extension]) -> list[str]:
-    """Return one line per method, with the added rates or the reason why none are added."""
+    """Return one line for each method, with the added rates or the reason why no rate is added."""
     lines = []
     for item in found:
         added = f"adding lr {', '.join(f'{rate:g}' for rate in item.rates)}"
@@ -78,7 +75,7 @@ def format_extensions(found: Sequence[Extension]) -> list[str]:
 
 
 def fixed_points(settings: SweepSettings, method: str) -> list[Point]:
-    """Return the grid points of a method that have a fixed learning rate (no AutoLR)."""
+    """Return the grid points of a method without AutoLR."""
     return [
         point for point in settings.space.grid() if point["method"] == method and point.get("auto_lr", "off") == "off"
     ]

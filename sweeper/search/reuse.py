@@ -1,4 +1,4 @@
-"""Find trials that already ran in this or a previous sweep, and copy their results instead of running them again."""
+"""Find trials that already ran in this or a previous sweep, and copy their results."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from sweeper.store.state import SweepState, Trial
 from trainables.run.reports import Status
 
 RAN_TO_ITS_END = (Status.FINISHED, Status.DIVERGED)
-"""The statuses of reusable trials. A failed or stopped trial runs again, because its final result is unknown."""
+"""The statuses of reusable trials. Failed and stopped trials have no final result."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedTrial:
-    """A finished or diverged trial of the sweep in the folder ``out``."""
+    """A finished or diverged trial in the sweep folder ``out``."""
 
     out: Path
     trial: Trial
 
     @property
     def origin(self) -> str:
-        """The folder and the id of the trial, as ``FOLDER/ID``."""
+        """The origin of a copied result, as ``FOLDER/ID``."""
         return f"{self.out}/{self.trial.id}"
 
     def reports(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the trial's reports without the key ``stored``, because the storage lacks the trial's models."""
+        """Yield the reports without the key ``stored``, because the storage of the new sweep lacks the models."""
         return ({name: value for name, value in report.items() if name != "stored"} for report in self.trial.reports)
 
     def outcome(self, trial_id: str) -> dict[str, Any]:
-        """Return the outcome of this trial, adapted to the new trial id ``trial_id``."""
+        """Return the outcome for a copy of the trial with the id ``trial_id``."""
         outcome = {**self.trial.outcome, "reused_from": self.origin}
         if checkpoint := outcome.get("checkpoint"):
             outcome["checkpoint"] = renamed(str(checkpoint), self.trial.id, trial_id)
         return outcome
 
     def copy_files(self, out: Path, trial_id: str) -> None:
-        """Copy the trial's checkpoints and items to another sweep under a new id, as hard links if possible."""
+        """Copy the checkpoints and items to another sweep under a new id, as hard links if possible."""
         old = self.trial.id
         found = [*(self.out / "checkpoints").glob(f"{old}*"), self.out / "items" / f"{old}.json"]
         for path in found:
@@ -57,11 +57,7 @@ class CachedTrial:
 
 
 class ReusableTrials:
-    """The trials that can be reused, by content hash.
-
-    If several previous sweeps have trials with the same hash, the trial in the last folder is used. If ``own`` is true,
-    trials of this sweep are also reused, because the sampler may propose a configuration twice.
-    """
+    """Finds reusable trials by the hash of the spec. If ``own`` is true, trials of this sweep are reused too."""
 
     def __init__(self, out: Path, previous: Sequence[Path] = (), *, own: bool = True) -> None:
         self._out = out
@@ -71,14 +67,14 @@ class ReusableTrials:
             self._previous |= _by_hash(folder, read_state(folder))
 
     def find(self, spec_hash: str, state: SweepState) -> CachedTrial | None:
-        """Return a trial with this content hash that ran to its end, or None."""
+        """Return a finished or diverged trial with this hash, or None."""
         if (found := self._previous.get(spec_hash)) is not None or not self._own:
             return found
         return _by_hash(self._out, state).get(spec_hash)
 
 
 def _by_hash(out: Path, state: SweepState) -> dict[str, CachedTrial]:
-    """Return the finished and diverged trials by content hash. Trained trials are preferred to copied trials."""
+    """Map each hash to a reusable trial. Trained trials are preferred to copied trials."""
     found: dict[str, CachedTrial] = {}
     for trial in state.ended_trials:
         spec_hash = str(trial.settings["spec_hash"])
@@ -88,6 +84,6 @@ def _by_hash(out: Path, state: SweepState) -> dict[str, CachedTrial]:
 
 
 def renamed(path: str, old: str, new: str) -> str:
-    """Return a path such as ``checkpoints/00007-epoch-3`` with the trial id ``old`` replaced by ``new``."""
+    """Return a path such as ``checkpoints/00007-epoch-3`` with another trial id."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/{new}{name.removeprefix(old)}"

@@ -1,6 +1,6 @@
-"""Samplers that propose every parameter of a space, for algorithms that do not support conditional parameters.
+"""Samplers that propose every parameter of a space, for algorithms without conditional parameters.
 
-Optuna uses only the proposed parameters that apply to the trial and discards the others.
+Optuna ignores the proposed parameters that do not apply to a trial.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from optuna.trial import FrozenTrial, TrialState
 
 Distributions = dict[str, BaseDistribution]
 Propose = Callable[[Study, FrozenTrial], dict[str, Any]]
-"""A function that returns a value for every parameter of the space, for one trial."""
+"""A function that returns a value for every parameter of the space."""
 
 
 class WholeSpaceSampler(BaseSampler):
-    """Gives each trial the values that ``propose`` returns."""
+    """Takes the values of each trial from the function ``propose``."""
 
     def __init__(self, distributions: Distributions, propose: Propose) -> None:
         self._distributions = distributions
@@ -39,10 +39,10 @@ class WholeSpaceSampler(BaseSampler):
 
 
 class ImputingSampler:
-    """Asks a sampler for a proposal. In the sampler's copy of the study, every trial has all parameters.
+    """Makes proposals with a sampler that needs all parameters in every trial.
 
-    A parameter that does not apply to a trial is set to the middle of its range, so the model sees no effect of this
-    parameter. SMAC imputes default values in the same way (Hutter et al. 2011).
+    The sampler sees a copy of the study in which a missing parameter has the middle of its range. So the model sees no
+    effect of the parameter. SMAC imputes default values in the same way (Hutter et al. 2011).
     """
 
     def __init__(self, sampler: BaseSampler, distributions: Distributions) -> None:
@@ -68,9 +68,9 @@ class ImputingSampler:
 
 
 class Sobol:
-    """Scrambled Sobol' points in the unit cube (Owen 1998). The n-th trial proposed by a sampler gets the n-th point.
+    """Scrambled Sobol' points in the unit cube (Owen 1998). The n-th sampled trial gets the n-th point.
 
-    Optuna's QMCSampler is not used, because it draws categorical parameters at random and skips conditional parameters.
+    Optuna's QMCSampler draws categorical parameters at random and skips conditional parameters.
     """
 
     def __init__(self, distributions: Distributions, *, seed: int) -> None:
@@ -90,10 +90,10 @@ class Sobol:
 
 
 class StartupSampler(BaseSampler):
-    """Proposes first the middle of the space, then Sobol' points. After ``trials`` trials, uses the sampler ``model``.
+    """Proposes the middle of the space, then Sobol' points, then the proposals of ``model``.
 
-    ``trials`` includes trials of previous sweeps. The middle is the best guess before the first result, because a user
-    who specifies a range expects good values inside it.
+    The middle is the best guess before the first result. ``trials`` is the number of trials before ``model`` is used,
+    including trials of previous sweeps.
     """
 
     def __init__(self, distributions: Distributions, model: BaseSampler, *, trials: int, seed: int) -> None:
@@ -119,7 +119,7 @@ class StartupSampler(BaseSampler):
 
 
 def _sampled_before(study: Study, trial: FrozenTrial) -> int:
-    """Return the number of previous trials that were proposed by a sampler rather than enqueued."""
+    """Return the number of previous trials that a sampler proposed."""
     previous = study.get_trials(deepcopy=False)[: trial.number]
     return sum("fixed_params" not in other.system_attrs for other in previous)
 
@@ -130,7 +130,7 @@ def center_of(distributions: Mapping[str, BaseDistribution]) -> dict[str, Any]:
 
 
 def value_at(distribution: Any, share: float) -> Any:
-    """Return the value at the relative position ``share``, in [0, 1), in a linear range, a log range or a list."""
+    """Return the value at the relative position ``share``, in [0, 1), of a range or a list."""
     if isinstance(distribution, CategoricalDistribution):
         return distribution.choices[int(share * len(distribution.choices))]
     low, high = distribution.low, distribution.high

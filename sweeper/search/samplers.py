@@ -1,16 +1,17 @@
-"""The samplers by name. A sampler proposes the next configuration.
+"""The registry of samplers. A sampler proposes the next configuration.
 
-A space may have conditional parameters, such as ``c`` for gdiff only. In Optuna 5.0, TPE models each group of
-parameters that occur together. NSGA-II and NSGA-III cross only the parameters that all trials have and draw conditional
-parameters at random. Optuna's GPSampler and QMCSampler would also draw conditional parameters at random, so
-:mod:`sweeper.search.sampler_wrappers` makes both propose every parameter. For the Gaussian process, a parameter that
-does not apply to a trial is set to the middle of its range.
+A space may have conditional parameters, such as ``c`` for gdiff only:
 
-TPE and the Gaussian process start with the middle of the space, followed by quasi-random points. Optuna would start
-with random points, and a short sweep suffers if the first few random points are all bad (docs/search.md).
+- TPE models each group of parameters that occur together.
+- NSGA-II and NSGA-III cross only the parameters that all trials have, and draw conditional parameters at random.
+- Optuna's GPSampler and QMCSampler would draw conditional parameters at random. The module
+  :mod:`sweeper.search.sampler_wrappers` makes both propose every parameter.
 
-While trials are running, TPE assumes the worst result for them (constant liar), the Gaussian process integrates over
-its predictions (qLogEHVI), and the other samplers ignore running trials.
+TPE and the Gaussian process start with the middle of the space and quasi-random points. Optuna would start with random
+points, which may all be bad in a short sweep (docs/search.md).
+
+For running trials, TPE assumes the worst result (constant liar). The Gaussian process integrates over its predictions
+(qLogEHVI). The other samplers ignore running trials.
 """
 
 from __future__ import annotations
@@ -27,10 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """The inputs of a sampler.
-
-    ``trials`` is the total number of trials, and ``asked`` is the number of trials proposed before a resume.
-    """
+    """The inputs of a sampler. ``asked`` is the number of trials that were proposed before a resume."""
 
     space: Space
     trials: int
@@ -39,17 +37,17 @@ class Search:
 
     @property
     def resumed_seed(self) -> int:
-        """The sampler's seed. It changes after a resume, so that the sampler does not repeat its first proposals."""
+        """The sampler's seed, which changes after a resume, so that no proposal is repeated."""
         return self.seed + self.asked
 
     @property
     def startup(self) -> int:
-        """The number of trials before a model is fitted for the first time."""
+        """The number of trials before a model is fitted."""
         return max(4, min(10, self.trials // 3))
 
     @property
     def population(self) -> int:
-        """The population size. With Optuna's default of 50, a short sweep would be a random search."""
+        """The population size. Optuna's default of 50 would make a short sweep a random search."""
         return max(4, min(50, self.trials // 4))
 
 
@@ -69,7 +67,7 @@ def _tpe(search: Search) -> optuna.samplers.BaseSampler:
 
 
 def _genetic(name: str) -> Callable[[Search], optuna.samplers.BaseSampler]:
-    """Return a genetic sampler with SBX crossover, because uniform crossover mostly copies parents in small spaces."""
+    # SBX crossover, because uniform crossover mostly copies parents in small spaces.
 
     def build(search: Search) -> optuna.samplers.BaseSampler:
         import optuna
@@ -116,4 +114,4 @@ SAMPLERS: Mapping[str, Callable[[Search], optuna.samplers.BaseSampler]] = {
     "grid": _random,  # never used to propose, because all points of a grid are enqueued
 }
 LEARNING = ("tpe", "nsga2", "nsga3", "gp")
-"""Samplers that learn from the trials' results and constraints."""
+"""The samplers that learn from results and constraints."""

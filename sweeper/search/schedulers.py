@@ -1,4 +1,4 @@
-"""The registry of schedulers, and the objectives by which the scheduler of a sweep compares trials."""
+"""The registry of schedulers, and the objectives by which trials are compared."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 
 class Scheduler(Protocol):
-    """Decides after every epoch whether a trial continues. Sweeps and benchmarks/replay.py use the same schedulers."""
+    """Decides after every epoch whether a trial continues."""
 
     def decide(self, trial_id: str, epoch: float, values: Sequence[float | None]) -> Decision:
-        """Return the decision after an epoch. A repeated epoch gets the same decision and has no effect."""
+        """Return the decision after an epoch. Repeating an epoch changes nothing."""
 
     def ended_at(self, trial_id: str) -> int | None:
         """Return the epoch at which the trial stopped or paused, or None if it continues."""
 
     def next_promotion(self, among: Sequence[str] | None = None) -> str | None:
-        """Return a paused trial (from ``among`` if given) that may continue now, or None."""
+        """Return a paused trial, from ``among`` if given, that may continue now, or None."""
 
 
 class MakeScheduler(Protocol):
-    """The type of the values of :data:`SCHEDULERS`."""
+    """Creates a scheduler. ``epochs`` is the length of a complete trial."""
 
     def __call__(self, axes: Sequence[Axis], *, epochs: int, grace: int, reduction: int, mode: Mode) -> Scheduler: ...
 
@@ -37,14 +37,10 @@ class MakeScheduler(Protocol):
 SCHEDULERS: Mapping[str, MakeScheduler] = {
     "moasha": SuccessiveHalving,
 }
-"""Schedulers by name. ``epochs`` is the length of a complete trial; the other arguments are settings of the sweep."""
 
 
 def open_scheduler(settings: SweepSettings, target: Target) -> tuple[Scheduler | None, tuple[str, ...]]:
-    """Return a new scheduler and the columns by which it compares trials.
-
-    If every trial runs all its epochs, return None and no columns.
-    """
+    """Return a new scheduler, or None, and the columns by which the scheduler compares trials."""
     from sweeper.settings.fields import NO_SCHEDULER
     from sweeper.settings.objectives import axes
     from trainables.modality import dataset_modality
@@ -75,8 +71,7 @@ def compared_objectives(objectives: Sequence[Objective], *, metrics_every: int |
 def comparison_axes(objectives: Iterable[BoundedObjective]) -> tuple[Axis, ...]:
     """Return the axes by which trials are compared. A loss to be minimized gets a logarithmic axis.
 
-    On the logarithmic axis, retain losses of 0.03 and 0.3 are about as far apart as 0.3 and 3. On a linear axis from 0
-    to the loss of a random guess, 0.03 and 0.3 would be nearly equal.
+    On a linear axis, retain losses of 0.03 and 0.3 would be nearly equal.
     """
     from trainables.metrics.registry import METRICS
 

@@ -1,4 +1,4 @@
-"""End a sweep early if the frontier has stopped growing or if the epoch or time budget is used up."""
+"""End a sweep early if the frontier has stopped growing or a budget is used up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sweeper.settings.until import NEVER, Plateau
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The reason why a sweep ended before all trials ran, and the option of ``resume`` that runs the other trials."""
+    """The reason why a sweep ended early. ``further`` is the option of ``resume`` that runs the other trials."""
 
     because: str
     further: str = ""
@@ -21,8 +21,7 @@ class End:
 class Stopping:
     """The limits of a sweep. After a limit is reached, no new trial starts. ``deadline`` is in monotonic-clock seconds.
 
-    ``reached`` is the limit that ended this run of the sweep. It stays set even if running trials then increase the
-    hypervolume, because Ray Tune has already ended the search.
+    ``reached`` is the limit that ended the sweep. The limit stays set, because Ray Tune has already ended the search.
     """
 
     plateau: Plateau | None = None
@@ -36,14 +35,11 @@ class Stopping:
         return self.deadline is not None and time.monotonic() > self.deadline
 
     def epochs_left(self, trained: float) -> float | None:
-        """Return the epochs left in the budget after ``trained`` epochs, or None without a budget."""
+        """Return the number of epochs left in the budget, or None without a budget."""
         return None if self.epoch_budget is None else max(0.0, self.epoch_budget - trained)
 
     def end(self, *, trained: float, trace: Sequence[float]) -> End | None:
-        """Return the limit that the sweep has reached, or None.
-
-        ``trained`` is the number of trained epochs, and ``trace`` has the hypervolume after each trial.
-        """
+        """Return the limit that the sweep has reached, or None. ``trace`` lists the hypervolume after each trial."""
         if self.epoch_budget is not None and trained >= self.epoch_budget:
             return End(f"the budget of {self.epoch_budget} epochs ({trained:g} trained)", "--epoch-budget EPOCHS")
         if (plateau := self.plateau) is not None and plateau.is_reached(trace):

@@ -1,16 +1,19 @@
-"""The Optuna study of a sweep: propose the next configuration and record each trial's outcome.
+"""The Optuna study of a sweep: propose configurations and record outcomes.
 
-The study uses Optuna's ask and tell directly because Ray's ``OptunaSearch`` reports wrong trial states. In this study,
-a diverged or failed trial is FAIL, a stopped trial is PRUNED, and only a finished trial with finite objectives is
-COMPLETE. If every epoch is a candidate, a trial has the objective values of the epoch that adds the most hypervolume to
-the Pareto front (:class:`sweeper.search.archive.ParetoArchive`). A trial that a scheduler stopped is always PRUNED,
-because comparing its few epochs with complete trials would favour configurations that are good only at first. TPE ranks
-PRUNED trials behind all COMPLETE trials; the other samplers ignore PRUNED trials.
+The study uses Optuna's ask and tell, because Ray's ``OptunaSearch`` reports wrong trial states:
 
-Each trial of the sweep is one Optuna trial. Trials of previous sweeps (priors) come first in the Optuna study, so the
-id of a trial is its Optuna number minus the number of priors.
+- COMPLETE: a finished trial with finite objectives.
+- PRUNED: a stopped trial. Comparing the few epochs of a stopped trial with complete trials would favour configurations
+  that are good only at first.
+- FAIL: a diverged or failed trial.
 
-The event log contains everything that Optuna stores. So each driver builds a new study from the log, in a new file
+If every epoch is a candidate, one epoch represents each trial (:class:`sweeper.search.archive.ParetoArchive`). TPE
+ranks PRUNED trials behind all COMPLETE trials; the other samplers ignore PRUNED trials.
+
+The trials of previous sweeps (priors) come first in the Optuna study. So the id of a trial is its Optuna number minus
+the number of priors.
+
+The event log contains everything that Optuna stores. Each driver builds a new study from the log, in a new file
 OUT/optuna.log, which optuna-dashboard can read.
 """
 
@@ -50,21 +53,19 @@ STUDY_NAME = "sweep"
 _POINT, _PRIOR = "point", "prior"
 """User attributes of an Optuna trial: a configuration outside the search space, and the origin of a prior."""
 _FIRST_GENERATION = {f"{name}:generation": 0 for name in ("NSGAIISampler", "NSGAIIISampler")}
-"""System attributes that make a trial a possible parent for Optuna's genetic samplers."""
+"""System attributes with which genetic samplers accept a trial as a parent."""
 
 
 class SweepStudy:
-    """Proposes and records all trials of a search. ``archive`` contains the results of all ended trials.
+    """Proposes the trials of a search, and records their outcomes. The fields describe the space and the Optuna study.
 
-    Call :meth:`begin` first if there are trials of previous sweeps or points to try first. Then call :meth:`restore`.
-    The fields are the space, the seeds, the planned points, the Optuna study, and the trials that have ended or must
-    run again.
+    Call :meth:`begin` first if there are priors or points to try first. Then call :meth:`restore`.
 
     Args:
         storage: an Optuna storage that contains no study.
         search: the inputs of the sampler. ``search.asked`` is the number of trials that :meth:`restore` adds.
-        seeds: every configuration runs once for each seed, as a separate Optuna trial.
-        extension: points added to a grid; these points may be outside the search space.
+        seeds: every configuration runs once for each seed.
+        extension: the points added to a grid, which may be outside the search space.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class SweepStudy:
         self._unfinished: deque[str] = deque()
 
     def begin(self, *, points: Sequence[Mapping[str, Value]] = (), priors: Sequence[Prior] = ()) -> None:
-        """Add the trials of previous sweeps, and the points to try first. ``points`` are Optuna parameters."""
+        """Add the trials of previous sweeps, and the points to try first (as Optuna parameters)."""
         for prior in priors:
             final = self._final({"status": Status.FINISHED}, prior.result)
             stored = {"params": self._space.params_of(prior.config), "user_attrs": {_PRIOR: prior.origin}}
@@ -116,11 +117,11 @@ class SweepStudy:
 
     @property
     def unfinished(self) -> int:
-        """The number of trials to propose again: requeued trials, and trials without a result before a resume."""
+        """The number of trials to propose again."""
         return len(self._unfinished)
 
     def restore(self, state: SweepState) -> None:
-        """Add the trials of the event log. The trials without a result are proposed again with their configurations."""
+        """Add the trials of the event log. Trials without a result are proposed again."""
         results = {
             trial.id: self._final(row := trial.row(), self._add_outcome(trial.id, row, list(trial.candidates())))
             for trial in state.ended_trials
@@ -146,11 +147,11 @@ class SweepStudy:
             self._study.enqueue_trial(params, user_attrs=attributes)
 
     def requeue(self, trial_id: str) -> None:
-        """Return a proposed trial to the front of the queue."""
+        """Put a proposed trial back at the front of the queue."""
         self._unfinished.appendleft(trial_id)
 
     def ask(self) -> tuple[str, dict[str, Any]] | None:
-        """Return the id and the configuration, including ``seed``, of the next trial; None after the last trial."""
+        """Return the id and the configuration of the next trial, or None after the last trial."""
         if self._unfinished:
             trial_id = self._unfinished.popleft()
             return trial_id, dict(self._own_trials()[int(trial_id)].user_attrs["config"])
@@ -165,10 +166,10 @@ class SweepStudy:
         return format_id(trial.number - self._priors), config
 
     def stored(self, trial_id: str) -> dict[str, Any]:
-        """Return the data that Optuna stores for a newly proposed trial. The event log must contain this data.
+        """Return what Optuna stores for a newly proposed trial.
 
-        Genetic samplers store the generation of each trial in its system attributes, and the parents of each generation
-        in the system attributes of the study.
+        Genetic samplers store the generation in the attributes of the trial, and the parents in the attributes of the
+        study.
         """
         trial = self._own_trials()[int(trial_id)]
         attrs = self._study._storage.get_study_system_attrs(self._study._study_id)
@@ -182,10 +183,7 @@ class SweepStudy:
         }
 
     def tell(self, trial_id: str, row: Row, candidates: Sequence[Row] = ()) -> None:
-        """Record a trial's outcome. See :meth:`ParetoArchive.add` for the rows.
-
-        A repeated call has no effect. A trial that waits to run again is ignored, because it has no outcome.
-        """
+        """Record the outcome of a trial. A repeated call has no effect. A trial that waits to run again is ignored."""
         import optuna
 
         if trial_id in self._told or trial_id in self._unfinished:
@@ -201,7 +199,7 @@ class SweepStudy:
         return self.archive.add(row, candidates)
 
     def _final(self, row: Row, result: Result | None) -> dict[str, Any]:
-        """Return the state, the values and the constraints of an Optuna trial with this outcome."""
+        """Return the state, values and constraints of an ended Optuna trial."""
         from optuna.trial import TrialState
 
         if row.get("status") == Status.FINISHED and result is not None:
@@ -210,7 +208,7 @@ class SweepStudy:
         return {"state": TrialState.PRUNED if row.get("status") == Status.STOPPED else TrialState.FAIL}
 
     def _add(self, stored: Mapping[str, Any], final: Mapping[str, Any], trial: Trial | None = None) -> None:
-        """Add an Optuna trial, which is running if ``final`` is empty. ``trial`` has the times of its start and end."""
+        """Add an Optuna trial. If ``final`` is empty, the trial is running."""
         from optuna.trial import TrialState, create_trial
 
         distributions, params = self._space.distributions(), stored["params"]
@@ -230,10 +228,7 @@ class SweepStudy:
             self._study._storage.set_study_system_attr(self._study._study_id, name, value)
 
     def _derived(self, trial: Trial) -> dict[str, Any]:
-        """Return the data that Optuna stored for a trial, as far as it can be derived from the trial's settings.
-
-        Logs of early versions, and logs that were rebuilt from tables, contain only the settings.
-        """
+        """Derive Optuna's record of a trial from the settings. Old event logs contain only the settings."""
         index = int(trial.id)
         repetition = index % len(self._seeds)
         try:
@@ -252,7 +247,7 @@ class SweepStudy:
         }
 
     def _enqueue_next(self) -> None:
-        """Enqueue the next trial, unless a trial is enqueued already or the sampler proposes the next trial."""
+        """Enqueue the next trial, unless the sampler proposes the next trial."""
         trials, index = self._own_trials(), self.asked
         if len(trials) > index:
             return
@@ -263,12 +258,11 @@ class SweepStudy:
             self._study.enqueue_trial(params, user_attrs=attributes)
 
     def _plan(self, index: int, config: Mapping[str, Value] | None) -> tuple[Mapping[str, Any], dict[str, Any]] | None:
-        """Return the parameters and user attributes of a trial, or None if the sampler proposes the trial.
+        """Return the parameters and user attributes of a planned trial, or None if the sampler proposes the trial.
 
-        With k seeds, trials form groups of k. A group gets the next point of the grid. Without a grid, the first trial
-        of a group gets the next enqueued point, or the sampler's proposal if no enqueued point is left. The other
-        trials of the group repeat ``config``, the configuration of the first trial. A point outside the space is stored
-        in a user attribute.
+        With k seeds, trials form groups of k with equal configurations. ``config`` is the configuration of the first
+        trial of the group. A group gets the next point of the grid or the next enqueued point. A point outside the
+        space is stored in a user attribute.
         """
         group, repetition = divmod(index, len(self._seeds))
         attributes: dict[str, Any] = {"seed": self._seeds[repetition]}
@@ -280,20 +274,17 @@ class SweepStudy:
         return (self._points[group], attributes) if group < len(self._points) else None
 
     def _own_trials(self) -> list[optuna.trial.FrozenTrial]:
-        """Return the trials of the sweep, without the trials of previous sweeps. The index of a trial is its id."""
+        """Return the trials without the priors. The index of a trial is its id."""
         return list(self._study.get_trials(deepcopy=False)[self._priors :])
 
 
 def format_id(index: int) -> str:
-    """Return a trial's id, with leading zeros so that ids sort in numerical order."""
+    """Return a trial id with leading zeros, so that ids sort in numerical order."""
     return f"{index:05d}"
 
 
 def open_study(log: EventLog, settings: SweepSettings, target: Target, *, console: Console) -> SweepStudy:
-    """Return the study of a sweep, built from its event log.
-
-    A new sweep starts with the enqueued points and the trials of previous sweeps, which are then recorded in the log.
-    """
+    """Build the study of a sweep from its event log. A new sweep first records its enqueued points and priors."""
     unit = dataset_modality(settings.base.dataset).unit
     objectives = axes(settings.parsed_objectives, math.log(target.vocabulary_size), unit=unit)
     archive = ParetoArchive(
@@ -329,7 +320,7 @@ def open_study(log: EventLog, settings: SweepSettings, target: Target, *, consol
 
 
 def new_journal(out: Path) -> optuna.storages.BaseStorage:
-    """Return an Optuna storage in a new file ``OUT/optuna.log``. The file of a previous driver is deleted."""
+    """Return an Optuna storage in a new file ``OUT/optuna.log``. An existing file is deleted."""
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 

@@ -1,4 +1,4 @@
-"""Start a new search from the results and configurations of a previous sweep."""
+"""Start a search from the results of a previous sweep."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SEARCHED = ("method", "lr", "auto_lr", "seed")
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """The configuration, result and origin of a previous trial whose result is comparable with this sweep's results."""
+    """A previous trial whose result is comparable with the results of this sweep."""
 
     config: Mapping[str, Value]
     result: Result
@@ -41,15 +41,14 @@ class Prior:
 
 @dataclass(frozen=True, slots=True)
 class WarmStart:
-    """The trials and points that a new sweep takes from a previous sweep.
+    """What a new sweep takes from a previous sweep.
 
     Attributes:
-        priors: trials with comparable results, from which the sampler learns.
-        points: configurations to try first, as Optuna parameters, taken from the Pareto front of the trials whose
-            results are not comparable.
+        priors: the trials with comparable results, from which the sampler learns.
+        points: the configurations to try first, as Optuna parameters.
         finished: the number of finished trials of the previous sweep.
         outside: the number of finished trials outside the new search space.
-        differences: fixed settings that differ between the sweeps, as ``name OLD in that sweep, NEW in this sweep``.
+        differences: the fixed settings that differ between the sweeps.
     """
 
     priors: tuple[Prior, ...]
@@ -70,9 +69,8 @@ def warm_start(
 ) -> WarmStart:
     """Return the priors and points from the previous sweep in the folder ``out``.
 
-    A previous trial becomes a prior if the same configuration has the same content hash in this sweep (same model,
-    data, target and training). Results of other trials are not comparable, so only configurations on the Pareto front
-    of these trials are used. They are the ``most`` configurations that contribute most to its hypervolume.
+    A previous trial becomes a prior if its spec would have the same hash in this sweep. In addition, at most ``most``
+    configurations from the Pareto front of the other trials are tried first.
 
     Raises:
         UsageError: the folder has no sweep.
@@ -117,7 +115,7 @@ def warm_start(
 
 
 def format_warm_start(found: WarmStart, folder: Path) -> str:
-    """Return a sentence about the warm start, for the console."""
+    """Return a sentence about the warm start for the user."""
     parts = [f"{counted(len(found.priors), 'comparable trial')}"] if found.priors or not found.points else []
     if found.points:
         differences = "; ".join(found.differences) or "another target"
@@ -131,7 +129,7 @@ def format_warm_start(found: WarmStart, folder: Path) -> str:
 def _front(
     found: Sequence[tuple[Mapping[str, Value], Result]], objectives: Sequence[Objective]
 ) -> list[Mapping[str, Value]]:
-    """Return the distinct non-dominated configurations, ordered by decreasing contribution to the hypervolume."""
+    """Return the non-dominated configurations, ordered by decreasing contribution to the hypervolume."""
     found = [item for item in found if item[1].acceptable]
     if not found:
         return []

@@ -1,7 +1,4 @@
-"""The columns of a sweep's tables, in order, and their descriptions.
-
-The settings are described in the trial spec and in the methods, and the metrics are described in their registry.
-"""
+"""The columns of a sweep's tables, in order, and their descriptions."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from trainables.spec import FIELDS
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column that is neither a setting nor a metric. In ``unit``, ``{item}`` is a placeholder for token or image."""
+    """A column that is neither a setting nor a metric. ``{item}`` in the unit stands for token or image."""
 
     name: str
     role: str
@@ -104,14 +101,13 @@ HISTORY_COLUMNS = (
     _REPORTED.name,
 )
 CANDIDATE_COLUMNS = ("trial_id", "epoch", "step", *sorted(LOSS_METRICS), *DEFAULT_SET, *_FURTHER, "checkpoint")
-"""One row for each evaluated epoch of each trial. The checkpoint is a path relative to the sweep's folder."""
+"""The columns of candidates.csv. ``checkpoint`` is a path relative to the sweep's folder."""
 
 
 def unused_columns(methods: Iterable[str], metrics: Iterable[str]) -> frozenset[str]:
-    """Return the columns that a sweep's tables omit: the options of unused methods, and metrics that are not measured.
+    """Return the columns that a sweep's tables omit: options of other methods, and metrics that are not requested.
 
-    ``c`` and the metrics of the default set are in every table. ``metrics`` are the requested metrics or sets of
-    metrics; if empty, the default set is requested.
+    The option ``c`` and the metrics of the default set are in every table. ``metrics`` may contain names of sets.
     """
     options = {"c", *(name for method in methods for name in parse_method(method).options)}
     chosen = {name for given in metrics for name in SETS.get(given, (given,))}
@@ -135,11 +131,7 @@ LANDSCAPE_COLUMNS = (
 
 
 def column_dictionary(*, random_guess: float | None = None, unit: str = "token") -> dict[str, dict[str, object]]:
-    """Return the description of each column of trials.csv and history.csv for sweep.json. Omit keys without a value.
-
-    ``random_guess`` is the loss of a uniform guess in nats, which is the upper bound of the losses. It is None before
-    the target is prepared. ``unit`` is the item over which losses are averaged: token or image.
-    """
+    """Describe each column for sweep.json. ``random_guess`` is the upper bound of losses, in nats."""
     settings: tuple[_Column | Field, ...] = (*_OWN, *OPTIONS.values(), *FIELDS.values())
     found: dict[str, dict[str, object]] = {
         item.name: {"role": item.role, "label": item.label, "unit": item.unit.format(item=unit) or None}
@@ -167,7 +159,7 @@ def column_dictionary(*, random_guess: float | None = None, unit: str = "token")
 
 
 def plugin_problems() -> list[str]:
-    """Return an error message for each plug-in option or plug-in metric that has the name of an existing column."""
+    """Return an error message for each plug-in option or metric with the name of an existing column."""
     own = {*_names(_OWN), *FIELDS}
     found = []
     for plugin in plugins.active():

@@ -1,8 +1,7 @@
 """OUT/events.jsonl, the event log of a sweep. All other files of the sweep can be rebuilt from the log.
 
-Events are only appended. The log is never sorted, repaired or rewritten, except that an incomplete last line (left by
-a kill) is removed before the next event is appended. A follower acts on an event only after the event is on disk. While
-the disk is full, new events wait in memory.
+Events are only appended. Only an incomplete last line, left by a kill, is removed before the next event is appended. A
+follower acts on an event only after the event is on disk. While the disk is full, new events wait in memory.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ class EventLogError(ValueError):
 
 
 class Follower(Protocol):
-    """Reacts to the events of a sweep, for example by updating the tables, the checkpoints, MLflow or the display."""
+    """Reacts to the events of a sweep, for example by updating the tables."""
 
     needs_disk: bool = True
-    """Whether the follower receives only events that are on disk. For a display, this is False."""
+    """Whether the follower receives only events that are on disk."""
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Process an event, after ``state`` was updated. Called for all events in order, also during a replay."""
+        """Process an event. ``state`` already includes the event."""
 
     def flush(self, state: SweepState) -> None:
         """Write or send what the processed events require. After an OSError, the log calls this method again."""
@@ -66,10 +65,7 @@ def read_events(path: Path) -> list[Event]:
 
 
 class EventLog:
-    """The events of a sweep, the state computed from them, and the followers that are notified of new events.
-
-    All methods may be called from any thread.
-    """
+    """The events of a sweep, the state computed from the events, and the followers. Thread-safe."""
 
     def __init__(self, path: Path) -> None:
         """Read the log and compute the state.
@@ -88,16 +84,16 @@ class EventLog:
 
     @property
     def unwritten(self) -> int:
-        """The number of trials whose end event is not on disk yet."""
+        """The number of ended trials whose end is not on disk yet."""
         return sum(event.kind is Kind.TRIAL_ENDED for event in self._pending)
 
     def attach(self, *followers: Follower) -> None:
-        """Add followers. Every later event is passed to the followers in the order in which they were added."""
+        """Add followers, which receive every later event."""
         with self._lock:
             self._followers += followers
 
     def replay(self, *followers: Follower) -> None:
-        """Apply all events on disk to the state and to the followers, as if each event were being recorded now.
+        """Clear the state, and apply all events on disk to the state and to the followers.
 
         The followers write nothing until they are attached and :meth:`flush` is called.
         """
@@ -109,7 +105,7 @@ class EventLog:
                     self._notify(follower, event)
 
     def record(self, kind: Kind, trial_id: str = "", payload: Mapping[str, Any] | None = None) -> None:
-        """Append an event to the log, notify the followers of the event, and flush the followers."""
+        """Append an event to the log, and notify the followers."""
         with self._lock:
             event = Event.new(len(self.events) + len(self._pending), kind, trial_id, payload or {})
             self._pending.append(event)
@@ -120,9 +116,9 @@ class EventLog:
             self.flush()
 
     def flush(self) -> bool:
-        """Write the waiting events, then notify the followers. Return whether the log and all followers are up to date.
+        """Write the waiting events, and notify the followers. Return whether the log and all followers are up to date.
 
-        A follower that raised OSError is flushed again when this method is called next.
+        If a follower raises OSError, the next call flushes the follower again.
         """
         with self._lock:
             written, done = self._write(), True

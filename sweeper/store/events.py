@@ -1,4 +1,4 @@
-"""The kinds of events that OUT/events.jsonl can contain, and the format of a line."""
+"""The events in OUT/events.jsonl, and the format of a line."""
 
 from __future__ import annotations
 
@@ -12,38 +12,37 @@ from typing import Any
 
 
 class Kind(StrEnum):
-    """The kind of an event. Each description lists the payload of the event in parentheses."""
+    """The kind of an event. Each description names the payload in parentheses."""
 
     SWEEP_STARTED = "sweep_started"
-    """A driver starts or resumes the sweep (trials: the number of requested trials)."""
+    """A driver starts or resumes the sweep (trials: number of requested trials)."""
     SWEEP_ENDED = "sweep_ended"
     """The driver ends the sweep (status: finished or interrupted)."""
     SEARCH_STARTED = "search_started"
-    """The search starts with values from the user and from previous sweeps (points: Optuna parameters to try first;
-    priors: the previous trials from which the sampler learns)."""
+    """The search starts (points: Optuna parameters to try first; priors: previous trials)."""
     TRIAL_PROPOSED = "trial_proposed"
-    """The search proposed a trial (settings: values for trials.csv; search: Optuna's record of the trial)."""
+    """The search proposed a trial (settings: values for trials.csv; search: Optuna's record)."""
     TRIAL_REUSED = "trial_reused"
-    """The trial copies the result of an identical trial (origin: FOLDER/ID). Events for its reports and end follow."""
+    """The result of an earlier trial is copied (origin: FOLDER/ID). Events with the reports and the end follow."""
     TRIAL_REQUEUED = "trial_requeued"
-    """The trial runs again from a saved state (step: reports after this step are void; -1 voids all reports)."""
+    """The trial runs again (step: reports after this step are void; -1 voids all reports)."""
     TRIAL_STARTED = "trial_started"
     """A worker starts or continues a trial."""
     TRIAL_REPORTED = "trial_reported"
     """An epoch ended (report: the columns of history.csv, ``evaluated``, and the AutoLR updates)."""
     TRIAL_PAUSED = "trial_paused"
-    """The scheduler paused the trial; its state is saved."""
+    """The scheduler paused the trial."""
     TRIAL_ENDED = "trial_ended"
-    """The trial ended (outcome: the columns of trials.csv whose values are known at the end)."""
+    """The trial ended (outcome: values for trials.csv)."""
     STOP_REQUESTED = "stop_requested"
     """A user asked to stop the trial after its current epoch."""
     METRICS_MEASURED = "metrics_measured"
-    """After all trials ended, a checkpoint on the frontier was scored (step: the checkpoint's; metrics: by name)."""
+    """A checkpoint on the frontier was scored after the end of all trials (step; metrics: values by name)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line of events.jsonl. ``seq`` counts from 0 without gaps; ``time`` is in seconds since 1970."""
+    """A line of events.jsonl. ``seq`` counts from 0 without gaps; ``time`` is in seconds since 1970."""
 
     seq: int
     time: float
@@ -53,7 +52,7 @@ class Event:
 
     @classmethod
     def new(cls, seq: int, kind: Kind, trial_id: str, payload: Mapping[str, Any]) -> Event:
-        """Return an event with the current time. The payload is converted as if it were read back from the file."""
+        """Return an event with the current time. The payload is converted to JSON and back."""
         return cls(seq, time.time(), kind, trial_id, json.loads(json.dumps(_json(payload), allow_nan=False)))
 
     def to_line(self) -> bytes:
@@ -76,7 +75,7 @@ class Event:
 
 
 def _json(value: object) -> object:
-    """Convert NaN to None and infinity to text that ``float`` can parse, because JSON has no NaN and no infinity."""
+    """Replace NaN by None and infinity by a text, because JSON has no NaN and no infinity."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     if isinstance(value, Mapping):

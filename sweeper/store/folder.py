@@ -1,4 +1,4 @@
-"""The folder of a sweep and the file sweep.json, which contains all settings that are needed to resume the sweep."""
+"""The folder of a sweep and the file sweep.json, which contains all settings of the sweep."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class UsageError(SweepError):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The id, the start time and the target of a sweep. The target's fields are None until the target is prepared."""
+    """The identity of a sweep. Before the target is prepared, ``target_key`` and ``target_path`` are None."""
 
     sweep_id: str
     created: str
@@ -54,7 +54,7 @@ class Origin:
 
 
 def begin(settings: SweepSettings, out: Path) -> None:
-    """Create the folder of a new sweep and write its settings. After this call, the sweep can be resumed."""
+    """Create the folder of a new sweep. After the call, the sweep can be resumed."""
     if (out / "sweep.json").exists():
         raise UsageError(f"{out} already contains a sweep")
     out.mkdir(parents=True, exist_ok=True)
@@ -68,13 +68,13 @@ def begin(settings: SweepSettings, out: Path) -> None:
 
 
 def discard(out: Path) -> None:
-    """Delete the folder of a sweep that could not start, unless the folder has an event log."""
+    """Delete the folder of a sweep that could not start. A folder with an event log is kept."""
     if not (out / LOG).is_file():
         shutil.rmtree(out, ignore_errors=True)
 
 
 def read_settings(out: Path) -> SweepSettings:
-    """Return the settings of the sweep in a folder.
+    """Return the settings of a sweep.
 
     Raises:
         UsageError: the folder has no sweep, or sweep.json cannot be read.
@@ -100,10 +100,9 @@ def read_settings(out: Path) -> SweepSettings:
 
 
 def check_record(out: Path) -> None:
-    """Check that the sweep's event log or, if it has none, its tables can be read, so that the sweep can be resumed.
+    """Check that the event log or, without an event log, the tables of a sweep can be read.
 
-    Without an event log, a sweep is resumed from its tables. If the row of a finished trial were damaged, the trial
-    would run again. If history.csv lacked an epoch, the model of this epoch would be deleted.
+    With a damaged table, finished trials would run again, or their models would be deleted.
 
     Raises:
         EventLogError, UsageError: the message names the damaged file, the line and the remedy.
@@ -138,7 +137,7 @@ def check_record(out: Path) -> None:
 
 
 def read_origin(out: Path) -> Origin:
-    """Return the id, the start time and the target of the sweep in a folder, from its sweep.json."""
+    """Return the id, the start time and the target of a sweep from sweep.json."""
     content = json.loads((out / "sweep.json").read_text(encoding="utf-8"))
     target = content["target"] or {}
     return Origin(content["sweep_id"], content["created"], target.get("key"), target.get("path"))
@@ -147,9 +146,9 @@ def read_origin(out: Path) -> Origin:
 def describe(
     out: Path, settings: SweepSettings, origin: Origin, *, targets: Mapping[int, Target] = MappingProxyType({})
 ) -> None:
-    """Write sweep.json. Entries that depend on the target are None until the target is prepared.
+    """Write sweep.json. Entries about the target are None until the target is prepared.
 
-    ``targets`` maps seeds to targets. If each seed has its own target, the baseline is the mean over the targets.
+    ``targets`` maps seeds to targets. If there are several targets, the baseline is the mean over the targets.
     """
     target = next(iter(targets.values()), None)
     guess = math.log(target.vocabulary_size) if target is not None else None

@@ -1,4 +1,4 @@
-"""Rebuild the events of a sweep from its tables if an old version of this project wrote no event log."""
+"""Rebuild the events of a sweep from its tables if an old version wrote no event log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TEXTS = ("trial_id", "spec_hash", "status", "checkpoint", "error", "worker", "r
 
 
 def read_state(out: Path) -> SweepState:
-    """Return the state of the sweep in a folder, computed from its event log or, if it has none, from its tables.
+    """Return the state of a sweep, computed from its event log or, without an event log, from its tables.
 
     Raises:
         EventLogError: the event log is damaged.
@@ -34,10 +34,7 @@ def read_state(out: Path) -> SweepState:
 
 
 def events_of_tables(out: Path) -> list[Event]:
-    """Return the events that can be rebuilt from the tables in a folder, in the order in which they happened.
-
-    A trial without a row in trials.csv has not ended. Its event contains no settings, because the study stores them.
-    """
+    """Return the events that can be rebuilt from the tables in a folder, ordered by time."""
     tables = ResultTables(out)
     trials, history = {row["trial_id"]: row for row in tables.trials.read()}, tables.history.read()
     candidates = {(row["trial_id"], row["step"]): _values(row) for row in tables.candidates.read()}
@@ -68,7 +65,7 @@ def events_of_tables(out: Path) -> list[Event]:
 
 
 def _is_evaluated(report: Mapping[str, str], trial: Mapping[str, str]) -> bool:
-    """Return whether the losses of a report were measured after its epoch, not copied from an earlier report."""
+    """Return whether the losses were measured after this epoch, and not copied from an earlier report."""
     if not any(report.get(name) for name in LOSS_METRICS):
         return False
     is_last = float(report["step"]) >= float(trial.get("steps") or "inf")

@@ -1,4 +1,4 @@
-"""A lease in object storage that one driver renews every ten seconds, so that no other driver runs the same sweep."""
+"""A lease in object storage, so that only one driver runs a sweep."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 from trainables.storage import Storage, StorageError
 
 FILE = "driver.json"
-"""The file of the lease. It contains the driver's machine, the sweep's folder, and the time of the last renewal."""
+"""The file of the lease in the storage."""
 INTERVAL = 10.0
 """Seconds between two renewals."""
 TIMEOUT = 2.5 * INTERVAL
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class OtherDriver(RuntimeError):
-    """Another driver runs the sweep; the message names that driver and the remedy."""
+    """Another driver runs the sweep; the message names the driver and the remedy."""
 
     exit_code = 2
 
@@ -35,9 +35,10 @@ class OtherDriver(RuntimeError):
 def hold_lease(
     storage: Storage | None, out: Path, *, say: Callable[[str], object], interval: float = INTERVAL
 ) -> Iterator[None]:
-    """Hold the lease while the block runs, and renew it every ``interval`` seconds. Without ``storage``, do nothing.
+    """Hold the lease while the block runs, and renew the lease every ``interval`` seconds.
 
-    If the storage does not answer, the renewal is retried. If another driver writes the lease, one warning is logged.
+    Without ``storage``, do nothing. A failed renewal is retried. If another driver writes the lease, one warning is
+    logged.
 
     Raises:
         OtherDriver: another driver holds the lease (see :func:`other_driver`).
@@ -77,7 +78,6 @@ def _write(storage: Storage, own: Mapping[str, str]) -> None:
 
 
 def _other(storage: Storage, own: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return the current lease if another driver wrote it, otherwise None."""
     current = _read(storage)
     return None if current is None or current["driver"] == own["driver"] else current
 
@@ -85,8 +85,8 @@ def _other(storage: Storage, own: Mapping[str, str]) -> dict[str, Any] | None:
 def other_driver(storage: Storage, out: Path, *, say: Callable[[str], object]) -> str | None:
     """Return an error message if another driver runs the sweep in ``storage``, otherwise None.
 
-    If a lease exists, wait :data:`TIMEOUT` seconds for its renewal, and announce the wait through ``say``. A lease that
-    is not renewed is deleted. A lease from a driver in ``out`` is ignored, because this folder has its own lock.
+    If a lease exists, wait :data:`TIMEOUT` seconds. A lease that is not renewed meanwhile is deleted. A lease of a
+    driver in ``out`` is ignored, because the folder has its own lock.
 
     Raises:
         StorageError: the storage does not answer.
@@ -112,7 +112,7 @@ def _read(storage: Storage) -> dict[str, Any] | None:
 
 
 def _place(out: Path) -> dict[str, str]:
-    """Return this machine's name and boot id, and the folder's path. Boot ids differ even between cloned machines."""
+    """Return what identifies a folder. Even cloned machines have different boot ids."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     boot_id = boot.read_text(encoding="ascii").strip() if boot.is_file() else ""
     return {"host": socket.gethostname(), "boot": boot_id, "out": str(out.resolve())}

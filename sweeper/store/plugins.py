@@ -1,4 +1,4 @@
-"""Copy a sweep's plug-ins to its folder, which all nodes can read, and load the copies when the sweep is resumed.
+"""Copy the plug-ins of a sweep to its folder, and load the copies when the sweep is resumed.
 
 This module imports no registry, because plug-ins must be loaded before the registries are imported.
 """
@@ -17,7 +17,7 @@ FOLDER = "plugins"
 
 
 def save_plugins(out: Path) -> None:
-    """Copy the active plug-ins to the folder of a new sweep, except plug-ins from installed packages."""
+    """Copy the active plug-ins to the folder of a sweep. Plug-ins from installed packages are not copied."""
     for plugin in plugins.active():
         if not plugin.installed:
             (out / FOLDER).mkdir(exist_ok=True)
@@ -39,14 +39,14 @@ def plugin_records() -> list[dict[str, object]]:
 
 
 def set_worker_plugins(out: Path) -> None:
-    """Set the environment variable from which Ray's workers read the plug-ins to load."""
+    """Set the environment variable from which workers read the paths of the plug-ins."""
     files = {plugin.name: out.resolve() / FOLDER / plugin.name for plugin in plugins.active()}
     os.environ.pop(plugins.VARIABLE, None)
     os.environ.update(plugins.to_environment(files))
 
 
 def restore_plugins(out: Path) -> list[str]:
-    """Load the plug-ins of the sweep in ``out``. Return a note for each plug-in whose original file or package changed.
+    """Load the plug-ins of a sweep. Return a note for each plug-in whose original has changed.
 
     Raises:
         PluginError: a plug-in in the sweep's folder is missing or has changed.

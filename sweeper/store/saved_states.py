@@ -1,4 +1,4 @@
-"""The saved states of unfinished trials: find them, delete them, and choose the state from which a trial continues."""
+"""Find and delete the saved states of unfinished trials."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from trainables.storage import Storage, StorageError
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """The newest complete saved state of a trial. ``place`` is a folder or, in object storage, a key."""
+    """A saved state of a trial. ``place`` is a folder or, in object storage, a key."""
 
     place: str
     step: int
 
 
 def state_storage(settings: SweepSettings, out: Path) -> Storage:
-    """Return the folder in which Ray Tune saves the states of trials: in object storage, or on a shared disk."""
+    """Return the storage in which Ray Tune saves the states of trials."""
     bucket = settings.bucket
     return Storage(settings.ray_storage(out).as_uri()) if bucket is None else bucket.within(RUN_STATES)
 
 
 def tune_storage(settings: SweepSettings, out: Path) -> tuple[dict[str, Any], int]:
-    """Return the storage arguments for Tune's RunConfig, and the number of the next attempt (Tune run) of the sweep."""
+    """Return the storage arguments of Tune's RunConfig, and the number of the next Tune run."""
     states = state_storage(settings, out)
     where = {"storage_path": states.path}
     if settings.bucket is not None:
@@ -36,7 +36,7 @@ def tune_storage(settings: SweepSettings, out: Path) -> tuple[dict[str, Any], in
 
 
 def state_keys(states: Storage, trial_id: str) -> list[str]:
-    """Return the keys of a trial's saved states from all attempts of the sweep, newest first.
+    """Return the keys of a trial's saved states, newest first.
 
     Raises:
         StorageError: the storage does not answer.
@@ -50,10 +50,10 @@ def state_keys(states: Storage, trial_id: str) -> list[str]:
 
 
 def remove_states(states: Storage, trial_id: str) -> None:
-    """Delete all saved states of a trial. If a state cannot be deleted, the others are deleted anyway.
+    """Delete all saved states of a trial.
 
     Raises:
-        StorageError, OSError: a state could not be deleted.
+        StorageError, OSError: a state could not be deleted. The other states are deleted.
     """
     failed: StorageError | OSError | None = None
     for key in state_keys(states, trial_id):
@@ -66,10 +66,10 @@ def remove_states(states: Storage, trial_id: str) -> None:
 
 
 def find_states(settings: SweepSettings, out: Path, last_steps: Mapping[str, int]) -> dict[str, SavedState]:
-    """Return the newest usable saved state of each trial. Trials without a usable state are left out.
+    """Return the newest usable saved state of each trial that has a usable state.
 
-    ``last_steps`` maps each trial to the last step in the event log. A state is usable if it is complete and was not
-    saved after that step. A later state is not usable, because some of the reports before that state were lost.
+    ``last_steps`` maps each trial to the last step in the event log. A later state is not usable, because reports are
+    lost.
 
     Raises:
         StorageError: the storage does not answer.
@@ -100,6 +100,6 @@ def _complete_states(states: Storage, trial_id: str, *, is_local: bool) -> Itera
 
 
 def _attempts(states: Storage) -> list[int]:
-    """Return the numbers of all attempts of the sweep, newest first."""
+    """Return the numbers of all Tune runs of the sweep, newest first."""
     numbers = (name.removeprefix("attempt-") for name in states.names(folders=True) if name.startswith("attempt-"))
     return sorted((int(number) for number in numbers if number.isdecimal()), reverse=True)

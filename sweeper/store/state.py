@@ -24,11 +24,10 @@ class Phase(StrEnum):
 
 @dataclass(slots=True)
 class Trial:
-    """A trial with all facts from its events. The rows of the trial in the tables are built from these fields.
+    """A trial with all facts from its events. The rows of the tables are built from these fields.
 
-    ``search`` is Optuna's record of the trial. ``reports`` lists the reports in order. ``measured`` maps steps to
-    the metrics that were measured after training. ``outcome`` is empty until the trial ends. ``started_at`` is the
-    time when a worker last started the trial, in seconds since 1970.
+    ``search`` is Optuna's record of the trial. ``measured`` maps steps to metrics measured after training. ``outcome``
+    is empty until the trial ends. ``started_at`` is the last start in seconds since 1970.
     """
 
     id: str
@@ -54,7 +53,7 @@ class Trial:
 
     @property
     def has_result(self) -> bool:
-        """Whether the trial ended for a reason other than an infrastructure failure."""
+        """Whether the trial ended without an infrastructure failure."""
         return bool(self.outcome) and not is_no_result(self.outcome["status"], self.outcome.get("error"))
 
     def row(self) -> dict[str, Any]:
@@ -62,7 +61,7 @@ class Trial:
         return {"trial_id": self.id, **self.settings, **self.outcome}
 
     def candidates(self, reports: Sequence[Row] | None = None) -> Iterator[Row]:
-        """Yield a row of candidates.csv, without checkpoint, for each evaluated epoch in ``reports`` (default: all)."""
+        """Yield a row of candidates.csv, without checkpoint, for each evaluated epoch."""
         for report in self.reports if reports is None else reports:
             if report.get("evaluated", True):
                 yield {"trial_id": self.id, **report, **self.measured.get(int(report["step"]), {})}
@@ -70,23 +69,19 @@ class Trial:
 
 @dataclass(slots=True)
 class SweepState:
-    """All trials by id, in the order of their proposals, and the ids of ended trials, in the order of their ends.
-
-    ``search`` contains the points and priors with which the search started. It is empty if there were none.
-    """
+    """All trials by id, in the order of proposal. ``search`` contains the points and priors of the search."""
 
     trials: dict[str, Trial] = field(default_factory=dict)
-    ended: dict[str, None] = field(default_factory=dict)
+    ended: dict[str, None] = field(default_factory=dict)  # ids of ended trials, in the order of ending
     search: Row = field(default_factory=dict)
 
     def clear(self) -> None:
-        """Remove all trials."""
         self.trials.clear()
         self.ended.clear()
         self.search = {}
 
     def apply(self, event: Event) -> None:
-        """Update the state with one event. The same events in the same order always give the same state."""
+        """Update the state with one event."""
         if event.kind is Kind.TRIAL_PROPOSED:
             trial = self.trials.setdefault(event.trial_id, Trial(event.trial_id, {}))
             trial.settings, trial.search = event.payload["settings"], event.payload.get("search", {})
@@ -132,5 +127,5 @@ class SweepState:
 
     @property
     def trained_epochs(self) -> float:
-        """The number of epochs trained in this sweep. Reused trials do not count."""
+        """The number of epochs trained in this sweep, without reused trials."""
         return sum(trial.last_epoch for trial in self.trials.values() if not trial.reused_from)

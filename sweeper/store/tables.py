@@ -1,7 +1,4 @@
-"""The tables of a sweep's folder: trials.csv, history.csv, auto_lr.csv and candidates.csv.
-
-The tables of a sweep can be rebuilt from its event log. An incomplete last row, left by a kill, is ignored.
-"""
+"""The tables of a sweep, which can be rebuilt from the event log. An incomplete last row is ignored."""
 
 from __future__ import annotations
 
@@ -22,10 +19,10 @@ TABLES = ("history.csv", "auto_lr.csv", "candidates.csv", "trials.csv")
 
 
 class CsvTable:
-    """A CSV file. Whole rows are appended to the file, or the whole file is replaced.
+    """A CSV file that is appended to or replaced as a whole.
 
-    Appended rows have the columns of the existing file. A replaced file has the columns of a new file, followed by
-    further columns of the old file that occur in the new rows.
+    Appended rows have the columns of the existing file. When the file is replaced, the default columns come first.
+    Further old columns follow if the new rows use them.
     """
 
     def __init__(self, path: Path, columns: Iterable[str]) -> None:
@@ -34,14 +31,14 @@ class CsvTable:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the existing file or, without a file, the columns of a new file."""
+        """The columns of the existing file or, without a file, the default columns."""
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
             if (header := file.readline()).endswith(b"\n"):
                 return tuple(next(csv.reader([header.decode(errors="replace")])))
         return self._new
 
     def read(self) -> list[dict[str, str]]:
-        """Return the complete rows. An incomplete last row is left out."""
+        """Return the rows. An incomplete last row is left out."""
         if not self.path.is_file():
             return []
         return list(csv.DictReader(io.StringIO(_whole_rows(self.path.read_bytes()).decode(), newline="")))
@@ -55,7 +52,7 @@ class CsvTable:
         append(self.path, _lines(self.columns, rows), header=_lines(self.columns, [], header=True))
 
     def rewrite(self, rows: Iterable[Mapping[str, object]]) -> None:
-        """Replace the whole file atomically."""
+        """Replace the file atomically."""
         rows = list(rows)
         kept = (name for name in self.columns if any(name in row for row in rows))
         columns = tuple(dict.fromkeys((*self._new, *kept)))
@@ -77,7 +74,7 @@ class ResultTables:
         self.trials = table("trials.csv", TRIAL_COLUMNS)
 
     def cut(self, step: int) -> None:
-        """Remove incomplete lines and the rows after ``step``, so that a single run can continue. Clear trials.csv.
+        """Remove all rows of trials.csv and the rows of other tables after ``step``, so that a single run can continue.
 
         Raises:
             OSError: writing to the disk failed.
@@ -89,7 +86,7 @@ class ResultTables:
 
 
 def _whole_rows(content: bytes) -> bytes:
-    """Return the content without an incomplete last row, which may end at a line break in a quoted cell."""
+    """Return the content without an incomplete last row. Quoted cells may contain line breaks."""
     content = whole_lines(content)
     while content.count(b'"') % 2:
         content = whole_lines(content[:-1])
@@ -106,7 +103,7 @@ def _lines(columns: Sequence[str], rows: Iterable[Mapping[str, object]], *, head
 
 
 def _cell(value: object) -> object:
-    """Format a missing value or NaN as an empty cell, and a float with all its digits."""
+    """Format None and NaN as an empty cell, and a float with all its digits."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     return repr(float(value)) if isinstance(value, float) else value

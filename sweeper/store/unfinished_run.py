@@ -1,4 +1,4 @@
-"""The files from which ``unlearn --out`` continues after Ctrl-C or a kill: the run's spec and its last saved state."""
+"""The files with which ``unlearn --out`` continues an interrupted run: the spec and the last saved state."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SAVE_SHARE = 0.05
 
 
 class OtherRun(Exception):
-    """The folder has another unfinished run, or another process is executing the run in the folder."""
+    """The folder has another unfinished run, or another process uses the folder."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """The content of unfinished.json: the unfinished run of a folder. ``spec`` includes the key of the run's target."""
+    """The content of unfinished.json, which describes the unfinished run of a folder."""
 
     spec: TrialSpec
     landscape_points: int
@@ -37,7 +37,7 @@ class RunFile:
 
     @classmethod
     def read(cls, out: Path) -> RunFile | None:
-        """Return the unfinished run in ``out``, or None if there is none."""
+        """Return the unfinished run in ``out``, or None."""
         try:
             content = json.loads((out / RUN_FILE).read_text(encoding="utf-8"))
             spec = TrialSpec.from_dict(content["spec"])
@@ -48,12 +48,10 @@ class RunFile:
 
 
 def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> str | None:
-    """Return an error message if ``out`` holds an unfinished run of another spec, otherwise None.
-
-    If ``spec`` has no target key, the targets are not compared.
-    """
+    """Return an error message if ``out`` holds an unfinished run of another spec, otherwise None."""
     if (found := RunFile.read(out)) is None:
         return None
+    # Without a target key in the spec, the targets are not compared.
     spec = spec if spec.target_key else replace(spec, target_key=found.spec.target_key)
     try:
         asked = (landscape_points, tuple(spec.plugins))
@@ -71,7 +69,7 @@ def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> s
 
 
 class UnfinishedRun:
-    """The current run in a folder. The run's state is saved after epochs, in at most 5% of the run's time."""
+    """The run in a folder. Saving the run's state takes at most 5% of the time."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
@@ -88,7 +86,7 @@ class UnfinishedRun:
         return exclusive(self.out, OtherRun(f"--out {self.out}: another process is executing the run in this folder"))
 
     def begin(self, run: UnlearningRun, *, landscape_points: int, command: str) -> float:
-        """Load the saved state, if any. Delete the table rows of later steps. Return the number of completed epochs.
+        """Load the saved state, if any, and delete later rows of the tables. Return the number of completed epochs.
 
         Raises:
             OtherRun: the folder holds an unfinished run of another spec.
@@ -108,14 +106,14 @@ class UnfinishedRun:
         return run.epoch
 
     def save(self, run: UnlearningRun) -> None:
-        """Save the state if a save is due. If writing to the disk fails, the run continues without saving."""
+        """Save the state if a save is due. If writing to the disk fails, the run continues."""
         if self._throttle.is_due():
             with self._throttle.saving():
                 landscape = [] if run.auto_lr is None else run.auto_lr.landscape
                 save_state_file({**run.state_dict(), "landscape": landscape}, self._state)
 
     def discard(self) -> None:
-        """Delete unfinished.json and the saved state, after the run has ended."""
+        """Delete unfinished.json and the saved state."""
         for path in (self._state, self.out / RUN_FILE):
             path.unlink(missing_ok=True)
 

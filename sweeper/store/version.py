@@ -1,4 +1,4 @@
-"""The project's packages, and the version and commit that a sweep records."""
+"""The packages, the version and the commit of the project."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PACKAGES = ("sweeper", "trainables", "search_spaces", "analysis")
 
 
 def commit() -> str | None:
-    """Return the commit, with the suffix ``-dirty`` for uncommitted changes, or None for an installed package."""
+    """Return the git commit, with ``-dirty`` for uncommitted changes, or None for an installed package."""
     here = Path(__file__)
     # A virtual environment may be inside an unrelated repository, so check that this file is tracked.
     if _git(here.parent, "ls-files", "--error-unmatch", here.name) is None:

@@ -1,1 +1,1 @@
-"""Record a sweep in MLflow from a background thread, so that a slow or broken MLflow server never stops the sweep."""
+"""Record a sweep in MLflow from a background thread. A slow or broken server never stops the sweep."""

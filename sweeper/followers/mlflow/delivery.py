@@ -1,9 +1,8 @@
-"""Compare a sweep's events on disk with the sweep's runs in MLflow, and send the missing records to MLflow.
+"""Send the records of a sweep that MLflow lacks.
 
 No file stores which records were sent; MLflow is queried instead. The tag ``sweep_id`` identifies the runs of a sweep.
-The metrics of a run show the last step that was sent. If all metrics and artifacts were sent, the run has the tag
-``delivered``. A request that may have succeeded is repeated unchanged, because MLflow ignores a metric value that it
-already has.
+The last step of a run shows which reports were sent. The tag ``delivered`` shows that all metrics and artifacts were
+sent. Requests may be repeated, because MLflow ignores a metric value that it already has.
 """
 
 from __future__ import annotations
@@ -42,11 +41,9 @@ logger = logging.getLogger(__name__)
 
 
 class Attempts:
-    """Makes requests to MLflow, and counts the failed requests for each run by the run's key.
+    """Makes requests to MLflow, and skips a run after a refusal or repeated failures.
 
-    If MLflow refuses a request, or requests fail repeatedly, no more requests are made for that run, so that it does
-    not delay other runs. ``refused`` maps the keys of these runs to the reasons. If ``stopped`` is true, no requests
-    are made at all.
+    ``refused`` maps the key of each skipped run to the reason. If ``stopped`` is true, no requests are made.
     """
 
     def __init__(self, store: Store) -> None:
@@ -56,7 +53,7 @@ class Attempts:
         self._failures: dict[str, int] = {}
 
     def make(self, key: str, action: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs) -> None:
-        """Call the action, unless MLflow has refused records of the run. If the call must be repeated, raise."""
+        """Call ``action``, unless the run is skipped. Raise the error if the request must be repeated."""
         if key in self.refused:
             return
         if self.stopped:
@@ -76,10 +73,9 @@ class Attempts:
 
 
 class Delivery:
-    """Sends the runs of one sweep to one MLflow experiment.
+    """Sends the records of one sweep to MLflow. Most fields describe what MLflow already has.
 
-    ``is_awaited`` returns whether some files of a trial have not been downloaded from object storage yet. The other
-    fields are the position in the event log and the records that MLflow already has.
+    ``is_awaited`` returns whether files of a trial are not downloaded from object storage yet.
     """
 
     def __init__(self, log: EventLog, sweep: TrackedSweep, store: Store, is_awaited: Callable[[str], bool]) -> None:
@@ -97,14 +93,14 @@ class Delivery:
 
     @property
     def sweep_run_id(self) -> str | None:
-        """MLflow's id of the sweep's own run, or None if MLflow could not be reached."""
+        """MLflow's id of the sweep's own run, or None if MLflow was never reached."""
         return self._runs[SWEEP].id if SWEEP in self._runs else None
 
     def follow(self, is_urgent: Callable[[], bool]) -> None:
         """Send all records that MLflow lacks. Artifacts are sent last, and only until ``is_urgent`` returns True.
 
         Raises:
-            UnavailableError, MLflow's own errors: the store cannot be used now; the next call sends the remaining
+            UnavailableError, MLflow's own errors: the store cannot be used now. The next call sends the remaining
             records.
         """
         self._connect()
@@ -137,7 +133,7 @@ class Delivery:
             attempt(SWEEP, self._keep_sweep_artifacts, end)
 
     def pending(self) -> int:
-        """Return the number of ended trials and reports that MLflow lacks, plus 1 if the sweep's run is incomplete."""
+        """Return the number of records that MLflow lacks: reports, ends of trials, and the sweep's run."""
         trials = [trial for trial in list(self._log.state.trials.values()) if not self._is_delivered(trial)]
         steps = {key: run.step for key, run in list(self._runs.items())}
         reports = sum(int(item["step"]) > steps.get(trial.id, -1) for trial in trials for item in list(trial.reports))
@@ -158,7 +154,7 @@ class Delivery:
     # Runs of trials -------------------------------------------------------------------------------------------------
 
     def _has_news(self, trial: Trial) -> bool:
-        """Return whether a trial has started and MLflow lacks its start, a report or its end."""
+        """Return whether MLflow lacks the start, a report or the end of the trial."""
         if not trial.settings or not (trial.outcome or trial.reports or trial.phase is not Phase.PROPOSED):
             return False
         if self._is_delivered(trial):
@@ -187,7 +183,6 @@ class Delivery:
             run.sent = ended_at(trial)
 
     def _begin(self, new: NewRun) -> StoredRun:
-        """Create the run if MLflow does not have it, and set its status to running."""
         if new.key not in self._runs:
             if new.parent is not None and new.parent not in self._runs:
                 raise RefusedError(f"MLflow has no run for {_owner(new.parent)}")
@@ -241,7 +236,7 @@ class Delivery:
         return {**end.tags, NOTE: "\n\n".join(filter(None, parts))}
 
     def _tag_front(self, key: str, end: SweepEnd) -> None:
-        """Set the frontier tag of the run ``key``. If the run is no longer recommended, set its tags to say so."""
+        """Update the frontier tag and the recommendation tag of a run."""
         run = self._runs[key]
         if key in (end.front or ()):
             self._store.set_tags(run, {PARETO: "true"})
@@ -251,7 +246,7 @@ class Delivery:
             self._store.set_tags(run, {RECOMMENDED: "false", NOTE: _REPLACED})
 
     def _recommend(self, answer: Recommendation) -> None:
-        """Tag the run of the recommended model. Called after the model is sent, so every tagged run has its model."""
+        """Tag the run of the recommended model, after the model is sent."""
         trial = self._state.trials[answer.trial_id]
         if answer.epoch is not None:
             self._keep_epoch(answer, trial, answer.epoch)
@@ -260,7 +255,6 @@ class Delivery:
         self._store.set_tags(self._runs[answer.run_key], fit_tags({RECOMMENDED: "true", NOTE: answer.description}))
 
     def _keep_epoch(self, answer: Recommendation, trial: Trial, epoch: str) -> None:
-        """Send the metrics and checkpoint of a recommended epoch to the epoch's own run. A second call does no harm."""
         *_, candidate = (row for row in trial.candidates() if f"{float(row['epoch']):g}" == epoch)
         new, at = self._sweep.epoch_run(trial, epoch), milliseconds(ended_at(trial))
         run = self._runs.get(new.key)

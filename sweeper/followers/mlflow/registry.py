@@ -1,4 +1,4 @@
-"""Register a checkpoint in MLflow's model registry, as a model version that is linked to the trial's MLflow run."""
+"""Register a checkpoint in MLflow's model registry."""
 
 from __future__ import annotations
 
@@ -27,10 +27,7 @@ class RegistryError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The model to register: the ``checkpoint`` of a trial after ``epoch`` (None: after the trial's last epoch).
-
-    ``out`` is the sweep's folder. ``tags`` and ``description`` are set on the registered version.
-    """
+    """A model to register. ``epoch`` is None for the trial's last epoch; ``out`` is the sweep's folder."""
 
     sweep_id: str
     trial_id: str
@@ -43,7 +40,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A version of a registered model. MLflow can download the model from ``uri``."""
+    """A registered version of a model. MLflow can download the model from ``uri``."""
 
     name: str
     version: str
@@ -53,7 +50,7 @@ class Registered:
 
 
 def registry_problems(name: str | None, alias: str | None, uri: str) -> Iterator[str]:
-    """Yield the problems with the model name, the alias and the server's address, without a request to the server."""
+    """Yield error messages about the model name, the alias and the server's address."""
     if name is None:
         if alias is not None:
             yield "--alias requires --register NAME, which names the registered model"
@@ -67,10 +64,10 @@ def registry_problems(name: str | None, alias: str | None, uri: str) -> Iterator
 
 
 def register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str | None) -> Registered:
-    """Register the checkpoint as a version of the model ``name``, which is created if necessary, and set the alias.
+    """Register a checkpoint as a version of the model ``name``, and set the alias.
 
-    If the checkpoint is already registered, its version gets the alias. An epoch before the trial's last epoch has its
-    own MLflow run if the sweep recommended this epoch. Otherwise the checkpoint is first added to the trial's run.
+    If the checkpoint is already registered, its version gets the alias. If the run lacks the checkpoint, the checkpoint
+    is first added to the run.
 
     Raises:
         RegistryError: the server does not answer, has no registry, or does not know the trial.
@@ -115,7 +112,7 @@ def _register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str 
 
 
 def _run_of(client: Any, entry: Entry, *, uri: str, experiment: str) -> Any:
-    """Return the epoch's own run if this run exists and has the epoch's checkpoint, otherwise the trial's run."""
+    """Return the epoch's own run if it has the checkpoint, otherwise the trial's run."""
     found = client.get_experiment_by_name(experiment)
     of_epoch = (
         f"tags.{RECOMMENDED_TRIAL} = '{entry.trial_id}' and tags.{RECOMMENDED_EPOCH} = '{entry.epoch}' "

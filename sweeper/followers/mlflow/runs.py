@@ -1,4 +1,4 @@
-"""Build the names, parameters, tags and metrics of a sweep's MLflow runs, within MLflow's limits."""
+"""Build the parameters, tags and metrics of a sweep's MLflow runs, within MLflow's limits."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from sweeper.store.state import Trial
 from trainables.run.reports import Status
 
 SWEEP = "sweep"
-"""The key and the ``trial_id`` tag of the sweep's own run, which is the parent of the trials' runs."""
+"""The key and the ``trial_id`` tag of the sweep's own run."""
 NOTE = "mlflow.note.content"
-"""The tag that MLflow's UI renders as Markdown in the description of a run."""
+"""The tag that MLflow's UI shows as the description of a run (Markdown)."""
 DELIVERED = "delivered"
-"""The tag of a run whose metrics and artifacts have all been sent. The value is the time when the trial ended."""
+"""The tag of a run whose metrics and artifacts have all been sent. The value is the end time of the trial."""
 PARETO = "pareto"
-"""The tag of a trial's run: ``true`` while an epoch of the trial is on the frontier, ``false`` afterwards."""
+"""The tag that shows whether an epoch of the trial is on the frontier."""
 RECOMMENDED = "recommended"
-"""The tag of a run: ``true`` if the sweep recommends its model, ``false`` if the model is no longer recommended."""
+"""The tag that shows whether the sweep recommends the model of the run."""
 RECOMMENDED_TRIAL, RECOMMENDED_EPOCH = "recommended_trial", "recommended_epoch"
-"""The tags that identify a run within a sweep, if a recommended epoch has its own run (it is not its trial's last)."""
+"""The tags that identify the run of a recommended epoch before the last epoch of its trial."""
 MLFLOW_STATUS = {
     Status.FINISHED: "FINISHED",
     Status.STOPPED: "KILLED",
@@ -44,7 +44,7 @@ _NOT_IN_NAMES = re.compile(r"[^\w.\- ]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
-    """A new MLflow run. ``key`` identifies the run within the sweep; ``at`` is its start in milliseconds since 1970."""
+    """A run to create in MLflow. ``key`` is unique in the sweep; ``at`` is the start in milliseconds since 1970."""
 
     key: str
     parent: str | None
@@ -56,36 +56,28 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The model that a sweep's answer recommends.
-
-    ``epoch`` is None if the model is from the trial's last epoch and is in the trial's own run. ``checkpoint`` is a
-    path relative to the sweep's folder, or "" if the model has no checkpoint. ``description`` is Markdown.
-    """
+    """The model that a sweep recommends. ``epoch`` is None if the model is in the trial's own run."""
 
     trial_id: str
     epoch: str | None
-    checkpoint: str
-    description: str
+    checkpoint: str  # relative to the sweep's folder, or ""
+    description: str  # Markdown
 
     @property
     def run_key(self) -> str:
-        """The key of the run that has the model. For a trial's own run, the key is the trial id."""
+        """The key of the MLflow run that has the model."""
         return self.trial_id if self.epoch is None else epoch_run_key(self.trial_id, self.epoch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepEnd:
-    """The end of a sweep: its status, metrics and tags, and the files and folders to upload to the sweep's run.
-
-    ``front`` contains the ids of trials with an epoch on the frontier. If ``front`` is None, the tags of the trials do
-    not change. ``at`` is in milliseconds since 1970.
-    """
+    """The final results of a sweep for MLflow. ``at`` is in milliseconds since 1970."""
 
     status: str
     metrics: Mapping[str, object] = field(default_factory=dict)
     artifacts: Sequence[Path] = ()
     tags: Mapping[str, object] = field(default_factory=dict)
-    front: Collection[str] | None = None
+    front: Collection[str] | None = None  # ids of trials; if None, the tags of the trials do not change
     recommended: Recommendation | None = None
     at: int = field(default_factory=lambda: milliseconds(None))
 
@@ -139,7 +131,7 @@ class TrackedSweep:
 def end_of_sweep(
     status: str, pareto: Mapping[str, Any], trials: Sequence[Trial], artifacts: Sequence[Path] = ()
 ) -> SweepEnd:
-    """Return the end of a sweep. ``pareto`` is the content of pareto.json, and ``trials`` are the ended trials."""
+    """Return the final results of a sweep. ``pareto`` is the content of pareto.json."""
     answer = pareto.get("answer")
     return SweepEnd(
         status=status,
@@ -152,7 +144,6 @@ def end_of_sweep(
 
 
 def _recommended(answer: Mapping[str, Any] | None, trials: Sequence[Trial]) -> Recommendation | None:
-    """Return the model that the report's answer recommends, or None if the answer recommends no model."""
     if not answer or not answer["recommended"]:
         return None
     trial_id, epoch, place = answer["trial_id"], answer["epoch"], answer["checkpoint"] or ""
@@ -168,7 +159,6 @@ def _recommended(answer: Mapping[str, Any] | None, trials: Sequence[Trial]) -> R
 
 
 def _answer_tags(answer: Mapping[str, Any] | None) -> dict[str, object]:
-    """Return the report's answer as tags for MLflow's parent run."""
     if not answer:
         return {}
     note = " ".join(filter(None, (answer["headline"], answer["advice"], *answer["judged"])))
@@ -180,32 +170,32 @@ def _answer_tags(answer: Mapping[str, Any] | None) -> dict[str, object]:
 
 
 def ended_at(trial: Trial) -> str:
-    """Return the time when a trial ended, in the format of trials.csv, or "" if the trial has not ended."""
+    """Return the end time of a trial in the format of trials.csv, or "" before the end."""
     return repr(float(trial.outcome["ended_at"])) if trial.outcome else ""
 
 
 def epoch_run_key(trial_id: str, epoch: str) -> str:
-    """Return the key of an epoch's own run, such as ``00007 epoch 3``. The run's name starts with this key."""
+    """Return the key of an epoch's own run, such as ``00007 epoch 3``."""
     return f"{trial_id} epoch {epoch}"
 
 
 def milliseconds(seconds: object) -> int:
-    """Convert seconds since 1970 (a number or text) to milliseconds. Use the current time for None, 0 and ""."""
+    """Convert seconds since 1970 to milliseconds. None, 0 and "" stand for the current time."""
     return int(1000 * float(str(seconds or time.time())))
 
 
 def finite_metrics(values: Mapping[str, object], names: Iterable[str]) -> dict[str, float]:
-    """Return the named metrics that are finite. MLflow's plots would show NaN as 0 and infinity as 1.8e308."""
+    """Return the finite metrics among ``names``. MLflow would plot NaN as 0 and infinity as 1.8e308."""
     return {_fit_name(name): value for name in names if math.isfinite(value := number(values.get(name)))}
 
 
 def fit_params(values: Mapping[str, object], *, length: int = _PARAM_LENGTH) -> dict[str, str]:
-    """Return parameters as text, cut to MLflow's maximum length, without parameters that do not apply (None or "")."""
+    """Return parameters as texts of at most ``length`` characters. None and "" are left out."""
     return {_fit_name(name): _cut(str(value), length) for name, value in values.items() if value not in (None, "")}
 
 
 def fit_tags(values: Mapping[str, object]) -> dict[str, str]:
-    """Return tags as text, cut to MLflow's maximum length, without tags that are None or ""."""
+    """Return tags as texts of MLflow's maximum length. None and "" are left out."""
     return fit_params(values, length=_TAG_LENGTH)
 
 

@@ -1,6 +1,6 @@
 """Make requests to MLflow. All requests block, so only the tracker's thread makes them.
 
-Importing MLflow takes seconds, so this module imports MLflow only in :meth:`Store.connect`.
+Importing MLflow takes seconds, so functions of this module import MLflow only when needed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sweeper.settings.tracking_uri import absolute_uri, is_database, sqlite_path
 
 _PER_BATCH = 100  # params in one request
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
-"""The tag of the experiment, for which MLflow's UI shows training runs and metrics instead of LLM traces."""
+"""The tag with which MLflow's UI shows training runs instead of LLM traces."""
 
 _TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
 _UPLOAD_TIMEOUT = "600"  # seconds: a server may store gigabytes elsewhere before it answers
@@ -35,39 +35,36 @@ _ENVIRONMENT = {
 _LOG_LEVELS = {"mlflow": logging.ERROR, "mlflow.store": logging.CRITICAL, "alembic": logging.WARNING}
 
 _REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS", "INVALID_STATE"}
-"""MLflow's error codes for requests that would fail again if they were repeated."""
+"""MLflow's error codes for requests that would fail again."""
 
 
 @dataclass(slots=True)
 class StoredRun:
-    """The tags, the metrics and the last step that MLflow has for a run.
-
-    ``metrics`` has the last values, and ``step`` is the last step of any metric, or -1. ``sent`` is the state that this
-    process has sent: "" (none), "running", or the time when the trial ended.
-    """
+    """What MLflow has stored for a run. ``step`` is the last step of any metric, or -1."""
 
     id: str
     active: bool = True
     tags: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     step: int = -1
-    sent: str = ""
+    sent: str = ""  # by this process: "" (nothing), "running", or the end time of the trial
 
 
 class UnavailableError(Exception):
-    """The store cannot be used now. The message is the reason, without a subject or a full stop."""
+    """MLflow cannot be used now. The message is the reason, without a subject or a full stop."""
 
 
 class RefusedError(Exception):
-    """A record was refused, and sending the same record again would not help."""
+    """MLflow refused a record, and would refuse it again."""
 
 
 class Store:
     """One experiment of an MLflow store.
 
-    ``uri`` is MLflow's tracking URI. The constructor makes a relative path of a SQLite file absolute. If the experiment
-    is created in a database, its artifacts are stored in the folder ``artifact_root``. If it is created on a server,
-    the server chooses the artifact folder. A new database is built in the folder ``build``.
+    Args:
+        uri: MLflow's tracking URI.
+        artifact_root: the folder of the artifacts if the experiment is created in a database.
+        build: the temporary folder in which a new database is built.
     """
 
     def __init__(self, *, uri: str, experiment: str, artifact_root: Path, build: Path) -> None:
@@ -79,10 +76,10 @@ class Store:
         self._experiment_id = ""
 
     def connect(self) -> None:
-        """Open the store and find or create the experiment.
+        """Open the store, and find or create the experiment.
 
         Raises:
-            UnavailableError: the URI cannot work, or the experiment is deleted. MLflow's own errors are not caught.
+            UnavailableError: the URI is not usable, or the experiment was deleted. MLflow's own errors are not caught.
         """
         if self._client is not None:
             return
@@ -110,7 +107,7 @@ class Store:
         self._client, self._experiment_id = client, experiment.experiment_id
 
     def answers(self) -> bool:
-        """Return whether the store answers a simple request. If so, any failed request failed due to its content."""
+        """Return whether the store answers a simple request."""
         try:
             self._client.get_experiment(self._experiment_id)
         except Exception:
@@ -118,7 +115,7 @@ class Store:
         return True
 
     def runs(self, sweep_id: str) -> dict[str, StoredRun]:
-        """Return the runs of a sweep by key, including deleted runs."""
+        """Return a mapping from key to run for all runs of a sweep, including deleted runs."""
         from mlflow.entities import ViewType
 
         query = f"tags.sweep_id = '{sweep_id}'"
@@ -140,16 +137,16 @@ class Store:
         return f"#/experiments/{self._experiment_id}/runs/{run_id}"
 
     def create_run(self, new: NewRun, tags: Mapping[str, str]) -> StoredRun:
-        """Create the run ``new`` with its own tags and with ``tags``."""
+        """Create a run in MLflow, with additional tags."""
         tags = {**new.tags, **tags}
         run = self._client.create_run(self._experiment_id, start_time=new.at, tags=tags, run_name=new.name)
         return StoredRun(run.info.run_id, tags=tags)
 
     def begin(self, run: StoredRun, new: NewRun) -> None:
-        """Set the parameters and tags of a new or interrupted run, and set its status to running.
+        """Set the parameters and tags of a run, and set its status to running.
 
-        MLflow cannot change a parameter. If a resumed sweep has a new value for a parameter (such as more trials), the
-        old value stays, and the new value is stored in the tag ``resumed.NAME``.
+        MLflow cannot change a parameter. If a resumed sweep changes a parameter, the tag ``resumed.NAME`` has the new
+        value.
         """
         from mlflow.entities import Param
 
@@ -167,10 +164,7 @@ class Store:
             self._client.update_run(run.id, status="RUNNING")
 
     def log_metrics(self, run: StoredRun, points: list[tuple[str, float, int, int]]) -> None:
-        """Log up to 1,000 metrics ``(name, value, milliseconds since 1970, step)``. Either all or none are stored.
-
-        MLflow ignores a metric value that it already has.
-        """
+        """Log up to 1,000 metrics (name, value, milliseconds since 1970, step): all of them or none."""
         from mlflow.entities import Metric
 
         if points:
@@ -178,12 +172,12 @@ class Store:
             run.metrics |= {name: value for name, value, _, _ in points}
 
     def end(self, run: StoredRun, *, status: str, tags: Mapping[str, str], at: int) -> None:
-        """Set the last tags and MLflow's status: FINISHED, FAILED or KILLED."""
+        """Set the last tags and the final status: FINISHED, FAILED or KILLED."""
         self.set_tags(run, tags)
         self._client.set_terminated(run.id, status, end_time=at)
 
     def set_tags(self, run: StoredRun, tags: Mapping[str, str]) -> None:
-        """Set the tags whose values are missing or different in the run."""
+        """Set tags. Tags that the run already has are not sent again."""
         from mlflow.entities import RunTag
 
         changed = {name: value for name, value in tags.items() if run.tags.get(name) != value}
@@ -197,12 +191,10 @@ class Store:
 
 
 def keep_artifact(client: Any, run_id: str, source: Path, *, under: str) -> None:
-    """Log a file or folder to a run, in the folder ``under`` of its artifacts ("" for the top).
+    """Log a file or folder to the folder ``under`` of a run's artifacts. An existing artifact is replaced.
 
-    If MLflow stores artifacts in a local folder, the files of a folder ``source`` are hard-linked, so that a large
-    checkpoint takes no time and no space. If the local folder is on another file system, the files are copied. A single
-    file is always copied, so that the artifact does not change when the next resume rewrites the file. An existing
-    artifact is replaced.
+    In a local artifact folder, the files of a folder are hard-linked if possible, so that a large checkpoint takes no
+    space. A single file is copied, because the next resume may rewrite the file.
 
     Raises:
         FileNotFoundError: ``source`` does not exist.
@@ -226,25 +218,25 @@ def keep_artifact(client: Any, run_id: str, source: Path, *, under: str) -> None
 def prepare_environment() -> None:
     """Set MLflow's request limits for this process, except limits that the user has set.
 
-    Called once, by the thread that creates the tracker, because setting variables in another thread is not safe.
+    Must not be called in a background thread, because adding environment variables is not thread-safe.
     """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
 
 
 def quiet_mlflow() -> None:
-    """Silence MLflow's logs, because the caller reports errors, and log lines would break the progress display."""
+    """Silence MLflow's logs, which would break the progress display."""
     for name, level in _LOG_LEVELS.items():
         logging.getLogger(name).setLevel(level)
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return whether the error is due to the request itself, so that repeating the request would fail again."""
+    """Return whether the request would fail again."""
     return isinstance(error, RefusedError | FileNotFoundError) or getattr(error, "error_code", None) in _REFUSALS
 
 
 def plain_reason(error: BaseException) -> str:
-    """Return a short reason why a request failed, from the causes of the error or from the first line of its text."""
+    """Return a short reason why a request failed."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, TimeoutError) or "Timeout" in type(cause).__name__:
@@ -273,11 +265,11 @@ def _upload_timeout() -> Iterator[None]:
 
 
 def _create_database(path: Path, *, build: Path) -> None:
-    """Create an empty MLflow database atomically. An existing file is kept.
+    """Create an empty MLflow database atomically, unless the file exists.
 
-    MLflow creates a database with about fifty migrations, which take two seconds. A kill during the migrations leaves a
-    file that can neither be used nor repaired ("duplicate column name"). So the migrations run in the temporary folder
-    ``build``, and the complete file is moved to ``path``.
+    MLflow runs about fifty migrations, which take two seconds. A kill during the migrations leaves a damaged file
+    ("duplicate column name"). So the migrations run in the folder ``build``, and the complete database is copied to
+    ``path``.
     """
     if path.exists():
         return

@@ -1,4 +1,4 @@
-"""Record a sweep in MLflow from a background thread. The sweep waits for the thread only when the sweep ends."""
+"""Record a sweep in MLflow from a background thread."""
 
 from __future__ import annotations
 
@@ -21,13 +21,10 @@ logger = logging.getLogger(__name__)
 
 
 class Tracker(Follower):
-    """Records a sweep in MLflow as a parent run for the sweep and a child run for each trial.
+    """Records a sweep in MLflow: a parent run for the sweep, and a child run for each trial.
 
-    If the recommended epoch is not the last epoch of its trial, the epoch gets a child run of the trial's run. Each
-    event wakes a thread, which sends the events that MLflow lacks. Only :meth:`close` waits for MLflow, the network or
-    the disk. No method raises an error from MLflow, the network or the disk. After ``resume``, the tracker continues
-    the runs with the same ``sweep_id``. A trial that continues from a saved state repeats reports, but MLflow gets each
-    report once.
+    A recommended epoch that is not the last epoch of its trial gets its own run. Each event wakes the thread. Only
+    :meth:`close` waits for MLflow, and no method raises an error of MLflow, the network or the disk.
     """
 
     def __init__(
@@ -49,19 +46,15 @@ class Tracker(Follower):
         self._thread.start()
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Wake the thread."""
         self._news.set()
 
     def sweep_ended(self, end: SweepEnd) -> None:
-        """Make the thread send the sweep's final status and results."""
+        """Let the thread send the final results of the sweep."""
         self._delivery.sweep_end = replace(end, artifacts=[path.absolute() for path in end.artifacts])
         self._news.set()
 
     def close(self, timeout: float = 30.0) -> str:
-        """Send the remaining records for up to ``timeout`` seconds. Later calls send nothing.
-
-        If the store is down, sending is tried once more. Return a sentence about the records that MLflow lacks, or "".
-        """
+        """Send the remaining records, then stop. Return a sentence if MLflow still lacks records, otherwise ""."""
         if self._result is None:
             self._closing.set()
             self._news.set()
