@@ -44,7 +44,7 @@ def run_once(
     - ``landscape.csv``: the losses at ``landscape_points`` points along the step of each update.
     - ``checkpoint/`` and ``items.json``: the model and the per-item values of a finished run.
 
-    An interrupted run in ``out`` continues. Its result is bit-identical to the result of an uninterrupted run.
+    If ``out`` has an interrupted run, the run continues. Its result is bit-identical to an uninterrupted run.
     ``command`` is the command line with which a user can continue the run.
 
     Raises:

@@ -78,7 +78,7 @@ class OpenSweep:
 
     @property
     def gpus_per_trial(self) -> float:
-        """The number of GPUs for one trial, or the largest measured GPU share."""
+        """The number of GPUs that one trial takes, or the largest measured GPU share."""
         return self.settings.resources.gpus if self.shares is None else self.shares.largest
 
     def max_concurrent(self, slots: int) -> int:

@@ -143,7 +143,7 @@ def unseen_and_versions(paths: Sequence[str]) -> tuple[list[str], dict[str, str 
 def ask_nodes(question: Callable[..., T], *arguments: object, nodes: Sequence[Node]) -> dict[str, T | None]:
     """Call a function of this module on each node. Return a mapping from node name to result.
 
-    If a node does not answer within :data:`TIMEOUT` seconds, its result is None. The function is pickled by value, so
+    If a node does not answer within :data:`TIMEOUT` seconds, the result is None. The function is pickled by value, so
     the nodes need not have this version of the project.
     """
     import ray

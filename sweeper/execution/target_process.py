@@ -95,10 +95,10 @@ def _is_cached(spec: TrialSpec) -> bool:
 
 
 def serve(driver: Connection, *, is_forked: bool) -> None:
-    """Prepare the target for the spec that the driver sends. Send the progress, then None or an error.
+    """Prepare the target for the spec that the driver sends. Report the progress to the driver.
 
-    The process ends when the driver closes the connection. ``is_forked`` is whether the fork server started the
-    process.
+    The last message is None or an error. The process ends when the driver closes the connection. ``is_forked`` is
+    whether the fork server started the process.
     """
 
     def send(news: object) -> None:

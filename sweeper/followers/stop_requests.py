@@ -1,4 +1,4 @@
-"""Send stop requests to a running sweep. Each request is a small file in the sweep's folder.
+"""Stop requests to a running sweep. Each request is a small file in the sweep's folder.
 
 A request names the process that should execute the request (``run`` in status.json). The process deletes the file
 first, so each request is executed at most once. After ``resume``, the new process deletes requests to the previous

@@ -34,13 +34,13 @@ _ITEMS = ("items/target-*.json", "items/*-epoch-*.json")
 """Files with per-item metrics that the driver uploads: of the target, and of epochs measured after training."""
 _DRIVERS_FILES = ("*", f"{PLUGINS}/*", *_ITEMS)
 _LAST = (*TABLES, "optuna.log")
-"""The files that are uploaded last, in this order. Only the event log follows."""
+"""The files that are uploaded after all other files except the event log, in this order."""
 _PATIENCE = 2
 """After this many consecutive failed downloads, no further downloads are tried."""
 _PAUSE = 10.0
 """The minimum seconds between two uploads; must be less than the time between two saved states of a trial."""
 _SILENCE = 30.0
-"""For this many seconds after a transfer error, nothing is deleted. The next ``resume`` deletes the files."""
+"""For this many seconds after a transfer error, no file is deleted. The next ``resume`` deletes the kept files."""
 
 logger = logging.getLogger(__name__)
 _Transfer = Callable[[str], None]

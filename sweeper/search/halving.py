@@ -96,7 +96,7 @@ class SuccessiveHalving:
         return None
 
     def next_promotion(self, among: Sequence[str] | None = None) -> str | None:
-        """Promote a paused trial, from ``among`` if given. Return its id, or None. Higher rungs come first."""
+        """Promote and return a paused trial that now ranks high enough, or return None. Higher rungs come first."""
         if self._mode == "stop":
             return None
         for rung in reversed(self.rungs):

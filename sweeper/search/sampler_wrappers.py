@@ -70,7 +70,7 @@ class ImputingSampler:
 class Sobol:
     """Scrambled Sobol' points in the unit cube (Owen 1998). The n-th sampled trial gets the n-th point.
 
-    Optuna's QMCSampler draws categorical parameters at random and skips conditional parameters.
+    Optuna's QMCSampler would draw categorical parameters at random and skip conditional parameters.
     """
 
     def __init__(self, distributions: Distributions, *, seed: int) -> None:

@@ -25,7 +25,7 @@ class Scheduler(Protocol):
         """Return the epoch at which the trial stopped or paused, or None if it continues."""
 
     def next_promotion(self, among: Sequence[str] | None = None) -> str | None:
-        """Return a paused trial, from ``among`` if given, that may continue now, or None."""
+        """Return a paused trial (from ``among`` if given) that may continue now, or None."""
 
 
 class MakeScheduler(Protocol):

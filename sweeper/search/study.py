@@ -166,7 +166,7 @@ class SweepStudy:
         return format_id(trial.number - self._priors), config
 
     def stored(self, trial_id: str) -> dict[str, Any]:
-        """Return what Optuna stores for a newly proposed trial.
+        """Return what Optuna stores for a newly proposed trial, as a record for the event log.
 
         Genetic samplers store the generation in the attributes of the trial, and the parents in the attributes of the
         study.

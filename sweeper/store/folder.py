@@ -102,7 +102,7 @@ def read_settings(out: Path) -> SweepSettings:
 def check_record(out: Path) -> None:
     """Check that the event log or, without an event log, the tables of a sweep can be read.
 
-    With a damaged table, finished trials would run again, or their models would be deleted.
+    If a table were damaged, finished trials could run again, or their models could be deleted.
 
     Raises:
         EventLogError, UsageError: the message names the damaged file, the line and the remedy.

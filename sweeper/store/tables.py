@@ -74,7 +74,7 @@ class ResultTables:
         self.trials = table("trials.csv", TRIAL_COLUMNS)
 
     def cut(self, step: int) -> None:
-        """Remove all rows of trials.csv and the rows of other tables after ``step``, so that a single run can continue.
+        """Clear trials.csv, and delete the rows after ``step`` from the other tables.
 
         Raises:
             OSError: writing to the disk failed.

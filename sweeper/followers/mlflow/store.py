@@ -55,7 +55,7 @@ class UnavailableError(Exception):
 
 
 class RefusedError(Exception):
-    """MLflow refused a record, and would refuse it again."""
+    """MLflow refused a record, and would refuse the record again."""
 
 
 class Store:
@@ -231,7 +231,7 @@ def quiet_mlflow() -> None:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return whether the request would fail again."""
+    """Return whether a request with this error would fail again."""
     return isinstance(error, RefusedError | FileNotFoundError) or getattr(error, "error_code", None) in _REFUSALS
 
 

@@ -54,7 +54,7 @@ class Tracker(Follower):
         self._news.set()
 
     def close(self, timeout: float = 30.0) -> str:
-        """Send the remaining records, then stop. Return a sentence if MLflow still lacks records, otherwise ""."""
+        """Send the remaining records for up to ``timeout`` seconds. Return a sentence about missing records, or ""."""
         if self._result is None:
             self._closing.set()
             self._news.set()
