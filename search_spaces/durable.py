@@ -71,7 +71,7 @@ def write_json(path: Path, content: object, *, indent: int | None = 2) -> None:
 
 
 def remove_leftovers(path: Path, *, older_than: float = -math.inf) -> None:
-    """Remove the temporary files that killed writers of ``path`` left more than ``older_than`` seconds ago.
+    """Remove the temporary files of ``path`` that are older than ``older_than`` seconds: their writers were killed.
 
     By default, all temporary files are removed, so no writer may be active.
     """

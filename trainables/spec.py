@@ -306,7 +306,7 @@ class TrialSpec:
         )
 
     def values(self) -> dict[str, object]:
-        """Return the value of every field with a description, by name."""
+        """Return a mapping from the name of each described field to its value."""
         return {name: getattr(self, name) for name in FIELDS}
 
     def row(self) -> dict[str, object]:

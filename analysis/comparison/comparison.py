@@ -21,7 +21,7 @@ from analysis.words import model_name
 
 
 def comparison_parts(paths: Sequence[Path], columns: Columns) -> list[Sources]:
-    """Read sweep folders and CSV files for a comparison, and set their objectives.
+    """Read the sweep folders and CSV files of a comparison, and choose the objectives of each.
 
     A CSV file needs a column ``method`` and a column for each metric. The objectives of a CSV file are the primary
     metrics. If the primary metrics are missing, the objectives of the first sweep are used. If the sources still have

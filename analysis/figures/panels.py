@@ -40,7 +40,9 @@ _MARKED = 60
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line or a series of marks through finite points. ``name`` is the legend entry; "" for no entry.
+    """A line through points with finite coordinates, or marks at these points.
+
+    ``name`` is the legend entry; "" for no entry.
 
     ``look`` is ``line``, ``dots`` (a line with markers), ``dashed`` or ``marks`` (markers only).
     """

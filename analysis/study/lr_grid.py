@@ -50,7 +50,7 @@ class Unit:
 
 
 class Arm(dict[float, dict[int, Unit]]):
-    """The units of a task with fixed rates, or with one AutoLR variant, keyed by rate and then by seed."""
+    """The units of a task, one per rate and seed, with fixed rates or with one AutoLR variant."""
 
     @property
     def units(self) -> list[Unit]:

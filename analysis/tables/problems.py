@@ -70,7 +70,7 @@ def problems_of(
 ) -> Problems:
     """Return the unlearning problem of every trial.
 
-    Trials on one model and data set belong to different problems if a column with one of the roles differs.
+    Trials on one model and data set belong to different problems if they differ in a column with one of these roles.
 
     Args:
         sweep: the settings of the sweeps, which tell unknown cells from empty cells. An unknown cell takes the value of

@@ -40,7 +40,7 @@ def head_watched(
     Yields a function that waits until the head responds. Call the function before a Ray call that needs the head.
 
     If the block raises an exception, the exception leaves the block only after the state of the head is known.
-    Otherwise the loss of the head could appear as a Ray error that does not name the cause.
+    Otherwise, a lost head node could appear as a Ray error that does not name the cause.
 
     Args:
         on_loss: called with the address of a lost head. The function should end the block.

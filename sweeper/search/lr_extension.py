@@ -23,7 +23,7 @@ Point = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """The rates to add to a method's grid, because the best rate of ``baseline`` is at the edge of ``tried``."""
+    """The rates to add to a method's grid if the best rate of ``baseline`` is the lowest or highest in ``tried``."""
 
     method: str
     rates: tuple[float, ...]

@@ -118,7 +118,7 @@ DESCRIBED: list[Field] = [
     ),
     option(
         "scheduler",
-        "Scheduler: none, or moasha, which stops a trial early if other trials are better after as many epochs.",
+        "Scheduler: none, or moasha, which stops a trial early if other trials are better at the same epoch.",
         *SWEEPS,
         otherwise="moasha; none with a grid, several seeds, --candidates last, or objectives not measured every epoch",
     ),

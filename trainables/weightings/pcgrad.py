@@ -6,7 +6,7 @@ from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gr
 
 
 def weights(gramian: Gramian) -> Weights:
-    """Return ``(1 + max(b, 0)/rho^2, 1 + max(b, 0)/phi^2)``, which is (1, 1) unless ``b = -g_r.g_f > 0``.
+    """Return ``(1 + max(b, 0)/rho^2, 1 + max(b, 0)/phi^2)`` with ``b = -g_r.g_f``.
 
     Here ``rho = |g_r|`` and ``phi = |g_f|``. If a gradient is zero, the weights are (1, 1). For opposed gradients,
     ``d = 0``.

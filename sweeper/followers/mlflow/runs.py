@@ -149,7 +149,7 @@ def _recommended(answer: Mapping[str, Any] | None, trials: Sequence[Trial]) -> R
     trial_id, epoch, place = answer["trial_id"], answer["epoch"], answer["checkpoint"] or ""
     is_end = epoch is None or any(place and place == trial.outcome.get("checkpoint") for trial in trials)
     which = f"trial {trial_id}" if epoch is None else f"epoch {epoch:g} of trial {trial_id}"
-    where = f"folder `checkpoint` under Artifacts; `{place}` in the sweep's folder" if place else "not available"
+    where = f"folder `checkpoint` under Artifacts, and `{place}` in the sweep's folder" if place else "not available"
     return Recommendation(
         trial_id,
         None if is_end else f"{epoch:g}",
