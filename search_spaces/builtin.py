@@ -103,7 +103,7 @@ def lr_study_space(
     Args:
         methods: the methods and their options.
         lr: the fixed learning rates.
-        arms: the values to try for AutoLR's settings.
+        arms: the values to try for AutoLR's settings. Each combination of values is a variant of AutoLR.
         start_lr: the start rates of AutoLR; empty to use ``lr``.
         options: the values to try for method options.
 

@@ -42,7 +42,10 @@ def read_checksums(folder: Path) -> dict[str, str]:
 
 
 def parse_checksums(content: bytes) -> dict[str, str]:
-    """Return the checksums in the content of a checksum file, by file name."""
+    """Return the checksums in the content of a checksum file, by file name.
+
+    If the content cannot be parsed, the only key is the name of the checksum file, with an empty checksum.
+    """
     try:
         lines = content.decode().splitlines()
         return {name: checksum for checksum, name in (line.split("  ", 1) for line in lines)}

@@ -61,9 +61,10 @@ class Constraint:
         return math.ulp(0.0) if missed == 0.0 and len(self.sign) == 1 else missed
 
     def met(self, value: float | None, baseline: float | None = None) -> bool | None:
-        """Return whether a value meets the bound; None if the constraint cannot be checked.
+        """Return whether a value meets the bound; None if a number is missing.
 
-        A relative bound needs ``baseline``, the metric's value for the target model.
+        A relative bound needs ``baseline``, the metric's value for the target model. If ``baseline`` is 0, the result
+        for a relative bound is None.
         """
         # With a baseline of 0, every relative bound is 0, so meeting the bound says nothing about the result.
         if self.relative and baseline == 0.0:

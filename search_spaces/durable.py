@@ -31,8 +31,8 @@ _BLOCK = 1 << 16  # bytes read at a time to find the last newline
 def staged(path: Path, *, keep_existing: bool = False) -> Iterator[Path]:
     """Yield a temporary path, which replaces ``path`` at the end of the block.
 
-    The block may write a file or a folder. If the block raises or writes nothing, ``path`` does not change. With
-    ``keep_existing``, a path that exists at the end of the block is kept.
+    The block may write a file or a folder. Missing parent folders are created. If the block raises or writes nothing,
+    ``path`` does not change. With ``keep_existing``, a path that exists at the end of the block is kept.
 
     Raises:
         OSError: the disk cannot be written.

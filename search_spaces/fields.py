@@ -47,7 +47,7 @@ class Field:
         label: the name on the axis of a plot.
         kind: the type of the value, or of each value if ``many``.
         optional: whether None is allowed.
-        low, high: the closed interval of allowed numbers.
+        low, high: the closed interval of allowed numbers. Infinity is never allowed.
         above: a bound that numbers must exceed.
         choices: the allowed texts, or a function that returns the texts; empty if any text is allowed.
         words: texts that stand for a value on the command line, such as ``none`` for 0.
@@ -56,7 +56,7 @@ class Field:
         changeable: the help text for ``resume``; empty if resume cannot change the setting.
         metavar: the placeholder for the value in ``--help``.
         otherwise: the description of a default that is not a plain value.
-        flag: the command-line option.
+        flag: the command-line option; empty if the setting has none.
         decides: whether the setting can change the result. A trial's hash contains only such settings.
         when: the allowed values of other fields. With other values, the setting has no effect.
         fixed: the reason why the setting cannot vary within a sweep, as a clause; empty if it can vary.
@@ -157,7 +157,7 @@ class Field:
             raise ValueError(f"{option} must be {kind}, got '{text}'{hint}") from None
 
     def fits(self, value: object) -> bool:
-        """Return whether a value has the field's type. A number may be an integer or a float."""
+        """Return whether a value has the field's type. An integer may be written 5.0; True is not a number."""
         if value is None:
             return self.optional
         if self.many:

@@ -75,7 +75,7 @@ class Space:
         """Return every configuration once. The last parameter changes fastest.
 
         Raises:
-            ValueError: a range has no list of points.
+            ValueError: a range has no points of a grid search.
         """
         endless = [item for item in self.parameters if not isinstance(item, Choice) and item.points() is None]
         if endless:

@@ -1,6 +1,7 @@
 """Parse YAML to nodes with line numbers. Scalars follow the core schema of YAML 1.2.
 
-PyYAML follows YAML 1.1, which reads ``off`` as false, ``1e-5`` as text and ``010`` as eight.
+PyYAML follows YAML 1.1, which reads ``off`` as false, ``1e-5`` as text and ``010`` as eight. This module reads these
+scalars as the text ``off`` and the numbers 0.00001 and 10. Only ``true`` and ``false`` are booleans.
 """
 
 from __future__ import annotations

@@ -157,7 +157,10 @@ class Controller(Follower):
     # What happens to trials -----------------------------------------------------------------------------------------
 
     def decide(self, trial_id: str, report: Mapping[str, Any]) -> Decision:
-        """Return the scheduler's decision after a report. Repeating a report changes nothing."""
+        """Return the scheduler's decision after a report. Repeating a report changes nothing.
+
+        If the disk is full, Ray Tune calls this method for a report before :meth:`apply` receives the report.
+        """
         if self.scheduler is None:
             return "continue"
         values = [report.get(name) for name in self.compared]

@@ -36,7 +36,7 @@ def run_once(
 ) -> Row:
     """Run ``spec``. Return the row of the run in the format of trials.csv.
 
-    The run writes these files to ``out``:
+    If ``out`` is given, the run writes these files to ``out``:
 
     - ``metrics.json``: the returned row. The file ``trials.csv`` has only a header.
     - ``history.csv``: one row for each report.
@@ -44,8 +44,8 @@ def run_once(
     - ``landscape.csv``: the losses at ``landscape_points`` points along the step of each update.
     - ``checkpoint/`` and ``items.json``: the model and the per-item values of a finished run.
 
-    If ``out`` has an interrupted run, the run continues. Its result is bit-identical to an uninterrupted run.
-    ``command`` is the command line with which a user can continue the run.
+    If ``out`` has an interrupted run of this spec, the run continues. Its result is bit-identical to that
+    of an uninterrupted run. ``command`` is the command line with which a user can continue the run.
 
     Raises:
         OtherRun: ``out`` holds an unfinished run of another spec, or another process is running this run.

@@ -27,7 +27,8 @@ def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[lis
 class EndlessBatches:
     """Batches of items of similar length, for any number of passes over a set.
 
-    ``batches[n]`` lists the indices of the items in batch ``n``. Each pass has its own order.
+    ``batches[n]`` lists the indices of the items in batch ``n``. Each pass has its own order. The indices depend only
+    on the lengths of the items, the batch size, ``key`` and ``n``.
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, key: str) -> None:
@@ -62,7 +63,10 @@ class TrainingBatches:
         self._batch_size, self._seed = batch_size, seed
 
     def epoch(self, epoch: float, *, step: int, max_steps: int | None) -> list[Pair]:
-        """Return the batches of the next epoch. ``epoch`` and ``step`` are the numbers of epochs and steps so far."""
+        """Return the batches of the next epoch, without batches after ``max_steps`` steps.
+
+        ``epoch`` and ``step`` are the numbers of epochs and steps so far.
+        """
         forget = epoch_batches(self._lengths, self._batch_size, f"forget:{self._seed}:{epoch}")
         if max_steps is not None:
             forget = forget[: max_steps - step]

@@ -70,7 +70,11 @@ def evaluate_items(
 def item_losses(
     model: PreTrainedModel, lengths: Sequence[int], predict: Callable[[list[int]], Predictions], *, batch_size: int
 ) -> ItemLosses:
-    """Return the losses of each item of a set, in order. The model runs in eval mode."""
+    """Return the losses of each item of a set, in order. The model runs in eval mode.
+
+    ``lengths`` has the length of each item. ``predict(indices)`` returns the predictions for the items at these
+    indices. In ``ItemLosses.capped``, each loss is at most ``ln|V|`` for ``|V|`` logits.
+    """
     import numpy as np
     import torch
 

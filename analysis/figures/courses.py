@@ -46,7 +46,8 @@ _BUDGET = 4000
 def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
     """Return losses and primary metrics over steps; None without a history.
 
-    Each method has a line for its trial nearest to the ideal corner. A line starts at step 0 with the target's score.
+    Each method has a line for its trial nearest to the ideal corner. If the target was measured, a line
+    starts at step 0 with the target's score.
     """
     columns = sources.table.columns
     units = {name: columns[name].unit or panel_title(columns, name) for name in shown_metrics(sources.table)}

@@ -83,8 +83,8 @@ class ParetoData:
         unfinished: a series for each status of the unfinished trials.
         sweeps_over_c: lines through trials of gdiff that differ only in c.
         both_policies: whether both fixed learning rates (hollow) and AutoLR (filled) are drawn.
-        staircase: the corners of the line that bounds the dominated region; empty if there are more than two
-            objectives.
+        staircase: the corners of the line that bounds the dominated region; empty if there is no frontier, or
+            if there are more than two objectives.
         corner: the reference point, which closes the dominated region.
         baseline: the target before unlearning; None if it was not measured.
         chosen: the model that is marked; None if no model can be compared.

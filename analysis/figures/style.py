@@ -71,8 +71,8 @@ def plots(
 ) -> tuple[Figure, list[Axes]]:
     """Return a titled figure with ``count`` plots, at most ``columns`` in a row.
 
-    ``width`` is the width of the figure in inches. ``height`` is the height of a row of plots. ``more`` is the
-    additional height for the title and the legend.
+    ``width`` is the width of the figure. ``height`` is the height of a row of plots. ``more`` is the additional height
+    for the title and the legend. All three are in inches.
     """
     from matplotlib.figure import Figure
 

@@ -130,7 +130,9 @@ class Check:
         met: whether the model meets the threshold; None if unknown.
         source: ``stated`` (by the user), ``paper`` or ``stand-in``.
         side: the side that the threshold is about (:func:`asks_for`).
-        miss: the size of the miss, in (0, 1); 0 if the model does not miss the threshold.
+        miss: the size of the miss, ``x / (1 + x)`` in (0, 1); 0 if the model does not miss the threshold. The number x
+            is the distance from the score to the threshold, divided by the distance from the worst score to the
+            threshold. The worst score is the target's score for forgetting, and the worse bound for keeping.
     """
 
     wanted: Constraint

@@ -81,6 +81,7 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
     """Return the frontier of the finished rows. Pass ``table.models`` to include every evaluated epoch.
 
     Dominance depends on the measured values. The hypervolume depends on the values clipped to the bounds.
+    Without objectives, the frontier is empty.
 
     Raises:
         AnalysisError: the table lacks the column of an objective.
@@ -139,8 +140,9 @@ def gained(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
 
 
 def nondominated(points: npt.ArrayLike) -> Mask:
-    """Return a mask of the points, shape (n, m), that no other point dominates. Equal points do not dominate each
-    other.
+    """Return a mask, shape (n,), of the points, shape (n, m), that no other point dominates.
+
+    Smaller values are better. Equal points do not dominate each other.
     """
     array = np.asarray(points, dtype=np.float64)
     if len(array) == 0:

@@ -75,7 +75,8 @@ class Answer:
             The fields below describe this model.
         scores: the scores that were measured for the model or the target.
         compared: the number of models that were compared.
-        nearer: the external row that is nearest to the ideal corner; "" if a model of the sweep is at least as near.
+        nearer: the name and the method of the external row that is nearest to the ideal corner; "" if no external row
+            is nearest.
         no_gain: whether the target is at least as good as the model in every objective.
         seeds: the number of good trials and the number of all trials with the model's settings. None if all these
             trials are good, if the model is not good, or if epochs are compared.

@@ -102,7 +102,8 @@ def web_page(tables: Sequence[ComparisonTable]) -> str:
 def comma_separated(tables: Sequence[ComparisonTable]) -> str:
     """Return a CSV with unrounded values. Each row has one metric of a method, either without or with AutoLR.
 
-    If no trial has finished, there is one row with an empty metric.
+    If none of a method's trials without AutoLR has finished, they get one row with an empty metric. The same holds for
+    the trials with AutoLR.
     """
     columns = ("model", "dataset", "apart", "method", "auto_lr", "configuration", "seeds", "lost", "success", "metric")
     rows = []

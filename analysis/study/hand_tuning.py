@@ -33,7 +33,10 @@ class GridEdge:
 
 
 def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge | None:
-    """Return the edges of the grid with the highest mean hypervolume; None if an inner rate is at least as good."""
+    """Return the edges of the grid with the highest mean hypervolume; None if an inner rate is at least as good.
+
+    If every mean hypervolume is 0, both edges are returned. ``volumes`` has the mean hypervolume of each rate.
+    """
     nothing = max(volumes) <= 0
     if len(rates) == 1 or nothing:
         return _edge(rates, low=True, high=True, nothing=nothing)

@@ -155,7 +155,7 @@ def sign_flip_p(differences: npt.ArrayLike) -> float:
     """Return the two-sided p-value of the sign-flip test (Fisher 1935).
 
     The p-value is the share of sign assignments whose sum is at least as far from 0 as the observed sum. For n <= 22,
-    all 2^n assignments are tried, else 100,000 random assignments.
+    all 2^n assignments are tried. For larger n, the observed assignment and 100,000 random assignments are tried.
     """
     values = np.asarray(differences)
     observed = abs(values.sum())
@@ -174,7 +174,8 @@ def sign_flip_p(differences: npt.ArrayLike) -> float:
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     """Adjust p-values for multiple comparisons (Holm 1979). The order of the p-values is kept.
 
-    The i-th smallest of m p-values becomes ``max over j <= i of min(1, (m - j + 1) p_(j))``.
+    The i-th smallest of m p-values becomes ``max over j <= i of min(1, (m - j + 1) p_(j))``, where p_(j) is the j-th
+    smallest p-value.
     """
     order = np.argsort(p_values, kind="stable")
     ranked = np.asarray(p_values)[order] * np.arange(len(p_values), 0, -1)

@@ -47,7 +47,8 @@ class StudyRun:
         variant: the variant of AutoLR, such as ``clip/fresh``; "" for a fixed rate.
         lr: the fixed learning rate, or AutoLR's initial rate; None if an external table lacks the rate.
         seed: the seed; None if an external table lacks the seed.
-        costs_in: the costs in [0, 1] in each reference box, shape (m,). The key "" is the box of the objectives.
+        costs_in: the costs in [0, 1] in each reference box, shape (m,). The key "" is the box of the objectives. The
+            costs are None if the trial did not finish or lacks a score of the box.
     """
 
     task: Task
@@ -104,8 +105,9 @@ def study_runs(
 ) -> StudyRuns:
     """Return the runs of one or more sweeps.
 
-    If two trials have equal tasks, learning-rate policies, configurations and seeds, only the first trial is used. All
-    trials of a problem are scored in the smallest reference box that contains the boxes of their sweeps.
+    If two trials have equal tasks, learning-rate policies, configurations and seeds, only the first trial is used. A
+    trial without a seed is always a separate run. All trials of a problem are scored in the smallest reference box that
+    contains the boxes of their sweeps.
 
     Args:
         parts: the table and the objectives of each sweep.

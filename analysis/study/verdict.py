@@ -78,8 +78,10 @@ class Baseline:
         edge: the edge of the grid at which the best rate lies; None if the best rate is an inner rate.
         further: the mean hypervolumes in each additional reference box. Boxes with unmeasured scores are left out.
         p_holm: the p-value after Holm's correction; None if nothing can be concluded.
-        bounds: the joint 95% confidence bounds of the mean difference for all comparisons; None if unknown.
-        outcome: the decision, such as :data:`BETTER`. With :data:`OPEN`, a rate outside the grid may be better.
+        bounds: the joint 95% confidence bounds of the mean difference for all comparisons; None if the rates were
+            chosen on the seeds of the report.
+        outcome: whether AutoLR is :data:`BETTER`, :data:`WORSE` or :data:`UNDECIDED`. :data:`OPEN`: a rate outside the
+            grid may be better. :data:`TOO_FEW`: there are too few seeds. :data:`DESCRIBED`: nothing was tested.
         comparisons: the number of comparisons that are corrected jointly.
     """
 

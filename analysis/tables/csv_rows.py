@@ -36,7 +36,8 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
         growing: whether another process may be appending to the file. If so, a last line without a newline is left out.
 
     Raises:
-        AnalysisError: the file is not UTF-8 CSV, lacks a required column, or has a path out of the table's folder.
+        AnalysisError: the file is not UTF-8 CSV, a required column is missing, a column is repeated, a record does not
+            have as many cells as the header, or a path leads out of the table's folder.
     """
     data = path.read_bytes() if path.is_file() else b""
     whole = whole_lines(data) if growing else data
@@ -100,8 +101,8 @@ def _records(path: Path, text: str) -> tuple[dict[int, list[str]], bool]:
 def typed_frame(path: Path, cells: pd.DataFrame, *, is_number: Callable[[str], bool]) -> pd.DataFrame:
     """Convert the text cells from :func:`read_rows` to columns of numbers, booleans or text.
 
-    A column must be numeric if ``is_number`` returns true for its name. Empty cells become NaN in numeric columns.
-    Hashes and ids that consist of digits, such as "0007", stay text.
+    A column must be numeric if ``is_number`` returns true for its name. Empty cells become NaN in numeric columns,
+    and "" in text columns. Hashes and ids that consist of digits, such as "0007", stay text.
 
     Raises:
         AnalysisError: a cell in a numeric column is not a number.

@@ -74,7 +74,8 @@ def problems_of(
 
     Args:
         sweep: the settings of the sweeps, which tell unknown cells from empty cells. An unknown cell takes the value of
-            the other trials on the model and data set, if these trials agree.
+            the other trials on the model and data set, if these trials agree. Otherwise, the trial belongs to a problem
+            of its own.
         roles: the roles of the columns that distinguish problems.
         seeds_vary: what the seed changes. Columns that depend on the seed are ignored.
     """

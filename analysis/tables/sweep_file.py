@@ -98,7 +98,8 @@ class SweepFile:
     def baseline_of(self, trial: pd.Series) -> Mapping[str, float]:
         """Return the metrics of the target model from which a trial started.
 
-        If each seed has its own target, the target of the trial's seed is used.
+        If each seed has its own target, the target of the trial's seed is used. The result is empty if only other
+        sweeps have measured their targets. For a row without a sweep, the result is the shared baseline.
         """
         measured = any(file.baseline for file in self.parts.values())
         # A sweep without a measured target must not use the target of another sweep.

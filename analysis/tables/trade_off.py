@@ -130,7 +130,8 @@ def measured(values: Floats) -> Mask:
 def scored(rows: pd.DataFrame, objectives: Sequence[Objective]) -> tuple[Mask, Floats]:
     """Return a mask, shape (rows,), of the finished trials that have a value for every objective, and all costs.
 
-    The costs have the shape (rows, objectives). Costs outside the mask are NaN.
+    The costs have the shape (rows, objectives). Costs outside the mask are NaN. Without objectives, the mask is false
+    for all rows.
 
     Raises:
         AnalysisError: the column of an objective is missing or contains text.

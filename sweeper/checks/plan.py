@@ -48,7 +48,7 @@ class Plan:
         shares_gpus: whether GPU shares are measured. A measured share changes the number of concurrent trials.
         seconds: the estimated duration of the command.
         at_most: the estimated duration if the scheduler stops no trial.
-        memory: the estimated bytes per trial.
+        memory: the estimated bytes per trial, without activations.
         unknown: the reason for each field that cannot be estimated, by field name.
     """
 

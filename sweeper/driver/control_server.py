@@ -30,7 +30,10 @@ POLL_SECONDS = 1.0
 
 
 class ControlServer(Follower):
-    """Updates status.json and executes stop requests. The process must hold the lock of the folder ``out``."""
+    """A context manager that updates status.json and executes stop requests.
+
+    The process must hold the lock of the folder ``out``.
+    """
 
     needs_disk = False
 
@@ -80,7 +83,10 @@ class ControlServer(Follower):
         self._write(self._now())
 
     def close_after(self, finalize: Callable[[], Summary]) -> Summary:
-        """Call ``finalize``, write the final state to status.json, and return the summary."""
+        """Call ``finalize``, write the final state to status.json, and return the summary.
+
+        For a process that exits without leaving the ``with`` block.
+        """
         with contextlib.ExitStack() as stack:
             stack.push(self)
             return finalize()

@@ -35,9 +35,12 @@ class Summary:
     Attributes:
         trials: the number of ended trials.
         asked: the number of requested trials.
+        status: the number of ended trials for each status.
         front: the number of epochs on the frontier.
         front_trials: the number of trials with an epoch on the frontier.
+        reused: the number of results copied from previous sweeps.
         repeated: the number of results copied from other trials of this sweep.
+        ended_because: the reason why the sweep ended early, or None.
         further: the option of ``resume`` that runs the remaining trials, or "".
         run_again: the number of trials that ``resume`` runs because the disk, the memory or a node failed.
         unmeasured: the number of epochs on the frontier whose metrics could not be measured.

@@ -61,7 +61,8 @@ class TuneScheduler(FIFOScheduler):
     def choose_trial_to_run(self, tune_controller: Any) -> Any:
         """Return the next trial to run, or None. Promoted trials run before new trials.
 
-        A paused trial is ended if a user stopped it. When no other trial can run, all paused trials are ended.
+        A paused trial is ended if a user stopped it. If no trial is running and no new trial will start, all paused
+        trials are ended.
         """
         state = self._sweep.log.state
         for trial_id, trial in self._paused().items():

@@ -44,8 +44,8 @@ def head_watched(
 
     Args:
         on_loss: called with the address of a lost head. The function should end the block.
-        end_process: called after ``on_loss``, because Ray cannot be shut down without its head.
-        is_cluster: whether the head may be restarted, so that the time limit is longer.
+        end_process: called after ``on_loss``, even if the block has ended. Ray cannot be shut down without its head.
+        is_cluster: whether the head may be restarted. If so, the time limit is longer, unless the sweep is interrupted.
     """
     import ray
 

@@ -126,12 +126,12 @@ def defer_signals() -> Iterator[None]:
 
 
 def detach_tune() -> None:
-    """Stop passing signals to Tune's loop."""
+    """Stop passing signals to Tune's loop. Must be called after the loop has ended."""
     signal.signal(signal.SIGUSR1, signal.SIG_DFL)
 
 
 def abort_main_thread() -> None:
-    """Raise KeyboardInterrupt in the main thread. :func:`is_interrupted` stays False."""
+    """Raise KeyboardInterrupt in the main thread, from another thread. :func:`is_interrupted` stays False."""
     _state.aborted.set()
     os.kill(os.getpid(), signal.SIGINT)
 

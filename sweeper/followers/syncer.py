@@ -40,7 +40,10 @@ _PATIENCE = 2
 _PAUSE = 10.0
 """The minimum seconds between two uploads; must be less than the time between two saved states of a trial."""
 _SILENCE = 30.0
-"""For this many seconds after a transfer error, no file is deleted. The next ``resume`` deletes the kept files."""
+"""For this many seconds after a transfer error, no file is deleted, and the front is not uploaded.
+
+The next ``resume`` deletes the kept files.
+"""
 
 logger = logging.getLogger(__name__)
 _Transfer = Callable[[str], None]
@@ -196,7 +199,7 @@ class Syncer(Follower):
             self._store(EVENTS, log)
 
     def _read_change(self, name: str) -> tuple[tuple[int, int], bytes] | None:
-        """Return the changed time, size and content of a file, or None if the file is unchanged since its upload."""
+        """Return a file's modification time, size and content, or None if the file is unchanged since its upload."""
         path = self._out / name
         try:
             state = path.stat()

@@ -35,7 +35,9 @@ class Result:
 
 
 class ParetoArchive:
-    """The Pareto front of the epochs that satisfy the constraints. ``trace`` lists its hypervolume after each trial.
+    """The Pareto front of the epochs that satisfy the constraints.
+
+    ``trace`` lists the hypervolume of the front, from 0 to 1, after each trial.
 
     Args:
         objectives: the objectives with their bounds.
@@ -63,7 +65,12 @@ class ParetoArchive:
 
         The representing epoch adds the most hypervolume to the front of the previous trials. If no epoch satisfies the
         constraints, the epoch with the smallest sum of violations represents the trial. Of equally good epochs, the
-        last one counts. Epochs without finite values of all objectives and constraints do not count.
+        last one counts. Epochs without finite values of all objectives and constraints do not count. The result is None
+        if no epoch counts.
+
+        Args:
+            row: the trial's row of trials.csv.
+            candidates: the rows of the trial's evaluated epochs in candidates.csv.
         """
         rows = list(candidates) if self._every_epoch else []
         if row.get("status") == Status.FINISHED:

@@ -29,14 +29,17 @@ _LINEAR_BELOW = 1 / 400
 
 
 class Axis(NamedTuple):
-    """The best and the worst value of an objective. ``log`` makes costs logarithmic."""
+    """The best and the worst value of an objective. A maximised objective has best > worst.
+
+    ``log`` makes costs logarithmic.
+    """
 
     best: float
     worst: float
     log: bool = False
 
     def cost(self, value: float | None) -> float:
-        """Return the cost: 0 at the best value, 1 at the worst value, and NaN for None."""
+        """Return the cost: 0 at the best value, 1 at the worst value, above 1 beyond it, and NaN for None."""
         if value is None:
             return math.nan
         share = (value - self.best) / (self.worst - self.best)
@@ -49,7 +52,7 @@ class SuccessiveHalving:
     """Decides at the rungs which trials continue.
 
     Args:
-        axes: the objectives, as :class:`Axis` or as pairs (best, worst).
+        axes: the objectives in the order of the values for :meth:`decide`, as :class:`Axis` or pairs (best, worst).
         epochs, grace, reduction: define the rungs as in :func:`sweeper.settings.search.rungs`.
         mode: whether a trial that may not continue stops or pauses.
     """
@@ -96,7 +99,10 @@ class SuccessiveHalving:
         return None
 
     def next_promotion(self, among: Sequence[str] | None = None) -> str | None:
-        """Promote and return a paused trial that now ranks high enough, or return None. Higher rungs come first."""
+        """Promote and return a paused trial that now ranks high enough, or return None. Higher rungs come first.
+
+        If ``among`` is given, only these trials can be promoted.
+        """
         if self._mode == "stop":
             return None
         for rung in reversed(self.rungs):

@@ -23,7 +23,10 @@ Point = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """The rates to add to a method's grid if the best rate of ``baseline`` is the lowest or highest in ``tried``."""
+    """The rates to add to a method's grid if the best rate of ``baseline`` is the lowest or highest in ``tried``.
+
+    ``rates`` is empty if no further rate is allowed.
+    """
 
     method: str
     rates: tuple[float, ...]

@@ -57,7 +57,10 @@ class CachedTrial:
 
 
 class ReusableTrials:
-    """Finds reusable trials by the hash of the spec. If ``own`` is true, trials of this sweep are reused too."""
+    """Finds reusable trials by the hash of the spec. If ``own`` is true, trials of this sweep are reused too.
+
+    If several previous sweeps have trials with the same hash, the last folder in ``previous`` is used.
+    """
 
     def __init__(self, out: Path, previous: Sequence[Path] = (), *, own: bool = True) -> None:
         self._out = out

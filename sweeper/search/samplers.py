@@ -37,7 +37,7 @@ class Search:
 
     @property
     def resumed_seed(self) -> int:
-        """The sampler's seed, which changes after a resume, so that no proposal is repeated."""
+        """The sampler's seed, which changes after a resume, so that the first proposals are not repeated."""
         return self.seed + self.asked
 
     @property

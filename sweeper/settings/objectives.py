@@ -102,7 +102,7 @@ def unmeasured(objectives: Sequence[Objective], dataset: str) -> list[str]:
 def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...]) -> tuple[str, ...]:
     """Add the metrics that the objectives need.
 
-    An empty tuple of metrics means the default set. The result is empty if the default set is enough.
+    An empty tuple of metrics means the default set. It stays empty if the default set is enough.
     """
     # A distance is reported together with the value from which it is computed.
     names = [name for item in objectives if item.name not in LOSS_METRICS for name in (item.name, item.column)]

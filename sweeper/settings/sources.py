@@ -217,7 +217,7 @@ class Options:
         return result
 
     def asked(self, name: str) -> Any:
-        """Return the option's value if it was given, otherwise None."""
+        """Return the option's value if it was given, otherwise None. If the value is invalid, return the default."""
         return self.values.get(name) if self.raw.get(name) else None
 
     def is_typed(self, name: str) -> bool:

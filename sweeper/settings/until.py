@@ -29,7 +29,7 @@ class Plateau:
 
 
 def parse_until(text: str | None) -> Plateau | None:
-    """Parse ``plateau``, ``plateau:TRIALS``, ``plateau:TRIALS:GROWTH`` or ``none``.
+    """Parse ``plateau``, ``plateau:TRIALS`` or ``plateau:TRIALS:GROWTH``; return None for ``none`` or no text.
 
     Raises:
         UntilError: the text has another format.

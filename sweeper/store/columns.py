@@ -131,7 +131,12 @@ LANDSCAPE_COLUMNS = (
 
 
 def column_dictionary(*, random_guess: float | None = None, unit: str = "token") -> dict[str, dict[str, object]]:
-    """Describe each column for sweep.json. ``random_guess`` is the upper bound of losses, in nats."""
+    """Describe each column of trials.csv and history.csv for sweep.json. Keys without a value are left out.
+
+    Args:
+        random_guess: the upper bound of losses, in nats; None before the target is prepared.
+        unit: what a loss is averaged over: token or image.
+    """
     settings: tuple[_Column | Field, ...] = (*_OWN, *OPTIONS.values(), *FIELDS.values())
     found: dict[str, dict[str, object]] = {
         item.name: {"role": item.role, "label": item.label, "unit": item.unit.format(item=unit) or None}

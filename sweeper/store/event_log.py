@@ -33,7 +33,10 @@ class Follower(Protocol):
     """Whether the follower receives only events that are on disk."""
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Process an event. ``state`` already includes the event."""
+        """Process an event. ``state`` already includes the event.
+
+        The log calls this method for all events in order, also during a replay.
+        """
 
     def flush(self, state: SweepState) -> None:
         """Write or send what the processed events require. After an OSError, the log calls this method again."""
@@ -88,7 +91,7 @@ class EventLog:
         return sum(event.kind is Kind.TRIAL_ENDED for event in self._pending)
 
     def attach(self, *followers: Follower) -> None:
-        """Add followers, which receive every later event."""
+        """Add followers. Every later event is passed to the followers in the order in which they were added."""
         with self._lock:
             self._followers += followers
 
@@ -105,7 +108,7 @@ class EventLog:
                     self._notify(follower, event)
 
     def record(self, kind: Kind, trial_id: str = "", payload: Mapping[str, Any] | None = None) -> None:
-        """Append an event to the log, and notify the followers."""
+        """Append an event to the log, and notify and flush the followers."""
         with self._lock:
             event = Event.new(len(self.events) + len(self._pending), kind, trial_id, payload or {})
             self._pending.append(event)

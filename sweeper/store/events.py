@@ -31,7 +31,7 @@ class Kind(StrEnum):
     TRIAL_REPORTED = "trial_reported"
     """An epoch ended (report: the columns of history.csv, ``evaluated``, and the AutoLR updates)."""
     TRIAL_PAUSED = "trial_paused"
-    """The scheduler paused the trial."""
+    """The scheduler paused the trial. The trial's state is saved."""
     TRIAL_ENDED = "trial_ended"
     """The trial ended (outcome: values for trials.csv)."""
     STOP_REQUESTED = "stop_requested"

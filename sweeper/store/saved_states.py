@@ -68,8 +68,8 @@ def remove_states(states: Storage, trial_id: str) -> None:
 def find_states(settings: SweepSettings, out: Path, last_steps: Mapping[str, int]) -> dict[str, SavedState]:
     """Return the newest usable saved state of each trial that has a usable state.
 
-    ``last_steps`` maps each trial to the last step in the event log. A later state is not usable, because reports are
-    lost.
+    ``last_steps`` maps each trial to the last step in the event log. A state is usable if it is complete and not later
+    than this step. Before a later state, reports are lost.
 
     Raises:
         StorageError: the storage does not answer.

@@ -81,7 +81,7 @@ class SweepState:
         self.search = {}
 
     def apply(self, event: Event) -> None:
-        """Update the state with one event."""
+        """Update the state with one event. Equal events in equal order always give equal states."""
         if event.kind is Kind.TRIAL_PROPOSED:
             trial = self.trials.setdefault(event.trial_id, Trial(event.trial_id, {}))
             trial.settings, trial.search = event.payload["settings"], event.payload.get("search", {})

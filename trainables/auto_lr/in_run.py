@@ -74,6 +74,7 @@ class AutoLR:
 
     @torch.no_grad()
     def _fit(self, step: int, forget: Sequence[int], retain: Sequence[int], retain_loss: float | None) -> None:
+        # Probes change the parameters and buffers. Both are restored bit for bit before the step at the chosen rate.
         losses, model, count = self._losses, self._losses.model, self._fresh_batches
         batches = [self._fresh[number] for number in range(step * count, (step + 1) * count)]
         retain_now = losses.retain_probe(batches or [retain])
@@ -145,7 +146,10 @@ class AutoLR:
         return updates
 
     def restart(self, step: int, *, steps: int) -> None:
-        """Lower the rate for a new start from the target's weights. ``steps`` is the new length of the run in steps."""
+        """Lower the rate for a new start from the target's weights. The rule must have a guard.
+
+        ``step`` is the number of steps so far. ``steps`` is the new length of the run in steps.
+        """
         assert self.rule.guard is not None, "only a rule with a guard can restart the run"
         self.counts["rolled_back"] += step - self._restarted_at
         self._restarted_at, self._steps = step, steps

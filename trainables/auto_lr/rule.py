@@ -19,7 +19,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A fitted parabola. If no minimum exists, ``eta_star`` is None, and ``fallback`` is the reason."""
+    """A fitted parabola, with slope G and curvature H.
+
+    If ``eta_star`` is None, ``fallback`` is the reason: ``not finite`` (a loss was NaN or infinite), ``no descent``
+    (G <= 0, so the step does not lower the loss) or ``no curvature`` (H <= 0, so no minimum exists).
+    """
 
     eta: float
     loss_zero: float
@@ -57,6 +61,9 @@ Probe = Callable[[float], Fit]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
     """Settings of a rule for the end of a run and for restarts.
+
+    If a rule has a guard, the final weights of the run are interpolated (:mod:`trainables.run.interpolation`), unless
+    the spec disables interpolation.
 
     Attributes:
         annealed: the last part of the run, as a share of the run. In this part, the rate falls linearly to 0.

@@ -11,7 +11,7 @@ from trainables.auto_lr.safe import SAFE
 
 
 def from_minimum(rate: Callable[[float, float], float]) -> Rule:
-    """Return a rule that fits one parabola. The new rate is ``rate(eta, eta*)``."""
+    """Return a rule that fits one parabola. If the parabola has a minimum, the new rate is ``rate(eta, eta*)``."""
 
     def choose(fit: Fit, probe: Probe) -> float | str:
         return str(fit.fallback) if fit.eta_star is None else rate(fit.eta, fit.eta_star)

@@ -43,7 +43,7 @@ class TaskData(Protocol):
         """Return a copy that measures the retain loss on at most ``most`` items."""
 
     def retain_task(self) -> Self:
-        """Return the data for training the retain model on the retain set."""
+        """Return a copy for training the retain model: ``full`` is ``retain``, and ``forget`` is ``retain_eval``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,8 @@ class DataSet:
         unit: the number of retain examples in a group. A limit keeps or drops whole groups.
         generated: whether a different seed gives different data.
         learns_more: whether the target is trained on more than the forget set and the retain set.
-        loader: the function that loads the data. It imports its dependencies when it is called.
+        loader: the function that loads the data. Its arguments are ``limit`` and, if they apply, ``forget_split``,
+            ``forget_class``, ``data_dir`` and ``seed`` (only if not 0). It imports its dependencies when it is called.
     """
 
     name: str

@@ -120,8 +120,10 @@ def _asked(examples: Sequence[Example]) -> list[tuple[str, str]]:
 
 
 def keep_retain(data: UnlearningData, limit: int | None, *, per_author: int) -> UnlearningData:
-    """Return the data with at most ``limit`` retain examples. The questions about an author are kept or dropped
-    together.
+    """Return the data with at most ``limit`` retain examples.
+
+    The questions about an author are kept or dropped together. Dropped examples are also removed from ``full`` and
+    ``retain_eval``.
 
     Raises:
         DataError: ``limit`` is less than the number of questions per author.

@@ -75,6 +75,8 @@ def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, 
 def read_file(path: Path) -> list[Row]:
     """Return all rows of a file. The file's extension determines the format.
 
+    A line that is not JSON or not UTF-8 gives a row with a problem.
+
     Raises:
         DataError: the file cannot be read, or has no rows.
     """

@@ -135,8 +135,9 @@ def forget_one_class(
         dataset: the name of the data set.
         held_out: ``(N,)``; whether an image is a test image.
         forget_class: the name or number of the class.
-        most: the maximum number of images to forget; None for all.
-        limit: the maximum number of retain images; None for all.
+        most: the maximum number of images to forget; None for all. Further images of the class are only in ``full``.
+        limit: the maximum number of retain images, evenly spaced; None for all. With a limit, ``full`` has only the
+            retain images and the images to forget.
 
     Raises:
         DataError: the class is unknown, or there are no images to forget or to retain.

@@ -38,7 +38,9 @@ def read_examples(
 
 
 def question(row: Row) -> Example:
-    """Convert a row with a question and an answer. The columns paraphrased_answer and perturbed_answer are optional.
+    """Convert a row with a question and an answer.
+
+    The columns paraphrased_answer and perturbed_answer (a list) are optional.
 
     Raises:
         DataError: a column is missing or has the wrong type.
@@ -65,7 +67,7 @@ def text(row: Row) -> Example:
 
 
 def passage(row: Row) -> Example:
-    """Convert a row with the beginning of a passage and its continuation.
+    """Convert a row with the beginning of a passage (column prompt) and its continuation (column gt).
 
     Raises:
         DataError: a column is missing or has the wrong type.

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 class ForgetQuality(NamedTuple):
-    """The result of the test. The statistic is the largest gap between the CDFs of the two models' truth ratios."""
+    """The result of the test. The p-value is in [0, 1], and near 1 for good unlearning.
+
+    The statistic is the largest gap between the CDFs of the two models' truth ratios.
+    """
 
     p_value: float
     statistic: float
@@ -24,8 +27,8 @@ class ForgetQuality(NamedTuple):
 def forget_quality(unlearned: ArrayLike, retained: ArrayLike) -> ForgetQuality:
     """Compare the truth ratios of two models on the forget set by a two-sided two-sample Kolmogorov-Smirnov test.
 
-    The logarithms of the truth ratios give the same result. If a value is NaN, both results are NaN. Maini et al., TOFU
-    (arXiv:2401.06121).
+    The logarithms of the truth ratios give the same result. The two samples may differ in length. If a value is NaN,
+    both results are NaN. Maini et al., TOFU (arXiv:2401.06121).
     """
     from scipy.stats import ks_2samp  # imported here, because the import takes a second, too long for --help
 

@@ -52,7 +52,8 @@ def standard_error(losses: ItemLosses) -> float:
     """Return the standard error of :func:`mean_loss`, in nats; NaN for fewer than two items.
 
     The formula is that of the ratio estimator (Cochran, Sampling Techniques, 1977, section 6.3): ``sqrt(n / (n - 1) sum
-    (t_i - m n_i)^2) / sum n_i``. Here m is the mean loss. Item i has the summed loss t_i and n_i positions.
+    (t_i - m n_i)^2) / sum n_i``. Here n is the number of items, and m is the mean loss. Item i has the
+    summed loss t_i and n_i positions.
     """
     number = len(losses.totals)
     if number < 2 or math.isnan(mean := mean_loss(losses)):

@@ -1,7 +1,7 @@
 """Memorisation of a text, measured from a model's most probable next tokens under teacher forcing.
 
 ``predicted[i][j]`` is the most probable token after the prompt and the first j true tokens of item i. ``labels[i][j]``
-is the true token.
+is the true token. The caller decides whether to include the final EOS (OpenUnlearning, arXiv:2506.12618, omits it).
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def extraction_strength(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLi
     """Return ``1 - k/T`` per item: float64 ``(n,)``. Greedy decoding needs the first k of T tokens to give all others.
 
     Carlini et al., Extracting Training Data from Large Language Models, 2021 (arXiv:2012.07805). If the last token is
-    predicted wrong, the result is 0. In this case, OpenUnlearning's code returns 1/T.
+    predicted wrong, the result is 0. In this case, OpenUnlearning's code returns 1/T. Teacher forcing is sufficient:
+    greedy decoding from the first k tokens gives all others if and only if all predictions from position k are right.
     """
     import numpy as np
 

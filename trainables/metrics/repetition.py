@@ -48,7 +48,8 @@ def longest_loop(texts: Sequence[str]) -> Array:
     """Return the share of a text's units that are in its longest loop: float64 ``(n,)`` in [0, 1].
 
     In a loop, a phrase occurs at least three times in a row. The last phrase of the loop may be incomplete. Holtzman et
-    al., Neural Text Degeneration, ICLR 2020 (arXiv:1904.09751), count only loops at the end of a text.
+    al., The Curious Case of Neural Text Degeneration, ICLR 2020 (arXiv:1904.09751), count only loops at the end of a
+    text.
     """
     import numpy as np
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def log_truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
     """Return ``loss_paraphrased - mean_k loss_perturbed_k`` per item, float64 ``(n,)``.
 
-    ``paraphrased`` is ``(n,)``, and ``perturbed`` has n rows of k_i losses. All losses are in nats per token.
+    ``paraphrased`` is ``(n,)``, and ``perturbed`` has n rows of k_i losses. All losses are in nats per token. An item's
+    result is NaN if its paraphrased loss and one of its perturbed losses are infinite.
     """
     import numpy as np
 
@@ -45,7 +46,7 @@ def truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray
 def forget_truth_ratio(ratios: ArrayLike) -> float:
     """Return ``mean min(s, 1/s)`` with ``s = 1/ratio``, in [0, 1]; NaN if a ratio is NaN.
 
-    The result is 1 if right and wrong answers are equally likely.
+    The result is 1 if right and wrong answers are equally likely. An item with a ratio of 0 or inf counts as 0.
     """
     import numpy as np
 
@@ -57,7 +58,7 @@ def forget_truth_ratio(ratios: ArrayLike) -> float:
 def retain_truth_ratio(ratios: ArrayLike) -> float:
     """Return ``mean max(0, 1 - 1/s)`` with ``s = 1/ratio``, in [0, 1]; NaN if a ratio is NaN.
 
-    The result is 1 if only the right answers are likely.
+    The result is 1 if only the right answers are likely. An item with a ratio of inf counts as 0.
     """
     import numpy as np
 

@@ -19,7 +19,7 @@ ADAPTER_CONFIG = "adapter_config.json"
 
 
 def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedModel:
-    """Return the model with a new LoRA adapter on all linear layers except the head."""
+    """Return the model with a new LoRA adapter (alpha = 2 rank, no dropout) on all linear layers except the head."""
     import torch
     from peft import LoraConfig, TaskType, get_peft_model
 

@@ -32,7 +32,10 @@ class Reference(StrEnum):
 
 
 class MeanOver(StrEnum):
-    """What the loss of a batch is averaged over: tokens, sequences or positions."""
+    """What the loss of a batch is averaged over: tokens, sequences or positions.
+
+    If a batch is split, each part is weighted by its share of the batch's tokens, sequences or positions.
+    """
 
     TOKENS = "supervised tokens"
     SEQUENCES = "sequences"

@@ -31,6 +31,9 @@ def combined_gradient(
 ) -> tuple[Columns, State]:
     """Store the direction of a step in ``p.grad``: the weighted sum of the gradients, or the method's own combination.
 
+    If a loss has several summands, each graph is freed before the next graph is built. Then both gradients are kept in
+    memory, even if the weights depend only on the losses.
+
     Args:
         retain_loss, forget_loss: the summands of each loss, one per micro-batch.
         state: the state of the weighting.

@@ -23,7 +23,10 @@ def finite(value: float, what: str, when: str) -> float:
 
 
 def distance_columns(optimizer: Optimizer) -> dict[str, float]:
-    """Return the columns ``distance`` and ``effective_lr``; empty if the optimizer does not estimate a distance."""
+    """Return the columns ``distance`` (the estimate) and ``effective_lr`` (the factor that multiplies the update).
+
+    The result is empty if the optimizer does not estimate a distance, or has not estimated a distance yet.
+    """
     group = optimizer.param_groups[0]
     if "d" in group:
         return {"distance": float(group["d"]), "effective_lr": float(group["d"] * group["lr"])}

@@ -46,6 +46,9 @@ def choose_share(evaluate: Callable[[float], Quality], last: Quality) -> float:
     which the model has forgotten. If the quality is lost at s, the result is the last position with kept quality. If
     the quality is kept at s, the result is the last position beyond s that answers as well as the target, or s. If only
     the last weights have forgotten and kept their quality, the result is 1.
+
+    ``evaluate`` is called at 0 and at most ``HALVINGS`` other positions. If the target's ``answers`` is NaN or below
+    ``KNOWN``, the likelihood of a token, ``exp(-L_R)``, replaces ``answers``.
     """
     target = evaluate(0.0)
     by_answers = target.answers >= KNOWN

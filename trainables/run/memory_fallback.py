@@ -59,6 +59,10 @@ class MemoryFallback:
 class FallbackRun:
     """The run of a trial. If GPU memory runs out, the run starts again with settings that need less memory.
 
+    Args:
+        start: creates a run.
+        unused: returns the names of the settings that the model does not support.
+
     Attributes:
         run: the current run; None before the first report.
     """

@@ -42,7 +42,7 @@ class Report:
     """The state of a run after an epoch. The fields become columns of history.csv and trials.csv.
 
     Attributes:
-        step, epoch: the number of optimizer steps and of passes over the forget set so far.
+        step, epoch: the number of optimizer steps and of passes over the forget set so far; ``epoch`` can be 0.5.
         training: means over the epoch's steps, the learning rate, and other columns of history.csv.
         losses: the losses on the evaluation sets; empty after an epoch without an evaluation.
         final: the chosen metrics; empty if they are not measured after this epoch.

@@ -42,7 +42,8 @@ class UnlearningRun:
 
     Args:
         workspace: the loaded target and its data.
-        memory: memory settings that replace the memory settings in the spec.
+        memory: memory settings that replace the memory settings in the spec. A saved state can be loaded with any
+            memory settings.
 
     Attributes:
         model: the model that is being unlearned.

@@ -43,7 +43,10 @@ def load_weights(state: Mapping[str, Any], model: torch.nn.Module) -> None:
 
 
 def weights_between(state: Mapping[str, Any], other: Mapping[str, Any], share: float) -> dict[str, Any]:
-    """Interpolate the weights from ``state`` (share 0) to ``other`` (share 1). Integer buffers come from ``state``."""
+    """Interpolate the weights from ``state`` (share 0) to ``other`` (share 1). Integer buffers come from ``state``.
+
+    If the share is 1, the result is exactly ``other``.
+    """
     if share == 1.0:
         return dict(other)
     return {

@@ -54,7 +54,8 @@ class RetainValues:
         key: the content hash of the retain model and of its data.
         path: the folder of the retain model.
         log_truth_ratios: the log truth ratio of each forget item; empty without paraphrased and perturbed answers.
-        forget_log_probs, holdout_log_probs: the mean ``log p`` per token of each item, in nats.
+        forget_log_probs, holdout_log_probs: the mean ``log p`` per token of each item, in nats; empty without a
+            holdout set.
         min_k_auc: the AUC of min-k% membership inference; None without a holdout set.
     """
 

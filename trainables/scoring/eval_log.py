@@ -87,8 +87,11 @@ def read_eval_log(path: str | PathLike[str]) -> EvalLog:
 def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, Any]:
     """Return the aggregates of a log as JSON values.
 
-    Forget quality compares the log with ``retain_log``, the log of the retain model. Without ``retain_log``, forget
-    quality is None.
+    The keys ``retain``, ``real_authors``, ``world_facts`` and ``forget`` hold ``probability``, ``rouge_l_recall``,
+    ``truth_ratio``, ``repetition`` and ``longest_loop``; the last two are None if the log has no texts.
+    ``model_utility`` is the harmonic mean of the first three scores of all sets except ``forget``. ``forget_quality``
+    (a p-value) and ``forget_quality_statistic`` compare the log with ``retain_log``, the log of the retain model.
+    Without ``retain_log``, both are None.
 
     Raises:
         EvalLogError: the forget items of the two logs differ.

@@ -66,7 +66,10 @@ def from_prompts(tokenizer: PreTrainedTokenizerBase, items: Sequence[Prompted]) 
 
 
 def from_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Example]) -> PromptedSet:
-    """Return a prompted set of plain texts."""
+    """Return a prompted set of plain texts.
+
+    A prompt is the first 50 tokens of a text, but at most half of the text. The reference is the next 128 tokens.
+    """
     prompts, references = [], []
     for example in texts:
         ids = _without_eos(tokenizer, tokenizer(example.answer, add_special_tokens=True, verbose=False)["input_ids"])

@@ -94,7 +94,10 @@ class Cache:
         return folder
 
     def note(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return a note. A missing or unreadable note is computed and written."""
+        """Return a note. A missing or unreadable note is computed and written.
+
+        Other processes may compute the same note at the same time.
+        """
         path = self.folder / f"{name}.json"
         found = _read(path)
         if found is None:

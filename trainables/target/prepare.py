@@ -66,6 +66,8 @@ def score_checkpoint(
 ) -> Measured:
     """Return the losses and metrics of the model in ``spec.target_path`` on the spec's data.
 
+    If a metric needs the retain model, the retain model is loaded from ``spec.retain_path``.
+
     Raises:
         DataError, LoadError, TargetError: the data or a model cannot be used; the message is for the user.
         MetricError: a metric that was requested by name cannot be measured on the data.
@@ -180,7 +182,10 @@ class Preparation:
         return self._trained(self.spec.retain_key, self.spec.data.retain_task(), prefix=RETAIN)
 
     def _trained(self, name: str, data: TaskData, *, prefix: str = "") -> Path:
-        """Return the folder of a model in the cache. Train the model if it is missing."""
+        """Return the folder of a model in the cache. Train the model if it is missing.
+
+        If another process is training the same model, wait until the other process ends.
+        """
 
         def report(progress: Progress) -> None:
             self.on_progress(replace(progress, text=prefix + progress.text))

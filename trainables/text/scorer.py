@@ -116,6 +116,7 @@ class TextScorer:
         """Return the greedy continuation of each prompt as text, without special tokens.
 
         The first tokens of each continuation may be given as ``known``. They count towards ``max_new_tokens``.
+        If they contain an end token, the continuation is complete.
         """
         import torch
 

@@ -19,10 +19,10 @@ _ROWS = 256
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TokenScores:
-    """The scores of a text's T supervised tokens, without the final EOS.
+    """The scores of a text's T supervised tokens, without the final EOS (as in OpenUnlearning, arXiv:2506.12618).
 
     ``log_probs``, ``means`` and ``stds`` are float64 ``(T,)`` in nats. ``means`` and ``stds`` describe ``log p(v)`` for
-    v drawn from p. ``predicted`` and ``labels`` are token ids ``(T,)``.
+    v drawn from p. ``predicted`` (the most probable tokens) and ``labels`` (the true tokens) are token ids ``(T,)``.
     """
 
     log_probs: Array

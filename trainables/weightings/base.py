@@ -99,6 +99,7 @@ class Weights:
 
     def unit(self) -> Weights:
         """Return the weights divided by their sum; return them unchanged if the sum is not positive."""
+        # Division by a negative sum, which pcgrad-paper can return, would reverse the direction.
         total = self.retain + self.forget
         return Weights(self.retain / total, self.forget / total) if total > 0 else self
 

@@ -31,7 +31,7 @@ def drop_signs(g_r: Tensor, g_f: Tensor, draws: Tensor, leak: float) -> Tensor:
 
 
 def combine(retain: Gradient, forget: Gradient, state: State, options: Options) -> tuple[Gradient, State]:
-    """Return the direction of the step, and the new state.
+    """Return the direction of the step (one tensor per parameter; None if both gradients are None), and the new state.
 
     The paper applies the method to the gradients of a shared activation. Like torchjd, this function applies the method
     to the gradients of the parameters. If one gradient of a parameter is None, the other gradient is used unchanged.

@@ -8,7 +8,8 @@ from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gr
 def weights(gramian: Gramian) -> Weights:
     """Return ``(1/rho, 1/phi)``, so ``d = g_r/|g_r| + g_f/|g_f|`` conflicts with neither gradient (Lemma 2).
 
-    Here ``rho = |g_r|`` and ``phi = |g_f|``. The weight of a zero gradient is 0.
+    Here ``rho = |g_r|`` and ``phi = |g_f|``. The weight of a zero gradient is 0, and the other weight is 1/norm. If
+    both gradients are zero, both weights are 0.
     """
     rho, phi = gramian.rho, gramian.phi
     return Weights(1.0 / rho if rho != 0 else 0.0, 1.0 / phi if phi != 0 else 0.0)

@@ -27,7 +27,8 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
     rotograd-scale.
 
     The state holds the angle ``theta`` in radians and the gradient norms of the first step. If a gradient is zero, the
-    weights are (1, 1). For parallel or opposed gradients, the weights are those of rotograd-scale.
+    weights are (1, 1). For parallel or opposed gradients, the weights are those of rotograd-scale. In both cases,
+    ``theta`` does not change.
     """
     gramian = require_gramian(gramian)
     scale, new_scale = rotograd_scale.weigh(losses, gramian, state, options)

@@ -23,7 +23,7 @@ Costs = tuple[float, ...]
 
 
 def candidate_folder(trial_id: str, epoch: float) -> str:
-    """Return the folder for an epoch's model, such as ``checkpoints/00007-epoch-3``."""
+    """Return the folder for an epoch's model, relative to the sweep's folder, such as ``checkpoints/00007-epoch-3``."""
     return f"checkpoints/{trial_id}-epoch-{epoch:g}"
 
 

@@ -54,7 +54,10 @@ class Tracker(Follower):
         self._news.set()
 
     def close(self, timeout: float = 30.0) -> str:
-        """Send the remaining records for up to ``timeout`` seconds. Return a sentence about missing records, or ""."""
+        """Send the remaining records for up to ``timeout`` seconds. Return a sentence about missing records, or "".
+
+        A second call sends nothing, and returns the first result.
+        """
         if self._result is None:
             self._closing.set()
             self._news.set()
