@@ -28,7 +28,7 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
     if plan.shares_gpus:
         gpus = " and a share of a GPU (auto: the share is measured on the first of several similar trials)"
     cpus = counted(plan.resources.cpus, "CPU")
-    lines["placement"] = f"up to {plan.at_once} trials at once {plan.place}; each takes {cpus}{gpus}"
+    lines["placement"] = f"{counted(plan.at_once, 'trial')} at once {plan.place}; each takes {cpus}{gpus}"
     lines["downloads"] = "; ".join(item.format() for item in plan.downloads) or "none"
     lines["target"] = plan.target
     unknown = {name: f"unknown: {reason}" for name, reason in plan.unknown.items()}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from search_spaces.messages import resume_command, some_of
+from search_spaces.messages import counted, resume_command, some_of
 from sweeper.driver.frontier_metrics import unmeasured
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, is_interrupted
@@ -141,7 +141,7 @@ def _summary(sweep: OpenSweep, pareto: Mapping[str, Any], end: End | None, *, tr
 
 def _disk_error(out: Path, refused: OSError | None, unwritten: int) -> str:
     why = (refused.strerror or str(refused)) if refused else "writing to the disk fails"
-    lost = f" The results of {unwritten} trials are not on disk; resume runs these trials again." if unwritten else ""
+    lost = f" {counted(unwritten, 'ended trial')} could not be recorded and will run again." if unwritten else ""
     return (
         f"cannot write to {out} ({why}), so the sweep stopped without a report.{lost} All results in its event log are "
         f"kept. Free some disk space, then continue with:\n  {resume_command(out)}"

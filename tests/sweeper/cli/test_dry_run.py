@@ -42,7 +42,7 @@ def test_earlier_trials_are_asked_first_and_a_resume_counts_its_own(pareto: Comm
     assert spent == 4 * (6.0 + 0.75 * 6.0), "three epochs of the budget are left for four trials"
     beside = pareto(*given, "--epochs", "8", "--dry-run", out=tmp_path / "next")
     assert names(
-        beside.stdout, ["5\n", "gdiff, ngdiff", "1 at once", "4 min 30 s", f"1 trial of {out}", f"{tmp_path}/next"]
+        beside.stdout, ["5\n", "gdiff, ngdiff", "1 trial at once", "4 min 30 s", f"1 trial of {out}", f"{tmp_path}/next"]
     )
     assert set(tmp_path.rglob("*")) == before
 
@@ -68,7 +68,7 @@ def test_a_run_takes_the_gpu_and_trials_share_it(data: Path, monkeypatch: pytest
         monkeypatch.setattr(f"sweeper.{module}.gpus_here", lambda: 1)
     assert "1 GPU" in invoke("unlearn", *tofu(data), "--dry-run").stdout
     shared = invoke("pareto", *tofu(data), "--trials", "6", "--gpus-per-trial", "auto", "--dry-run")
-    assert names(shared.stdout, ["1 at once", "GPU", "auto"])
+    assert names(shared.stdout, ["1 trial at once", "GPU", "auto"])
 
 
 def test_a_model_from_the_hub_is_named_with_its_size(
