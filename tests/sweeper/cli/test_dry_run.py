@@ -42,7 +42,8 @@ def test_earlier_trials_are_asked_first_and_a_resume_counts_its_own(pareto: Comm
     assert spent == 4 * (6.0 + 0.75 * 6.0), "three epochs of the budget are left for four trials"
     beside = pareto(*given, "--epochs", "8", "--dry-run", out=tmp_path / "next")
     assert names(
-        beside.stdout, ["5\n", "gdiff, ngdiff", "1 trial at once", "4 min 30 s", f"1 trial of {out}", f"{tmp_path}/next"]
+        beside.stdout,
+        ["5\n", "gdiff, ngdiff", "1 trial at once", "4 min 30 s", f"1 trial of {out}", f"{tmp_path}/next"],
     )
     assert set(tmp_path.rglob("*")) == before
 
