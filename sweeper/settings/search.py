@@ -37,7 +37,7 @@ Choices = Mapping[str, Collection[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSettings:
-    """Settings of a search, each of which depends on several options."""
+    """The settings of a search that are computed from several options."""
 
     sampler: str
     scheduler: str

@@ -162,7 +162,7 @@ class UnlearningTrainable(tune.Trainable):
         self._saved_costs.append(costs)
         try:
             self._files.write_model(run, candidate_folder(self._id, report.epoch))
-        except StorageError as error:  # unlike a full disk, with which no trial can go on
+        except StorageError as error:  # an OSError, such as a full disk, fails the trial
             logger.warning("the model of trial %s after epoch %g could not be saved: %s", self._id, report.epoch, error)
             return {}
         return {STORED: True} if self._files.storage else {}
