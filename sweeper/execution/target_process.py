@@ -111,7 +111,7 @@ def serve(driver: Connection, *, is_forked: bool) -> None:
     threading.Thread(target=_end_with_driver, args=[driver], daemon=True).start()
     try:
         if is_forked:
-            _use_all_cores()
+            use_all_cores()
         prepare_target(spec, on_progress=send)
         send(None)
     except Exception as error:
@@ -122,7 +122,7 @@ def serve(driver: Connection, *, is_forked: bool) -> None:
         send(TargetError(f"the process that prepares the target failed: {type(error).__name__}: {error}"))
 
 
-def _use_all_cores() -> None:
+def use_all_cores() -> None:
     """Let torch use as many threads as in a new process, because a fork has the threads of one worker."""
     import torch
 
