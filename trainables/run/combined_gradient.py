@@ -12,7 +12,7 @@ from torch.nn import Parameter
 from trainables.gradients import combine_, gramian, norm, take_gradient
 from trainables.run.divergence import finite
 from trainables.spec import TrialSpec
-from trainables.weightings import Gramian, Losses, Needs, State, Weights
+from trainables.weightings import NO_GRAMIAN, Gramian, Losses, Needs, State, Weights
 
 Loss = Callable[[], Tensor]
 """A function that returns a loss, or one summand of a loss, with its graph."""
@@ -47,7 +47,8 @@ def combined_gradient(
     """
     weighting, options = spec.parsed_method.weighting, spec.option_values
 
-    def weigh(losses: Losses, inner: Gramian | None) -> tuple[Weights, State]:
+    def weigh(losses: Losses, inner: Gramian) -> tuple[Weights, State]:
+        assert weighting.weigh is not None, f"{weighting.name} needs 'weigh' or 'combine'"
         weights, new = weighting.weigh(losses, inner, state, options)
         return (weights.unit() if spec.weight_scale == "unit" else weights), new
 
@@ -59,7 +60,7 @@ def combined_gradient(
     elif weighting.needs is Needs.LOSSES and len(retain_loss) == len(forget_loss) == 1:
         retain, forget = retain_loss[0](), forget_loss[0]()
         losses, columns = _finite_losses(retain, forget, when)
-        weights, state = weigh(losses, None)
+        weights, state = weigh(losses, NO_GRAMIAN)
         (weights.retain * retain + weights.forget * forget).backward()
         columns |= _share(weights)
     else:
@@ -68,7 +69,7 @@ def combined_gradient(
         forget = _backward(forget_loss)
         g_f = take_gradient(parameters)
         losses, columns = _finite_losses(retain, forget, when)
-        inner = None
+        inner = NO_GRAMIAN
         if weighting.needs is not Needs.LOSSES:
             inner = gramian(g_r, g_f)
             finite(inner.rr, "the squared norm of the retain gradient", when)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainables.registry import entries
-from trainables.weightings.base import Gradient, Gramian, Losses, Needs, State, WeighFunction, Weighting, Weights
+from trainables.weightings.base import NO_GRAMIAN, Gradient, Gramian, Losses, Needs, State, Weighting, Weights
 
-__all__ = ["WEIGHTINGS", "Gradient", "Gramian", "Losses", "Needs", "State", "WeighFunction", "Weighting", "Weights"]
+__all__ = ["NO_GRAMIAN", "WEIGHTINGS", "Gradient", "Gramian", "Losses", "Needs", "State", "Weighting", "Weights"]
 
 _FIRST = (
     *("gd", "ga", "gdiff", "lossnorm", "rlw", "ngdiff", "imtl-g", "pcgrad", "pcgrad-paper", "mgda", "cagrad"),

@@ -81,7 +81,10 @@ class Gramian:
     def k(self) -> float:
         """``b / (rho phi)``, the negative cosine: 1 for opposed, -1 for aligned and 0 for zero gradients."""
         scale = self.rho * self.phi
-        return max(min(self.b / scale, 1.0), -1.0) if scale != 0 else 0.0  # this order of arguments keeps a NaN
+        return max(min(self.b / scale, 1.0), -1.0) if scale != 0 else 0.0
+
+
+NO_GRAMIAN = Gramian(math.nan, math.nan, math.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ class Weights:
         return Weights(self.retain / total, self.forget / total) if total > 0 else self
 
 
-WeighFunction = Callable[[Losses, Gramian | None, State, Options], tuple[Weights, State]]
+WeighFunction = Callable[[Losses, Gramian, State, Options], tuple[Weights, State]]
 CombineFunction = Callable[[Gradient, Gradient, State, Options], tuple[Gradient, State]]
 
 
@@ -114,7 +117,7 @@ class Weighting:
 
     Attributes:
         weigh: a pure function. ``weigh(losses, gramian, state, options)`` returns the weights and the new state. The
-            Gramian is None unless ``needs`` is ``GRAMIAN``.
+            Gramian is ``NO_GRAMIAN`` unless ``needs`` is ``GRAMIAN``. None for ``Needs.GRADIENTS``.
         init: ``init(seed)`` returns the first state.
         combine: only for ``Needs.GRADIENTS``. ``combine(retain, forget, state, options)`` returns the direction and the
             new state, and may overwrite the gradients.
@@ -123,26 +126,14 @@ class Weighting:
     name: str
     formula: str
     needs: Needs
-    weigh: WeighFunction
     citation: str
+    weigh: WeighFunction | None = None
     options: tuple[Field, ...] = ()
     init: Callable[[int], State] = field(default=lambda seed: {})
     combine: CombineFunction | None = None
 
 
-def require_gramian(gramian: Gramian | None) -> Gramian:
-    """Return the Gramian; raise ValueError if it is None."""
-    if gramian is None:
-        raise ValueError("this weighting needs the Gramian of the two gradients, got None")
-    return gramian
-
-
-def no_weights(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
-    """Raise ValueError. A method that combines the gradients itself uses this function as ``weigh``."""
-    raise ValueError("this method combines the gradients element by element and has no weights")
-
-
 def of_gramian(weights: Callable[[Gramian], Weights]) -> WeighFunction:
     """Return the ``weigh`` of a method whose weights depend only on the Gramian."""
 
-    return lambda losses, gramian, state, options: (weights(require_gramian(gramian)), state)
+    return lambda losses, gramian, state, options: (weights(gramian), state)

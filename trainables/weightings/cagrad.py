@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from search_spaces.fields import LINEAR, Field
-from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
+from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights
 
 
 def weights(gramian: Gramian, alpha: float) -> Weights:
@@ -54,9 +54,9 @@ def weights(gramian: Gramian, alpha: float) -> Weights:
     return Weights(0.5, 0.5 + alpha * g0 / y)
 
 
-def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
+def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> tuple[Weights, State]:
     """Return :func:`weights` for the option ``alpha``, which the paper calls c."""
-    return weights(require_gramian(gramian), options["alpha"]), state
+    return weights(gramian, options["alpha"]), state
 
 
 WEIGHTING = Weighting(

@@ -6,7 +6,7 @@ from search_spaces.fields import LOG_TO_ONE, Field
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights
 
 
-def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
+def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> tuple[Weights, State]:
     """Return ``(c, 1 - c)`` for the option ``c``: static linear scalarization (GDiff-0.9, GDiff-0.5, GDiff-0.1, ...).
 
     Both losses are computed even if c is 1 or 0. So history.csv has both losses, and batch statistics and the random

@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 from search_spaces.fields import LINEAR, Field
-from trainables.weightings.base import Gradient, Needs, Options, State, Weighting, no_weights
+from trainables.weightings.base import Gradient, Needs, Options, State, Weighting
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -58,7 +58,6 @@ WEIGHTING = Weighting(
     name="graddrop",
     formula="sum (leak + (1 - leak) M_i) g_i, M_i keeps the + sign with probability (1 + sum g/sum |g|)/2",
     needs=Needs.GRADIENTS,
-    weigh=no_weights,
     combine=combine,
     citation="Chen et al., Just Pick a Sign: Optimizing Deep Multitask Models with Gradient Sign Dropout, "
     "NeurIPS 2020 (arXiv:2010.06808)",

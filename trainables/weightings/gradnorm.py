@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from search_spaces.fields import LINEAR, Field
-from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
+from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights
 
 _RATIO_LOW, _RATIO_HIGH = 1e-6, 1e6
 """The bounds of a loss ratio. The bounds apply if a loss reaches zero or changes sign."""
@@ -26,7 +26,7 @@ def loss_ratio(first: float | None, now: float) -> float:
     else:
         # The ratio now/first grows with progress: GradNorm would treat that as slow training and raise the weight.
         ratio = min(first / now, 1.0)
-    return max(min(ratio, _RATIO_HIGH), _RATIO_LOW)  # this order of arguments keeps a NaN
+    return max(min(ratio, _RATIO_HIGH), _RATIO_LOW)
 
 
 def slopes(
@@ -47,7 +47,7 @@ def slopes(
     return slope(weights[0], norms[0], ratios[0]), slope(weights[1], norms[1], ratios[1])
 
 
-def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
+def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> tuple[Weights, State]:
     """Return the weights in the state, and a new state with the weights for the next step.
 
     The new weights result from one descent step on L_GN and are rescaled to sum to 2. The step is
@@ -57,7 +57,6 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
     The state holds the weights ``w_r`` and ``w_f``, and the first losses that were not 0, ``first_r`` and ``first_f``.
     If both gradients are zero, the weights do not change.
     """
-    gramian = require_gramian(gramian)
     new = dict(state)
     for key, loss in (("first_r", losses.retain), ("first_f", losses.forget)):
         if key not in new and loss != 0:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 from search_spaces.fields import LOG, Field
-from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
+from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights
 
 _MOST_SIMILAR = 1.0 - 1e-12
 """The highest target similarity. The cap limits the weights to 7e5; a target of 1 would need infinite weights."""
 
 
-def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
+def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> tuple[Weights, State]:
     """Turn the two gradients towards each other, and return the weights of their sum.
 
     The similarity s is the cosine of the two gradients. If s is below the target t, each gradient is changed to
@@ -25,7 +25,6 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
 
     If a gradient is zero, the weights are (1, 1), and the state does not change.
     """
-    gramian = require_gramian(gramian)
     rho, phi, similarity = gramian.rho, gramian.phi, -gramian.k
     target = state.get("similarity", options["target"])
     if rho == 0 or phi == 0:

@@ -12,7 +12,7 @@ def _inverse(loss: float) -> float:
     return 0.0 if magnitude < sys.float_info.min else 1.0 / magnitude  # 1/subnormal overflows
 
 
-def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
+def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> tuple[Weights, State]:
     """Return ``(1/|l_r|, 1/|l_f|)``. Rescaling a loss does not change the direction.
 
     The weight of a zero loss (below 2.2e-308) is 0. The weight of a loss close to zero is very large, as published.

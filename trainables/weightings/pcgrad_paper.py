@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
+from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights
 
 
-def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
+def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> tuple[Weights, State]:
     """Return ``(1 - g_r.g_f/rho^2, 1)``: the forget gradient is projected onto the normal plane of the retain gradient.
 
     PCGrad itself projects both gradients, but only if they conflict. If ``g_r.g_f > rho^2`` with ``rho = |g_r|``, then
@@ -15,7 +15,6 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
 
     If a gradient is zero, the weights are (1, 1).
     """
-    gramian = require_gramian(gramian)
     rho, phi, k = gramian.rho, gramian.phi, gramian.k
     ratio = 1.0 + k * (phi / rho) if rho != 0 else 1.0
     raises_forget = phi * (1.0 - k * k) < k * rho  # g_f.d = phi (phi (1 - k^2) - k rho) < 0

@@ -8,7 +8,7 @@ import random
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights
 
 
-def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
+def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> tuple[Weights, State]:
     """Return the softmax of two draws from N(0, 1). The draws depend only on the state (seed, step)."""
     seed, step = int(state["seed"]), int(state["step"])
     draws = random.Random(f"{seed}:{step}")

@@ -6,13 +6,13 @@ import math
 
 from search_spaces.fields import LOG, Field
 from trainables.weightings import rotograd_scale
-from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
+from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights
 
 _NO_PLANE = 1e-6
 """If the sine of the gradients' angle is below this value, the gradients count as parallel or opposed."""
 
 
-def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
+def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> tuple[Weights, State]:
     """Return the weights of ``d = C (u_r + R u_f)``, with the unit gradients ``u_i`` and a rotation ``R``.
 
     As in RotoGrad, both gradients are scaled to length ``C`` (:mod:`trainables.weightings.rotograd_scale`). ``R``
@@ -30,7 +30,6 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
     weights are (1, 1). For parallel or opposed gradients, the weights are those of rotograd-scale. In both cases,
     ``theta`` does not change.
     """
-    gramian = require_gramian(gramian)
     scale, new_scale = rotograd_scale.weigh(losses, gramian, state, options)
     theta = state.get("theta", 0.0)
     new = {**new_scale, "theta": theta}

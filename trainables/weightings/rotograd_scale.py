@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights, require_gramian
+from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights
 
 
-def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Options) -> tuple[Weights, State]:
+def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> tuple[Weights, State]:
     """Return ``(C/rho, C/phi)`` with ``C = sum alpha_i n_i`` and ``alpha_i = (n_i/n_i(0)) / sum_j (n_j/n_j(0))``.
 
     The gradient norms ``n_i`` are rho and phi. The paper uses gradients of a shared representation; this function uses
@@ -15,7 +15,6 @@ def weigh(losses: Losses, gramian: Gramian | None, state: State, options: Option
     The state holds the first norms that are not 0, ``first_r`` and ``first_f``. If a gradient is zero, the weights are
     (1, 1).
     """
-    gramian = require_gramian(gramian)
     rho, phi = gramian.rho, gramian.phi
     new = dict(state)
     for key, length in (("first_r", rho), ("first_f", phi)):

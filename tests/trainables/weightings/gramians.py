@@ -13,14 +13,15 @@ LOSSES = Losses(1.0, -1.0)
 
 
 def step(
-    name: str, gramian: Gramian | None, state: State | None = None, losses: Losses = LOSSES, **options: float
+    name: str, gramian: Gramian, state: State | None = None, losses: Losses = LOSSES, **options: float
 ) -> tuple[Weights, State]:
     """Return the weights and the new state. Other options have their defaults; by default the state is the first."""
     method = WEIGHTINGS[name]
+    assert method.weigh is not None
     return method.weigh(losses, gramian, method.init(0) if state is None else state, defaults(method.options) | options)
 
 
-def weigh(name: str, gramian: Gramian | None, losses: Losses = LOSSES, **options: float) -> Weights:
+def weigh(name: str, gramian: Gramian, losses: Losses = LOSSES, **options: float) -> Weights:
     return step(name, gramian, losses=losses, **options)[0]
 
 

@@ -9,14 +9,14 @@ import torch
 from scipy.stats import kstest
 
 from tests.trainables.weightings.gramians import gramian_of, step
-from trainables.weightings import WEIGHTINGS, Gramian, Losses, State, Weights
+from trainables.weightings import NO_GRAMIAN, WEIGHTINGS, Gramian, Losses, State, Weights
 from trainables.weightings.gradnorm import slopes
 
 
 def random_weights(seed: int, count: int) -> list[Weights]:
     state, drawn = WEIGHTINGS["rlw"].init(seed), []
     for _ in range(count):
-        weights, state = step("rlw", None, state)
+        weights, state = step("rlw", NO_GRAMIAN, state)
         drawn.append(weights)
     return drawn
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import random
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
-from tests.trainables.weightings.gramians import gramian_of, weigh
+from tests.trainables.weightings.gramians import gramian_of, step, weigh
 from trainables.testing.weightings import check_weighting
 from trainables.weightings import WEIGHTINGS, Gramian, Losses, Needs, Weighting, Weights
 
@@ -20,22 +21,12 @@ NOT_SYMMETRIC = {"pcgrad-paper", "rotograd"}
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS.values(), ids=list(WEIGHTINGS))
 def test_every_weighting_passes_the_suite(weighting: Weighting) -> None:
-    check_weighting(
-        weighting,
-        non_negative=weighting.name not in MAY_BE_NEGATIVE,
-        symmetric=weighting.name not in NOT_SYMMETRIC,
-    )
+    check_weighting(weighting, non_negative=weighting.name not in MAY_BE_NEGATIVE)
 
 
 def weighing(rule: Callable[[Losses, Gramian, dict[str, float]], tuple[float, float]]) -> Any:
     """``weigh`` of a method that may change its state in place."""
-
-    def weigh(losses: Losses, gramian: Gramian | None, state: Any, options: Mapping[str, float]) -> tuple[Weights, Any]:
-        if gramian is None:
-            raise ValueError("this weighting needs the Gramian of the two gradients, got None")
-        return Weights(*rule(losses, gramian, state)), state
-
-    return weigh
+    return lambda losses, gramian, state, options: (Weights(*rule(losses, gramian, state)), state)
 
 
 def counting(losses: Losses, gramian: Gramian, state: dict[str, float]) -> tuple[float, float]:
@@ -44,31 +35,59 @@ def counting(losses: Losses, gramian: Gramian, state: dict[str, float]) -> tuple
 
 
 def other_draws_each_time(retain: Any, forget: Any, state: Any, options: Any) -> Any:
-    return [None if part is None else torch.rand_like(part) for part in (*retain[:2], *forget[2:])], state
+    return [None if part is None else torch.rand_like(part) for part in (*retain[:1], *forget[1:])], state
 
 
 SOUND = WEIGHTINGS["ngdiff"]
 BROKEN = {
     "may be negative": replace(SOUND, weigh=weighing(lambda losses, g, state: (-1.0, 1.0))),
     "must be finite": replace(SOUND, weigh=weighing(lambda losses, g, state: (g.rr * g.rr, 1.0))),
-    "NaN arguments": replace(SOUND, weigh=weighing(lambda losses, g, state: (1.0 if g.rr > 1.0 else 0.5, 1.0))),
-    "changes the direction": replace(
-        SOUND, weigh=weighing(lambda losses, g, state: (min(g.rho, 1.0) if g.rho == g.rho else g.rho, 1.0))
-    ),
-    "exchanging the tasks": replace(SOUND, weigh=weighing(lambda losses, g, state: (2.0, 1.0))),
+    "must be finite.*nan": replace(SOUND, needs=Needs.LOSSES),
     "state or options": replace(SOUND, weigh=weighing(counting)),
-    "needs the Gramian": replace(WEIGHTINGS["gdiff"], needs=Needs.GRAMIAN),
     "default or bound": replace(WEIGHTINGS["gdiff"], options=(replace(WEIGHTINGS["gdiff"].options[0], default=2.0),)),
-    "year": replace(SOUND, citation="a friend"),
     "formula": replace(SOUND, formula=""),
-    "different directions": replace(WEIGHTINGS["graddrop"], combine=other_draws_each_time),
+    "the result changes": replace(WEIGHTINGS["graddrop"], combine=other_draws_each_time),
 }
 
 
 @pytest.mark.parametrize("promise", BROKEN)
 def test_the_broken_promise_of_a_weighting_is_named(promise: str) -> None:
     with pytest.raises(AssertionError, match=promise):
-        check_weighting(BROKEN[promise], symmetric=True)
+        check_weighting(BROKEN[promise])
+
+
+OF_GRAMIAN = [weighting.name for weighting in WEIGHTINGS.values() if weighting.needs is Needs.GRAMIAN]
+
+
+def three_steps(name: str, gramian: Gramian, losses: Losses) -> list[Weights]:
+    state, found = None, []
+    for _ in range(3):
+        weights, state = step(name, gramian, state, losses)
+        found.append(weights)
+    return found
+
+
+@pytest.mark.parametrize("name", OF_GRAMIAN)
+@pytest.mark.parametrize("cosine", [-0.999, -0.6, 0.0, 0.3, 0.999])
+def test_scaling_both_gradients_keeps_the_direction(name: str, cosine: float) -> None:
+    def angles(scale: float) -> list[float]:
+        found = three_steps(name, gramian_of(0.3 * scale, 1.7 * scale, cosine), Losses(1.0, -2.0))
+        return [math.atan2(weights.forget * 1.7, weights.retain * 0.3) for weights in found]
+
+    for scale in (2.0**-300, 2.0**-20, 2.0**20, 2.0**300):
+        assert angles(scale) == pytest.approx(angles(1.0), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", sorted({*OF_GRAMIAN} - NOT_SYMMETRIC))
+def test_exchanging_the_tasks_exchanges_the_weights(name: str) -> None:
+    draw = random.Random("symmetry")
+    for _ in range(30):
+        rho, phi = 10.0 ** draw.uniform(-6.0, 6.0), 10.0 ** draw.uniform(-6.0, 6.0)
+        cosine, one, other = draw.uniform(-0.999, 0.999), draw.uniform(0.1, 10.0), draw.uniform(0.1, 10.0)
+        straight = three_steps(name, gramian_of(rho, phi, cosine), Losses(one, other))
+        swapped = three_steps(name, gramian_of(phi, rho, cosine), Losses(other, one))
+        for mine, theirs in zip(straight, swapped, strict=True):
+            assert (mine.retain, mine.forget) == pytest.approx((theirs.forget, theirs.retain), rel=1e-9)
 
 
 # The weights where the retain gradient, the forget gradient or both are zero and the other norm is 2. Then |d|, signed
@@ -93,7 +112,7 @@ LIMITS = {
 }
 
 
-@pytest.mark.parametrize("name", [w.name for w in WEIGHTINGS.values() if w.needs is Needs.GRAMIAN])
+@pytest.mark.parametrize("name", OF_GRAMIAN)
 def test_zero_and_parallel_gradients_give_the_documented_weights(name: str) -> None:
     *at_zero, opposed, aligned = LIMITS[name]
     for (rho, phi), expected in zip(((0.0, 2.0), (2.0, 0.0), (0.0, 0.0)), at_zero, strict=True):
@@ -124,10 +143,9 @@ def test_c_is_the_retain_weights_share_and_unit_weights_sum_to_one(weights: Weig
         (4.0, -6.0000000001, 9.0, 1.0),  # beyond 1 by rounding
         (0.0, 1e-170, 1.0, 0.0),  # the squared norm has underflown
         (1e-300, -5e-301, 1e-300, 0.5),
-        (1.0, math.nan, 1.0, math.nan),
     ],
 )
 def test_k_is_the_cosine_between_the_retain_gradient_and_the_negated_forget_gradient(
     rr: float, rf: float, ff: float, expected: float
 ) -> None:
-    assert Gramian(rr, rf, ff).k == pytest.approx(expected, abs=1e-15, nan_ok=True)
+    assert Gramian(rr, rf, ff).k == pytest.approx(expected, abs=1e-15)
