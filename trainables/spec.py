@@ -253,7 +253,7 @@ class TrialSpec:
         """Whether AutoLR's rule restarts the run from the target if a loss or gradient is not finite."""
         from trainables.auto_lr.rules import RULES
 
-        return self.auto_lr == "on" and RULES[self.auto_lr_smoothing].guard is not None
+        return self.auto_lr == "on" and RULES[self.auto_lr_smoothing].is_guarded
 
     @property
     def is_interpolated(self) -> bool:

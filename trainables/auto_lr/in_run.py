@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from trainables.auto_lr.rule import Fit, fit_parabola
 from trainables.auto_lr.rules import RULES
-from trainables.auto_lr.step import Line, Update
+from trainables.auto_lr.safe import CUT, annealing
+from trainables.auto_lr.step import UPDATE_COLUMNS, Line
 from trainables.batches import EndlessBatches
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ class AutoLR:
 
     Attributes:
         counts: the value of each counter in ``OUTCOMES``.
-        updates: the updates since the last report, as ``(step, update)``.
+        updates: the updates since the last report, as rows of auto_lr.csv without the trial's id.
         landscape: the rows of landscape.csv.
         landscape_points: the number of rows of landscape.csv per update.
     """
@@ -42,20 +44,20 @@ class AutoLR:
     ) -> None:
         self.rule = RULES[spec.auto_lr_smoothing]
         self.counts = dict.fromkeys(OUTCOMES, 0)
-        self.updates: list[tuple[int, Update]] = []
+        self.updates: list[dict[str, Any]] = []
         self.landscape: list[dict[str, float | None]] = []
         self.landscape_points = 0
         self._spec, self._optimizer, self._losses = spec, optimizer, losses
         self._fresh, self._fresh_batches = fresh, spec.auto_lr_probe_batches if spec.auto_lr_probe == "fresh" else 0
         self._has_chosen = False  # whether an update has chosen a rate
-        self._last: Mapping[str, Any] | None = None  # the row of the last update
+        self._last: Mapping[str, Any] | None = None  # the last update
         self._restarted_at, self._steps = 0, steps
         self._rate = float(optimizer.param_groups[0]["lr"])  # the last rate chosen, before annealing
 
     def is_due(self, step: int) -> bool:
         """Return whether the rate is fitted at a step."""
         after = step - self._spec.auto_lr_start
-        is_settled = self.rule.guard is not None and self._has_chosen
+        is_settled = self.rule.is_guarded and self._has_chosen
         return after >= 0 and after % self._spec.auto_lr_every == 0 and not is_settled
 
     def take_step(self, step: int, forget: Sequence[int], retain: Sequence[int], retain_loss: float | None) -> None:
@@ -65,8 +67,8 @@ class AutoLR:
             forget, retain: the indices of the examples in the step's batches.
             retain_loss: the training loss on the retain batch; None if it was not computed.
         """
-        if self.rule.guard is not None and step >= self._spec.auto_lr_start:
-            self._set_rate(self._rate * self.rule.guard.share(step, self._steps))
+        if self.rule.is_guarded and step >= self._spec.auto_lr_start:
+            self._set_rate(self._rate * annealing(step, self._steps))
         if self.is_due(step):
             self._fit(step, forget, retain, retain_loss)
         else:
@@ -108,23 +110,24 @@ class AutoLR:
         self._set_rate(eta_new)
         model.train()
 
-        # A rule without a guard aims at the minimum, so another rate counts as clipped.
-        has_minimum = fallback is None and self.rule.guard is None
+        # A rule that is not guarded aims at the minimum, so another rate counts as clipped.
+        has_minimum = fallback is None and not self.rule.is_guarded
         is_minimum = fit.eta_star is not None and math.isclose(eta_new, fit.eta_star, rel_tol=1e-9)
-        update = Update(
-            eta=eta,
-            eta_new=eta_new,
-            fit=fit,
-            forget_plus=forget_plus,
-            forget_minus=forget_minus,
-            probes=2 * len(fits),
-            fallback=fallback,
-            clipped=has_minimum and not is_minimum,
-        )
-        self.updates.append((step, update))
+        clipped = has_minimum and not is_minimum
+        values = asdict(fit) | {
+            "eta": eta,
+            "eta_new": eta_new,
+            "probe_eta": fit.eta,
+            "forget_plus": forget_plus,
+            "forget_minus": forget_minus,
+            "probes": 2 * len(fits),
+            "fallback": fallback,
+            "clipped": clipped,
+        }
+        self._last = {name: values[name] for name in UPDATE_COLUMNS}
+        self.updates.append({"step": step, **self._last})
         self.counts[(fallback or "updates").replace(" ", "_")] += 1
-        self.counts["clipped"] += update.clipped
-        self._last = update.row()
+        self.counts["clipped"] += clipped
         self._has_chosen = self._has_chosen or fallback is None
         if eta_new != eta:  # otherwise keep the rate from before annealing
             self._rate = eta_new
@@ -140,20 +143,19 @@ class AutoLR:
                 {"step": step, "x": x, "retain_loss": retain_now(), "forget_loss": forget_now(), **fitted}
             )
 
-    def take_updates(self) -> list[tuple[int, Update]]:
+    def take_updates(self) -> list[dict[str, Any]]:
         """Return the updates since the last report, and clear the list."""
         updates, self.updates = self.updates, []
         return updates
 
     def restart(self, step: int, *, steps: int) -> None:
-        """Lower the rate for a new start from the target's weights. The rule must have a guard.
+        """Lower the rate for a new start from the target's weights.
 
         ``step`` is the number of steps so far. ``steps`` is the new length of the run in steps.
         """
-        assert self.rule.guard is not None, "only a rule with a guard can restart the run"
         self.counts["rolled_back"] += step - self._restarted_at
         self._restarted_at, self._steps = step, steps
-        self._rate /= self.rule.guard.cut
+        self._rate /= CUT
         self._set_rate(self._rate)
 
     def _set_rate(self, rate: float) -> None:

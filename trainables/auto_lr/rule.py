@@ -58,26 +58,6 @@ Probe = Callable[[float], Fit]
 """A function that measures the retain loss at the rates ``x`` and ``-x``, and returns the fitted parabola."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Guard:
-    """Settings of a rule for the end of a run and for restarts.
-
-    If a rule has a guard, the final weights of the run are interpolated (:mod:`trainables.run.interpolation`), unless
-    the spec disables interpolation.
-
-    Attributes:
-        annealed: the last part of the run, as a share of the run. In this part, the rate falls linearly to 0.
-        cut: the number by which the rate is divided at a restart. A run restarts if a loss or gradient is not finite.
-    """
-
-    annealed: float
-    cut: float
-
-    def share(self, step: int, steps: int) -> float:
-        """Return the annealing factor of a step. Steps are counted from 1."""
-        return min(1.0, (1.0 - (step - 1) / steps) / self.annealed)
-
-
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A rule by which AutoLR chooses the learning rate.
@@ -85,8 +65,10 @@ class Rule:
     Attributes:
         choose: ``choose(fit, probe)`` returns the new rate, or the reason why the current rate is kept. The fit is made
             at the current rate.
-        guard: settings for annealing and restarts. A rule with a guard keeps the first rate that it chooses.
+        is_guarded: whether the first chosen rate is kept and annealed at the end of the run, the run restarts from the
+            target if a loss or gradient is not finite, and the final weights are interpolated
+            (:mod:`trainables.run.interpolation`) unless the spec disables interpolation.
     """
 
     choose: Callable[[Fit, Probe], float | str]
-    guard: Guard | None = None
+    is_guarded: bool = False

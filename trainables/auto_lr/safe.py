@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from trainables.auto_lr.rule import Fit, Guard, Probe, Rule
+from trainables.auto_lr.rule import Fit, Probe, Rule
 
 BEND = 0.2
 """``x0^2 H / 2``, the rise of the retain loss at the distance x0 due to curvature alone (nats per token)."""
@@ -70,4 +70,9 @@ def _choose(fit: Fit, probe: Probe) -> float | str:
     return "no curvature" if distance is None else SHARE * distance
 
 
-SAFE = Rule(_choose, guard=Guard(annealed=ANNEALED, cut=CUT))
+def annealing(step: int, steps: int) -> float:
+    """Return the factor of the rate at a step of a run of ``steps`` steps. Steps are counted from 1."""
+    return min(1.0, (1.0 - (step - 1) / steps) / ANNEALED)
+
+
+SAFE = Rule(_choose, is_guarded=True)

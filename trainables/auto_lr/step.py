@@ -1,51 +1,27 @@
-"""The parts of an AutoLR update: a row of auto_lr.csv, and the line along which the weights move."""
+"""The parts of an AutoLR update: the columns of auto_lr.csv, and the line along which the weights move."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
-
-from trainables.auto_lr.rule import Fit
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim import Optimizer
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
-    """One AutoLR update.
-
-    Attributes:
-        eta, eta_new: the rate before the update and after the update.
-        fit: the last fitted parabola. Losses are in nats per token.
-        forget_plus, forget_minus: ``L_F`` at the rates ``eta`` and ``-eta``; None if not logged.
-        probes: the number of measurements of ``L_R`` away from the current weights.
-        fallback: the reason why the rule chose no rate; None if the rule chose a rate.
-        clipped: whether a rule without a guard chose a rate other than ``fit.eta_star``.
-    """
-
-    eta: float
-    eta_new: float
-    fit: Fit
-    forget_plus: float | None
-    forget_minus: float | None
-    probes: int
-    fallback: str | None
-    clipped: bool
-
-    def row(self) -> dict[str, Any]:
-        """Return the columns of auto_lr.csv, except trial and step."""
-        values = {"probe_eta": self.fit.eta} | asdict(self.fit) | asdict(self)
-        return {name: values[name] for name in UPDATE_COLUMNS}
-
-
 UPDATE_COLUMNS = (
     *("eta", "eta_star", "eta_new", "probe_eta", "slope", "curvature", "loss_zero", "loss_plus", "loss_minus"),
     *("forget_plus", "forget_minus", "probes", "fallback", "clipped"),
 )
-"""The columns of auto_lr.csv, except trial and step."""
+"""The columns of auto_lr.csv, except trial and step. Losses are in nats per token.
+
+``eta`` and ``eta_new`` are the rates before and after the update. The last parabola was fitted at the rate
+``probe_eta``; its values are explained in :class:`~trainables.auto_lr.rule.Fit`. ``forget_plus`` and ``forget_minus``
+are ``L_F`` at the rates ``eta`` and ``-eta``; None if not logged. ``probes`` is the number of measurements of ``L_R``
+away from the current weights. ``fallback`` is the reason why the rule chose no rate; None if the rule chose a rate.
+``clipped`` is whether a rule that is not guarded chose another rate than ``eta_star``.
+"""
 
 
 class Line:
