@@ -9,20 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import re
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import parse_qsl, urlsplit
 
-from search_spaces.checksums import CHECKSUMS, damaged_files, format_checksums, read_checksums
+from search_spaces.checksums import CHECKSUMS, damaged_files, format_checksums, parse_checksums
 from search_spaces.durable import remove_whole, staged, write_whole
 
 _SECRET = re.compile(r"key|secret|token|passw|pwd|sig|credential", re.IGNORECASE)
 _KINDS = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX"
+_BLOCK = 1 << 22  # bytes copied at a time
 _GOOGLE_PATIENCE = "retry_limit_seconds=30"
 """Let Google's client retry for 30 seconds instead of 15 minutes."""
 
@@ -99,41 +101,31 @@ class Storage:
             OSError: the local file cannot be written.
         """
         with staged(local) as staging:
-            if self._download(key, staging):
-                return True
-            staging.mkdir(parents=True)
-            if not self._download(f"{key}/{CHECKSUMS}", staging / CHECKSUMS):
+            listed = self.read(f"{key}/{CHECKSUMS}")
+            if listed is None:
+                is_whole = self._is_file(key) and self._download(key, staging)
+            else:
+                known = parse_checksums(listed)
+                for name in known:
+                    if not (staging / name).resolve().is_relative_to(staging.resolve()):
+                        raise StorageError(f"{key}: {name} lies outside the folder")
+                # A file is missing if the writer is deleting the folder.
+                is_whole = all(self._download(f"{key}/{name}", staging / name) for name in known)
+                if is_whole and (wrong := damaged_files(staging, known)):
+                    raise StorageError(f"{key}: damaged during the download: {', '.join(wrong)}")
+                write_whole(staging / CHECKSUMS, listed)
+            if not is_whole:
                 remove_whole(staging)
-                return False
-            for name in read_checksums(staging):
-                if not (staging / name).resolve().is_relative_to(staging.resolve()):
-                    raise StorageError(f"{key}: {name} lies outside the folder")
-                (staging / name).parent.mkdir(parents=True, exist_ok=True)
-                if not self._download(f"{key}/{name}", staging / name):
-                    remove_whole(staging)
-                    return False  # the writer is deleting the folder
-            if wrong := damaged_files(staging):
-                raise StorageError(f"{key}: damaged during the download: {', '.join(wrong)}")
-        return True
+        return is_whole
 
     def read(self, key: str) -> bytes | None:
         """Return the content of a file; None if the key does not exist."""
-        with _as_storage_error(self.uri):
-            try:
-                with self.filesystem.open_input_stream(self._place(key)) as stream:
-                    content: bytes = stream.read()
-            except FileNotFoundError:
-                return None
-        return content
+        content = io.BytesIO()
+        return content.getvalue() if self._copy_to(content, key) else None
 
     def write(self, key: str, content: bytes) -> None:
         """Write a small file."""
-        if self._is_local:
-            with _as_storage_error(self.uri):
-                write_whole(Path(self._place(key)), content)
-            return
-        with _as_storage_error(self.uri), self.filesystem.open_output_stream(self._place(key)) as stream:
-            stream.write(content)
+        self._copy_from(io.BytesIO(content), key)
 
     def delete(self, key: str) -> None:
         """Delete a file or a folder, if it exists."""
@@ -154,66 +146,55 @@ class Storage:
                         filesystem.delete_file(f"{place}/{CHECKSUMS}")
                     filesystem.delete_dir(place)
 
-    def files(self, key: str = "") -> list[str]:
-        """Return the sorted paths of the files in a folder and its subfolders, relative to the folder."""
-        return sorted(name for name, is_file in self._entries(key, recursive=True) if is_file)
-
     def names(self, key: str = "", *, folders: bool) -> list[str]:
         """Return the sorted names of the files in a folder, or of its subfolders if ``folders`` is true."""
-        return sorted(name for name, is_file in self._entries(key, recursive=False) if is_file != folders)
-
-    def _entries(self, key: str, *, recursive: bool) -> Iterator[tuple[str, bool]]:
         from pyarrow.fs import FileSelector, FileType
 
-        place = self._place(key).rstrip("/")
+        kind = FileType.Directory if folders else FileType.File
         with _as_storage_error(self.uri):
-            found = self.filesystem.get_file_info(FileSelector(place, allow_not_found=True, recursive=recursive))
-        for entry in found:
-            name = entry.path[len(place) :].strip("/")
-            if name and not name.rpartition("/")[2].startswith("."):  # hidden files are temporary files of a writer
-                yield name, entry.type == FileType.File
+            found = self.filesystem.get_file_info(FileSelector(self._place(key), allow_not_found=True))
+        names = (entry.path.rstrip("/").rpartition("/")[2] for entry in found if entry.type == kind)
+        # Hidden files are temporary files of a writer.
+        return sorted(name for name in names if not name.startswith("."))
 
     def _place(self, key: str) -> str:
         return f"{self.path.rstrip('/')}/{key}".rstrip("/")
+
+    def _is_file(self, key: str) -> bool:
+        from pyarrow.fs import FileType
+
+        with _as_storage_error(self.uri):
+            return bool(self.filesystem.get_file_info(self._place(key)).type == FileType.File)
 
     @property
     def _is_local(self) -> bool:
         return bool(self.filesystem.type_name == "local")
 
     def _upload(self, local: Path, key: str) -> None:
-        place = self._place(key)
-        with _as_storage_error(self.uri):
-            if self._is_local:
-                with staged(Path(place)) as staging:
-                    shutil.copyfile(local, staging)
-                return
-            from pyarrow.fs import LocalFileSystem, copy_files
-
-            with local.open("rb"):  # fails here if the file cannot be read, with an error that names it
-                pass
-            copy_files(
-                str(local.absolute()),
-                place,
-                source_filesystem=LocalFileSystem(),
-                destination_filesystem=self.filesystem,
-            )
+        with local.open("rb") as source:
+            self._copy_from(source, key)
 
     def _download(self, key: str, local: Path) -> bool:
-        from pyarrow.fs import FileType, LocalFileSystem, copy_files
+        local.parent.mkdir(parents=True, exist_ok=True)
+        with local.open("wb") as target:
+            return self._copy_to(target, key)
 
+    def _copy_from(self, source: IO[bytes], key: str) -> None:
         place = self._place(key)
-        with _as_storage_error(self.uri):
-            if self.filesystem.get_file_info(place).type != FileType.File:
-                return False
-            try:
-                copy_files(
-                    place,
-                    str(local.absolute()),
-                    source_filesystem=self.filesystem,
-                    destination_filesystem=LocalFileSystem(),
-                )
-            except FileNotFoundError:
-                return False
+        with _as_storage_error(self.uri), contextlib.ExitStack() as stack:
+            if self._is_local:
+                target = stack.enter_context(stack.enter_context(staged(Path(place))).open("wb"))
+            else:
+                target = stack.enter_context(self.filesystem.open_output_stream(place))
+            shutil.copyfileobj(source, target, _BLOCK)
+
+    def _copy_to(self, target: IO[bytes], key: str) -> bool:
+        """Copy a file of the storage; return False if the key does not exist."""
+        try:
+            with _as_storage_error(self.uri), self.filesystem.open_input_stream(self._place(key)) as source:
+                shutil.copyfileobj(source, target, _BLOCK)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
         return True
 
 

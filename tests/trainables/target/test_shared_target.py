@@ -56,7 +56,7 @@ def test_a_target_is_uploaded_once_and_a_machine_that_has_the_target_downloads_n
 ) -> None:
     """Files that are never read are not uploaded."""
     names = ["checksums.crc32", "model.safetensors", "target.json"]
-    assert storage.files("targets/0123456789abcdef") == names
+    assert storage.names("targets/0123456789abcdef", folders=False) == names
     forbid(monkeypatch, "put")
     share_target(target, storage)
     forbid(monkeypatch, "get")
