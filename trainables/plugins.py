@@ -1,7 +1,7 @@
 """Load plug-ins: files that define entries for the project's registries.
 
-There are three kinds of plug-ins. A Python file defines variables listed in :data:`KINDS`. A Jinja file contains a
-prompt template. An installed package has an entry point in the group ``sweeper.plugins``.
+There are two kinds of plug-ins. A Python file defines variables listed in :data:`KINDS`. A Jinja file contains a prompt
+template.
 
 Plug-ins must be loaded before the first use of a registry, which fills the registry. A worker gets the list of plug-ins
 from an environment variable. The worker verifies that no plug-in has changed since the sweep started.
@@ -9,25 +9,20 @@ from an environment variable. The worker verifies that no plug-in has changed si
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import importlib
 import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import traceback
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-from search_spaces.messages import did_you_mean
-
-GROUP = "sweeper.plugins"
-"""The entry point group of installed plug-ins."""
 VARIABLE = "SWEEPER_PLUGINS"
-"""The environment variable that lists a worker's plug-ins."""
+"""The environment variable with the paths of a worker's plug-ins and their digests."""
 KINDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "WEIGHTING": ("weighting", "Weighting"),
@@ -55,28 +50,21 @@ class PluginError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One entry of a plug-in, and the line that defines the entry."""
+    """One entry of a plug-in."""
 
     kind: str
     name: str
     entry: Any
-    line: int
 
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A loaded plug-in.
-
-    Attributes:
-        place: the file from which the plug-in was first read, or the package that installs the plug-in.
-        installed: whether an installed package provides the plug-in.
-    """
+    """A loaded plug-in. ``place`` is the file from which the plug-in was first read."""
 
     name: str
     place: str
     source: str
     parts: tuple[Part, ...]
-    installed: bool = False
 
     @property
     def digest(self) -> str:
@@ -98,17 +86,30 @@ def active() -> tuple[Plugin, ...]:
     if _active is None:
         _active = []  # loading a plug-in may call this function
         try:
-            _active = [*_installed(), *(read(path) for _, _, path in _listed() if path is not None)]
+            _active = [_unchanged(*item) for item in json.loads(os.environ.get(VARIABLE, "{}")).items()]
         except PluginError:
             _active = None
             raise
-        found = {plugin.name: plugin.digest for plugin in _active}
-        if changed := [name for name, digest, _ in _listed() if found.get(name) != digest]:
-            raise PluginError(
-                f"plug-in {', '.join(changed)}: the version on this node differs from the version with which the sweep "
-                "started; install the same version on every node, and do not change the files in the sweep's folder"
-            )
     return tuple(_active)
+
+
+def to_environment(folder: Path) -> dict[str, str]:
+    """Return the environment variable that lists the active plug-ins for workers; empty if there are none.
+
+    ``folder`` has a copy of each plug-in. All nodes must be able to read the folder.
+    """
+    listed = {str(folder / plugin.name): plugin.digest for plugin in active()}
+    return {VARIABLE: json.dumps(listed)} if listed else {}
+
+
+def _unchanged(path: str, digest: str) -> Plugin:
+    plugin = read(path)
+    if plugin.digest != digest:
+        raise PluginError(
+            f"plug-in {path} differs from the version with which the sweep started; do not change the files in the "
+            "sweep's folder"
+        )
+    return plugin
 
 
 def use(plugins: Iterable[Plugin]) -> None:
@@ -126,7 +127,8 @@ def use(plugins: Iterable[Plugin]) -> None:
             raise PluginError(
                 f"plug-in {plugin.place} cannot be loaded, because the registries of this process are already in use; "
                 "pass all plug-ins to the first call in a process; after a change of a plug-in's file, start a "
-                "new process (in a notebook: restart the kernel)"
+                "new process (in a notebook: restart the kernel); in a plug-in, import each class from the module that "
+                "defines the class, as in docs/extend.md"
             )
         if other is not None:
             raise PluginError(f"two plug-ins have the name {plugin.name}: {other.place} and {plugin.place}; rename one")
@@ -174,9 +176,9 @@ def read(path: Path | str, *, place: str | None = None) -> Plugin:
         if wrong := template_problems(source):
             raise PluginError(*(f"template {place}: {problem}" for problem in wrong))
         entry = Template(name=path.stem, text=source.removesuffix("\n"), description=f"from {place}")
-        return Plugin(path.name, place, source, (Part("template", path.stem, entry, 1),))
+        return Plugin(path.name, place, source, (Part("template", path.stem, entry),))
     module = _run(source, place, name=f"sweeper_plugin_{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}")
-    return Plugin(path.name, place, source, _parts(module, source, place))
+    return Plugin(path.name, place, source, _parts(module, place))
 
 
 def digest_of(source: str) -> str:
@@ -187,40 +189,26 @@ def digest_of(source: str) -> str:
 def _run(source: str, place: str, *, name: str) -> ModuleType:
     module = ModuleType(name)
     module.__file__ = place
-    try:
-        code = compile(source, place, "exec")
-    except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None) or 1
-        raise PluginError(f"plug-in {place}, line {line}: {getattr(error, 'msg', error)}") from None
     sys.modules[name] = module  # the plug-in's classes are pickled by reference to this module
-    before = bool(_filled)
     try:
-        exec(code, module.__dict__)
+        exec(compile(source, place, "exec"), module.__dict__)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        line, trace = 1, error.__traceback__
-        while trace is not None:
-            line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == place else line
-            trace = trace.tb_next
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == place]
+        line = lines[-1] if lines else getattr(error, "lineno", 1)  # a syntax error has no frame in the file
         raise PluginError(f"plug-in {place}, line {line}: {type(error).__name__}: {error}") from None
-    if _filled and not before:
-        raise PluginError(
-            f"plug-in {place}: an import in this file fills the registries before all plug-ins are loaded; "
-            "import each class from the module that defines the class, as in docs/extend.md"
-        )
     return module
 
 
-def _parts(module: ModuleType, source: str, place: str) -> tuple[Part, ...]:
-    lines = _lines(source)
+def _parts(module: ModuleType, place: str) -> tuple[Part, ...]:
     found: list[Part] = []
     problems = []
     for attribute, (kind, expected) in KINDS.items():
         given = vars(module).get(attribute, ())
+        at = f"plug-in {place}: {attribute}"
         for entry in given if isinstance(given, tuple | list) else (given,):
-            at = f"plug-in {place}, line {lines.get(attribute, 1)}"
             if type(entry).__name__ != expected:
-                problems.append(f"{at}: {attribute} holds a {type(entry).__name__}, expected a {expected}")
+                problems.append(f"{at} holds a {type(entry).__name__}, expected a {expected}")
             elif not isinstance(entry.name, str) or not _NAME.fullmatch(entry.name):
                 problems.append(f"{at}: the name {entry.name!r} may only contain letters, digits, '_', '-' and '.'")
             elif attribute == "MODELS" and entry.hub_id is None and entry.make is None:
@@ -228,58 +216,14 @@ def _parts(module: ModuleType, source: str, place: str) -> tuple[Part, ...]:
                     f"{at}: model '{entry.name}' needs hub_id (a repository) or make (a function that builds the model)"
                 )
             else:
-                found.append(Part(kind, entry.name, entry, lines.get(attribute, 1)))
+                found.append(Part(kind, entry.name, entry))
     if not found and not problems:
-        near = next((hint for name in vars(module) if name.isupper() and (hint := did_you_mean(name, KINDS))), "")
-        problems.append(f"plug-in {place} defines no entries: expected {_expected()}{near and f'; {near}'}")
+        problems.append(f"plug-in {place} defines no entries: expected {_expected()}")
     if problems:
         raise PluginError(*problems)
     return tuple(found)
 
 
-def _lines(source: str) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for node in ast.parse(source).body:
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        found |= {target.id: node.lineno for target in targets if isinstance(target, ast.Name)}
-    return found
-
-
 def _expected() -> str:
     *names, last = KINDS
     return f"{', '.join(names)} or {last} (docs/extend.md)"
-
-
-def _installed() -> list[Plugin]:
-    from importlib.metadata import entry_points
-
-    found = []
-    for point in sorted(entry_points(group=GROUP), key=lambda item: item.name):
-        package = point.dist.name if point.dist is not None else point.module
-        place = f"{point.name} (installed with {package})"
-        try:
-            module = importlib.import_module(point.module)
-            source = Path(module.__file__ or "").read_text(encoding="utf-8")
-        except Exception as error:
-            raise PluginError(
-                f"plug-in {place}: {point.module} cannot be imported: {type(error).__name__}: {error}; repair or "
-                "uninstall the package"
-            ) from None
-        found.append(Plugin(point.name, place, source, _parts(module, source, place), installed=True))
-    return found
-
-
-# Workers ---------------------------------------------------------------------------------------------------------
-
-
-def to_environment(files: Mapping[str, Path]) -> dict[str, str]:
-    """Return the environment variable that lists the active plug-ins for workers; empty if there are none.
-
-    ``files`` has the path of each plug-in file by name. All nodes must be able to read these paths.
-    """
-    listed = [[item.name, item.digest, None if item.installed else str(files[item.name])] for item in active()]
-    return {VARIABLE: json.dumps(listed)} if listed else {}
-
-
-def _listed() -> Sequence[tuple[str, str, str | None]]:
-    return [(name, digest, path) for name, digest, path in json.loads(os.environ.get(VARIABLE, "[]"))]

@@ -134,7 +134,7 @@ def config(folder: str, out: str | None) -> None:
     from sweeper.store.folder import read_settings
     from trainables.plugins import active
 
-    files = {item.name: str((Path(folder) / FOLDER / item.name).resolve()) for item in active() if not item.installed}
+    files = {item.name: str((Path(folder) / FOLDER / item.name).resolve()) for item in active()}
     settings = read_settings(Path(folder))
     if "given" not in json.loads((Path(folder) / "sweep.json").read_text(encoding="utf-8"))["settings"]:
         refuse([f"{folder}: an older version recorded the options of this sweep only as the 'command' in sweep.json"])

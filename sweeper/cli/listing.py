@@ -163,7 +163,7 @@ def _templates() -> list[dict[str, object]]:
 
 
 def _yours(kind: str, name: str) -> str | None:
-    """Return the file or package of the plug-in that defines the name, or None if no plug-in defines it."""
+    """Return the file of the plug-in that defines the name, or None if no plug-in defines it."""
     from trainables.plugins import owner
 
     return plugin.place if (plugin := owner(kind, name)) is not None else None

@@ -42,7 +42,7 @@ def spec_of_row(row: Mapping[str, Any]) -> TrialSpec:
 
 def unlearn_command(spec: TrialSpec, *, out: str = "DIR") -> str:
     """Return the command that repeats a trial with the active plug-ins. On one CPU, the results are bit-identical."""
-    files = [word for plugin in plugins.active() if not plugin.installed for word in ("--plugin", plugin.place)]
+    files = [word for plugin in plugins.active() for word in ("--plugin", plugin.place)]
     return shlex.join(["python", "-m", "sweeper", "unlearn", *files, *_flags(spec), "--out", out])
 
 

@@ -17,11 +17,9 @@ FOLDER = "plugins"
 
 
 def save_plugins(out: Path) -> None:
-    """Copy the active plug-ins to the folder of a sweep. Plug-ins from installed packages are not copied."""
+    """Copy the active plug-ins to the folder of a sweep."""
     for plugin in plugins.active():
-        if not plugin.installed:
-            (out / FOLDER).mkdir(exist_ok=True)
-            write_whole(out / FOLDER / plugin.name, plugin.source)
+        write_whole(out / FOLDER / plugin.name, plugin.source)
 
 
 def plugin_records() -> list[dict[str, object]]:
@@ -30,7 +28,7 @@ def plugin_records() -> list[dict[str, object]]:
         {
             "name": plugin.name,
             "path": plugin.place,
-            "file": None if plugin.installed else f"{FOLDER}/{plugin.name}",
+            "file": f"{FOLDER}/{plugin.name}",
             "digest": plugin.digest,
             "parts": [f"{part.kind} {part.name}" for part in plugin.parts],
         }
@@ -40,9 +38,8 @@ def plugin_records() -> list[dict[str, object]]:
 
 def set_worker_plugins(out: Path) -> None:
     """Set the environment variable from which workers read the paths of the plug-ins."""
-    files = {plugin.name: out.resolve() / FOLDER / plugin.name for plugin in plugins.active()}
     os.environ.pop(plugins.VARIABLE, None)
-    os.environ.update(plugins.to_environment(files))
+    os.environ.update(plugins.to_environment(out.resolve() / FOLDER))
 
 
 def restore_plugins(out: Path) -> list[str]:
@@ -55,17 +52,9 @@ def restore_plugins(out: Path) -> list[str]:
         records = json.loads((out / "sweep.json").read_text(encoding="utf-8")).get("plugins", [])
     except (OSError, ValueError, AttributeError):
         return []  # read_settings() reports this error
-    installed = {plugin.name: plugin.digest for plugin in plugins.active() if plugin.installed}
     problems, notes = list[str](), list[str]()
     for record in records:
-        name, digest = record["name"], record["digest"]
-        if record["file"] is None:
-            if name not in installed:
-                notes.append(f"plug-in {name} was installed when the sweep started, but is not installed any more")
-            elif installed[name] != digest:
-                notes.append(f"installed plug-in {name} has changed since the sweep started, so new trials may differ")
-            continue
-        path, original = out / record["file"], Path(record["path"])
+        digest, path, original = record["digest"], out / record["file"], Path(record["path"])
         if path != out / FOLDER / Path(record["file"]).name:
             problems.append(f"{out / 'sweep.json'}: plug-in {record['file']} is not in the sweep's own {FOLDER}/")
         elif not path.is_file() or _digest(path) != digest:
@@ -77,9 +66,7 @@ def restore_plugins(out: Path) -> list[str]:
             notes.append(f"plug-in {original} has changed since the sweep started; the sweep uses its own copy, {path}")
     if problems:
         raise PluginError(*problems)
-    plugins.use(
-        plugins.read(out / record["file"], place=record["path"]) for record in records if record["file"] is not None
-    )
+    plugins.use(plugins.read(out / record["file"], place=record["path"]) for record in records)
     return notes
 
 

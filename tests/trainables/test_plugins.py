@@ -38,10 +38,10 @@ def written(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_is_read_with_its_parts_and_their_lines(written: Path, tmp_path: Path) -> None:
+def test_a_file_is_read_with_its_parts(written: Path, tmp_path: Path) -> None:
     plugin = plugins.read(written)
     assert (plugin.name, plugin.place, plugin.source) == ("toy.py", str(written), TOY)
-    assert [(part.kind, part.name, part.line) for part in plugin.parts] == [("weighting", "toy", 4)]
+    assert [(part.kind, part.name) for part in plugin.parts] == [("weighting", "toy")]
     written.write_text(TOY.replace("WEIGHTING =", "ONE =") + "WEIGHTING = (ONE,)\n")
     assert [part.name for part in plugins.read(written).parts] == ["toy"], "several parts are a tuple"
     path = tmp_path / "mine.jinja"
@@ -51,12 +51,12 @@ def test_a_file_is_read_with_its_parts_and_their_lines(written: Path, tmp_path: 
 
 
 BROKEN = {
-    "x = 1\nWEIGHTING = (\n": "line 2: '('",
+    "x = 1\nWEIGHTING = (\n": "line 2: SyntaxError: '('",
     "x = 1\nimport nowhere_at_all\n": "line 2: ModuleNotFoundError: No module named 'nowhere_at_all'",
     "import sys\nsys.exit(3)\n": "line 2: SystemExit: 3",
-    "METRIC = 1\n": "'METRICS'",
-    "\nWEIGHTING = max\n": "line 2: WEIGHTING",
-    TOY.replace('"toy"', '"a+b"'): "line 4: the name 'a+b'",
+    "METRIC = 1\n": "METRICS, ",
+    "\nWEIGHTING = max\n": ": WEIGHTING holds a builtin",
+    TOY.replace('"toy"', '"a+b"'): "WEIGHTING: the name 'a+b'",
     "MODELS = __import__('dataclasses').replace("
     "__import__('trainables.models.registry').models.registry.local_model('own'), make=None)\n": "hub_id",
     "Q: {question}": "{answer}",
@@ -67,7 +67,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("text", "fact"), BROKEN.items(), ids=range(len(BROKEN)))
-def test_a_broken_file_or_template_is_refused_with_its_name_and_line(tmp_path: Path, text: str, fact: str) -> None:
+def test_a_broken_file_or_template_is_refused_with_its_name_and_the_place(tmp_path: Path, text: str, fact: str) -> None:
     path = tmp_path / ("broken.jinja" if "{" in text and "=" not in text else "broken.py")
     path.write_text(text)
     with pytest.raises(PluginError) as caught:
@@ -82,7 +82,7 @@ def test_a_plugin_after_the_registries_were_read_is_refused(written: Path) -> No
 
 
 def plugin_with(kind: str, name: str, source: str) -> Plugin:
-    return Plugin(f"{name}.py", f"{name}.py", source, (Part(kind, name, None, 1),))
+    return Plugin(f"{name}.py", f"{name}.py", source, (Part(kind, name, None),))
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_a_worker_reads_the_plugins_of_the_sweep_and_refuses_changed_ones(
     written: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plugins, "_active", [])
-    assert plugins.to_environment({}) == {}
+    assert plugins.to_environment(written.parent) == {}
     monkeypatch.setattr(plugins, "_active", [plugins.read(written)])
-    environment = plugins.to_environment({"toy.py": written})
+    environment = plugins.to_environment(written.parent)
     monkeypatch.setenv(plugins.VARIABLE, environment[plugins.VARIABLE])
     monkeypatch.setattr(plugins, "_active", None)
     assert [plugin.name for plugin in plugins.active()] == ["toy.py"]

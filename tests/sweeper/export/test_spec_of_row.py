@@ -51,7 +51,6 @@ def test_a_row_gives_the_spec_and_the_command_gives_the_same_run(rows: list[dict
 
 def test_the_command_has_the_plug_ins_that_the_run_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     mine = plugins.Plugin(name="toy.py", place="/home/me/my toy.py", source="", parts=())
-    installed = replace(mine, name="theirs", place="a package", installed=True)
-    monkeypatch.setattr(plugins, "_active", [mine, installed])
+    monkeypatch.setattr(plugins, "_active", [mine])
     words = shlex.split(unlearn_command(SPECS[0]))
     assert [after for word, after in pairwise(words) if word == "--plugin"] == ["/home/me/my toy.py"]
