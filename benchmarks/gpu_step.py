@@ -47,7 +47,9 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         data = word_problem(STEPS * given.batch_size, given.length)
         vocabulary = 51200 if given.width >= 2048 else None  # Phi-1.5's
-        target = random_phi(Path(folder), data, width=given.width, layers=given.layers, vocabulary=vocabulary)
+        target = random_phi(
+            Path(folder), data, max_length=given.length, width=given.width, layers=given.layers, vocabulary=vocabulary
+        )
         workspace = Workspace(target, device=given.device)
         for method, rank in CASES:
             spec = TrialSpec(

@@ -35,7 +35,7 @@ def main() -> None:
         ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as new_process,
     ):
         target = new_process.submit(
-            random_phi, Path(folder), word_problem(8, 4), width=given.width, layers=given.layers
+            random_phi, Path(folder), word_problem(8, 4), max_length=64, width=given.width, layers=given.layers
         ).result()
         print(f"{'':8} {'trained':>10} {'gradients':>10} {'AdamW':>10} {'formula':>10} {'measured':>10}")
         for rank in (0, 8):

@@ -8,7 +8,9 @@ from trainables.data.examples import Example, UnlearningData
 from trainables.target.target import Target
 
 
-def random_phi(folder: Path, data: UnlearningData, *, width: int, layers: int, vocabulary: int | None = None) -> Target:
+def random_phi(
+    folder: Path, data: UnlearningData, *, max_length: int, width: int, layers: int, vocabulary: int | None = None
+) -> Target:
     """Save in ``folder`` a random Phi and a tokenizer for the data. Return the model as the target of the data.
 
     ``vocabulary`` is the vocabulary size of the model; the default is the vocabulary size of the tokenizer.
@@ -32,7 +34,7 @@ def random_phi(folder: Path, data: UnlearningData, *, width: int, layers: int, v
     )
     torch.manual_seed(0)
     save_model(PhiForCausalLM(config), tokenizer, folder)
-    return Target("0" * 16, str(folder), data, config.vocab_size, {}, (0.0,) * len(data.forget))
+    return Target("0" * 16, str(folder), data, config.vocab_size, {}, (0.0,) * len(data.forget), max_length)
 
 
 def word_problem(count: int, length: int) -> UnlearningData:

@@ -85,7 +85,7 @@ def run(trial_id: str, *, tofu: Path | None) -> Iterator[dict[str, object]]:
     method, _, c = name.partition("-")
     common, workspace = prepare(problem, tofu)
     spec = replace(common, method=method, options=(("c", float(c)),) if c else (), lr=float(lr), seed=int(seed))
-    guess = workspace.evaluator(max_length=spec.max_length, batch_size=spec.eval_batch_size).random_guess
+    guess = workspace.evaluator(batch_size=spec.eval_batch_size).random_guess
     settings = {"problem": problem, "method": method, "c": c, "lr": lr, "seed": seed, "random_guess": guess}
     for report in UnlearningRun(spec, workspace):
         losses = {} if report.status == "diverged" else report.losses

@@ -42,7 +42,7 @@ def rows_of(spec: TrialSpec) -> list[dict[str, object]]:
     run, _, workspace = unlearn(spec)
     assert run._initial is not None
     end = weights_state(run.model)
-    evaluator = workspace.evaluator(max_length=spec.max_length, batch_size=spec.eval_batch_size)
+    evaluator = workspace.evaluator(batch_size=spec.eval_batch_size)
     found: list[dict[str, object]] = []
     begun = 0.0
     for share in (index / SHARES for index in range(SHARES + 1)):

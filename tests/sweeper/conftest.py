@@ -120,6 +120,7 @@ TARGET = Target(
     vocabulary_size=100,
     baseline={"forget_loss": 0.1, "retain_loss": 0.2, "utility": math.nan},
     reference_nll=(),
+    max_length=512,
 )
 
 

@@ -173,7 +173,7 @@ def target(
     save_model(known_network, tokenizer, folder)
     forget = encode_examples(tokenizer, tiny_data.forget, max_length=64)
     reference = tuple(float(exact_nll(known_network, item).sum()) for item in forget)
-    return Target(TARGET_KEY, str(folder), tiny_data, len(tokenizer), {}, reference)
+    return Target(TARGET_KEY, str(folder), tiny_data, len(tokenizer), {}, reference, 64)
 
 
 @pytest.fixture(scope="session")

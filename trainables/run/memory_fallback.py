@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from trainables.modality import dataset_modality
 from trainables.run.reports import Report
 from trainables.spec import TrialSpec
 
@@ -16,68 +17,48 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryFallback:
-    """The memory settings of a run.
+def with_less_memory(spec: TrialSpec) -> TrialSpec | None:
+    """Return the spec with settings that need less GPU memory; None if no such settings remain.
 
-    Attributes:
-        micro_batch: the maximum number of examples per forward pass of training; None for the whole batch.
-        gradient_checkpointing: whether activations are recomputed in the backward pass.
-        eval_batch_size: the maximum number of examples per forward pass of evaluation.
+    The number of examples per forward pass is halved, both for training and for evaluation. If the number for training
+    is 1, gradient checkpointing is enabled instead. Settings that do not apply to the model are not changed.
     """
+    unused = dataset_modality(spec.dataset).unused_fields
+    size = min(spec.micro_batch or spec.batch_size, spec.batch_size)
+    smaller = replace(spec, eval_batch_size=-(-spec.eval_batch_size // 2))
+    if size > 1 and "micro_batch" not in unused:
+        return replace(smaller, micro_batch=-(-size // 2))
+    if not spec.gradient_checkpointing and "gradient_checkpointing" not in unused:
+        return replace(smaller, gradient_checkpointing=True)
+    return None
 
-    micro_batch: int | None
-    gradient_checkpointing: bool
-    eval_batch_size: int
 
-    @classmethod
-    def of(cls, spec: TrialSpec) -> MemoryFallback:
-        """Return the memory settings in a trial's spec."""
-        return cls(spec.micro_batch, spec.gradient_checkpointing, spec.eval_batch_size)
-
-    def next(self, batch_size: int, *, unused: Container[str] = ()) -> MemoryFallback | None:
-        """Return settings that need less memory; None if no such settings remain.
-
-        The number of examples per forward pass is halved, both for training and for evaluation. If the number for
-        training is 1, gradient checkpointing is enabled instead. ``unused`` has the settings that the model does not
-        support.
-        """
-        size = min(self.micro_batch or batch_size, batch_size)
-        smaller = replace(self, eval_batch_size=-(-self.eval_batch_size // 2))
-        if size > 1 and "micro_batch" not in unused:
-            return replace(smaller, micro_batch=-(-size // 2))
-        if not self.gradient_checkpointing and "gradient_checkpointing" not in unused:
-            return replace(smaller, gradient_checkpointing=True)
-        return None
-
-    def __str__(self) -> str:
-        parts = [] if self.micro_batch is None else [f"micro_batch {self.micro_batch}"]
-        parts += ["gradient_checkpointing"] if self.gradient_checkpointing else []
-        return ", ".join([*parts, f"eval_batch_size {self.eval_batch_size}"])
+def memory_settings(spec: TrialSpec) -> str:
+    """Return the settings of a spec that decide how much memory it needs, as a text."""
+    parts = [] if spec.micro_batch is None else [f"micro_batch {spec.micro_batch}"]
+    parts += ["gradient_checkpointing"] if spec.gradient_checkpointing else []
+    return ", ".join([*parts, f"eval_batch_size {spec.eval_batch_size}"])
 
 
 class FallbackRun:
     """The run of a trial. If GPU memory runs out, the run starts again with settings that need less memory.
 
     Args:
-        start: creates a run.
-        unused: returns the names of the settings that the model does not support.
+        start: creates a run with the memory settings of a spec.
 
     Attributes:
         run: the current run; None before the first report.
     """
 
-    def __init__(
-        self, spec: TrialSpec, start: Callable[[MemoryFallback], UnlearningRun], unused: Callable[[], Container[str]]
-    ) -> None:
-        self._spec, self._start, self._unused = spec, start, unused
-        self._memory, self._reported = MemoryFallback.of(spec), 0.0
+    def __init__(self, spec: TrialSpec, start: Callable[[TrialSpec], UnlearningRun]) -> None:
+        self._spec, self._start = spec, start
+        self._memory, self._reported = spec, 0.0
         self.run: UnlearningRun | None = None
 
     @property
-    def retried_with(self) -> MemoryFallback | None:
+    def retried_with(self) -> str | None:
         """The current memory settings if they differ from the spec's settings, otherwise None."""
-        return None if self._memory == MemoryFallback.of(self._spec) else self._memory
+        return None if self._memory is self._spec else memory_settings(self._memory)
 
     def reset(self) -> None:
         """Discard the run. The next report starts a new run."""
@@ -97,10 +78,10 @@ class FallbackRun:
                     self.run = self._start(self._memory)
                 report = next(self.run)
             except torch.cuda.OutOfMemoryError:
-                smaller = self._memory.next(self._spec.batch_size, unused=self._unused())
+                smaller = with_less_memory(self._memory)
                 if smaller is None:
                     raise
-                logger.warning("a trial ran out of GPU memory: retrying with %s", smaller)
+                logger.warning("a trial ran out of GPU memory: retrying with %s", memory_settings(smaller))
                 self._memory, self.run = smaller, None
                 continue
             if report.epoch > self._reported or report.status is not None:

@@ -27,7 +27,6 @@ from trainables.optimizers import make_optimizer
 from trainables.run.combined_gradient import Columns, combined_gradient
 from trainables.run.divergence import Diverged, check_distance, distance_columns, finite
 from trainables.run.interpolation import Quality, choose_share
-from trainables.run.memory_fallback import MemoryFallback
 from trainables.run.reports import Report, Status, Timers
 from trainables.run.run_state import load_training_state, load_weights, training_state, weights_between, weights_state
 from trainables.run.step_losses import StepLosses
@@ -42,8 +41,8 @@ class UnlearningRun:
 
     Args:
         workspace: the loaded target and its data.
-        memory: memory settings that replace the memory settings in the spec. A saved state can be loaded with any
-            memory settings.
+        memory: a spec whose ``micro_batch``, ``gradient_checkpointing`` and ``eval_batch_size`` replace those of
+            ``spec``. A saved state can be loaded with any memory settings.
 
     Attributes:
         model: the model that is being unlearned.
@@ -56,8 +55,8 @@ class UnlearningRun:
         ValueError: an option of the method names a layer that the model does not have.
     """
 
-    def __init__(self, spec: TrialSpec, workspace: Workspace, *, memory: MemoryFallback | None = None) -> None:
-        method, memory = spec.parsed_method, memory or MemoryFallback.of(spec)
+    def __init__(self, spec: TrialSpec, workspace: Workspace, *, memory: TrialSpec | None = None) -> None:
+        method, memory = spec.parsed_method, memory or spec
         torch.manual_seed(spec.seed)
         self.spec, self.workspace = spec, workspace
         self.step, self.epoch, self._done = 0, 0.0, False
@@ -66,11 +65,11 @@ class UnlearningRun:
         self._scores: Scores  # of the model at the last evaluation
         self._last_losses: Mapping[str, float] = {}  # the last finite losses of an evaluation
         self._weighting_state = method.weighting.init(spec.seed)
-        forget, retain = map(workspace.modality.lengths, workspace.train_sets(max_length=spec.max_length))
+        forget, retain = map(workspace.modality.lengths, workspace.train_sets)
         self._batches = TrainingBatches(forget, retain, batch_size=spec.batch_size, seed=spec.seed)
-        sizes = {"max_length": spec.max_length, "batch_size": memory.eval_batch_size}
-        self._evaluator = workspace.evaluator(**sizes)
-        refusals = workspace.refusals(**sizes) if method.objective.reference is Reference.PAIR_NLL else None
+        self._evaluator = workspace.evaluator(batch_size=memory.eval_batch_size)
+        needs_refusals = method.objective.reference is Reference.PAIR_NLL
+        refusals = workspace.refusals(batch_size=memory.eval_batch_size) if needs_refusals else None
         self.model = workspace.model_for(
             lora_rank=spec.lora_rank, seed=spec.seed, gradient_checkpointing=memory.gradient_checkpointing
         )
@@ -239,7 +238,6 @@ class UnlearningRun:
             training |= distance_columns(self.optimizer)
             if self.auto_lr is not None:
                 training |= self.auto_lr.columns()
-        updates = [] if self.auto_lr is None else self.auto_lr.take_updates()
         return Report(
             step=self.step,
             epoch=self.epoch,
@@ -249,7 +247,7 @@ class UnlearningRun:
             final=final or {},
             status=status,
             error=error,
-            auto_lr=tuple({"step": step, **update.row()} for step, update in updates),
+            auto_lr=() if self.auto_lr is None else tuple(self.auto_lr.take_updates()),
         )
 
     def state_dict(self) -> dict[str, Any]:

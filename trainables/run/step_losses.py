@@ -54,7 +54,7 @@ class StepLosses:
         """
         method = spec.parsed_method
         self._workspace, self.model = workspace, model
-        self._forget, self._retain = workspace.train_sets(max_length=spec.max_length)
+        self._forget, self._retain = workspace.train_sets
         self._objective, self._options = method.objective, spec.option_values
         self._retain_objective = spec.retain_objective
         self._bf16, self._micro_batch = spec.dtype == "bf16", micro_batch

@@ -40,10 +40,10 @@ class Workspace:
         self._pristine = StoredWeights(self._model, Path(target.path))
         self._adapted: PreTrainedModel | None = None
         self._frozen: PreTrainedModel | None = None
-        self._refusals: dict[tuple[int, int], tuple[Any, tuple[float, ...]]] = {}
         self._checkpointing = False
-        self._evaluators: dict[tuple[int, int], ModelEvaluator] = {}
-        self._train_sets: dict[int, tuple[Any, Any]] = {}
+        # By batch size, because the results of another batch size differ in the last digits
+        self._refusals: dict[int, tuple[Any, tuple[float, ...]]] = {}
+        self._evaluators: dict[int, ModelEvaluator] = {}
 
     def model_for(
         self, *, lora_rank: int | None = None, seed: int = 0, gradient_checkpointing: bool = False
@@ -107,48 +107,44 @@ class Workspace:
         with torch.no_grad():
             yield self._frozen
 
-    def refusals(self, *, max_length: int, batch_size: int) -> tuple[Any, tuple[float, ...]]:
+    def refusals(self, *, batch_size: int) -> tuple[Any, tuple[float, ...]]:
         """Return the forget questions with refusals as answers, and the target's summed NLL (nats) of each refusal.
 
         A call may reset the model, so it must precede :meth:`model_for`.
         """
-        key = (max_length, batch_size)
-        if key not in self._refusals:
+        if batch_size not in self._refusals:
             refused = [replace(example, answer=refusal(example.question)) for example in self.target.data.forget]
-            items = self.modality.encode(self.tokenizer, refused, max_length=max_length)
+            items = self._encode(refused)
             losses = evaluate_items(
                 self.modality, self._reset(), items, processor=self.tokenizer, batch_size=batch_size
             )
-            self._refusals[key] = (items, tuple(losses.totals.tolist()))
-        return self._refusals[key]
+            self._refusals[batch_size] = (items, tuple(losses.totals.tolist()))
+        return self._refusals[batch_size]
 
-    def train_sets(self, *, max_length: int) -> tuple[Any, Any]:
-        """Return the items of the forget set and of the retain set."""
-        if max_length not in self._train_sets:
-            data = self.target.data
-            self._train_sets[max_length] = (
-                self.modality.encode(self.tokenizer, data.forget, max_length=max_length),
-                self.modality.encode(self.tokenizer, data.retain, max_length=max_length),
-            )
-        return self._train_sets[max_length]
+    @cached_property
+    def train_sets(self) -> tuple[Any, Any]:
+        """The items of the forget set and of the retain set."""
+        return self._encode(self.target.data.forget), self._encode(self.target.data.retain)
+
+    def _encode(self, examples: Any) -> Any:
+        return self.modality.encode(self.tokenizer, examples, max_length=self.target.max_length)
 
     def batch(self, items: Any, indices: Sequence[int]) -> Any:
         """Return the items at the given indices as one batch on the workspace's device."""
         return self.modality.collate(items, indices, processor=self.tokenizer, device=self.device)
 
-    def evaluator(self, *, max_length: int, batch_size: int) -> ModelEvaluator:
+    def evaluator(self, *, batch_size: int) -> ModelEvaluator:
         """Return an evaluator that measures models on the target's data."""
-        key = (max_length, batch_size)
-        if key not in self._evaluators:
-            self._evaluators[key] = self.modality.evaluator(
+        if batch_size not in self._evaluators:
+            self._evaluators[batch_size] = self.modality.evaluator(
                 self.target.data,
                 self.tokenizer,
                 classes=self.target.vocabulary_size,
-                max_length=max_length,
+                max_length=self.target.max_length,
                 batch_size=batch_size,
                 device=self.device,
             )
-        return self._evaluators[key]
+        return self._evaluators[batch_size]
 
     @cached_property
     def train_mode_is_eval_mode(self) -> bool:

@@ -56,5 +56,5 @@ def measure_checkpoint(
     torch.set_num_threads(max(1, int(cpus)))
     workspace = worker_workspace(target, default_device(gpus))
     model = workspace.modality.load_model(folder).to(workspace.device)
-    evaluator = workspace.evaluator(max_length=spec.max_length, batch_size=spec.eval_batch_size)
+    evaluator = workspace.evaluator(batch_size=spec.eval_batch_size)
     return evaluator.scores(model, retain=target.retain).measure(spec.metrics)

@@ -20,7 +20,7 @@ from ray.tune.result import DONE, SHOULD_CHECKPOINT
 
 from search_spaces.durable import Throttle
 from trainables import device
-from trainables.run.memory_fallback import FallbackRun, MemoryFallback
+from trainables.run.memory_fallback import FallbackRun
 from trainables.run.reports import Report, Status
 from trainables.saved_state import STATE_FILE, read_state
 from trainables.spec import TrialSpec
@@ -81,7 +81,7 @@ class UnlearningTrainable(tune.Trainable):
         self._id = str(new_config["trial_id"])
         self._files.discard_state()
         self._restore_from: str | None = new_config.get("restore_from")
-        self._trial = FallbackRun(self._spec, self._start, lambda: self._workspace().modality.unused_fields)
+        self._trial = FallbackRun(self._spec, self._start)
         self._accepted = time.time()
         self._first_step: float | None = None
         self._saved_costs: list[Costs] = []
@@ -136,7 +136,7 @@ class UnlearningTrainable(tune.Trainable):
         """Delete the worker's temporary files."""
         self._files.close()
 
-    def _start(self, memory: MemoryFallback) -> UnlearningRun:
+    def _start(self, memory: TrialSpec) -> UnlearningRun:
         from trainables.run.run import UnlearningRun
 
         if self._device == "cuda":
@@ -180,7 +180,7 @@ class UnlearningTrainable(tune.Trainable):
             "worker": f"{socket.gethostname()}:{os.getpid()}",
         }
         if self._trial.retried_with:
-            columns["retried_with"] = str(self._trial.retried_with)
+            columns["retried_with"] = self._trial.retried_with
         if self._gpus > 0:
             columns |= {"gpu_share": self._gpus, "gpu_gb": self._gpu_gb}
         if (peak := device.peak_gpu_memory(self._device)) is not None:

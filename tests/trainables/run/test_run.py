@@ -58,7 +58,7 @@ def referred(target: Target) -> Workspace:
 def gradients_by_hand(referred: Workspace, known_network: PhiForCausalLM, make_spec: MakeSpec) -> dict[str, Any]:
     """In float64: ``L_R``, ``L_F`` and the gradients of ``L_R``, ``-L_F`` and NPO(beta=0.5) over the whole sets."""
     model = copy.deepcopy(known_network).double().eval()
-    forget, retain = referred.train_sets(max_length=64)
+    forget, retain = referred.train_sets
     mean_r = torch.cat(_losses_by_hand(model, retain)).mean()
     mean_f = torch.cat(_losses_by_hand(model, forget)).mean()
     sums = torch.stack([nll.sum() for nll in _losses_by_hand(model, forget)])
@@ -136,7 +136,7 @@ def test_the_weights_can_sum_to_one_and_the_direction_can_be_clipped(
 def test_every_method_runs_to_finite_scores_and_forgets_where_it_should(
     start: Start, workspace: Workspace, method: str
 ) -> None:
-    target = workspace.evaluator(max_length=64, batch_size=32).scores(workspace.model_for()).loss_metrics()
+    target = workspace.evaluator(batch_size=32).scores(workspace.model_for()).loss_metrics()
     options = {"c": 0.5} if method == "gdiff" else {}
     reports = list(start(method=method, options=options, lr=3e-3, epochs=3, eval_every=3))
     assert [report.epoch for report in reports] == [1.0, 2.0, 3.0]
@@ -171,7 +171,7 @@ def test_max_steps_ends_a_run_even_inside_an_epoch(
 def _batches_seen(
     spec: TrialSpec, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    forget, retain = workspace.train_sets(max_length=64)
+    forget, retain = workspace.train_sets
     seen: dict[int, list[tuple[int, ...]]] = {id(forget): [], id(retain): []}
 
     make_batch = workspace.batch

@@ -40,7 +40,7 @@ def test_an_auto_lr_step_is_the_adamw_step_at_the_rate_of_the_fitted_parabola(
         with torch.no_grad():
             for parameter, step in zip(moved.parameters(), delta, strict=True):
                 parameter.add_(step.double(), alpha=scale)
-        sets = workspace.train_sets(max_length=64)
+        sets = workspace.train_sets
         return [float(torch.cat([exact_nll(moved, item) for item in items]).mean()) for items in sets]
 
     (_, zero), (forget_plus, plus), (forget_minus, minus) = losses(0.0), losses(1.0), losses(-1.0)
@@ -129,5 +129,5 @@ def test_a_probe_on_several_batches_is_the_mean_over_all_their_tokens(
     (report,) = run
     chosen = [run.auto_lr._fresh[number][0] for number in range(4, 8)]
     assert len(set(chosen)) > 1
-    losses = torch.cat([exact_nll(start, workspace.train_sets(max_length=64)[1][index]) for index in chosen])
+    losses = torch.cat([exact_nll(start, workspace.train_sets[1][index]) for index in chosen])
     assert report.auto_lr[0]["loss_zero"] == pytest.approx(float(losses.mean()), rel=1e-5)

@@ -59,7 +59,7 @@ def test_dpo_compares_each_question_with_its_own_refusal_and_with_the_target(
     start: Start, workspace: Workspace, known_network: PhiForCausalLM, tokenizer: Any
 ) -> None:
     losses, model = moved_losses(start, method="dpo", options={"beta": 0.3})
-    forget, _ = workspace.train_sets(max_length=64)
+    forget, _ = workspace.train_sets
     questions = [workspace.target.data.forget[index].question for index in INDICES]
     answers = [forget[index] for index in INDICES]
     refused = [encode(tokenizer, question, refusal(question), max_length=64) for question in questions]
@@ -77,7 +77,7 @@ def test_undial_and_kl_compare_with_the_targets_predictions(
     start: Start, workspace: Workspace, known_network: PhiForCausalLM
 ) -> None:
     losses, model = moved_losses(start, method="undial+ngdiff", options={"beta": 4.0}, retain_objective="kl")
-    forget, retain = workspace.train_sets(max_length=64)
+    forget, retain = workspace.train_sets
     distilled, divergences = [], []
     for index in INDICES:
         logits, labels, _ = _forward(model, forget[index])
@@ -94,7 +94,7 @@ def test_rmu_steers_every_token_to_the_seeds_direction_and_keeps_the_retain_sets
     start: Start, workspace: Workspace, known_network: PhiForCausalLM
 ) -> None:
     losses, model = moved_losses(start, method="rmu+ngdiff", options={"scale": 3.0, "layer": 0}, seed=4)
-    forget, retain = workspace.train_sets(max_length=64)
+    forget, retain = workspace.train_sets
 
     def states(network: PhiForCausalLM, sequences: Sequence[Tokens]) -> Tensor:
         return torch.cat([_forward(network, sequences[index])[2] for index in INDICES])
@@ -145,7 +145,7 @@ def test_autolr_probes_cross_entropy_under_every_retain_objective(workspace: Wor
     for changes in ({"method": "ngdiff"}, {"method": "ngdiff", "retain_objective": "kl"}, {"method": "rmu"}):
         spec = make_spec(**changes, auto_lr="on", auto_lr_probe="same", auto_lr_every=1, batch_size=8, max_steps=1)
         (report,) = UnlearningRun(spec, workspace)
-        start = workspace.evaluator(max_length=64, batch_size=32).scores(workspace.model_for()).loss_metrics()
+        start = workspace.evaluator(batch_size=32).scores(workspace.model_for()).loss_metrics()
         assert report.auto_lr[0]["loss_zero"] == pytest.approx(start["retain_loss"], rel=1e-5)
 
 

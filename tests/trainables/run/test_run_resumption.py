@@ -45,7 +45,7 @@ def variant(request: pytest.FixtureRequest, make_spec: MakeSpec) -> TrialSpec:
 def test_the_same_spec_gives_the_same_bits_even_saved_and_resumed_after_any_epoch(
     workspace: Workspace, target: Target, variant: TrialSpec, tmp_path: Path
 ) -> None:
-    start = workspace.evaluator(max_length=64, batch_size=32).scores(workspace.model_for()).loss_metrics()
+    start = workspace.evaluator(batch_size=32).scores(workspace.model_for()).loss_metrics()
     whole = UnlearningRun(variant, workspace)
     expected = []
     for epoch in range(variant.epochs):
@@ -146,6 +146,6 @@ def test_lora_leaves_the_base_alone_and_its_checkpoint_is_an_adapter_peft_loads(
     save_model(run.model, workspace.tokenizer, tmp_path / "adapter")
     assert not (tmp_path / "adapter" / "model.safetensors").exists()
     loaded = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(target.path), tmp_path / "adapter")
-    losses = workspace.evaluator(max_length=64, batch_size=32).scores(loaded).loss_metrics()
+    losses = workspace.evaluator(batch_size=32).scores(loaded).loss_metrics()
     assert losses == pytest.approx(last.losses, rel=1e-5)
     assert losses["forget_loss"] > 0.03, "twice the target's"

@@ -90,7 +90,7 @@ def target(
     values, labels = plain_input(data, data.forget.rows)
     with torch.no_grad():
         nll = torch.nn.functional.cross_entropy(network(pixel_values=values).logits, labels, reduction="none")
-    return Target("fedcba9876543210", str(folder), data, 10, {}, tuple(nll.tolist()))
+    return Target("fedcba9876543210", str(folder), data, 10, {}, tuple(nll.tolist()), 512)
 
 
 @pytest.fixture(scope="session")

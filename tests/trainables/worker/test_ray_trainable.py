@@ -76,9 +76,10 @@ def test_a_target_that_is_written_to_between_two_trials_fails_the_second(
 
 
 def test_a_run_that_raises_is_a_failed_trial_and_the_worker_lives(
-    make_worker: MakeWorker, make_spec: Any, tmp_path: Path
+    make_worker: MakeWorker, make_spec: Any, target: Target, tmp_path: Path
 ) -> None:
-    worker = make_worker(worker_config(make_spec(max_length=8)))  # no room for an answer
+    short = replace(target, key="short", max_length=8)  # no room for an answer
+    worker = make_worker(worker_config(make_spec()), targets={target.key: short})
     (result,) = steps_of(worker)
     assert result["outcome"]["status"] == "failed"
     error = result["outcome"]["error"]
@@ -86,6 +87,7 @@ def test_a_run_that_raises_is_a_failed_trial_and_the_worker_lives(
     assert "\n" not in error
     assert (tmp_path / "out" / "logs" / "t1.txt").read_text().startswith("Traceback")
     assert result[SHOULD_CHECKPOINT] is False
+    worker._targets = {target.key: target}
     worker.reset_config(worker_config(make_spec(max_steps=1), "next"))
     assert steps_of(worker)[-1]["outcome"]["status"] == "finished"
 
