@@ -15,7 +15,6 @@ from trainables.metrics.registry import needs_retain_model
 from trainables.modality import ModelEvaluator
 from trainables.models.adapters import ADAPTER_CONFIG, base_of
 from trainables.models.checkpoints import loading
-from trainables.models.registry import TargetRecipe
 from trainables.predictions import evaluate_items
 from trainables.scoring.base import Measured, RetainValues, chosen_metrics, generated_answers
 from trainables.spec import TrialSpec
@@ -38,7 +37,6 @@ WAITING = "waiting for another process that trains the same model"
 def prepare_target(
     spec: TrialSpec,
     *,
-    recipe: TargetRecipe | None = None,
     cache: Path | None = None,
     device: torch.device | str | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
@@ -46,24 +44,17 @@ def prepare_target(
     """Return the target for a spec: from the cache, from ``target_path``, or by fine-tuning.
 
     Args:
-        recipe: the fine-tuning recipe; by default the result of :func:`~trainables.target.target.target_recipe`.
         cache: the folder of the cache; by default the result of :func:`~trainables.target.cache.cache_folder`.
         on_progress: called after every epoch of training.
 
     Raises:
         DataError, TargetError, LoadError: the target cannot be prepared; the message is for the user.
     """
-    target_spec = target_spec_of(spec, recipe=recipe)
-    return Preparation(spec=target_spec, cache=Cache(cache), device=device, on_progress=on_progress).target()
+    made = Preparation(spec=target_spec_of(spec), cache=Cache(cache), device=device, on_progress=on_progress)
+    return made.target()
 
 
-def score_checkpoint(
-    spec: TrialSpec,
-    *,
-    cache: Path | None = None,
-    device: torch.device | str | None = None,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
-) -> Measured:
+def score_checkpoint(spec: TrialSpec, *, on_progress: Callable[[Progress], None]) -> Measured:
     """Return the losses and metrics of the model in ``spec.target_path`` on the spec's data.
 
     If a metric needs the retain model, the retain model is loaded from ``spec.retain_path``.
@@ -74,7 +65,7 @@ def score_checkpoint(
     """
     assert spec.target_path is not None, "target_path must name the folder to score"
     folder, target_spec = Path(spec.target_path), target_spec_of(spec)
-    preparation = Preparation(spec=target_spec, cache=Cache(cache), device=device, on_progress=on_progress)
+    preparation = Preparation(spec=target_spec, on_progress=on_progress)
     retain, names = preparation.retain_values(), target_spec.measured()
 
     def compute() -> dict[str, object]:
@@ -129,6 +120,7 @@ class Preparation:
             vocabulary_size=shape["classes"],
             baseline=baseline,
             reference_nll=tuple(scores["reference_nll"]),
+            max_length=spec.trial.max_length,
             template=spec.info.template,
             retain=retain,
             left_out=spec.left_out,

@@ -39,6 +39,7 @@ class Target:
         vocabulary_size: ``|V|``, the model's number of output classes: tokens, or labels of images.
         baseline: the target's own metrics.
         reference_nll: the target's summed NLL of each forget example, in the order of ``data.forget``.
+        max_length: the maximum length of training sequences, in tokens.
         template: the model's prompt template (see :mod:`trainables.template`).
         retain: the values of the retain model; None if no chosen metric needs them.
         left_out: the requested metrics that cannot be measured without a retain model.
@@ -51,6 +52,7 @@ class Target:
     vocabulary_size: int
     baseline: dict[str, float]
     reference_nll: tuple[float, ...]
+    max_length: int
     template: str = QUESTION_ANSWER
     retain: RetainValues | None = None
     left_out: tuple[str, ...] = ()
@@ -164,7 +166,7 @@ class TargetSpec:
         )
 
 
-def target_spec_of(spec: TrialSpec, *, recipe: TargetRecipe | None = None) -> TargetSpec:
+def target_spec_of(spec: TrialSpec) -> TargetSpec:
     """Return the target's specification for a trial's spec.
 
     Raises:
@@ -176,7 +178,7 @@ def target_spec_of(spec: TrialSpec, *, recipe: TargetRecipe | None = None) -> Ta
     return TargetSpec(
         trial=spec,
         info=info if spec.template is None else replace(info, template=TEMPLATES[spec.template].text),
-        recipe=recipe or target_recipe(spec),
+        recipe=target_recipe(spec),
         data=load_data(
             spec.dataset,
             forget_split=spec.forget_split,

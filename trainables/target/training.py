@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from search_spaces.checksums import CHECKSUMS, damaged_files, write_checksums
 from search_spaces.durable import Throttle, free_bytes, staged
-from search_spaces.messages import counted, expected_one_of, size
+from search_spaces.messages import expected_one_of, size
 from trainables.batches import epoch_batches
 from trainables.data import TaskData
 from trainables.models.adapters import add_adapter
@@ -206,18 +206,6 @@ def finetune(
         raise TargetError(
             f"the data were not memorised within {recipe.epochs} epochs: the mean loss is {mean_nll():.3g}, expected a "
             f"loss below {MEMORISED_LOSS:g} and a verbmem above 0.95; set --target-epochs N to use the target as it is "
-            f"after N epochs{_contradictions(data)}"
+            f"after N epochs"
         )
     return recipe.epochs
-
-
-def _contradictions(data: TaskData) -> str:
-    """Return a text about questions with more than one answer, which cannot be memorised; empty if there are none."""
-    answers: dict[str, set[str]] = {}
-    for item in data.full:
-        if question := getattr(item, "question", ""):
-            answers.setdefault(question, set()).add(item.answer)
-    several = [question for question, found in answers.items() if len(found) > 1]
-    if not several:
-        return ""
-    return f"; {counted(len(several), 'question')} with more than one answer, such as '{several[0]}'"

@@ -16,7 +16,6 @@ from trainables.data.examples import UnlearningData
 from trainables.modality.language import Language
 from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import ensure_pad_token, load_model, load_tokenizer, save_model
-from trainables.models.registry import TargetRecipe
 from trainables.models.tiny import SLIDING_WINDOW, TWINS, VOCABULARY, make_tiny, tokenizer_for
 from trainables.predictions import evaluate_items
 from trainables.run.reports import Status
@@ -60,7 +59,7 @@ def twin(request: pytest.FixtureRequest, tiny_data: UnlearningData, tmp_path_fac
     sequences = encode_examples(tokenizer, tiny_data.full, max_length=64)
     forget = encode_examples(tokenizer, tiny_data.forget, max_length=64)
     reference = evaluate_items(Language(), model, forget, processor=tokenizer, batch_size=8).totals.tolist()
-    target = Target("0123456789abcdef", str(folder), tiny_data, VOCABULARY, {}, tuple(reference))
+    target = Target("0123456789abcdef", str(folder), tiny_data, VOCABULARY, {}, tuple(reference), 64)
     return Twin(name, model, tokenizer, sequences, Workspace(target, device="cpu"))
 
 
@@ -122,9 +121,8 @@ def test_a_target_fine_tuned_through_lora_is_a_whole_model_that_knows_more(
     tiny_data: UnlearningData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_spec: Any, twin: Twin
 ) -> None:
     monkeypatch.setattr("trainables.target.target.load_data", lambda *arguments, **named: tiny_data)
-    recipe = TargetRecipe(lr=1e-2, batch_size=8, epochs=3, stop_when_memorised=False, lora_rank=4)
-    spec = make_spec(model=twin.name)
-    target = prepare_target(spec, recipe=recipe, device="cpu", cache=tmp_path)
+    recipe = {"target_lr": 1e-2, "target_batch_size": 8, "target_epochs": 3, "target_lora_rank": 4}
+    target = prepare_target(make_spec(model=twin.name, **recipe), device="cpu", cache=tmp_path)
     model = load_model(target.path)
     assert type(model) is CLASSES[twin.name]
     assert not list(Path(target.path).glob("adapter*"))

@@ -14,13 +14,11 @@ from tests.trainables.runs import same_bits
 from trainables.data.examples import UnlearningData
 from trainables.models.checkpoints import LoadError, load_model, load_tokenizer, save_model, weights_problems
 from trainables.models.hub_cache import fetch_model, hub_commit
-from trainables.models.registry import TargetRecipe
 from trainables.spec import TrialSpec
 from trainables.target.prepare import prepare_target
 from trainables.target.target import Target
 
 PHI = "microsoft/phi-1_5"
-RECIPE = TargetRecipe(lr=1e-3, batch_size=8, epochs=1, stop_when_memorised=False)
 OTHERS = ("pytorch_model.bin", "onnx/model.onnx", "onnx/config.json", "consolidated.safetensors", "modeling_phi.py")
 """Files of a repository that nothing here reads."""
 UseHub = Callable[[str], None]
@@ -100,8 +98,8 @@ def test_a_target_is_keyed_by_the_commit_and_a_cached_target_needs_no_download(
     monkeypatch.setattr("trainables.target.target.load_data", lambda *arguments, **named: tiny_data)
 
     def prepare(model: str) -> Target:
-        spec = TrialSpec(model=model, max_length=64)
-        return prepare_target(spec, recipe=RECIPE, device="cpu", cache=tmp_path / "cache")
+        spec = TrialSpec(model=model, max_length=64, target_epochs=1, target_lr=1e-3, target_batch_size=8)
+        return prepare_target(spec, device="cpu", cache=tmp_path / "cache")
 
     publish()
     first = prepare("phi-1.5")

@@ -11,14 +11,12 @@ from transformers import PhiForCausalLM
 
 import trainables.models.tiny
 from trainables.data.examples import UnlearningData
-from trainables.models.registry import TargetRecipe
 from trainables.spec import TrialSpec
 from trainables.target.prepare import prepare_target
 from trainables.target.target import Target
 from trainables.target.training import Progress
 
-RECIPE = TargetRecipe(lr=1e-3, batch_size=8, epochs=2, stop_when_memorised=False)
-SPEC = TrialSpec(max_length=64)
+SPEC = TrialSpec(max_length=64, target_lr=1e-3, target_batch_size=8, target_epochs=2)
 
 
 class Preparation:
@@ -31,7 +29,7 @@ class Preparation:
 
     def __call__(self, spec: TrialSpec = SPEC, **changes: Any) -> Target:
         self.seen = []
-        values = {"recipe": RECIPE, "device": "cpu", "cache": self.cache, "on_progress": self.seen.append, **changes}
+        values = {"device": "cpu", "cache": self.cache, "on_progress": self.seen.append, **changes}
         return prepare_target(spec, **values)
 
     @property

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 
-from tests.facts import assert_names
 from trainables.data.examples import UnlearningData
 from trainables.models.registry import MODELS, TargetRecipe
 from trainables.scoring.language import Evaluator
@@ -59,20 +58,13 @@ def test_training_ends_once_the_data_are_memorised(
     assert 3 < epochs < QUICK.epochs
 
 
-def test_a_target_that_never_memorises_is_an_error_that_names_questions_with_several_answers(
-    make_network: Any, run_finetune: Finetune, tiny_data: UnlearningData
-) -> None:
+def test_a_target_that_never_memorises_is_an_error(make_network: Any, run_finetune: Finetune) -> None:
     def memorised(trained: Any) -> bool:
         raise AssertionError("asked although the loss is high")
 
     recipe = replace(QUICK, lr=1e-3, epochs=3)
     with pytest.raises(TargetError, match=r"3 epochs.* epochs$"):
         run_finetune(make_network(), recipe, memorised=memorised)
-    first, second, *_ = tiny_data.full
-    doubled = (*tiny_data.full, replace(first, answer="Ada lives in Lima"), second)  # the second's answer is the same
-    with pytest.raises(TargetError) as caught:
-        run_finetune(make_network(), recipe, memorised=memorised, data=replace(tiny_data, full=doubled))
-    assert_names(caught.value, "1 question ", "'What does Ada eat?'")
 
 
 def test_the_rate_warms_up_over_a_twentieth_and_then_falls_linearly(

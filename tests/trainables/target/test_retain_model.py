@@ -18,7 +18,7 @@ import trainables.models.tiny
 import trainables.target.training
 from search_spaces.durable import Throttle
 from tests.trainables.runs import same_bits
-from tests.trainables.target.conftest import RECIPE, SPEC, Preparation
+from tests.trainables.target.conftest import SPEC, Preparation
 from trainables.data.errors import DataError
 from trainables.data.examples import UnlearningData
 from trainables.models.checkpoints import load_model, load_tokenizer, save_model
@@ -29,8 +29,7 @@ from trainables.target.training import Progress
 from trainables.text.scorer import TextScorer
 
 Train = Callable[..., Target]
-RETAIN_RECIPE = replace(RECIPE, batch_size=4, epochs=3)
-WITH_RETAIN = replace(SPEC, metrics=("default", "forget_quality"))
+WITH_RETAIN = replace(SPEC, target_batch_size=4, target_epochs=3, metrics=("default", "forget_quality"))
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def train(prepare: Preparation) -> Train:
 
     def run(on_progress: Callable[[Progress], None] | None = None, **changes: Any) -> Target:
         reported = {} if on_progress is None else {"on_progress": on_progress}
-        return prepare(replace(WITH_RETAIN, **changes), recipe=RETAIN_RECIPE, **reported)
+        return prepare(replace(WITH_RETAIN, **changes), **reported)
 
     return run
 

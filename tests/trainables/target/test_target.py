@@ -16,7 +16,7 @@ from transformers import PhiForCausalLM, PreTrainedModel
 
 import trainables.target.training
 from tests.facts import assert_names
-from tests.trainables.target.conftest import RECIPE, SPEC, Preparation
+from tests.trainables.target.conftest import SPEC, Preparation
 from trainables.data import DataError, load_data
 from trainables.data.examples import UnlearningData
 from trainables.models.checkpoints import LoadError, load_model, save_model
@@ -38,7 +38,7 @@ def test_a_target_is_trained_once_for_all_methods_and_rates_and_records_its_orig
     record = Path(first.path) / "target.json"
     written = json.loads(record.read_text())
     assert (written["model"], written["data"], written["epochs"]) == ("tiny-phi", "tiny", 2)
-    assert TargetRecipe(**written["recipe"]) == RECIPE
+    assert TargetRecipe(**written["recipe"]) == target_recipe(SPEC)
     os.utime(record, (0, 0))
     assert prepare() == prepare(replace(SPEC, method="npo", lr=0.5, seed=9, epochs=1)) == first
     assert prepare.epochs == 0
@@ -59,8 +59,8 @@ def test_other_data_recipe_or_length_make_another_target_and_another_split_only_
     assert (split.path, len(split.reference_nll)) == (original.path, 4)
     assert split.baseline["forget_loss"] != original.baseline["forget_loss"]
     prepare.data = tiny_data
-    for spec, recipe in ((SPEC, replace(RECIPE, lr=2e-3)), (replace(SPEC, max_length=63), RECIPE)):
-        keys.append(prepare(spec, recipe=recipe).key)
+    for spec in (replace(SPEC, target_lr=2e-3), replace(SPEC, max_length=63)):
+        keys.append(prepare(spec).key)
         assert prepare.epochs == 2
     first = tiny_data.full[0]
     prepare.data = replace(tiny_data, full=(replace(first, answer=f"{first.answer}!"), *tiny_data.full[1:]))
@@ -114,14 +114,14 @@ def test_a_base_model_from_a_folder_is_fine_tuned(
 ) -> None:
     base = make_network(seed=4)
     save_model(base, tokenizer, tmp_path / "base")
-    spec = replace(SPEC, model="my-model", model_path=str(tmp_path / "base"))
-    target = prepare(spec, recipe=replace(RECIPE, lr=1e-6))
+    spec = replace(SPEC, model="my-model", model_path=str(tmp_path / "base"), target_lr=1e-6)
+    target = prepare(spec)
     assert prepare.epochs == 2
     tuned = load_model(target.path)
     moves = [float((one - two).abs().max()) for one, two in zip(base.parameters(), tuned.parameters(), strict=True)]
     assert 0.0 < max(moves) < 1e-5
     save_model(make_network(seed=5), tokenizer, tmp_path / "base")
-    assert prepare(spec, recipe=replace(RECIPE, lr=1e-6)).key != target.key
+    assert prepare(spec).key != target.key
     assert prepare.epochs == 2
 
 
