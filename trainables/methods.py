@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from search_spaces.fields import Field, defaults
 from search_spaces.messages import expected_one_of
-from trainables.objectives import ALIASES, OBJECTIVES, ForgetObjective, Reference
+from trainables.objectives import ALIASES, OBJECTIVES, ForgetObjective
 from trainables.weightings import WEIGHTINGS, Needs, Weighting
 
 
@@ -94,34 +94,6 @@ def parse_method(name: str) -> Method:
             f"objective {objective_name} would have no effect; use '{weighting_name}'"
         )
     return Method(name, OBJECTIVES[objective_name], weighting)
-
-
-def retain_objective_problem(method: Method, retain_objective: str) -> str | None:
-    """Return a message if the retain objective would have no effect with the method; otherwise None."""
-    if retain_objective == "ce":
-        return None
-    if method.objective.reference is Reference.HIDDEN:
-        return (
-            f"retain_objective {retain_objective} cannot be used with method '{method.name}': {method.objective.name} "
-            "has its own retain objective, a distance between hidden states; leave retain_objective at ce"
-        )
-    if method.weighting.needs is Needs.FORGET_ONLY:
-        return (
-            f"retain_objective {retain_objective} has no effect with method '{method.name}', because the weighting "
-            f"{method.weighting.name} uses only the forget loss; leave retain_objective at ce, or choose another "
-            f"method, such as {method.objective.name}+ngdiff"
-        )
-    return None
-
-
-def weight_scale_problem(method: Method, weight_scale: str) -> str | None:
-    """Return a message if the method has no weights to scale; otherwise None."""
-    if method.weighting.needs is Needs.GRADIENTS and weight_scale != "raw":
-        return (
-            f"weight_scale {weight_scale} cannot be used with {method.weighting.name}, because {method.weighting.name} "
-            "combines the gradients without weights"
-        )
-    return None
 
 
 def _by_key(*owners: ForgetObjective | Weighting) -> dict[str, Field]:

@@ -8,14 +8,14 @@ from typing import Any
 from search_spaces.messages import did_you_mean
 from trainables import plugins
 from trainables.data import DATASETS
-from trainables.methods import Method, MethodError, retain_objective_problem, weight_scale_problem
+from trainables.methods import Method, MethodError
 from trainables.metrics.registry import METRICS, SETS, unknown_names
 from trainables.modality import dataset_modality
 from trainables.models.registry import MODELS, TEMPLATES
-from trainables.objectives import ALIASES, OBJECTIVES, RETAIN_OBJECTIVES
+from trainables.objectives import ALIASES, OBJECTIVES, Reference
 from trainables.optimizers import LR_FREE
 from trainables.spec import FIELDS, TrialSpec
-from trainables.weightings import WEIGHTINGS
+from trainables.weightings import WEIGHTINGS, Needs
 
 
 def trial_problems(spec: TrialSpec) -> list[str]:
@@ -37,12 +37,29 @@ def trial_problems(spec: TrialSpec) -> list[str]:
 
 def method_problems(spec: TrialSpec, method: Method) -> list[str]:
     """Return a message for each setting that cannot be combined with the method."""
-    of_method = (
-        weight_scale_problem(method, spec.weight_scale),
-        retain_objective_problem(method, spec.retain_objective) if spec.retain_objective in RETAIN_OBJECTIVES else None,
-        modality_problem(method, spec.dataset),
-    )
-    return [text for text in of_method if text]
+    found, objective, weighting = [], method.objective, method.weighting
+    if spec.weight_scale != "raw" and weighting.needs is Needs.GRADIENTS:
+        found.append(
+            f"weight_scale {spec.weight_scale} cannot be used with {weighting.name}, because {weighting.name} combines "
+            "the gradients without weights"
+        )
+    if spec.retain_objective != "ce" and objective.reference is Reference.HIDDEN:
+        found.append(
+            f"retain_objective {spec.retain_objective} cannot be used with method '{method.name}': {objective.name} "
+            "has its own retain objective, a distance between hidden states; leave retain_objective at ce"
+        )
+    elif spec.retain_objective != "ce" and weighting.needs is Needs.FORGET_ONLY:
+        found.append(
+            f"retain_objective {spec.retain_objective} has no effect with method '{method.name}', because the "
+            f"weighting {weighting.name} uses only the forget loss; leave retain_objective at ce, or choose another "
+            f"method, such as {objective.name}+ngdiff"
+        )
+    modality = dataset_modality(spec.dataset)
+    if lacking := modality.lacks.get(objective.reference):
+        found.append(
+            f"method '{method.name}' does not apply to data set {spec.dataset}: {modality.models} have no {lacking}"
+        )
+    return found
 
 
 def _option_problem(method: Method, name: str, value: float) -> str | None:
@@ -52,15 +69,6 @@ def _option_problem(method: Method, name: str, value: float) -> str | None:
     applies = ", ".join(method.options) or "none"
     near = did_you_mean(name, method.options)
     return f"option {name} does not apply to method '{method.name}' (its options: {applies}){near and f'; {near}'}"
-
-
-def modality_problem(method: Method, dataset: str) -> str | None:
-    """Return a message if a method cannot be used with the models of a data set; otherwise None."""
-    modality = dataset_modality(dataset)
-    lacking = modality.lacks.get(method.objective.reference)
-    if lacking is None:
-        return None
-    return f"method '{method.name}' does not apply to data set {dataset}: {modality.models} have no {lacking}"
 
 
 def _misfits(spec: TrialSpec) -> list[str]:
@@ -104,9 +112,8 @@ def _modality_problems(spec: TrialSpec) -> list[str]:
 
 def clashes() -> list[str]:
     """Return a message for each plug-in entry whose name is already taken. The call fills all registries."""
-    registries: Mapping[
-        str, tuple[Mapping[str, Any], set[str]]
-    ] = {  # by kind; the set has the names that are taken elsewhere
+    # The registry of each kind, and the names that are taken elsewhere
+    registries: Mapping[str, tuple[Mapping[str, Any], set[str]]] = {
         "weighting": (WEIGHTINGS, {*OBJECTIVES, *ALIASES}),
         "objective": (OBJECTIVES, {*WEIGHTINGS, *ALIASES}),
         "metric": (METRICS, {*SETS}),
@@ -118,11 +125,6 @@ def clashes() -> list[str]:
     for plugin in plugins.active():
         for part in plugin.parts:
             registry, taken = registries[part.kind]
-            at = f"{plugin.place}, line {part.line}"
-            if registry[part.name] is not part.entry:
-                found.append(f"{at}: a {part.kind} named '{part.name}' already exists; rename yours")
-            elif part.name in taken:
-                found.append(
-                    f"{at}: the name '{part.name}' is already used by a method or a set of metrics; rename yours"
-                )
+            if registry[part.name] is not part.entry or part.name in taken:
+                found.append(f"{plugin.place}: the name of the {part.kind} '{part.name}' is already used; rename yours")
     return found
