@@ -27,16 +27,13 @@ def save_state_file(state: Mapping[str, Any], path: Path) -> None:
 
 
 def load_state_file(path: Path) -> dict[str, Any] | None:
-    """Load a state to the CPU; return None if the file is missing, incomplete or unreadable."""
+    """Load a state to the CPU; return None if the file is missing or unreadable."""
     import torch
 
     try:
-        with path.open("rb") as file:
-            if not zipfile.is_zipfile(file):  # incomplete: the archive's directory, at its end, is missing
-                return None
-            with zipfile.ZipFile(file) as archive:  # torch does not verify the checksums
-                if (damaged := archive.testzip()) is not None:
-                    raise ValueError(f"the part {damaged} of the file is damaged")
+        with zipfile.ZipFile(path) as archive:  # torch does not verify the checksums
+            if (damaged := archive.testzip()) is not None:
+                raise ValueError(f"the part {damaged} of the file is damaged")
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except (FileNotFoundError, NotADirectoryError):
         return None

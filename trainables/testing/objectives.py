@@ -23,16 +23,12 @@ _Value = Callable[..., Tensor]
 """Returns the loss for logits or hidden states ``(B, S, 5)``. ``margin`` has the left and the right padding."""
 
 
-def check_objective(objective: ForgetObjective, *, detached: bool = False) -> None:
+def check_objective(objective: ForgetObjective) -> None:
     """Check an objective on a small batch, in float64.
 
     The record must be consistent. The loss must be a finite scalar, also at the bounds of each option. The gradient
-    must match finite differences, and must be 0 at unsupervised positions. Padding and the order of the sequences must
-    not matter. It must be possible to compute a batch in parts. Outputs in bf16 must give a loss in float32.
-
-    Args:
-        detached: whether the loss contains the model's own detached prediction. If so, finite differences are not
-            checked.
+    must be finite, and 0 at unsupervised positions. Padding and the order of the sequences must not matter. It must be
+    possible to compute a batch in parts. Outputs in bf16 must give a loss in float32.
 
     Raises:
         AssertionError: a check failed; the message says which.
@@ -47,12 +43,6 @@ def check_objective(objective: ForgetObjective, *, detached: bool = False) -> No
     loss, gradient = _with_gradient(value, drawn)
     assert not gradient[_LABELS == -100].any(), "positions without a label have a gradient"
     assert gradient.any(), "the loss does not depend on the model's output"
-    if not detached:
-        point = drawn.clone().requires_grad_()
-        matches = torch.autograd.gradcheck(value, point, eps=1e-5, atol=1e-8, rtol=1e-6, raise_exception=False)
-        assert matches, (
-            "the gradient does not match finite differences; if the loss detaches its own prediction, set detached=True"
-        )
     _check_batch(value, drawn)
     _check_parts(objective, value, drawn)
     rounded = drawn.bfloat16()
@@ -66,7 +56,6 @@ def check_objective(objective: ForgetObjective, *, detached: bool = False) -> No
 def _check_record(objective: ForgetObjective) -> None:
     assert objective.formula, "the formula is empty"
     assert "\n" not in objective.formula + objective.citation, "formula and citation must be one line each"
-    assert "20" in objective.citation, "the citation names no year"
     assert (objective.loss is None) != (objective.hidden_loss is None), (
         "an objective needs exactly one of 'loss' and 'hidden_loss'"
     )

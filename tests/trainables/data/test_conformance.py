@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.trainables.data.conftest import write_images
-from trainables.data import DATASETS, DataSet, load_data
+from trainables.data import DATASETS, DataError, DataSet, load_data
 from trainables.data.authors import authors
 from trainables.data.examples import Example, UnlearningData
 from trainables.objectives.dpo import refusals
@@ -50,6 +50,19 @@ def folder_of(name: str, request: pytest.FixtureRequest) -> Path | None:
 def test_every_data_set_passes_the_suite(name: str, choices: dict[str, Any], request: pytest.FixtureRequest) -> None:
     usual = {"data_dir": folder_of(name, request), "limit": LIMITS.get(name, 4)}
     check_dataset(DATASETS[name], **{**usual, **choices})
+
+
+@pytest.mark.parametrize("name", [name for name, record in DATASETS.items() if record.files])
+def test_a_missing_folder_is_named(name: str) -> None:
+    with pytest.raises(DataError, match="nowhere"):
+        load_data(name, data_dir=Path("nowhere"))
+
+
+@pytest.mark.parametrize("name", ["authors", "tofu"])
+def test_a_limit_below_one_unit_is_refused_with_the_size_of_the_unit(name: str, request: pytest.FixtureRequest) -> None:
+    unit = DATASETS[name].unit
+    with pytest.raises(DataError, match=str(unit)):
+        load_data(name, data_dir=folder_of(name, request), limit=unit - 1)
 
 
 PINNED = "1166819a1d89d13bf846a7964673d3324c903d578270b8e48d979401e3d2257c"
@@ -91,9 +104,8 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "a cut unit": ({"unit": 2}, "limit 3 does not keep whole units"),
     "no modality": ({"modality": "sound"}, "'sound'"),
     "no default split": ({"forget_splits": ("a",)}, "forget_split and forget_splits"),
-    "a folder for nothing": ({"files": "anything", "loader": lambda limit, data_dir=None: toy()}, "DataError"),
 }
-RECORD = {"loader", "unit", "modality", "forget_splits", "files"}
+RECORD = {"loader", "unit", "modality", "forget_splits"}
 """The changes that are fields of the record; all others are sets of the data."""
 
 
