@@ -29,7 +29,6 @@ from trainables.testing.datasets import check_dataset
 from trainables.testing.metrics import check_metric
 from trainables.testing.models import check_model
 from trainables.testing.objectives import check_objective
-from trainables.testing.templates import check_template
 from trainables.testing.weightings import check_weighting
 
 check_weighting(part["weighting"])
@@ -37,7 +36,6 @@ check_objective(part["objective"])
 check_metric(part["metric"])
 check_dataset(part["data set"], limit=3)
 check_model(part["model"])
-check_template(part["template"])
 print(sorted(part))
 """
 

@@ -1,4 +1,4 @@
-"""The project's own metrics, models and templates pass the suites for plug-ins, which name a broken promise.
+"""The project's own metrics and models pass the suites for plug-ins, which name a broken promise.
 
 The suites of weightings, objectives and data sets run in the folders of their tests.
 """
@@ -13,11 +13,10 @@ from transformers import BertConfig, BertLMHeadModel
 
 from trainables.metrics.registry import METRICS
 from trainables.models.checkpoints import ensure_pad_token
-from trainables.models.registry import MODELS, TEMPLATES
+from trainables.models.registry import MODELS
 from trainables.models.tiny import tokenizer_for
 from trainables.testing.metrics import check_metric
 from trainables.testing.models import check_model
-from trainables.testing.templates import check_template
 
 
 def _model_that_sees_later_tokens(data: Any, seed: int) -> tuple[Any, Any]:
@@ -36,10 +35,6 @@ def test_every_metric_keeps_its_promises(name: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_keeps_its_promises(name: str) -> None:
     check_model(MODELS[name])
-
-
-def test_the_template_of_base_models_keeps_its_promises() -> None:
-    check_template(TEMPLATES["question-answer"])
 
 
 @pytest.mark.parametrize(

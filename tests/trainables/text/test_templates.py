@@ -13,8 +13,7 @@ from tokenizers import processors
 
 from trainables.data.examples import Example
 from trainables.models.tiny import make_tiny, train_metaspace_tokenizer, train_tokenizer
-from trainables.template import CHAT, Template, TemplateError, template_problems
-from trainables.testing.templates import check_template
+from trainables.template import CHAT, QUESTION_ANSWER, TemplateError, end_id, template_problems
 from trainables.text.scorer import TextScorer
 from trainables.text.tokens import encode, prompt_text
 
@@ -50,11 +49,11 @@ CHAT_TEMPLATES = {
         "<|im_start|>user\nWhere is Lima?<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n",
     ),
 }
-OWN_TEMPLATES = {
-    "Jinja": "### Instruction:\n{{ question }}\n\n### Response:\n{{ answer }}",
-    "Jinja that begins and ends as the tokenizer": "{{ bos_token }}Q: {{ question }}\nA: {{ answer }}{{ eos_token }}",
-    "Jinja with a special token": "<|im_start|>{{ question }}<|im_end|>\n{{ answer }}\n<|im_end|>\n",
-}
+OWN_TEMPLATES = (
+    "### Instruction:\n{{ question }}\n\n### Response:\n{{ answer }}",
+    "{{ bos_token }}Q: {{ question }}\nA: {{ answer }}{{ eos_token }}",
+    "<|im_start|>{{ question }}<|im_end|>\n{{ answer }}\n<|im_end|>\n",
+)
 
 
 def byte_level(*, adds_eos: bool = False) -> Any:
@@ -77,10 +76,24 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
     return llama_like() if request.param == "like Llama's" else byte_level(adds_eos=request.param == "adds EOS")
 
 
+def check_template(template: str, tokenizer: Any) -> None:
+    """Check that the answer and one end token are supervised, and that the prompt does not depend on the answer."""
+    for question in ("Where is Lima?", "What is {answer} in {{ braces }}?", "Zwölf?"):
+        prompts = set()
+        for answer in ("Lima is in Peru", "12", "In {question}, of course."):
+            tokens = encode(tokenizer, question, answer, max_length=4096, template=template)
+            *supervised, last = tokens.ids[tokens.prompt_length :]
+            assert tokenizer.decode(supervised, skip_special_tokens=False).strip() == answer
+            assert last == end_id(template, question, tokenizer)
+            assert question in prompt_text(question, template=template, tokenizer=tokenizer)
+            prompts.add(tokens.prompt)
+        assert len(prompts) == 1
+
+
 @pytest.mark.parametrize("name", CHAT_TEMPLATES)
-def test_a_chat_template_passes_the_suite_and_its_prompt_ends_before_the_answer(tokenizer: Any, name: str) -> None:
+def test_a_chat_template_supervises_the_answer_and_its_prompt_ends_before_the_answer(tokenizer: Any, name: str) -> None:
     tokenizer.chat_template, end, expected = CHAT_TEMPLATES[name]
-    check_template(Template(name=CHAT, text=CHAT, description="its own"), tokenizer)
+    check_template(CHAT, tokenizer)
     ids = encode(tokenizer, "Where is Lima?", "Lima", max_length=200, template=CHAT).ids
     assert ids[-1] == (tokenizer.eos_token_id if end is None else tokenizer.convert_tokens_to_ids(end))
     assert ids.count(tokenizer.eos_token_id) <= 1
@@ -90,10 +103,10 @@ def test_a_chat_template_passes_the_suite_and_its_prompt_ends_before_the_answer(
     assert asked.removeprefix(tokenizer.bos_token or "") == expected
 
 
-@pytest.mark.parametrize("name", OWN_TEMPLATES)
-def test_a_users_own_template_passes_the_suite(tokenizer: Any, name: str) -> None:
-    assert template_problems(OWN_TEMPLATES[name]) == []
-    check_template(Template(name="own", text=OWN_TEMPLATES[name], description="own"), tokenizer)
+@pytest.mark.parametrize("template", [QUESTION_ANSWER, *OWN_TEMPLATES])
+def test_a_users_own_template_supervises_the_answer(tokenizer: Any, template: str) -> None:
+    assert template_problems(template) == []
+    check_template(template, tokenizer)
 
 
 def test_greedy_answers_stop_at_the_templates_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
