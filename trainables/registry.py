@@ -18,7 +18,7 @@ def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequen
         first: the first names of the mapping. The other names of the package follow alphabetically, then the plug-ins.
 
     Raises:
-        ValueError: two modules have entries with the same name, or a name in ``first`` has no entry.
+        ValueError: two modules have entries with the same name.
     """
     modules = [import_module(f"{package}.{module.name}") for module in iter_modules(paths)]
     given = [getattr(module, attribute, ()) for module in modules]
@@ -26,8 +26,6 @@ def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequen
     names = [entry.name for entry in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"{package}: two entries have the same name: {', '.join(twice)}; rename one of them")
-    if lacking := sorted(set(first) - set(names)):
-        raise ValueError(f"{package}: names in 'first' have no entry: {', '.join(lacking)}")
     place = {name: number for number, name in enumerate(first)}
     found.sort(key=lambda entry: (place.get(entry.name, len(place)), entry.name))
     return with_plugins(attribute, found)

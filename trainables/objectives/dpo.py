@@ -20,9 +20,9 @@ def refusals() -> tuple[str, ...]:
     return tuple(Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8").splitlines())
 
 
-def refusal(question: str, *, seed: int = 0) -> str:
-    """Return a refusal for a question. The refusal depends only on the question's text and the seed."""
-    return random.Random(f"refusal:{seed}:{question}").choice(refusals())
+def refusal(question: str) -> str:
+    """Return a refusal for a question. The refusal depends only on the question's text."""
+    return random.Random(f"refusal:0:{question}").choice(refusals())
 
 
 def dpo_loss(batch: ForgetBatch, options: Options) -> Tensor:

@@ -41,15 +41,14 @@ def combine(retain: Gradient, forget: Gradient, state: State, options: Options) 
 
     seed, step = int(state["seed"]), int(state["step"])
     key = random.Random(f"graddrop:{seed}:{step}").getrandbits(63)
-    generators: dict[torch.device, torch.Generator] = {}
+    generator: torch.Generator | None = None
     combined: Gradient = []
     for g_r, g_f in zip(retain, forget, strict=True):
         if g_r is None or g_f is None:
             combined.append(g_f if g_r is None else g_r)
             continue
-        if g_r.device not in generators:
-            generators[g_r.device] = torch.Generator(g_r.device).manual_seed(key)
-        draws = torch.rand(g_r.shape, dtype=g_r.dtype, device=g_r.device, generator=generators[g_r.device])
+        generator = generator or torch.Generator(g_r.device).manual_seed(key)
+        draws = torch.rand(g_r.shape, dtype=g_r.dtype, device=g_r.device, generator=generator)
         combined.append(drop_signs(g_r, g_f, draws, options["leak"]))
     return combined, {"seed": seed, "step": step + 1}
 
