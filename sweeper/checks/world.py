@@ -263,14 +263,15 @@ def _service_problems(values: Mapping[str, Any]) -> Iterator[Problem]:
 
 def _folder_problems(values: Mapping[str, Any], name: str) -> Iterator[Problem]:
     from sweeper.settings.objectives import objective_set
-    from sweeper.store.folder import SweepError, check_record, read_settings
+    from sweeper.store.event_log import EventLogError, read_state
+    from sweeper.store.folder import SweepError, read_settings
 
     flag, ours = f"--{name.replace('_', '-')}", values.get("objectives", "")
     for folder in values.get(name) or ():
         try:
             theirs = read_settings(Path(folder)).objectives
-            check_record(Path(folder))
-        except SweepError as error:
+            read_state(Path(folder))
+        except (SweepError, EventLogError) as error:
             yield problem("previous-unusable", name, flag=flag, folder=folder, reason=error)
             continue
         if name == "warm_start" and objective_set(theirs) != objective_set(ours):

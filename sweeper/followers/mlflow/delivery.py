@@ -155,9 +155,8 @@ class Delivery:
 
     def _has_news(self, trial: Trial) -> bool:
         """Return whether MLflow lacks the start, a report or the end of the trial."""
-        if not trial.settings or not (trial.outcome or trial.reports or trial.phase is not Phase.PROPOSED):
-            return False
-        if self._is_delivered(trial):
+        is_proposed = trial.phase is Phase.PROPOSED and not trial.reports
+        if is_proposed or self._is_delivered(trial):
             return False
         run = self._runs.get(trial.id)
         return run is None or run.sent != (ended_at(trial) or _RUNNING) or run.step < trial.last_step
