@@ -67,28 +67,6 @@ class ImputingSampler:
         return proposed
 
 
-class Sobol:
-    """Scrambled Sobol' points in the unit cube (Owen 1998). The n-th sampled trial gets the n-th point.
-
-    Optuna's QMCSampler would draw categorical parameters at random and skip conditional parameters.
-    """
-
-    def __init__(self, distributions: Distributions, *, seed: int) -> None:
-        self._distributions = distributions
-        self._seed = seed
-
-    def __call__(self, study: Study, trial: FrozenTrial) -> dict[str, Any]:
-        from scipy.stats import qmc
-
-        index = _sampled_before(study, trial)
-        engine = qmc.Sobol(len(self._distributions), scramble=True, rng=np.random.default_rng(self._seed))
-        point = engine.random(1 << index.bit_length())[index]  # 2**k points, so the sequence is balanced
-        return {
-            name: value_at(item, float(share))
-            for (name, item), share in zip(self._distributions.items(), point, strict=True)
-        }
-
-
 class StartupSampler(BaseSampler):
     """Proposes the middle of the space, then Sobol' points, then the proposals of ``model``.
 
@@ -97,28 +75,43 @@ class StartupSampler(BaseSampler):
     """
 
     def __init__(self, distributions: Distributions, model: BaseSampler, *, trials: int, seed: int) -> None:
-        self._middle = WholeSpaceSampler(distributions, lambda study, trial: center_of(distributions))
-        self._sobol = WholeSpaceSampler(distributions, Sobol(distributions, seed=seed))
+        self._distributions = distributions
         self._model = model
         self._trials = trials
-
-    def _current(self, study: Study, trial: FrozenTrial) -> BaseSampler:
-        count = _sampled_before(study, trial)
-        return self._model if count >= self._trials else self._sobol if count else self._middle
+        self._seed = seed
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> Distributions:
-        space: Distributions = self._current(study, trial).infer_relative_search_space(study, trial)
+        if sampled_before(study, trial) < self._trials:
+            return self._distributions
+        space: Distributions = self._model.infer_relative_search_space(study, trial)
         return space
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
-        proposed: dict[str, Any] = self._current(study, trial).sample_relative(study, trial, search_space)
+        index = sampled_before(study, trial)
+        if index < self._trials:
+            return sobol_point(self._distributions, index, seed=self._seed) if index else center_of(self._distributions)
+        proposed: dict[str, Any] = self._model.sample_relative(study, trial, search_space)
         return proposed
 
     def sample_independent(self, study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution) -> Any:
-        return self._current(study, trial).sample_independent(study, trial, name, distribution)
+        return self._model.sample_independent(study, trial, name, distribution)
 
 
-def _sampled_before(study: Study, trial: FrozenTrial) -> int:
+def sobol_point(distributions: Distributions, index: int, *, seed: int) -> dict[str, Any]:
+    """Return a scrambled Sobol' point (Owen 1998) of the space.
+
+    Optuna's QMCSampler would draw categorical parameters at random and skip conditional parameters.
+    """
+    from scipy.stats import qmc
+
+    engine = qmc.Sobol(len(distributions), scramble=True, rng=np.random.default_rng(seed))
+    point = engine.random(1 << index.bit_length())[index]  # 2**k points, so the sequence is balanced
+    return {
+        name: value_at(item, float(share)) for (name, item), share in zip(distributions.items(), point, strict=True)
+    }
+
+
+def sampled_before(study: Study, trial: FrozenTrial) -> int:
     """Return the number of previous trials that a sampler proposed."""
     previous = study.get_trials(deepcopy=False)[: trial.number]
     return sum("fixed_params" not in other.system_attrs for other in previous)

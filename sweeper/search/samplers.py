@@ -92,10 +92,12 @@ def _gp(search: Search) -> optuna.samplers.BaseSampler:
 
 
 def _qmc(search: Search) -> optuna.samplers.BaseSampler:
-    from sweeper.search.sampler_wrappers import Sobol, WholeSpaceSampler
+    from sweeper.search.sampler_wrappers import WholeSpaceSampler, sampled_before, sobol_point
 
-    distributions = search.space.distributions()
-    return WholeSpaceSampler(distributions, Sobol(distributions, seed=search.seed))
+    space = search.space.distributions()
+    return WholeSpaceSampler(
+        space, lambda study, trial: sobol_point(space, sampled_before(study, trial), seed=search.seed)
+    )
 
 
 def _random(search: Search) -> optuna.samplers.BaseSampler:

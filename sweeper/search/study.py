@@ -93,13 +93,13 @@ class SweepStudy:
             sampler=SAMPLERS[sampler](search),
             directions=["maximize" if item.direction == "max" else "minimize" for item in archive.objectives],
         )
-        self._points: Sequence[Mapping[str, Value]] = ()
         self._priors = 0
         self._known_attrs: set[str] = set()
-        self._grid: list[tuple[Mapping[str, Any], dict[str, Any]]] = []
+        # The points that are tried first, as parameters and user attributes.
+        self._planned: list[tuple[Mapping[str, Any], dict[str, Any]]] = []
         if sampler == "grid":
-            self._grid += [(self._space.params_of(point), {}) for point in self._space.grid()]
-            self._grid += [({}, {_POINT: dict(point)}) for point in extension]
+            self._planned += [(self._space.params_of(point), {}) for point in self._space.grid()]
+            self._planned += [({}, {_POINT: dict(point)}) for point in extension]
         self._unfinished: deque[str] = deque()
 
     def begin(self, *, points: Sequence[Mapping[str, Value]] = (), priors: Sequence[Prior] = ()) -> None:
@@ -108,7 +108,8 @@ class SweepStudy:
             final = self._final({"status": Status.FINISHED}, prior.result)
             stored = {"params": self._space.params_of(prior.config), "user_attrs": {_PRIOR: prior.origin}}
             self._add({**stored, "system_attrs": _FIRST_GENERATION}, final)
-        self._points, self._priors = points, len(priors)
+        self._priors = len(priors)
+        self._planned += [(point, {}) for point in points]
 
     @property
     def asked(self) -> int:
@@ -214,31 +215,22 @@ class SweepStudy:
             self._study._storage.set_study_system_attr(self._study._study_id, name, value)
 
     def _enqueue_next(self) -> None:
-        """Enqueue the next trial, unless the sampler proposes the next trial."""
+        """Enqueue the next trial, unless the sampler proposes the next trial.
+
+        With k seeds, trials form groups of k with equal configurations. Each group gets the next planned point. After
+        the planned points, the sampler proposes the first trial of a group.
+        """
         trials, index = self._own_trials(), self.asked
         if len(trials) > index:
             return
-        repetition = index % len(self._seeds)
-        config = trials[index - repetition].user_attrs["config"] if repetition else None
-        if (planned := self._plan(index, config)) is not None:
-            params, attributes = planned
-            self._study.enqueue_trial(params, user_attrs=attributes)
-
-    def _plan(self, index: int, config: Mapping[str, Value] | None) -> tuple[Mapping[str, Any], dict[str, Any]] | None:
-        """Return the parameters and user attributes of a planned trial, or None if the sampler proposes the trial.
-
-        With k seeds, trials form groups of k with equal configurations. ``config`` is the configuration of the first
-        trial of the group. A group gets the next point of the grid or the next enqueued point. A point outside the
-        space is stored in a user attribute.
-        """
         group, repetition = divmod(index, len(self._seeds))
-        attributes: dict[str, Any] = {"seed": self._seeds[repetition]}
-        if group < len(self._grid):
-            params, point = self._grid[group]
-            return params, attributes | point
-        if config is not None:
-            return self._space.params_of(config), attributes
-        return (self._points[group], attributes) if group < len(self._points) else None
+        if group < len(self._planned):
+            params, attributes = self._planned[group]
+        elif repetition:
+            params, attributes = self._space.params_of(trials[index - repetition].user_attrs["config"]), {}
+        else:
+            return
+        self._study.enqueue_trial(params, user_attrs={"seed": self._seeds[repetition], **attributes})
 
     def _own_trials(self) -> list[optuna.trial.FrozenTrial]:
         """Return the trials without the priors. The index of a trial is its id."""
