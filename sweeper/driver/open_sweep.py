@@ -205,6 +205,5 @@ def _tracker(log: EventLog, settings: SweepSettings, sweep_id: str, syncer: Sync
         uri=settings.tracking_uri,
         experiment=settings.experiment,
         artifact_root=(sqlite_path(settings.tracking_uri) or Path.cwd() / "mlflow.db").parent / "mlartifacts",
-        build=out / ".new-mlflow-database",
     )
     return Tracker(log, sweep, store, (lambda trial_id: False) if syncer is None else syncer.is_awaited)

@@ -45,9 +45,6 @@ class CheckpointManager(Follower):
     def __len__(self) -> int:
         return len(self._front)
 
-    def __contains__(self, candidate: Candidate) -> bool:
-        return candidate in self._front
-
     @property
     def folders(self) -> frozenset[str]:
         """The folders of the models on the front, relative to the sweep's folder."""

@@ -98,16 +98,13 @@ class SuccessiveHalving:
                 return None if trial_id in self._passed[rung] else rung
         return None
 
-    def next_promotion(self, among: Sequence[str] | None = None) -> str | None:
-        """Promote and return a paused trial that now ranks high enough, or return None. Higher rungs come first.
-
-        If ``among`` is given, only these trials can be promoted.
-        """
+    def next_promotion(self, among: Sequence[str]) -> str | None:
+        """Promote and return a trial from ``among`` that now ranks high enough, or None. Higher rungs come first."""
         if self._mode == "stop":
             return None
         for rung in reversed(self.rungs):
             for trial_id in self._best(rung):
-                if self.ended_at(trial_id) == rung and (among is None or trial_id in among):
+                if trial_id in among and self.ended_at(trial_id) == rung:
                     self._passed[rung].add(trial_id)
                     return trial_id
         return None

@@ -24,8 +24,8 @@ class Scheduler(Protocol):
     def ended_at(self, trial_id: str) -> int | None:
         """Return the epoch at which the trial stopped or paused, or None if it continues."""
 
-    def next_promotion(self, among: Sequence[str] | None = None) -> str | None:
-        """Return a paused trial (from ``among`` if given) that may continue now, or None."""
+    def next_promotion(self, among: Sequence[str]) -> str | None:
+        """Return a paused trial from ``among`` that may continue now, or None."""
 
 
 class MakeScheduler(Protocol):

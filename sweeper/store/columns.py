@@ -115,8 +115,6 @@ def unused_columns(methods: Iterable[str], metrics: Iterable[str]) -> frozenset[
     return frozenset({*option_names()} - options | further)
 
 
-if (taken := {*METRICS} & {*_names(_OWN), *PARAMETERS}) and not plugins.active():
-    raise ValueError(f"metrics have the names of existing columns: {', '.join(sorted(taken))}; rename the metrics")
 OUTCOME_METRICS = tuple(
     name
     for name in TRIAL_COLUMNS

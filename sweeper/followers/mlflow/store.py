@@ -8,9 +8,8 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,14 +63,12 @@ class Store:
     Args:
         uri: MLflow's tracking URI.
         artifact_root: the folder of the artifacts if the experiment is created in a database.
-        build: the temporary folder in which a new database is built.
     """
 
-    def __init__(self, *, uri: str, experiment: str, artifact_root: Path, build: Path) -> None:
+    def __init__(self, *, uri: str, experiment: str, artifact_root: Path) -> None:
         self.uri = absolute_uri(uri)
         self._experiment = experiment
         self._artifact_root = artifact_root
-        self._build = build.absolute()
         self._client: Any = None
         self._experiment_id = ""
 
@@ -89,7 +86,7 @@ class Store:
 
         quiet_mlflow()
         if path := sqlite_path(self.uri):
-            _create_database(path, build=self._build)
+            _create_database(path)
         client = MlflowClient(tracking_uri=self.uri)
         if (experiment := client.get_experiment_by_name(self._experiment)) is None:
             location = self._artifact_root.absolute().as_uri() if is_database(self.uri) else None
@@ -264,25 +261,15 @@ def _upload_timeout() -> Iterator[None]:
         os.environ[_TIMEOUT] = _ENVIRONMENT[_TIMEOUT]
 
 
-def _create_database(path: Path, *, build: Path) -> None:
+def _create_database(path: Path) -> None:
     """Create an empty MLflow database atomically, unless the file exists.
 
     MLflow runs about fifty migrations, which take two seconds. A kill during the migrations leaves a damaged file
-    ("duplicate column name"). So the migrations run in the folder ``build``, and the complete database is copied to
-    ``path``.
+    ("duplicate column name"), so the migrations run on a temporary file.
     """
     if path.exists():
         return
     from mlflow import MlflowClient
 
-    shutil.rmtree(build, ignore_errors=True)
-    build.mkdir(parents=True)
-    built = build / "mlflow.db"
-    MlflowClient(tracking_uri=f"sqlite:///{built}").search_experiments(max_results=1)
-    with (
-        staged(path, keep_existing=True) as staging,  # another sweep may have created it
-        closing(sqlite3.connect(built)) as source,
-        closing(sqlite3.connect(staging)) as target,
-    ):
-        source.backup(target)
-    shutil.rmtree(build, ignore_errors=True)
+    with staged(path, keep_existing=True) as staging:  # another sweep may have created the database meanwhile
+        MlflowClient(tracking_uri=f"sqlite:///{staging}").search_experiments(max_results=1)

@@ -221,7 +221,8 @@ def test_a_folder_is_rebuilt_from_the_files_of_the_driver(tmp_path: Path, storag
     buckets = [read_settings(out).bucket for out in (first, tmp_path / "other" / "first")]
     assert len({bucket.uri for bucket in buckets if bucket}) == 2, "two sweeps of one name do not meet"
     assert {(bucket.name[:6], bucket.above.uri) for bucket in buckets if bucket} == {("first-", storage.above.uri)}
-    files = {"trials.csv": "trial_id\n00000\n", "items/target-7e5a.json": "{}", "items/00000-epoch-2.json": "[]"}
+    files = {FILE: "", "trials.csv": "trial_id\n00000\n"}
+    files |= {"items/target-7e5a.json": "{}", "items/00000-epoch-2.json": "[]"}
     (first / "items").mkdir()
     for name, content in files.items():
         (first / name).write_text(content)
@@ -234,6 +235,9 @@ def test_a_folder_is_rebuilt_from_the_files_of_the_driver(tmp_path: Path, storag
     assert {name: (second / name).read_text() for name in files} == files
     assert not (second / "driver.json").exists()
     assert not (second / "items" / "00000.json").exists()
+    storage.delete(FILE)
+    assert fetch_sweep(storage, tmp_path / "begun")
+    assert not (tmp_path / "begun" / "trials.csv").exists(), "tables without a log"
     nothing = Storage((tmp_path / "nothing").as_uri())
     nothing.write("note.txt", b"x")
     assert not fetch_sweep(nothing, tmp_path / "third")

@@ -133,17 +133,19 @@ def test_an_epoch_reported_twice_changes_nothing() -> None:
     before = copy.deepcopy(vars(scheduler))
     assert decisions == [scheduler.decide(str(number), 1, (0.1 * number, 0.5)) for number in (5, 3, 4, 9)]
     assert vars(scheduler) == before
-    assert (scheduler.ended_at("3"), scheduler.next_promotion()) == (1, None), "a stopped trial is never promoted"
+    assert (scheduler.ended_at("3"), scheduler.next_promotion(["3"])) == (1, None), "a stopped trial is never promoted"
 
 
 def test_a_paused_trial_continues_once_enough_worse_trials_arrived() -> None:
     scheduler = halving("pause")
     assert scheduler.decide("first", 1, (0.9, 0.1)) == "continue"
     assert scheduler.decide("second", 1, (0.8, 0.2)) == "pause"
-    assert scheduler.next_promotion() is None
+    paused = ["second", "worse 0", "worse 1"]
+    assert scheduler.next_promotion(paused) is None
     assert [scheduler.decide(f"worse {n}", 1, (0.01 * n, 0.9)) for n in range(2)] == ["pause", "pause"]
-    assert scheduler.next_promotion() == "second"
-    assert (scheduler.next_promotion(), scheduler.ended_at("second"), scheduler.ended_at("worse 1")) == (None, None, 1)
+    assert scheduler.next_promotion(paused) == "second"
+    assert scheduler.next_promotion(paused) is None
+    assert (scheduler.ended_at("second"), scheduler.ended_at("worse 1")) == (None, 1)
     assert scheduler.decide("second", 2, (0.8, 0.2)) == "continue"
     resumed = halving("pause")  # after a kill: the reports show that the trial was promoted
     for name, epoch, values in (("first", 1, (0.9, 0.1)), ("second", 1, (0.8, 0.2)), ("second", 2, (0.8, 0.2))):

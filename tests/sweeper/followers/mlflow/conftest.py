@@ -113,7 +113,7 @@ def open_session(
     """Open the log in a folder with a tracker; ``sweep`` has fields of the sweep."""
     log = EventLog(out / "events.jsonl")
     fields: dict[str, Any] = {"id": "0", "name": "my sweep", "out": out.absolute(), "params": {"trials": 2}}
-    store = Store(uri=uri, experiment=experiment, artifact_root=out / "artifacts", build=out / ".new")
+    store = Store(uri=uri, experiment=experiment, artifact_root=out / "artifacts")
     tracker = Tracker(log, TrackedSweep(**(fields | sweep)), store, is_awaited)
     log.attach(tracker)
     return Session(log, tracker)
