@@ -12,7 +12,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -36,14 +36,11 @@ _DRIVERS_FILES = ("*", f"{PLUGINS}/*", *_ITEMS)
 _LAST = (*TABLES, "optuna.log")
 """The files that are uploaded after all other files except the event log, in this order."""
 _PATIENCE = 2
-"""After this many consecutive failed downloads, no further downloads are tried."""
+"""After this many consecutive errors, the remaining transfers wait."""
 _PAUSE = 10.0
 """The minimum seconds between two uploads; must be less than the time between two saved states of a trial."""
-_SILENCE = 30.0
-"""For this many seconds after a transfer error, no file is deleted, and the front is not uploaded.
-
-The next ``resume`` deletes the kept files.
-"""
+_RETRY = 30.0
+"""The seconds from an error to the next transfers, because a request to a storage that does not answer takes long."""
 
 logger = logging.getLogger(__name__)
 _Transfer = Callable[[str], None]
@@ -64,7 +61,7 @@ class Syncer(Follower):
         self._awaited: dict[str, str] = {}  # files to download, mapped to the ids of their trials
         self._uploaded: dict[str, tuple[int, int]] = {}  # the modification times and sizes of uploaded files
         self._throttle = Throttle(share=0.2, pause=_PAUSE)
-        self._queued: dict[tuple[_Transfer, str], Future[None]] = {}
+        self._waiting: dict[tuple[_Transfer, str], None] = {}  # the transfers to make, in this order
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="syncer")
         self._error: str | None = None
@@ -116,29 +113,24 @@ class Syncer(Follower):
         """Queue the deletion of a model in the storage."""
         if folder in self._models:
             self._models.discard(folder)
-            self._queue(self._delete, folder)
+            self._queue(self._storage.delete, folder)
 
     def forget(self, trial_id: str) -> None:
         """Queue the deletion of a trial's saved states."""
         self._queue(self._forget, trial_id)
 
     def settle(self) -> list[str]:
-        """Wait for all transfers, and retry failed downloads once. Return the files that are still missing."""
-        self._cancel(self._get)
-        wait([self._pool.submit(lambda: None)])  # returns when all previously queued transfers are done
-        failures = 0
-        for key in sorted(self._awaited):
-            wait([self._pool.submit(self._transfer, self._get, key)])
-            failures = failures + 1 if key in self._awaited else 0
-            if failures == _PATIENCE:
-                break
+        """Make all waiting transfers. Return the files that are still missing."""
+        wait([self._pool.submit(self._transfer_waiting, now=True)])
         return sorted(self._awaited)
 
     def close(self, timeout: float = 60.0) -> str | None:
-        """Upload the driver's files and stop. Return the error, or None. A second call does not upload again."""
-        self._cancel()
+        """Finish the uploads and stop. Return the error, or None. A second call does not upload again."""
+        with self._lock:
+            uploads = {item: None for item in self._waiting if item[0] == self._put}
+            self._waiting = uploads | {(self._upload, ""): None}
         with contextlib.suppress(RuntimeError):  # the pool is already closed
-            done, _ = wait([self._pool.submit(self._transfer, self._upload, "")], timeout)
+            done, _ = wait([self._pool.submit(self._transfer_waiting, now=True)], timeout)
             self._result = self._error if done else f"no answer within {timeout:.0f} s"
         self._pool.shutdown(wait=False, cancel_futures=True)
         return self._result
@@ -161,31 +153,41 @@ class Syncer(Follower):
         self.fetch(keys, trial.id)
 
     def _queue(self, transfer: _Transfer, key: str = "") -> None:
-        """Queue a transfer, unless an identical transfer is waiting."""
         with self._lock, contextlib.suppress(RuntimeError):  # the pool is closed
-            if (transfer, key) not in self._queued:
-                self._queued[transfer, key] = self._pool.submit(self._transfer, transfer, key)
-
-    def _cancel(self, kind: _Transfer | None = None) -> None:
-        with self._lock:
-            for item in [item for item in self._queued if kind in (None, item[0])]:
-                self._queued.pop(item).cancel()
+            self._waiting[transfer, key] = None
+            self._pool.submit(self._transfer_waiting)
 
     # In the thread --------------------------------------------------------------------------------------------------
 
-    def _transfer(self, transfer: _Transfer, key: str) -> None:
-        with self._lock:
-            self._queued.pop((transfer, key), None)
-        is_silent = self._error is not None and time.monotonic() - self._error_at < _SILENCE
-        if is_silent and (transfer in (self._delete, self._forget) or key == FRONT_FILE):
+    def _transfer_waiting(self, *, now: bool = False) -> None:
+        """Make the waiting transfers. Failed transfers wait for the next call.
+
+        Soon after an error, make no transfers unless ``now`` is true.
+        """
+        if not now and self._error is not None and time.monotonic() - self._error_at < _RETRY:
             return
-        try:
-            transfer(key)
-            self._error = None
-        except (StorageError, OSError) as error:
-            if self._error is None:
-                logger.warning("%s; the transfer to or from object storage is tried again", error)
-            self._error, self._error_at = str(error), time.monotonic()
+        failed: dict[tuple[_Transfer, str], None] = {}
+        error, consecutive = None, 0
+        while consecutive < _PATIENCE and (item := self._next()) is not None:
+            transfer, key = item
+            try:
+                transfer(key)
+                consecutive = 0
+            except (StorageError, OSError) as problem:
+                error, consecutive = str(problem), consecutive + 1
+                failed[item] = None
+        with self._lock:
+            self._waiting |= failed
+        if error is not None and self._error is None:
+            logger.warning("%s; the transfer to or from object storage is tried again", error)
+        self._error, self._error_at = error, time.monotonic()
+
+    def _next(self) -> tuple[_Transfer, str] | None:
+        with self._lock:
+            for item in self._waiting:
+                del self._waiting[item]
+                return item
+        return None
 
     def _upload(self, _: str) -> None:
         with self._throttle.saving():
@@ -228,9 +230,6 @@ class Syncer(Follower):
             self._storage.put(self._out / key, key)
             if (self._out / key).is_dir():
                 self._models.add(key)
-
-    def _delete(self, key: str) -> None:
-        self._storage.delete(key)
 
     def _forget(self, trial_id: str) -> None:
         remove_states(self._storage.within(RUN_STATES), trial_id)

@@ -204,7 +204,11 @@ def test_the_models_of_a_reused_trial_are_stored_once(
         (previous.out / "checkpoints" / name / "model.safetensors").write_text(name)
     previous.controller.end_trial(trial_id, OUTCOME)
     sweep = bare_sweep(out, syncer=syncer, reusable=ReusableTrials(out, [previous.out], own=False))
-    assert sweep.controller.has_next()
+    with monkeypatch.context() as away:
+        away.setattr(Storage, "put", Mock(side_effect=StorageError("AWS Error NETWORK_CONNECTION")))
+        assert sweep.controller.has_next()
+        syncer.settle()
+    assert models(storage) == []
     syncer.settle()
     syncer.close()
     assert models(storage) == ["00000", "00000-epoch-1"]
