@@ -116,7 +116,8 @@ class Delivery:
         self._applied += len(events)
         attempt(SWEEP, self._begin_sweep)
         for trial in self._state.trials.values():
-            if self._has_news(trial):
+            is_waiting = trial.phase is Phase.PROPOSED and not trial.reports
+            if not is_waiting and not self._is_delivered(trial):
                 attempt(trial.id, self._send_trial, trial)
         if end is not None:
             attempt(SWEEP, self._end_sweep, end)
@@ -125,7 +126,7 @@ class Delivery:
         for trial in self._state.ended_trials:
             if is_urgent():
                 return
-            if self._lacks_artifacts(trial):
+            if not self._is_delivered(trial) and not self._is_awaited(trial.id):
                 attempt(trial.id, self._keep_artifacts, trial)
         if end is not None:
             if end.recommended is not None:
@@ -153,24 +154,14 @@ class Delivery:
 
     # Runs of trials -------------------------------------------------------------------------------------------------
 
-    def _has_news(self, trial: Trial) -> bool:
-        """Return whether MLflow lacks the start, a report or the end of the trial."""
-        is_proposed = trial.phase is Phase.PROPOSED and not trial.reports
-        if is_proposed or self._is_delivered(trial):
-            return False
-        run = self._runs.get(trial.id)
-        return run is None or run.sent != (ended_at(trial) or _RUNNING) or run.step < trial.last_step
-
     def _is_delivered(self, trial: Trial) -> bool:
         return trial.id in self._runs and bool(trial.outcome) and _has_artifacts(self._runs[trial.id], trial)
 
-    def _lacks_artifacts(self, trial: Trial) -> bool:
-        run = self._runs.get(trial.id)
-        is_ended = run is not None and run.sent == ended_at(trial)
-        return is_ended and not self._is_delivered(trial) and not self._is_awaited(trial.id)
-
     def _send_trial(self, trial: Trial) -> None:
+        """Send the start, the reports and the end of the trial, unless this process has sent them."""
         run = self._runs.get(trial.id)
+        if trial.outcome and run is not None and run.sent == ended_at(trial):
+            return
         if run is None or run.sent != _RUNNING:
             run = self._begin(self._sweep.trial_run(trial))
             run.sent = _RUNNING

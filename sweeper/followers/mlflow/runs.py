@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,10 +35,8 @@ MLFLOW_STATUS = {
     Status.FAILED: "FAILED",
 }
 
-_NAME_LENGTH = 250
 _PARAM_LENGTH = 6000
 _TAG_LENGTH = 5000  # MLflow 3 accepts 8,000, servers before 2.16 accept 5,000
-_NOT_IN_NAMES = re.compile(r"[^\w.\- ]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,22 +183,17 @@ def milliseconds(seconds: object) -> int:
 
 def finite_metrics(values: Mapping[str, object], names: Iterable[str]) -> dict[str, float]:
     """Return the finite metrics among ``names``. MLflow would plot NaN as 0 and infinity as 1.8e308."""
-    return {_fit_name(name): value for name in names if math.isfinite(value := number(values.get(name)))}
+    return {name: value for name in names if math.isfinite(value := number(values.get(name)))}
 
 
 def fit_params(values: Mapping[str, object], *, length: int = _PARAM_LENGTH) -> dict[str, str]:
     """Return parameters as texts of at most ``length`` characters. None and "" are left out."""
-    return {_fit_name(name): _cut(str(value), length) for name, value in values.items() if value not in (None, "")}
+    return {name: _cut(str(value), length) for name, value in values.items() if value not in (None, "")}
 
 
 def fit_tags(values: Mapping[str, object]) -> dict[str, str]:
     """Return tags as texts of MLflow's maximum length. None and "" are left out."""
     return fit_params(values, length=_TAG_LENGTH)
-
-
-def _fit_name(name: str) -> str:
-    # MLflow's names are paths: it refuses 'a//b', '../a' and '/a'.
-    return _NOT_IN_NAMES.sub("_", str(name))[:_NAME_LENGTH].lstrip(".") or "_"
 
 
 def _cut(text: str, length: int) -> str:
