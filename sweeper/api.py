@@ -106,12 +106,13 @@ class Sweep:
     def figures(self) -> dict[str, Figure]:
         """Draw the figures of the report. Return a mapping from name to figure."""
         from analysis.figures.gallery import gallery
+        from analysis.figures.panels import draw_panels
         from analysis.figures.pareto import pareto_data
         from analysis.report.report import draw_frontier
 
         read = self._read()
         found = {"pareto": draw_frontier(pareto_data(read.table, read.sweep))}
-        return found | {item.data.name: item.draw(item.data) for item in gallery(read)}
+        return found | {data.name: draw_panels(data) for _, data in gallery(read)}
 
     def pick(self, **options: Any) -> dict[str, Any]:
         """Call :func:`pick` for this sweep."""

@@ -153,14 +153,15 @@ ADDITIONS = {
         {
             "analysis/figures/toy.py": FIGURE,
             "analysis/figures/gallery.py": (
-                '    ("courses", metrics_data, draw_panels),',
-                '    ("courses", __import__("analysis.figures.toy", fromlist=["toy"]).toy_data, draw_panels),\n',
+                '    ("courses", metrics_data),',
+                '    ("courses", __import__("analysis.figures.toy", fromlist=["toy"]).toy_data),\n',
             ),
         },
         "from pathlib import Path; from analysis.figures.gallery import gallery;"
         "from analysis.figures.svg import save_figure; from analysis.tables.sources import read_source;"
-        f"(toy,) = [item for item in gallery(read_source(Path({str(GOLDEN)!r}))) if item.data.name == 'toy'];"
-        "save_figure(toy.draw(toy.data), Path('figures'), 'toy'); print(*Path('figures').iterdir())",
+        "from analysis.figures.panels import draw_panels;"
+        f"(toy,) = [data for _, data in gallery(read_source(Path({str(GOLDEN)!r}))) if data.name == 'toy'];"
+        "save_figure(draw_panels(toy), Path('figures'), 'toy'); print(*Path('figures').iterdir())",
         "toy.svg",
     ),
     "column": Addition(

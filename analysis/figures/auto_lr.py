@@ -21,7 +21,7 @@ _REASONS = ("no descent", "no curvature", "not finite")
 _MARKERS = ("x", "s", "^", "v", "P", "D")
 
 
-def auto_lr_data(sources: Sources) -> PanelFigure[Panel] | None:
+def auto_lr_data(sources: Sources) -> PanelFigure | None:
     """Return the learning rate over steps, with a panel for each AutoLR trial; None without updates.
 
     For each method, the finished trial nearest to the ideal corner is shown. If no trial has finished, the first trials
@@ -45,7 +45,7 @@ def auto_lr_data(sources: Sources) -> PanelFigure[Panel] | None:
     )
 
 
-def landscape_data(sources: Sources) -> PanelFigure[Panel] | None:
+def landscape_data(sources: Sources) -> PanelFigure | None:
     """Return the losses along the update direction at several steps of the first trial.
 
     A row of landscape.csv has the losses of the model at ``theta - x d``. Here, ``theta`` are the parameters, ``d`` is

@@ -1,18 +1,15 @@
-"""Figures of the hypervolume over time, of tuning curves and of attainment surfaces."""
+"""Figures of the hypervolume over time and of tuning curves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from analysis.figures.panels import Guide, Line, Panel, PanelFigure, colours_of, figure_of, finite_lines
-from analysis.figures.style import INK, LEAST_SPAN, MUTED, OKABE_ITO, house_style, legend_of, plots
+from analysis.figures.style import INK, LEAST_SPAN, OKABE_ITO
 from analysis.frontier.frontier import hypervolume, nondominated
-from analysis.frontier.indicators import AttainmentDifference, AttainmentSurface
-from analysis.study.fronts import StudyAttainment, study_attainment
 from analysis.study.lr_study import LrStudy
 from analysis.study.tuning_curve import TuningCurve
 from analysis.tables.note import note
@@ -21,14 +18,10 @@ from analysis.tables.sources import Sources
 from analysis.tables.trade_off import Floats, Mask, Objective, scored
 from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 _HYPERVOLUME = "hypervolume (share of the box)"
 
 
-def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure[Panel] | None:
+def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure | None:
     """Return the hypervolume over the time spent, with a panel for each problem; None without data.
 
     A panel has up to two curves for each method, one with and one without AutoLR.
@@ -95,14 +88,14 @@ def _anytime_lines(sources: Sources) -> Iterator[Line]:
                 yield from finite_lines(name, xs, ys, colours[method][0], look=look)
 
 
-def tuning_figures(study: LrStudy) -> Iterator[PanelFigure[Panel]]:
+def tuning_figures(study: LrStudy) -> Iterator[PanelFigure]:
     """Yield a figure of the tuning curve for every verdict."""
     for verdict in study.verdicts:
         name = file_stem("tuning-curve", *verdict.task.names, verdict.variant)
         yield tuning_figure(verdict.curve, name=name, title=study.subject(verdict))
 
 
-def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure[Panel]:
+def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure:
     """Return a figure of the expected hypervolume of the best of n rates.
 
     One point shows AutoLR at its cost in runs. The mark ``n*`` shows how many rates are needed to attain AutoLR's
@@ -122,57 +115,3 @@ def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure[P
     axes = ("n, learning rates tried (runs)", _HYPERVOLUME)
     panel = Panel(title, *axes, lines, guides=guides, x_whole=True, y_least=LEAST_SPAN)
     return PanelFigure(name, "How many rates must a person try to equal AutoLR?", (panel,), note("tuning_curve"))
-
-
-def attainment_figures(study: LrStudy, axes: tuple[str, str]) -> Iterator[PanelFigure[StudyAttainment]]:
-    """Yield a figure of attainment surfaces for each verdict that is based on two or more fresh seeds."""
-    for verdict in study.verdicts:
-        if len(verdict.fresh) > 1:
-            title = f"Attained objectives. {study.subject(verdict)}"
-            name = file_stem("attainment", *verdict.task.names, verdict.variant)
-            yield PanelFigure(name, title, (study_attainment(study.grid, verdict, axes),), note("attainment"))
-
-
-def draw_attainment(data: PanelFigure[StudyAttainment]) -> Figure:
-    """Draw the attainment surfaces of both arms. In a second panel, colour each region by the better arm."""
-    (panel,) = data.panels
-    with house_style():
-        figure, (left, right) = plots(data.title, 2, 2, width=9.6, height=5.2)
-        for surfaces, colour in zip(panel.surfaces, OKABE_ITO, strict=False):
-            _surfaces(left, surfaces, colour)
-        left.set_title("attained by at least one, half, and all of the runs", loc="left", fontsize=10.5)
-        _differences(right, panel.arms, panel.difference)
-        right.set_title("attained in more runs by", loc="left", fontsize=10.5)
-        labels = (f"{name}, cost from 0 to 1" for name in panel.axes)
-        across, up = (f"\u2190 better    {label}" for label in labels)
-        for axes in (left, right):
-            axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel=across, ylabel=up)
-        legend_of(figure, right)
-        return figure
-
-
-def _surfaces(axes: Axes, surfaces: Sequence[AttainmentSurface], colour: str) -> None:
-    """Draw the surfaces attained by at least one run, by half of the runs and by all runs."""
-    ends = {surface.runs: surface for surface in [*surfaces[:1], *surfaces[-1:]]}
-    middle = (max((surface.runs for surface in surfaces), default=0) + 1) // 2
-    looks: list[tuple[AttainmentSurface, float, Any]] = [(surface, 0.9, (0, (3, 2))) for surface in ends.values()]
-    looks += [(surface, 2.0, "-") for surface in surfaces if surface.runs == middle]
-    for surface, width, look in looks:
-        if len(surface.points):
-            points = surface.points[np.argsort(surface.points[:, 0], kind="stable")]
-            xs, ys = [points[0, 0], *points[:, 0], 1.0], [1.0, *points[:, 1], points[-1, 1]]
-            axes.step(xs, ys, where="post", color=colour, linewidth=width, linestyle=look)
-
-
-def _differences(axes: Axes, arms: Sequence[str], found: AttainmentDifference) -> None:
-    from matplotlib.patches import Rectangle
-
-    for arm, colour in zip(arms, OKABE_ITO, strict=False):
-        axes.add_patch(Rectangle((2, 2), 0, 0, color=colour, label=arm))
-    boxes = np.asarray(found.boxes, dtype=np.float64).reshape(-1, 4).clip(0.0, 1.0)
-    for (left, bottom, right, top), difference in zip(boxes.tolist(), found.differences.tolist(), strict=True):
-        if difference:
-            look = {"facecolor": OKABE_ITO[0 if difference > 0 else 1], "alpha": 0.1 + 0.8 * min(abs(difference), 1.0)}
-            axes.add_patch(Rectangle((left, bottom), right - left, top - bottom, linewidth=0, **look))
-    if not np.any(found.differences):
-        axes.text(0.5, 0.5, "no difference", ha="center", color=MUTED)

@@ -43,7 +43,7 @@ _BUDGET = 4000
 """The maximum number of points in a panel. More points would only make the page larger."""
 
 
-def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
+def metrics_data(sources: Sources) -> PanelFigure | None:
     """Return losses and primary metrics over steps; None without a history.
 
     Each method has a line for its trial nearest to the ideal corner. If the target was measured, a line
@@ -59,7 +59,7 @@ def metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
     )
 
 
-def gradients_data(sources: Sources) -> PanelFigure[Panel] | None:
+def gradients_data(sources: Sources) -> PanelFigure | None:
     """Return norms and cosine of the gradients, ``c_t`` and the learning rate over steps; None without data.
 
     Norms and cosine are measured only for methods that compute two separate gradients.
@@ -72,7 +72,7 @@ def gradients_data(sources: Sources) -> PanelFigure[Panel] | None:
     )
 
 
-def final_metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
+def final_metrics_data(sources: Sources) -> PanelFigure | None:
     """Return a panel for each method and metric, with the final metric over the learning rate.
 
     Each marker is a fixed-rate trial. A line joins the medians at the rates. For AutoLR, a horizontal line shows the
@@ -90,7 +90,7 @@ def final_metrics_data(sources: Sources) -> PanelFigure[Panel] | None:
     )
 
 
-def rate_courses_data(sources: Sources) -> PanelFigure[Panel] | None:
+def rate_courses_data(sources: Sources) -> PanelFigure | None:
     """Return metrics over steps, with a line for each trial; None if no method was tried at two rates.
 
     The lines of fixed-rate trials are coloured by the rate. The lines of AutoLR trials are dashed.

@@ -6,21 +6,11 @@ import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.figures.style import (
-    INK,
-    MARKERS,
-    MUTED,
-    OKABE_ITO,
-    PAPER,
-    apply_scale,
-    house_style,
-    limits_of,
-    plots,
-)
+from analysis.figures.style import INK, MARKERS, MUTED, OKABE_ITO, PAPER, apply_scale, house_style, limits_of
 from analysis.tables.note import Note
 from analysis.words import number
 
@@ -32,8 +22,7 @@ ABSENT = "no finished trial"
 GRADES = ("#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#9fbf20")
 """The middle of the colour map viridis. The ends of viridis are hard to see on black or on white."""
 _GRADES = 40
-_PANEL = (4.6, 3.0)
-_DASHES: dict[str, Any] = {"dashed": (0, (4, 2))}
+_PANEL_HEIGHT = 3.0
 _MARKED = 60
 """A line with more points than this is drawn without markers."""
 
@@ -80,9 +69,10 @@ class Guide:
 class Panel:
     """One plot.
 
-    A scale is ``linear`` or ``log``. On a log axis, all values must be positive. A linear y axis spans at least
-    ``y_least``. If ``x_whole`` is true, the ticks of the x axis are whole numbers. ``absent`` has the x values without
-    a y value, which are drawn as crosses on the x axis.
+    A scale is ``linear`` or ``log``. On a log axis, all values must be positive. A linear axis spans at least
+    ``x_least`` or ``y_least``. If ``x_whole`` is true, the ticks of the x axis are whole numbers. ``y_names`` are the
+    labels of the positions 0, 1, ... on the y axis, from top to bottom. ``absent`` has the x values without a y value,
+    which are drawn as crosses on the x axis.
     """
 
     title: str
@@ -94,17 +84,16 @@ class Panel:
     x_scale: str = "linear"
     y_scale: str = "linear"
     y_limits: tuple[float, float] | None = None
+    x_least: float = 0.0
     y_least: float = 0.0
     x_whole: bool = False
+    y_names: tuple[str, ...] = ()
     absent: tuple[float, ...] = ()
 
 
-P = TypeVar("P")
-
-
 @dataclass(frozen=True, slots=True)
-class PanelFigure(Generic[P]):
-    """A figure that consists of panels of one type.
+class PanelFigure:
+    """A figure that consists of panels.
 
     ``name`` is the stem of the file names. ``caption`` is rendered with figure_captions.j2. ``rates`` are the learning
     rates at the ends of the colour bar (see :func:`graded`).
@@ -112,16 +101,16 @@ class PanelFigure(Generic[P]):
 
     name: str
     title: str
-    panels: tuple[P, ...]
+    panels: tuple[Panel, ...]
     caption: Note | None = None
     columns: int = 2
     rates: tuple[float, float] | None = None
 
 
 def figure_of(
-    panels: Iterable[P | None], *, name: str, title: str, caption: Note, columns: int = 2,
+    panels: Iterable[Panel | None], *, name: str, title: str, caption: Note, columns: int = 2,
     rates: tuple[float, float] | None = None,
-) -> PanelFigure[P] | None:  # fmt: skip
+) -> PanelFigure | None:  # fmt: skip
     """Return a figure with the panels that are not None; None if all panels are None."""
     found = tuple(panel for panel in panels if panel is not None)
     return PanelFigure(name, title, found, caption, columns, rates) if found else None
@@ -158,23 +147,32 @@ def graded(value: float, low: float, high: float) -> str:
     return "#" + "".join(f"{round(float(np.interp(at, stops, channel))):02x}" for channel in channels)
 
 
-def draw_panels(data: PanelFigure[Panel]) -> Figure:
+def draw_panels(data: PanelFigure) -> Figure:
     """Draw the panels, the colour bar and the legend."""
+    from matplotlib.figure import Figure
+
+    columns = min(data.columns, len(data.panels))
+    rows, width = math.ceil(len(data.panels) / columns), 10.0 if columns > 1 else 6.4
+    height = max(_PANEL_HEIGHT, 0.9 + 0.34 * max(len(panel.y_names) for panel in data.panels))
     with house_style():
-        columns = min(data.columns, max(1, len(data.panels)))
-        across = min(columns * _PANEL[0], 10.0) if columns > 1 else 6.4
-        handles = _legend_handles(data)
-        # At 9 points, a letter is about 0.08 inches wide. The marker and the gaps around a name take 0.6 inches.
-        widest = 0.08 * max(map(len, handles), default=0) + 0.6
-        in_a_row = max(1, min(4 if columns > 1 else 2, int(across / widest)))
-        more = 0.7 + 0.25 * math.ceil(len(handles) / in_a_row)
-        figure, grid = plots(data.title, len(data.panels), columns, width=across, height=_PANEL[1], more=more)
-        for axes, panel in zip(grid, data.panels, strict=True):
+        figure = Figure(layout="constrained")
+        grid = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
+        for axes in grid[len(data.panels) :]:
+            axes.remove()
+        figure.suptitle(data.title, x=0.01, ha="left", fontsize=13, fontweight="bold")
+        entries: dict[str, Any] = {}
+        for axes, panel in zip(grid, data.panels, strict=False):
             _panel(axes, panel)
+            for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
+                entries.setdefault(name, handle)
         if data.rates is not None:
-            _colour_bar(figure, grid, *data.rates)
-        if handles:
-            figure.legend(list(handles.values()), list(handles), loc="outside lower left", ncols=in_a_row, fontsize=9)
+            _colour_bar(figure, grid[: len(data.panels)], *data.rates)
+        # At 9 points, a letter is about 0.08 inches wide. The marker and the gaps around a name take 0.6 inches.
+        widest = 0.08 * max(map(len, entries), default=0) + 0.6
+        in_a_row = max(1, min(4 if columns > 1 else 2, int(width / widest)))
+        figure.set_size_inches(width, rows * height + 0.7 + 0.25 * math.ceil(len(entries) / in_a_row))
+        if entries:
+            figure.legend(list(entries.values()), list(entries), loc="outside lower left", ncols=in_a_row, fontsize=9)
         return figure
 
 
@@ -182,19 +180,21 @@ def _panel(axes: Axes, panel: Panel) -> None:
     from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
     for band in panel.bands:
-        axes.fill_between(band.xs, band.lows, band.highs, color=band.colour, alpha=0.18, linewidth=0, zorder=1)
+        axes.fill_between(
+            band.xs, band.lows, band.highs, color=band.colour, alpha=0.18, linewidth=0, zorder=1, label=band.name
+        )
     for line in panel.lines:
         _line(axes, line)
     if panel.absent:
         axes.scatter(
             panel.absent, [0.0] * len(panel.absent), transform=axes.get_xaxis_transform(), marker="x", color=INK, s=34,
-            linewidths=1.4, zorder=5, clip_on=False,
+            linewidths=1.4, zorder=5, clip_on=False, label=ABSENT,
         )  # fmt: skip
     xs = [*(x for line in panel.lines for x in line.xs), *panel.absent]
     ys = [y for line in panel.lines for y in line.ys] + [y for band in panel.bands for y in (*band.lows, *band.highs)]
     for guide in panel.guides:
         (xs if guide.axis == "x" else ys).append(guide.value)
-    apply_scale(axes, "x", panel.x_scale, *limits_of(panel.x_scale, xs))
+    apply_scale(axes, "x", panel.x_scale, *limits_of(panel.x_scale, xs, least=panel.x_least))
     apply_scale(axes, "y", panel.y_scale, *(panel.y_limits or limits_of(panel.y_scale, ys, least=panel.y_least)))
     for i, guide in enumerate(panel.guides):
         _guide(axes, guide, i)
@@ -208,44 +208,24 @@ def _panel(axes: Axes, panel: Panel) -> None:
             ticks.set_powerlimits((-3, 5))
             axis.set_major_formatter(ticks)
         axis.set_label_text(label if scale == "linear" else f"{label}, log scale")
+    if panel.y_names:
+        axes.set_yticks(range(len(panel.y_names)), panel.y_names)
+        axes.set_ylim(len(panel.y_names) - 0.4, -0.6)
     axes.set_title(panel.title, loc="left", fontsize=10.5)
 
 
 def _line(axes: Axes, line: Line) -> None:
+    face = line.colour if line.filled else PAPER
     if line.look == "marks":
-        face = {"facecolors": line.colour if line.filled else PAPER, "edgecolors": line.colour}
-        colours: dict[str, Any] = {"color": line.colour} if line.marker in "x+1" else face
-        axes.scatter(line.xs, line.ys, s=26, marker=line.marker, linewidths=1.2, zorder=3, **colours)
+        colours: dict[str, Any] = {"facecolors": face, "edgecolors": line.colour}
+        colours = {"color": line.colour} if line.marker in "x+1" else colours
+        axes.scatter(line.xs, line.ys, s=26, marker=line.marker, linewidths=1.2, zorder=3, label=line.name, **colours)
         return
     marked = (line.look == "dots" and len(line.xs) <= _MARKED) or len(line.xs) == 1
-    axes.plot(line.xs, line.ys, linewidth=1.6, markersize=4, zorder=2.5, **_style(line, marked=marked))
-
-
-def _style(line: Line, *, marked: bool) -> dict[str, Any]:
-    return {
-        "color": line.colour,
-        "linestyle": _DASHES.get(line.look, "-"),
-        "marker": line.marker if marked else None,
-        "markerfacecolor": line.colour if line.filled else PAPER,
-    }
-
-
-def _legend_handles(data: PanelFigure[Panel]) -> dict[str, Any]:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    handles: dict[str, Any] = {}
-    for panel in data.panels:
-        for line in panel.lines:
-            style = _style(line, marked=line.look in ("marks", "dots"))
-            width = 0 if line.look == "marks" else 1.8
-            handles.setdefault(line.name, Line2D([], [], linewidth=width, markersize=5.5, **style))
-        for band in panel.bands:
-            handles.setdefault(band.name, Patch(color=band.colour, alpha=0.18, linewidth=0))
-    if any(panel.absent for panel in data.panels):
-        handles[ABSENT] = Line2D([], [], color=INK, linewidth=0, marker="x", markersize=5.5)
-    handles.pop("", None)
-    return handles
+    axes.plot(
+        line.xs, line.ys, color=line.colour, linestyle=(0, (4, 2)) if line.look == "dashed" else "-", linewidth=1.6,
+        marker=line.marker if marked else None, markerfacecolor=face, markersize=4, zorder=2.5, label=line.name,
+    )  # fmt: skip
 
 
 def _guide(axes: Axes, guide: Guide, place_number: int) -> None:

@@ -11,7 +11,6 @@ from analysis.words import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 OKABE_ITO = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#b8a800")
 """Colours that are distinct for all common types of colour blindness (Okabe and Ito, 2008). Black is reserved for the
@@ -64,30 +63,6 @@ def house_style() -> Iterator[None]:
 
     with matplotlib.rc_context(_SETTINGS):
         yield
-
-
-def plots(
-    title: str, count: int, columns: int, *, width: float, height: float, more: float = 0.0
-) -> tuple[Figure, list[Axes]]:
-    """Return a titled figure with ``count`` plots, at most ``columns`` in a row.
-
-    ``width`` is the width of the figure. ``height`` is the height of a row of plots. ``more`` is the additional height
-    for the title and the legend. All three are in inches.
-    """
-    from matplotlib.figure import Figure
-
-    rows = math.ceil(count / columns)
-    figure = Figure(figsize=(width, rows * height + more), layout="constrained")
-    grid = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
-    for axes in grid[count:]:
-        axes.remove()
-    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
-    return figure, grid[:count]
-
-
-def legend_of(figure: Figure, axes: Axes, *, columns: int = 2, size: float = 9.5) -> None:
-    """Add the legend of one plot below all plots."""
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower left", ncols=columns, fontsize=size)
 
 
 def scale_for(values: Iterable[float]) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from analysis.figures.draw_pareto import draw_pareto
 from analysis.figures.gallery import gallery
+from analysis.figures.panels import draw_panels
 from analysis.figures.pareto import ParetoData, pareto_data, score_objectives, scores_data, sweep_title
 from analysis.figures.svg import inline_svg, save_figure
 from analysis.frontier.frontier import frontier
@@ -57,8 +58,8 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     content = _content(parts, answers)
     out.mkdir(parents=True, exist_ok=True)
     figures = []
-    for section, data, draw in wanted:
-        document = save_figure(draw(data), out / "figures", data.name)
+    for section, data in wanted:
+        document = save_figure(draw_panels(data), out / "figures", data.name)
         facts = data.caption or Note("")
         text = say(f"figure_captions.{facts.code}", **dict(facts.facts)) if facts.code else ""
         text = f"{facts.source}. {text}" if facts.source else text
@@ -90,10 +91,10 @@ def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> l
         OSError: a file cannot be written.
     """
     folder = (out or run) / "figures"
-    items = gallery(read_source(run, columns))
-    for _, data, draw in items:
-        save_figure(draw(data), folder, data.name)
-    return [folder / f"{data.name}.png" for _, data, _ in items]
+    figures = [data for _, data in gallery(read_source(run, columns))]
+    for data in figures:
+        save_figure(draw_panels(data), folder, data.name)
+    return [folder / f"{data.name}.png" for data in figures]
 
 
 def draw_frontier(data: ParetoData, *, links: Mapping[str, str] | None = None) -> Figure:

@@ -96,14 +96,11 @@ def _of_baseline(item: Baseline, columns: Sequence[str]) -> dict[str, object]:
 
 
 def _of_fronts(item: ArmFronts) -> dict[str, object]:
-    arms = zip(item.indicators.items(), item.sensitivity.hypervolumes, strict=True)
     return item.problem._asdict() | {
-        "references": item.sensitivity.references,
-        "order_stable": item.sensitivity.stable,
         "arms": [
-            {"name": name, "trials": item.trials[name], **asdict(found), "hypervolume_by_reference": row}
+            {"name": name, "trials": item.trials[name], **asdict(found)}
             | {"further": {box: asdict(arms[name]) for box, arms in item.further.items() if name in arms}}
-            for (name, found), row in arms
+            for name, found in item.indicators.items()
         ],
     }
 
@@ -135,18 +132,16 @@ def arms_table(fronts: ArmFronts) -> DataTable:
 
     An arm is a method with fixed rates or with one AutoLR variant.
     """
-    sensitivity = fronts.sensitivity
     rows = tuple(
         (
             *(arm, str(fronts.trials[arm])),
-            *map(number, (found.hypervolume, found.igd_plus, found.epsilon, *moved[1:].tolist())),
+            *map(number, (found.hypervolume, found.igd_plus, found.epsilon)),
             *(cell for box in fronts.further.values() for cell in _box(box.get(arm))),
         )
-        for (arm, found), moved in zip(fronts.indicators.items(), sensitivity.hypervolumes, strict=True)
+        for arm, found in fronts.indicators.items()
     )
-    places = (f"hypervolume, reference {place:g}" for place in sensitivity.references[1:])
     boxes = (f"{name}, {box}" for box in fronts.further for name in ("hypervolume", "epsilon"))
-    head = ("arm", "trials", "hypervolume", "IGD+", "epsilon", *places, *boxes)
+    head = ("arm", "trials", "hypervolume", "IGD+", "epsilon", *boxes)
     return DataTable(say("study_tables.arms_caption", fronts=fronts), head, rows)
 
 

@@ -10,21 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.frontier.indicators import (
-    AttainmentDifference,
-    AttainmentSurface,
-    Indicators,
-    ReferenceSensitivity,
-    attainment_difference,
-    attainment_surfaces,
-    indicators,
-    reference_sensitivity,
-)
+from analysis.frontier.indicators import Indicators, indicators
 from analysis.study.lr_grid import LrGrid, Unit
-from analysis.study.verdict import Verdict
 from analysis.tables.problems import Problem
 from analysis.tables.trade_off import Floats
-from analysis.words import number
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,27 +28,8 @@ class ArmFronts:
 
     problem: Problem
     indicators: dict[str, Indicators]
-    sensitivity: ReferenceSensitivity
     trials: dict[str, int]
     further: Mapping[str, dict[str, Indicators]]
-
-
-@dataclass(frozen=True, slots=True)
-class StudyAttainment:
-    """The attainment of AutoLR and of the best single learning rate.
-
-    A run is the Pareto front over all values of c on one fresh seed. AutoLR has a run for each initial rate and seed.
-
-    Attributes:
-        axes: the names of the two costs.
-        arms: the names of AutoLR's variant and of the best single rate.
-        difference: the comparison of AutoLR's runs with the runs of the best single rate.
-    """
-
-    axes: tuple[str, str]
-    arms: tuple[str, str]
-    surfaces: tuple[tuple[AttainmentSurface, ...], tuple[AttainmentSurface, ...]]
-    difference: AttainmentDifference
 
 
 def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
@@ -74,7 +44,7 @@ def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
         sets = _points(units, "")
         further = {box: indicators(points) for box in grid.boxes if (points := _points(units, box))}
         trials = {arm: sum(run.judged for unit in own for run in unit.runs.values()) for arm, own in units.items()}
-        found.append(ArmFronts(problem, indicators(sets), reference_sensitivity(sets), trials, further))
+        found.append(ArmFronts(problem, indicators(sets), trials, further))
     return tuple(found)
 
 
@@ -85,17 +55,3 @@ def _points(units: Mapping[str, Sequence[Unit]], box: str) -> dict[str, Floats]:
     axes = next((own[0].shape[1] for own in filled.values() if own), 2)
     whole = [arm for arm, own in parts.items() if all(part is not None for part in own)]
     return {arm: np.concatenate([np.empty((0, axes)), *filled[arm]]) for arm in whole}
-
-
-def study_attainment(grid: LrGrid, verdict: Verdict, axes: tuple[str, str]) -> StudyAttainment:
-    """Return the attainment of AutoLR and the best single rate. The study must have two objectives."""
-    rate = next(iter(verdict.single.choice.values()))
-    hand = [grid.arm(verdict.task)[rate][seed] for seed in verdict.fresh]
-    auto = [units[seed] for units in grid.arm(verdict.task, verdict.variant).values() for seed in verdict.fresh]
-    of_hand, of_auto = ([front for unit in units if (front := unit.points()) is not None] for units in (hand, auto))
-    return StudyAttainment(
-        axes,
-        (f"AutoLR {verdict.variant}", f"lr {number(rate)}"),
-        (attainment_surfaces(of_auto), attainment_surfaces(of_hand)),
-        attainment_difference(of_auto, of_hand),
-    )

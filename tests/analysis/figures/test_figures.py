@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +15,6 @@ from analysis.figures.ablation import ablation_data
 from analysis.figures.auto_lr import landscape_data, rate_course
 from analysis.figures.courses import final_metrics_data, metrics_data
 from analysis.figures.gallery import gallery
-from analysis.figures.gradient_plane import gradient_plane_data, plane
 from analysis.figures.panels import draw_panels
 from analysis.figures.pareto import pareto_data
 from analysis.figures.svg import save_figure, svg_text
@@ -27,7 +25,7 @@ from tests.analysis.conftest import MakeSweep, report, trial
 T = TypeVar("T")
 NAMES = {
     *("learning_rate_sensitivity", "courses_by_learning_rate", "auto_lr_ablation", "auto_lr_log", "loss_landscape"),
-    *("metrics_over_steps", "gradients_over_steps", "gradient_plane", "anytime_hypervolume"),
+    *("metrics_over_steps", "gradients_over_steps", "anytime_hypervolume"),
 }
 UPDATES = (
     "trial_id,step,eta,eta_star,eta_new,slope,curvature,loss_zero,fallback,clipped\n"
@@ -75,15 +73,15 @@ def sources(make_sweep_once: MakeSweep) -> Sources:
 
 
 def test_every_figure_is_drawn_as_png_and_svg(sources: Sources, tmp_path: Path) -> None:
-    found = {item.data.name: item for item in gallery(sources)}
+    found = {data.name: data for _, data in gallery(sources)}
     assert set(found) == NAMES
-    for name, item in found.items():
+    for name, data in found.items():
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            document = save_figure(item.draw(item.data), tmp_path, name)
+            document = save_figure(draw_panels(data), tmp_path, name)
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         # Text is drawn as outlines, and a comment in the SVG repeats it.
-        assert item.data.title in document
+        assert data.title in document
         # A page that may not load images does not show an embedded one.
         assert "<image" not in document
 
@@ -111,9 +109,9 @@ def test_final_metrics_stand_at_their_rates_and_auto_lr_spans_them(sources: Sour
 
 def test_the_ablation_is_the_mean_over_pairs(sources: Sources) -> None:
     forget, retain = some(ablation_data(sources)).panels[:2]
-    (change,) = forget.changes
-    assert (change.method, change.without, change.with_auto, change.pairs) == ("ngdiff", 3.0, 6.5, 2)
-    assert (retain.changes[0].without, retain.changes[0].with_auto) == pytest.approx((0.6, 0.6))
+    assert forget.y_names == ("ngdiff (2)",)
+    assert {line.name: line.xs for line in forget.lines} == {"": (3.0, 6.5), "fixed rate": (3.0,), "AutoLR": (6.5,)}
+    assert retain.lines[0].xs == pytest.approx((0.6, 0.6))
 
 
 def test_an_ablation_without_pairs_compares_the_best_of_each_side(make_sweep: MakeSweep) -> None:
@@ -123,20 +121,8 @@ def test_an_ablation_without_pairs_compares_the_best_of_each_side(make_sweep: Ma
         trial("2", 6.0, 0.4, method="gdiff", c=0.3, auto_lr="on"),
     ]
     data = some(ablation_data(read_source(make_sweep(rows))))
-    assert [(item.without, item.with_auto, item.pairs) for item in data.panels[0].changes] == [(5.0, 6.0, 0)]
+    assert (data.panels[0].y_names, data.panels[0].lines[0].xs) == (("gdiff",), (5.0, 6.0))
     assert data.caption == note("ablation", paired=False, lost=0)
-
-
-def test_ngdiffs_direction_halves_the_angle_of_the_gradients_drawn(sources: Sources) -> None:
-    """The reported mean of c_t differs from the c_t of the mean norms, with which d halves the angle."""
-    history = sources.table.history.assign(grad_norm_retain=1.0, grad_norm_forget=9.0, c_t=0.6)
-    data = some(gradient_plane_data(replace(sources, table=replace(sources.table, history=history))))
-    assert [item.title for item in data.panels] == ["gdiff, step 20", "ngdiff, step 20"], "the report in the middle"
-    planes = {item.title.partition(",")[0]: item for item in data.panels}
-    drawn = planes["ngdiff"]
-    cosines = [np.dot(some(drawn.direction), side) / np.linalg.norm(side) for side in (drawn.retain, drawn.forget)]
-    assert cosines[0] == pytest.approx(cosines[1])
-    assert planes["gdiff"].c_t == 0.6
 
 
 def test_a_rate_at_which_every_trial_diverged_is_a_cross_on_the_axis(make_sweep: MakeSweep) -> None:
@@ -207,18 +193,5 @@ def test_odd_tables_break_no_figure(make_sweep: MakeSweep, rows: Any, values: tu
     (out / "auto_lr.csv").write_text("trial_id,step,eta,eta_star,fallback\n0,1,nan,inf,not finite\n1,1,1e-4,")
     columns = "trial_id,step,eta,x,retain_loss,forget_loss,slope,curvature,loss_zero,eta_star"
     (out / "landscape.csv").write_text(f"{columns}\n0,1,1e-4,0.0,nan,1,,,,\n")
-    for item in gallery(read_source(out)):
-        assert "<svg" in svg_text(item.draw(item.data))
-
-
-def test_the_plane_of_a_right_angle_and_of_a_conflict() -> None:
-    square = plane("", 3.0, 4.0, 0.0, 0.5)
-    assert square.retain == (0.75, 0.0)
-    assert square.forget == pytest.approx((0.0, 1.0))
-    assert square.direction == pytest.approx((0.6, 0.8))
-    # The gradients are opposed and forgetting has all the weight, so the retain objective rises.
-    opposed = plane("", 1.0, 1.0, -1.0, 0.0)
-    assert np.dot(some(opposed.direction), opposed.retain) < 0 < np.dot(some(opposed.direction), opposed.forget)
-    # Equal weights of opposite gradients cancel.
-    assert plane("", 1.0, 1.0, -1.0, 0.5).direction is None
-    assert plane("", 0.0, 0.0, 0.0, 0.5).direction is None
+    for _, data in gallery(read_source(out)):
+        assert "<svg" in svg_text(draw_panels(data))

@@ -1,10 +1,9 @@
-"""Frontiers, hypervolumes, indicators and attainment against closed forms and independent computations."""
+"""Frontiers, hypervolumes and indicators against closed forms and independent computations."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,12 +18,9 @@ from analysis.figures.compute import anytime_data
 from analysis.frontier.frontier import Frontier, contributions, frontier, hypervolume, nondominated
 from analysis.frontier.indicators import (
     additive_epsilon,
-    attainment_difference,
-    attainment_surfaces,
     igd_plus,
     indicators,
     pooled_front,
-    reference_sensitivity,
 )
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
@@ -86,11 +82,8 @@ EIGHTHS = st.integers(0, 8).map(lambda k: k / 8)
 Points = list[tuple[float, ...]]
 
 
-def points(dimensions: int = 2, *, least: int = 1, most: int = 6) -> st.SearchStrategy[Points]:
-    return st.lists(st.tuples(*[EIGHTHS] * dimensions), min_size=least, max_size=most)
-
-
-RUNS = st.lists(points(least=0, most=4), min_size=1, max_size=3)
+def points(dimensions: int = 2, *, most: int = 6) -> st.SearchStrategy[Points]:
+    return st.lists(st.tuples(*[EIGHTHS] * dimensions), min_size=1, max_size=most)
 
 
 def union_of_boxes(costs: Points) -> Fraction:
@@ -149,46 +142,6 @@ def test_the_pooled_front_is_at_no_distance_from_itself_and_every_other_set_is_b
     # From (0.75, 0.25) the nearest of a, (0.5, 0.5), is 0.25 behind in one axis; a contains the other two points.
     assert (found["a"].epsilon, found["a"].igd_plus) == pytest.approx((0.25, 0.25 / 3))
     assert (found["none"].hypervolume, found["none"].epsilon, found["none"].igd_plus) == (0.0, None, None)
-
-
-@pytest.mark.parametrize(
-    ("edge", "volumes", "stable"),
-    [([(0.0, 0.95), (0.95, 0.0)], [0.0975, 0.0], True), ([(0.0, 0.6)], [0.4, 0.0], False)],
-)
-def test_the_order_of_two_sets_may_depend_on_the_reference_point(
-    edge: Points, volumes: list[float], stable: bool
-) -> None:
-    row = reference_sensitivity({"corner": [(0.4, 0.4)], "edge": edge}, references=(1.0, 0.5))
-    assert row.hypervolumes == pytest.approx(np.array([[0.36, 0.04], volumes]), abs=1e-12)
-    assert row.stable is stable
-
-
-def attained(runs: Sequence[Points], place: tuple[float, ...]) -> int:
-    return sum(any(x <= place[0] and y <= place[1] for x, y in run) for run in runs)
-
-
-@given(RUNS)
-def test_a_place_is_behind_the_kth_surface_exactly_if_k_runs_attain_it(runs: list[Points]) -> None:
-    """A run without points attains nothing but counts."""
-    surfaces = attainment_surfaces(runs)
-    assert [(surface.runs, surface.of) for surface in surfaces] == [(k + 1, len(runs)) for k in range(len(runs))]
-    for place in itertools.product([k / 8 for k in range(9)], repeat=2):
-        behind = [bool((surface.points <= place).all(axis=1).any()) for surface in surfaces]
-        assert behind == [attained(runs, place) >= surface.runs for surface in surfaces]
-
-
-@given(RUNS, RUNS)
-def test_the_difference_of_two_groups_is_that_of_their_shares_everywhere(one: list[Points], two: list[Points]) -> None:
-    found = attainment_difference(one, two)
-    for place in itertools.product([(2 * k + 1) / 16 for k in range(8)], repeat=2):
-        expected = attained(one, place) / len(one) - attained(two, place) / len(two)
-        inside = [
-            difference
-            for (left, bottom, right, top), difference in zip(found.boxes, found.differences, strict=True)
-            if left < place[0] < right and bottom < place[1] < top
-        ]
-        assert len(inside) <= 1
-        assert sum(inside) == pytest.approx(expected)
 
 
 def anytime(out: Path, **columns: object) -> tuple[list[float], list[float]]:
