@@ -19,10 +19,6 @@ DESCRIBED = "described"
 SINGLE, ORACLE = "best single lr", "per-c oracle"
 WITHIN = 0.05
 """A hypervolume is near the best hypervolume if it is lower by at most this fraction of the best hypervolume."""
-FEW_UPDATES = 5
-"""If a run has fewer AutoLR updates than this number, its result depends mostly on the initial rate."""
-SETS_ITS_RATE_ONCE = ("safe",)
-"""The AutoLR rules that choose the rate at their first update, independently of the initial rate."""
 
 
 class Sides(NamedTuple):
@@ -121,11 +117,9 @@ class Verdict:
         fresh: the seeds of the report. ``tuning`` and ``fresh`` are equal if one of them would be empty.
         left_out: the seeds on which AutoLR or hand-tuning has no complete frontier.
         planned: the fresh seeds before seeds were left out.
-        failed_seeds: the planned seeds on which a run failed or was stopped.
         collapse: the number of collapsed runs of AutoLR on the fresh seeds.
         other_collapse: the number of collapsed runs of AutoLR on all other seeds.
         seeds_vary: what the seed of a run changes: ``order``, ``target`` or ``data``; "" if the sweeps disagree.
-        updates: the median number of AutoLR updates in a run; None if unknown.
     """
 
     task: Task
@@ -137,12 +131,10 @@ class Verdict:
     fresh: tuple[int, ...]
     left_out: tuple[int, ...]
     planned: tuple[int, ...]
-    failed_seeds: tuple[int, ...]
     collapse: Collapse
     other_collapse: Collapse
     baselines: tuple[Baseline, ...]
     curve: TuningCurve
-    updates: float | None
     seeds_vary: str
 
     @property
@@ -178,12 +170,6 @@ class Verdict:
         """
         hand = self.single_volume
         return min(self.of_starts) < (1 - WITHIN) * hand < (1 + WITHIN) * hand < max(self.of_starts)
-
-    @property
-    def has_few_updates(self) -> bool:
-        """Whether AutoLR updated its rate too rarely to adapt."""
-        once = self.variant.partition("/")[0] in SETS_ITS_RATE_ONCE
-        return self.updates is not None and self.updates < FEW_UPDATES and not once
 
 
 def split_seeds(seeds: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
