@@ -80,11 +80,6 @@ def asks_for(item: Constraint, columns: Columns) -> str:
     return FORGETTING if along == (column.of == _OF[FORGETTING]) else KEEPING
 
 
-def bound_of(item: Constraint, before: float | None) -> float:
-    """Return the bound of a threshold. A relative bound is multiplied by ``before``, the target's score."""
-    return item.bound * (before or 0.0) if item.relative else item.bound
-
-
 def stand_ins(
     row: pd.Series, target: Mapping[str, float], columns: Columns
 ) -> dict[str, tuple[Constraint, Constraint]]:
@@ -299,7 +294,8 @@ def _miss(item: Constraint, value: float | None, target: float | None, side: str
     by = item.violation(value, target)
     if by is None or by <= 0:
         return 0.0
-    bound, (low, high) = bound_of(item, target), columns[item.name].bounds
+    bound = item.bound * (target or 0.0) if item.relative else item.bound
+    low, high = columns[item.name].bounds
     worst = {FORGETTING: target, KEEPING: low if item.sign.startswith(">") else high}.get(side)
     # Without a worst score, the scale is the bound of the threshold or, if this bound is 0, the score's range.
     scale = abs(bound - worst) if worst is not None else abs(bound)

@@ -20,7 +20,6 @@ from analysis.frontier.assessment import (
     Check,
     Thresholds,
     assess,
-    bound_of,
     thresholds_of,
 )
 from analysis.frontier.frontier import selectable_models
@@ -30,17 +29,12 @@ from analysis.tables.trade_off import Objective, costs_of, measured, values_of
 from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
 from search_spaces.constraint import Constraint
 
-_HARDLY = 0.25
-"""Nothing was forgotten if all scores moved at most this fraction of the way from the target to the threshold."""
-
 
 class Outcome(StrEnum):
     """The outcome of a sweep."""
 
     GOOD = "good trade-off"
-    NOTHING_FORGOTTEN = "nothing was forgotten"
     TOO_LITTLE = "too little was forgotten"
-    LOST = "everything was lost"
     TOO_MUCH = "too much was lost"
     NO_TRADE_OFF = "no good trade-off"
     MISSED = "a threshold was missed"
@@ -181,26 +175,8 @@ def _outcome(
             wanted = max(counts, key=lambda item: (counts[item], -order.index(item)))
             values = numbers(judged, wanted.name).dropna()
             decisive = _decisive(rows, wanted, values) if counts[wanted] == len(places) else None
-            return _degree(judged.loc[values.index], values, wanted, thresholds, side), decisive, False
+            return Outcome.TOO_LITTLE if side == FORGETTING else Outcome.TOO_MUCH, decisive, False
     return Outcome.NO_TRADE_OFF, None, False
-
-
-def _degree(rows: pd.DataFrame, values: pd.Series, item: Constraint, thresholds: Thresholds, side: str) -> Outcome:
-    """Return how far the models miss the threshold ``item``, as an outcome."""
-    starts = [thresholds.baseline_of(row).get(item.name) for _, row in rows.iterrows()]
-    bounds = [bound_of(item, before) for before in starts]
-    if side == FORGETTING:
-        hardly = all(
-            before is not None and before != bound and (before - value) / (before - bound) <= _HARDLY
-            for value, before, bound in zip(values, starts, bounds, strict=True)
-        )
-        return Outcome.NOTHING_FORGOTTEN if hardly else Outcome.TOO_LITTLE
-    # If a loss is the stand-in, only a model that keeps nothing misses its bound.
-    collapsed = (thresholds.columns.is_loss(item.name) and item not in thresholds.all) or all(
-        value < bound / 2 if item.sign.startswith(">") else value > 2 * bound
-        for value, bound in zip(values, bounds, strict=True)
-    )
-    return Outcome.LOST if collapsed else Outcome.TOO_MUCH
 
 
 def _decisive(rows: pd.DataFrame, item: Constraint, values: pd.Series) -> Decisive:

@@ -68,10 +68,10 @@ class Case:
 CASES = {
     "nothing forgotten": Case(
         [(0.9, 0.10, KNOWN), (1.0, 0.12, scores(0.883, 0.78)), (1.1, 0.14, scores(0.9, 0.78))],
-        *(Outcome.NOTHING_FORGOTTEN, FORGET_MORE, "1", (VERBMEM, 0.883)),
+        *(Outcome.TOO_LITTLE, FORGET_MORE, "1", (VERBMEM, 0.883)),
     ),
     "everything lost, and a trial with only losses": Case(
-        [(8.0, 6.0, GONE), (6.0, 0.4, NONE)], Outcome.LOST, KEEP_MORE, "0", (UTILITY, 0.05)
+        [(8.0, 6.0, GONE), (6.0, 0.4, NONE)], Outcome.TOO_MUCH, KEEP_MORE, "0", (UTILITY, 0.05)
     ),
     "exactly a strict bound": Case(
         [(6.0, 0.2, scores(0.1, 0.78))], Outcome.TOO_LITTLE, FORGET_MORE, "0", (VERBMEM, 0.1)
@@ -92,12 +92,12 @@ CASES = {
     ),
     "the target already meets the threshold, and nothing changed": Case(
         [(0.04, 0.05, scores(0.05, 0.8))],
-        *(Outcome.NOTHING_FORGOTTEN, FORGET_MORE, "0", (RISEN, 0.04)),
+        *(Outcome.TOO_LITTLE, FORGET_MORE, "0", (RISEN, 0.04)),
         baseline=BASELINE | {"verbmem": 0.05},
     ),
     "the target has no utility, and the truth ratio alone does not show keeping": Case(
         [(7.9, 7.9, scores(0.0, 0.0, 0.5))],
-        *(Outcome.LOST, KEEP_MORE, "0", (LOW, 7.9)),
+        *(Outcome.TOO_MUCH, KEEP_MORE, "0", (LOW, 7.9)),
         unjudged=[UTILITY],
         baseline=BASELINE | {"utility": 0.0},
     ),
@@ -191,8 +191,8 @@ def test_the_answer_judges_before_it_recommends(make_sweep: MakeSweep, case: Cas
     ("accuracies", "outcome"),
     [
         ([(0.0, 0.9), (0.0, 0.1)], Outcome.NOT_JUDGED),
-        ([(0.0, 0.2), (0.0, 0.1)], Outcome.LOST),
-        ([(0.94, 0.9)], Outcome.NOTHING_FORGOTTEN),
+        ([(0.0, 0.2), (0.0, 0.1)], Outcome.TOO_MUCH),
+        ([(0.94, 0.9)], Outcome.TOO_LITTLE),
         ([(0.8, 0.9)], Outcome.ONE_SIDED),
     ],
     ids=["one collapsed", "all collapsed", "unchanged", "between"],
