@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
 import pandas as pd
 
 from analysis.frontier.assessment import NEAR_GUESS, Thresholds, assess
@@ -19,7 +18,6 @@ from analysis.frontier.judgement import Judgement, ModelChoice, Outcome, Tried, 
 from analysis.report.outcomes import ended_as
 from analysis.report.render import paragraphs, say
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trade_off import Objective, costs_of, values_of
 from analysis.tables.trial_table import TrialTable, finite_cell
 from analysis.words import cell
 from search_spaces.constraint import Constraint, all_met
@@ -75,8 +73,6 @@ class Answer:
             The fields below describe this model.
         scores: the scores that were measured for the model or the target.
         compared: the number of models that were compared.
-        nearer: the name and the method of the external row that is nearest to the ideal corner; "" if no external row
-            is nearest.
         no_gain: whether the target is at least as good as the model in every objective.
         seeds: the number of good trials and the number of all trials with the model's settings. None if all these
             trials are good, if the model is not good, or if epochs are compared.
@@ -94,7 +90,6 @@ class Answer:
     scores: tuple[Score, ...] = ()
     compared: int = 0
     on_front: bool = False
-    nearer: str = ""
     no_gain: bool = False
     seeds: tuple[int, int] | None = None
 
@@ -179,7 +174,6 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
         scores=tuple(_scores(row, sweep, thresholds)),
         compared=len(table.own.models.trials if every else table.own.finished),
         on_front=bool(row.name in own.members.index),
-        nearer=_nearer(front, row, sweep.objectives),
         no_gain=all(
             item.before is not None
             and item.after is not None
@@ -188,14 +182,6 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
         ),
         seeds=_seeds(row, table, thresholds),
     )
-
-
-def _nearer(front: Frontier, row: pd.Series, objectives: Sequence[Objective]) -> str:
-    own = float(np.linalg.norm(costs_of(values_of(row.to_frame().T.infer_objects(), objectives), objectives)))
-    if not (front.distances < own).any():
-        return ""
-    knee = front.members.iloc[int(front.distances.argmin())]
-    return f"{knee['trial_id']} ({knee['method']})" if knee["external"] else ""
 
 
 def _seeds(row: pd.Series, table: TrialTable, thresholds: Thresholds) -> tuple[int, int] | None:
