@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value, chosen, succeeds
+from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value, chosen
 from analysis.errors import AnalysisError
 from analysis.study.study_runs import StudyRuns, study_runs
 from analysis.tables.columns import Columns, short
@@ -17,7 +17,6 @@ from analysis.tables.problems import Problem
 from analysis.tables.sources import Sources, labelled, read_source, same_model, shared
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable, auto_lr_on, finite_cell
-from analysis.words import model_name
 
 
 def comparison_parts(paths: Sequence[Path], columns: Columns) -> list[Sources]:
@@ -149,7 +148,7 @@ def _notes(here: TrialTable, rows: Sequence[MethodRow], targets: SweepFile) -> t
         *_lost(here),
         *_seeds(rows),
         *_not_judged(here, targets),
-        *_epochs_before(here, targets),
+        *([note("only_ends_compared")] if here.every_epoch else []),
         *values_outside(here.trials, here.columns),
     )
 
@@ -186,15 +185,3 @@ def _not_judged(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
         yield note("thresholds_not_judged", names=unknown)
     if stated := tuple(dict.fromkeys(text for file in targets.parts.values() for text in file.constraints)):
         yield note("stated_thresholds_ignored", stated=stated)
-
-
-def _epochs_before(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
-    if not here.every_epoch:
-        return
-    keys = ["sweep", "trial_id"]
-    ends = {tuple(row[keys]) for _, row in here.finished.iterrows() if succeeds(row, here.columns, targets) is True}
-    models = here.models.trials.sort_values([*keys, "step"])
-    good = models[[succeeds(row, here.columns, targets) is True for _, row in models.iterrows()]]
-    # The first successful epoch of each trial whose last epoch does not succeed.
-    first = [row for _, row in good.drop_duplicates(keys).iterrows() if tuple(row[keys]) not in ends]
-    yield note("only_ends_compared", better=tuple(model_name(row, with_epoch=True) for row in first))

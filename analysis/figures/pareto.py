@@ -58,22 +58,6 @@ class Chosen:
     recommended: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """The counts in the subtitle of the frontier figure.
-
-    ``planned`` is the number of planned trials (None if unknown), and ``members`` the number of models on the frontier.
-    If ``every_epoch`` is true, each evaluated epoch of a trial is a model.
-    """
-
-    hypervolume: float
-    ended: int
-    planned: int | None
-    external: int
-    members: int
-    every_epoch: bool
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ParetoData:
     """The data of the frontier figure.
@@ -92,7 +76,7 @@ class ParetoData:
     """
 
     title: str
-    counts: Counts
+    subtitle: Note
     x: AxisData
     y: AxisData
     methods: tuple[Series, ...]
@@ -141,8 +125,9 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
     choice, own_trials = choice or choose_model(table, sweep), len(table.own.trials)
     return ParetoData(
         title=sweep_title(table, sweep),
-        counts=Counts(
-            front.hypervolume,
+        subtitle=note(
+            "frontier_subtitle",
+            hypervolume=front.hypervolume,
             ended=own_trials,
             planned=sweep.planned_trials,
             external=len(table.trials) - own_trials,

@@ -12,7 +12,7 @@ from importlib import resources
 from typing import NamedTuple
 
 from analysis.figures.pareto import sweep_title
-from analysis.frontier.frontier import Frontier, frontier
+from analysis.frontier.frontier import Frontier
 from analysis.frontier.judgement import ModelChoice
 from analysis.frontier.pareto_json import plain
 from analysis.report.answer import Answer
@@ -37,7 +37,6 @@ from analysis.tables.note import Note
 from analysis.tables.out_of_bounds import values_outside
 from analysis.tables.problems import Problem
 from analysis.tables.sources import Sources
-from analysis.tables.trial_table import auto_lr_on
 from analysis.words import DataTable, number
 
 HEADINGS = {
@@ -72,10 +71,7 @@ class Finding:
 
 
 def findings(
-    sources: Sources,
-    parts: Mapping[Problem, Sources],
-    figures: Sequence[tuple[str, PageFigure]],
-    study: LrStudy | None = None,
+    sources: Sources, figures: Sequence[tuple[str, PageFigure]], study: LrStudy | None = None
 ) -> Iterator[Finding]:
     """Yield the sections that have figures or tables. ``figures`` has pairs (anchor of a section, figure)."""
     for anchor, heading in HEADINGS.items():
@@ -90,30 +86,12 @@ def findings(
                 dict.fromkeys(f"{line}." for verdict in study.verdicts for line in verdict_lines(verdict))
             )
             tables = (differences_table(study),)
-        elif anchor == "auto_lr":
-            described = {f"{problem}: " if len(parts) > 1 else "": _auto_lr(part) for problem, part in parts.items()}
-            sentences = tuple(f"{name}{sentence}" for name, found in described.items() for sentence in found)
         elif anchor == "fronts" and sources.sweeps and sources.sweep.objectives:
             alone = [(part.table, part.sweep.objectives) for part in sources.each_sweep]
             found = study.fronts if study else arm_fronts(lr_grid(alone))
             tables = tuple(arms_table(fronts) for fronts in found if len(fronts.indicators) > 1)
         if shown or tables:
             yield Finding(anchor, heading, sentences, tables, shown)
-
-
-def _auto_lr(sources: Sources) -> tuple[str, ...]:
-    """Return sentences that compare AutoLR with fixed rates; () if only one of the two was run."""
-    own = sources.table.own
-    on = auto_lr_on(own.trials)
-    if on.nunique() < 2:
-        return ()
-    parts = {"AutoLR": own.with_trials(own.trials[on]), "a fixed rate": own.with_trials(own.trials[~on])}
-    return paragraphs(
-        "page.auto_lr",
-        hypervolumes={name: frontier(part, sources.sweep.objectives).hypervolume for name, part in parts.items()},
-        finished={name: len(part.finished) for name, part in parts.items()},
-        seeds=own.trials["seed"].nunique(),
-    )
 
 
 class PageFrontier(NamedTuple):

@@ -72,7 +72,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     html = page(
         read,
         page_answers,
-        list(findings(read, parts, figures, study)),
+        list(findings(read, figures, study)),
         page_notices(read, notes, answers, study),
         study=study if is_study else None,
     )
@@ -99,7 +99,7 @@ def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> l
 
 def draw_frontier(data: ParetoData, *, links: Mapping[str, str] | None = None) -> Figure:
     """Draw the frontier figure with subtitle and notes."""
-    subtitle = say("figure_frontier.subtitle", counts=data.counts).replace(" · ", "  \u00b7  ")
+    subtitle = note_text(data.subtitle).replace(" · ", "  \u00b7  ")
     notes = [f"{sentence(note_text(note))}." for note in data.notes]
     return draw_pareto(data, subtitle=subtitle, notes=notes, links=links or {})
 

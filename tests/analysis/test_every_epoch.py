@@ -122,7 +122,8 @@ def test_the_figure_marks_the_epochs_of_the_frontier_and_draws_their_trials_path
     assert {(point.trial_id, point.epoch) for point in points if point.on_front} == FRONT
     assert {(point.trial_id, point.epoch) for point in points if not point.on_front} == {("00001", 3.0)}
     assert sorted(map(len, data.paths)) == [3, 3]
-    assert (data.counts.members, data.counts.every_epoch) == (5, True)
+    facts = dict(data.subtitle.facts)
+    assert (facts["members"], facts["every_epoch"]) == (5, True)
     # The diverged trial has no scores, so it is drawn in one of the two figures.
     assert scores is not None
     for figure, drawn in ((data, True), (scores, False)):

@@ -15,7 +15,7 @@ from PIL import Image
 from analysis.figures.pareto import ParetoData, pareto_data, scale_of
 from analysis.figures.style import limits_of, tick_numbers
 from analysis.figures.svg import PointLabel, inline_svg, save_figure, svg_text
-from analysis.report.render import say
+from analysis.report.render import note_text
 from analysis.report.report import draw_frontier
 from analysis.tables.note import note
 from analysis.tables.trade_off import Objective
@@ -46,8 +46,7 @@ def test_a_frontier_figure_has_points_a_staircase_and_landmarks(make_sweep: Make
     assert data.chosen is not None
     assert (data.chosen.at, data.chosen.model.name, data.chosen.recommended) == ((6.0, 4.0), "trial 0", True)
     assert data.title == "tiny-phi on authors"
-    subtitle = say("figure_frontier.subtitle", counts=data.counts)
-    assert subtitle == "hypervolume 0.500 · 4 of 16 trials so far, 3 on the frontier"
+    assert note_text(data.subtitle) == "hypervolume 0.500 · 4 of 16 trials so far, 3 on the frontier"
 
 
 def test_more_than_two_objectives_have_no_staircase_and_the_figure_says_so(make_sweep: MakeSweep) -> None:
@@ -55,8 +54,9 @@ def test_more_than_two_objectives_have_no_staircase_and_the_figure_says_so(make_
     three = [*two, {"name": "utility", "direction": "max", "low": 0, "high": 1}]
     rows = [trial("0", 4.0, 4.0, utility=0.5), trial("1", 4.0, 5.0, utility=0.75)]
     data = _data(make_sweep(rows, objectives=three))
-    assert (data.staircase, data.counts.members) == ((), 2)
-    assert data.counts.hypervolume == pytest.approx(0.5 * (0.5 * 0.5 + 0.375 * 0.75 - 0.375 * 0.5))
+    facts = dict(data.subtitle.facts)
+    assert (data.staircase, facts["members"]) == ((), 2)
+    assert facts["hypervolume"] == pytest.approx(0.5 * (0.5 * 0.5 + 0.375 * 0.75 - 0.375 * 0.5))
     assert note("more_objectives", names=("retain_loss", "forget_loss", "utility")) in data.notes
 
 

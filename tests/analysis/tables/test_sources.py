@@ -80,7 +80,8 @@ def test_external_rows_join_the_frontier_and_are_not_recommended(make_sweep: Mak
     assert found == [("theirs/best", 8.0), ("theirs/line 4", 1.0)]
     assert data.chosen is not None
     assert data.chosen.model.name == "trial out/0"
-    assert (data.counts.ended, data.counts.external, data.counts.members) == (2, 2, 1)
+    facts = dict(data.subtitle.facts)
+    assert [facts[name] for name in ("ended", "external", "members")] == [2, 2, 1]
 
 
 def test_the_no_unlearn_model_of_a_table_counts_if_no_sweep_has_one(make_sweep: MakeSweep, tmp_path: Path) -> None:
