@@ -26,7 +26,7 @@ _TRUTH = {"True": True, "False": False}
 
 
 def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> tuple[pd.DataFrame, bool]:
-    """Read every complete record of a CSV file. Also return whether an incomplete last record was left out.
+    """Read every complete record of a CSV file. Also return whether an incomplete last line was left out.
 
     All cells are text. The index of the data frame is the number of the line on which each record starts; the header is
     line 1. For a missing or empty file, the result has the required columns and no rows.
@@ -48,8 +48,16 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
     if (zero := text.find("\0")) >= 0:
         line = text.count("\n", 0, zero) + 1
         raise AnalysisError(f"{path}, line {line}: the line contains zero bytes, probably because a disk lost data")
-    records, cut = _records(path, text)
-    torn = cut or len(whole) < len(data)
+    torn = len(whole) < len(data)
+    records: dict[int, list[str]] = {}
+    reader, line = csv.reader(io.StringIO(text, newline=""), strict=True), 1
+    try:
+        for cells in reader:
+            if cells:
+                records[line] = cells
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise AnalysisError(f"{path}, line {line}: not CSV: {error}") from None
     if not records:
         return pd.DataFrame(columns=list(required), dtype=object), torn
     columns = next(iter(records.values()))
@@ -64,38 +72,14 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
             raise AnalysisError(
                 f"{path}, line {line}: {len(records[line])} cells, expected {len(columns)} as in the header"
             )
-    cells = pd.DataFrame([records[line] for line in lines], lines, columns, dtype=object)
+    frame = pd.DataFrame([records[line] for line in lines], lines, columns, dtype=object)
     for name in filter(columns.__contains__, _PLACES):
-        for start, cell in cells[name].items():
+        for start, cell in frame[name].items():
             if any(
                 place.is_absolute() or ".." in place.parts for place in (PurePosixPath(cell), PureWindowsPath(cell))
             ):
                 raise AnalysisError(f"{path}, line {start}: {name} is '{cell}', which leads out of the table's folder")
-    return cells, torn
-
-
-def _records(path: Path, text: str) -> tuple[dict[int, list[str]], bool]:
-    """Return the records of a CSV text by first line number, and whether an incomplete last record was left out."""
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    records: dict[int, list[str]] = {}
-    while True:
-        line = reader.line_num + 1
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return records, False
-        except csv.Error as error:
-            if "end of data" in str(error):
-                # Only the last record may be incomplete, so no complete record may follow an open quote.
-                size, behind = len(next(iter(records.values()), ())), text.splitlines()[line:]
-                if size > 1 and any(len(next(csv.reader([other]), ())) == size for other in behind):
-                    raise AnalysisError(
-                        f"{path}, line {line}: not CSV: a quote is never closed, although more records follow"
-                    ) from None
-                return records, True
-            raise AnalysisError(f"{path}, line {line}: not CSV: {error}") from None
-        if cells:
-            records[line] = cells
+    return frame, torn
 
 
 def typed_frame(path: Path, cells: pd.DataFrame, *, is_number: Callable[[str], bool]) -> pd.DataFrame:
