@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from analysis.figures.panels import Guide, Line, Panel, PanelFigure, figure_of, finite_lines
+from analysis.figures.panels import Guide, Panel, PanelFigure, figure_of, finite_lines
 from analysis.figures.representatives import selected
 from analysis.figures.style import INK, MUTED, OKABE_ITO, scale_for
 from analysis.tables.note import note
@@ -92,18 +93,17 @@ def _rates(rows: pd.DataFrame, reports: pd.DataFrame, title: str) -> Panel | Non
     steps, eta, best = (numbers(rows, name) for name in ("step", "eta", "eta_star"))
     course = rate_course(rows, reports)
     fallback = rows["fallback"].map(str) if "fallback" in rows.columns else pd.Series("", index=rows.index)
-    scale = scale_for([value for value in [*course[1], *best] if value > 0])
-    log = scale == "log"
-    lines: list[Line] = [
-        *finite_lines("learning rate eta", *course, INK, positive=log),
-        *finite_lines("eta* of the parabola", steps, best, MUTED, look="marks", marker="D", positive=log),
+    lines = [
+        *finite_lines("learning rate eta", *course, INK),
+        *finite_lines("eta* of the parabola", steps, best, MUTED, look="marks", marker="D"),
     ]
     found = [reason for reason in dict.fromkeys([*_REASONS, *fallback]) if reason not in ("", "nan")]
-    for i, reason in enumerate(found):
-        there, look = fallback == reason, {"look": "marks", "marker": _MARKERS[i % len(_MARKERS)]}
+    for reason, marker in zip(found, itertools.cycle(_MARKERS), strict=False):
+        at = fallback == reason
         lines += finite_lines(
-            f"no minimum: {reason}", steps[there], eta[there], INK, **look, filled=False, positive=log
+            f"no minimum: {reason}", steps[at], eta[at], INK, look="marks", marker=marker, filled=False
         )
+    scale = scale_for([value for value in [*course[1], *best] if value > 0])
     if not lines:
         return None
     return Panel(title, "step", "learning rate", tuple(lines), y_scale=scale)

@@ -136,8 +136,7 @@ def _courses_of_methods(sources: Sources, units: Mapping[str, str], *, from_targ
         for row, steps, values in courses:
             colour, marker = colours[str(row["method"])]
             look = "line" if len(steps) > len(set(steps)) else "dots"
-            name, log = trial_name(row), scale == "log"
-            lines += finite_lines(name, steps, values, colour, look=look, marker=marker, positive=log)
+            lines += finite_lines(trial_name(row), steps, values, colour, look=look, marker=marker)
         if not lines:
             continue
         guess = sweep.random_guess_loss if columns[column].of == "forget" else None
@@ -162,7 +161,7 @@ def _courses_at_rates(table: TrialTable, metric: str, low: float, high: float) -
     scale = _scale(table.columns, metric, (value for run in runs for value in run[-1]))
     lines: list[Line] = []
     for name, look, colour, steps, values in runs:
-        lines += finite_lines(name, steps, values, colour, look=look, positive=scale == "log")
+        lines += finite_lines(name, steps, values, colour, look=look)
     return _panel(table.columns, metric, scale, lines, method=table.trials["method"].iloc[0]) if lines else None
 
 

@@ -69,7 +69,7 @@ class Guide:
 class Panel:
     """One plot.
 
-    A scale is ``linear`` or ``log``. On a log axis, all values must be positive. A linear axis spans at least
+    A scale is ``linear`` or ``log``. A log axis does not show values up to 0. A linear axis spans at least
     ``x_least`` or ``y_least``. If ``x_whole`` is true, the ticks of the x axis are whole numbers. ``y_names`` are the
     labels of the positions 0, 1, ... on the y axis, from top to bottom. ``absent`` has the x values without a y value,
     which are drawn as crosses on the x axis.
@@ -118,14 +118,10 @@ def figure_of(
 
 def finite_lines(  # noqa: PLR0913 - the fields of a Line
     name: str, xs: Iterable[float], ys: Iterable[float], colour: str, *, look: str = "line", marker: str = "o",
-    filled: bool = True, positive: bool = False,
+    filled: bool = True,
 ) -> tuple[Line, ...]:  # fmt: skip
-    """Return a line through the finite points; () if there are none. ``positive`` leaves out points with y <= 0."""
-    pairs = [
-        (float(x), float(y))
-        for x, y in zip(xs, ys, strict=True)
-        if math.isfinite(x) and math.isfinite(y) and (y > 0 or not positive)
-    ]
+    """Return a line through the finite points; () if there are none."""
+    pairs = [(float(x), float(y)) for x, y in zip(xs, ys, strict=True) if math.isfinite(x) and math.isfinite(y)]
     if not pairs:
         return ()
     known_xs, known_ys = zip(*pairs, strict=True)

@@ -76,7 +76,7 @@ def limits_of(scale: str, values: Iterable[float], *, least: float = 0.0) -> tup
 
     A linear axis spans at least ``least``, so that a negligible difference does not fill the plot.
     """
-    known = [value for value in values if math.isfinite(value)]
+    known = [value for value in values if math.isfinite(value) and (value > 0 or scale != "log")]
     if not known:
         return 0.0, 1.0
     low, high = min(known), max(known)
@@ -108,7 +108,7 @@ def apply_scale(axes: Axes, which: Literal["x", "y"], scale: str, low: float, hi
 
     set_scale, set_limits = (axes.set_xscale, axes.set_xlim) if which == "x" else (axes.set_yscale, axes.set_ylim)
     if scale != "linear":
-        set_scale(scale, **({"linthresh": high / _SYMLOG_SPAN} if scale == "symlog" else {}))
+        set_scale(scale, **({"linthresh": high / _SYMLOG_SPAN} if scale == "symlog" else {"nonpositive": "mask"}))
         axis = axes.xaxis if which == "x" else axes.yaxis
         axis.set_major_locator(FixedLocator(list(tick_numbers(scale, low, high))))
         axis.set_minor_locator(NullLocator())
