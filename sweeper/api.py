@@ -109,10 +109,11 @@ class Sweep:
         from analysis.figures.panels import draw_panels
         from analysis.figures.pareto import pareto_data
         from analysis.report.report import draw_frontier
+        from analysis.tables.problems import by_problem
 
         read = self._read()
         found = {"pareto": draw_frontier(pareto_data(read.table, read.sweep))}
-        return found | {data.name: draw_panels(data) for _, data in gallery(read)}
+        return found | {data.name: draw_panels(data) for _, data in gallery(by_problem(read)[0])}
 
     def pick(self, **options: Any) -> dict[str, Any]:
         """Call :func:`pick` for this sweep."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from analysis.frontier.frontier import hypervolume, nondominated
 from analysis.study.lr_study import LrStudy
 from analysis.study.tuning_curve import TuningCurve
 from analysis.tables.note import note
-from analysis.tables.problems import Problem, file_stem
+from analysis.tables.problems import file_stem
 from analysis.tables.sources import Sources
 from analysis.tables.trade_off import Floats, Mask, Objective, scored
 from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
@@ -21,18 +21,15 @@ from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
 _HYPERVOLUME = "hypervolume (share of the box)"
 
 
-def anytime_panels(parts: Mapping[Problem, Sources]) -> PanelFigure | None:
-    """Return the hypervolume over the time spent, with a panel for each problem; None without data.
+def anytime_figure(sources: Sources) -> PanelFigure | None:
+    """Return the hypervolume over the time spent; None without data.
 
-    A panel has up to two curves for each method, one with and one without AutoLR.
+    Each method has up to two curves, one with and one without AutoLR.
     """
-    panels = []
-    for problem, part in parts.items():
-        lines = tuple(_anytime_lines(part))
-        title, time = str(problem) if len(parts) > 1 else "", "training and evaluation (trial-seconds)"
-        panels.append(Panel(title, time, _HYPERVOLUME, lines, y_least=LEAST_SPAN) if lines else None)
+    lines = tuple(_anytime_lines(sources))
+    panel = Panel("", "training and evaluation (trial-seconds)", _HYPERVOLUME, lines, y_least=LEAST_SPAN)
     title, caption = "Hypervolume over compute spent", note("anytime_hypervolume")
-    return figure_of(panels, name="anytime_hypervolume", title=title, caption=caption)
+    return figure_of([panel] if lines else [], name="anytime_hypervolume", title=title, caption=caption)
 
 
 def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> tuple[Floats, Floats]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from analysis.figures.ablation import ablation_data
 from analysis.figures.auto_lr import auto_lr_data, landscape_data
-from analysis.figures.compute import anytime_panels, tuning_figures
+from analysis.figures.compute import anytime_figure, tuning_figures
 from analysis.figures.courses import final_metrics_data, gradients_data, metrics_data, rate_courses_data
 from analysis.figures.panels import PanelFigure
 from analysis.study.lr_study import LrStudy
@@ -20,6 +20,7 @@ FIGURES: tuple[tuple[str, Callable[[Sources], PanelFigure | None]], ...] = (
     ("auto_lr", ablation_data),
     ("auto_lr", auto_lr_data),
     ("auto_lr", landscape_data),
+    ("compute", anytime_figure),
     ("courses", metrics_data),
     ("gradients", gradients_data),
 )
@@ -27,14 +28,11 @@ FIGURES: tuple[tuple[str, Callable[[Sources], PanelFigure | None]], ...] = (
 _SECTIONS = ("sensitivity", "auto_lr", "compute", "courses", "gradients")
 
 
-def gallery(
-    sources: Sources, study: LrStudy | None = None, parts: Mapping[Problem, Sources] | None = None
-) -> list[tuple[str, PanelFigure]]:
+def gallery(parts: Mapping[Problem, Sources], study: LrStudy | None = None) -> list[tuple[str, PanelFigure]]:
     """Return the figures that have data, as pairs (section of the page, figure).
 
     ``parts`` maps each problem to its sources.
     """
-    parts = parts or {Problem("", ""): sources}
     found = []
     for problem, part in parts.items():
         for section, data_of in FIGURES:
@@ -42,10 +40,8 @@ def gallery(
             if data is not None and len(parts) > 1:
                 caption = data.caption and replace(data.caption, source=str(problem))
                 data = replace(data, name=file_stem(data.name, *problem.names), caption=caption)
-            found.append((section, data))
-    found.append(("compute", anytime_panels(parts)))
+            found += [(section, data)] if data is not None else []
     found += [("auto_lr", curve) for curve in (tuning_figures(study) if study is not None else ())]
     # The overall result comes before its details.
-    known = [(section, data) for section, data in found if data is not None]
     first = "auto_lr_ablation"
-    return sorted(known, key=lambda item: (_SECTIONS.index(item[0]), not item[1].name.startswith(first)))
+    return sorted(found, key=lambda item: (_SECTIONS.index(item[0]), not item[1].name.startswith(first)))

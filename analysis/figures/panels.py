@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from analysis.figures.style import INK, MARKERS, MUTED, OKABE_ITO, PAPER, apply_scale, house_style, limits_of
 from analysis.tables.note import Note
 from analysis.words import number
@@ -19,9 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ABSENT = "no finished trial"
-GRADES = ("#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#9fbf20")
-"""The middle of the colour map viridis. The ends of viridis are hard to see on black or on white."""
-_GRADES = 40
+_GRADES = (0.1, 0.9)
+"""The part of the colour map viridis that is used. Its ends are hard to see on black or on white."""
 _PANEL_HEIGHT = 3.0
 _MARKED = 60
 """A line with more points than this is drawn without markers."""
@@ -134,13 +131,12 @@ def colours_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
 
 
 def graded(value: float, low: float, high: float) -> str:
-    """Return the colour of a positive value on a logarithmic colour map from ``low`` to ``high``."""
-    if not (value > 0 and low > 0):
-        return INK
-    share = 0.5 if high <= low else (math.log(value) - math.log(low)) / (math.log(high) - math.log(low))
-    at, stops = share * (len(GRADES) - 1), range(len(GRADES))
-    channels = ([int(grade[i : i + 2], 16) for grade in GRADES] for i in (1, 3, 5))
-    return "#" + "".join(f"{round(float(np.interp(at, stops, channel))):02x}" for channel in channels)
+    """Return the colour of a value on a logarithmic colour map from ``low`` to ``high``. All values are positive."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    share = math.log(value / low) / math.log(high / low)
+    return to_hex(colormaps["viridis"](_GRADES[0] + share * (_GRADES[1] - _GRADES[0])))
 
 
 def draw_panels(data: PanelFigure) -> Figure:
@@ -242,11 +238,13 @@ def _guide(axes: Axes, guide: Guide, place_number: int) -> None:
 
 def _colour_bar(figure: Figure, axes: list[Axes], low: float, high: float) -> None:
     from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import LinearSegmentedColormap, LogNorm
+    from matplotlib.colors import ListedColormap, LogNorm
     from matplotlib.ticker import FuncFormatter, NullLocator
 
-    colours = ScalarMappable(LogNorm(low, high), LinearSegmentedColormap.from_list("grades", list(GRADES), N=_GRADES))
-    bar = figure.colorbar(colours, ax=axes, label="learning rate, log scale", aspect=30, pad=0.015)
+    colours = ListedColormap([graded(low * (high / low) ** (i / 39), low, high) for i in range(40)])
+    bar = figure.colorbar(
+        ScalarMappable(LogNorm(low, high), colours), ax=axes, label="learning rate, log scale", aspect=30, pad=0.015
+    )
     # The colours are drawn as shapes, because the page does not allow images, not even embedded images.
     if bar.solids is not None:
         bar.solids.set_rasterized(False)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -157,13 +156,6 @@ def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ..
     return pair if pair and measured(values_of(table.finished, pair)).any() else ()
 
 
-def scores_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None = None) -> ParetoData | None:
-    """Return the frontier figure whose axes are the primary metrics; None if :func:`score_objectives` returns ()."""
-    pair = score_objectives(table, sweep)
-    choice = choice or choose_model(table, sweep)
-    return pareto_data(table, replace(sweep, objectives=pair), choice) if pair else None
-
-
 def _points(
     rows: pd.DataFrame, pair: Sequence[Objective], on_front: Collection[object] = (), hollow: Collection[str] = ()
 ) -> pd.DataFrame:
@@ -209,21 +201,12 @@ def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Ite
                 yield line
 
 
-def scale_of(objective: Objective, values: Sequence[float], *, loss: bool) -> str:
-    """Return the scale of an axis: ``linear``, ``log`` or ``symlog``."""
-    known = [value for value in values if math.isfinite(value)]
-    positive = [value for value in known if value > 0]
-    # A minimized loss ranges from 0.01 (memorized data) to 3 (broken model). On a linear axis, all good trials would
-    # overlap.
-    if objective.direction != "min" or not loss or scale_for(positive) == "linear":
-        return "linear"
-    return "log" if len(positive) == len(known) else "symlog"
-
-
 def _axis(objective: Objective, values: Sequence[float], sweep: SweepFile) -> AxisData:
     loss = sweep.columns.is_loss(objective.column)
     guess = sweep.random_guess_loss if loss else None
-    scale = scale_of(objective, values, loss=loss)
+    # A minimized loss ranges from 0.01 (memorized data) to 3 (broken model). On a linear axis, all good trials would
+    # overlap.
+    scale = scale_for(values) if loss and objective.direction == "min" else "linear"
     # The axis includes the guess for a loss to be maximized. A loss to be minimized is far below the guess.
     shown = [*values, guess] if guess is not None and (objective.direction == "max" or not values) else values
     limits = limits_of(scale, shown, least=LEAST_SPAN)

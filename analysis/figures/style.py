@@ -25,7 +25,6 @@ DOTS_PER_INCH = 160
 LEAST_SPAN = 0.1
 """The minimum span of an axis, in nats for losses and as a share for scores and hypervolumes."""
 _DECADE = 10.0
-_SYMLOG_SPAN = 1e4
 
 _SETTINGS: dict[Any, Any] = {
     "font.family": ["DejaVu Sans"],
@@ -83,34 +82,21 @@ def limits_of(scale: str, values: Iterable[float], *, least: float = 0.0) -> tup
     if scale == "log":
         air = max((high / low) ** 0.07, 1.1)
         return low / air, high * air
-    if scale == "symlog":
-        return min(low, 0.0), high * 1.4
     air = max(0.05 * (high - low) or 0.05 * abs(high) or 0.05, (least - (high - low)) / 2)
     # An axis of small values of at least 0 does not extend far below 0.
     near_zero = low >= 0 and low - air < 0 and high + air < least
     return (-0.03 * least, 0.97 * least) if near_zero else (low - air, high + air)
 
 
-def tick_numbers(scale: str, low: float, high: float) -> tuple[float, ...]:
-    """Return the ticks of a log or symlog axis between ``low`` and ``high``."""
-    start = low if scale == "log" else high / _SYMLOG_SPAN
-    decades = range(math.floor(math.log10(start)), math.ceil(math.log10(high)) + 1)
-    spanned = math.log10(high / start)
-    steps = (1.0, 2.0, 5.0) if spanned <= 2 else (1.0, 3.0) if spanned <= 4 else (1.0,)
-    ticks = [step * _DECADE**decade for decade in decades for step in steps]
-    shown = [tick for tick in ticks if max(low, start) <= tick <= high]
-    return tuple([0.0, *shown] if scale == "symlog" else shown)
-
-
 def apply_scale(axes: Axes, which: Literal["x", "y"], scale: str, low: float, high: float) -> None:
-    """Set the scale, the limits and the ticks of one axis of a plot."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+    """Set the scale, the limits and, on a logarithmic axis, the ticks of one axis of a plot."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     set_scale, set_limits = (axes.set_xscale, axes.set_xlim) if which == "x" else (axes.set_yscale, axes.set_ylim)
-    if scale != "linear":
-        set_scale(scale, **({"linthresh": high / _SYMLOG_SPAN} if scale == "symlog" else {"nonpositive": "mask"}))
-        axis = axes.xaxis if which == "x" else axes.yaxis
-        axis.set_major_locator(FixedLocator(list(tick_numbers(scale, low, high))))
+    if scale == "log":
+        set_scale(scale, nonpositive="mask")
+        axis, decades = axes.xaxis if which == "x" else axes.yaxis, math.log10(high / low)
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades <= 2 else (1, 3) if decades <= 4 else (1,)))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda value, _: number(float(f"{value:g}"))))
     set_limits(low, high)

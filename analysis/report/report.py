@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from analysis.figures.draw_pareto import draw_pareto
 from analysis.figures.gallery import gallery
 from analysis.figures.panels import draw_panels
-from analysis.figures.pareto import ParetoData, pareto_data, score_objectives, scores_data, sweep_title
+from analysis.figures.pareto import ParetoData, pareto_data, score_objectives, sweep_title
 from analysis.figures.svg import inline_svg, save_figure
 from analysis.frontier.frontier import frontier
 from analysis.frontier.indicators import further_objectives
@@ -50,7 +50,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     study = study_in(read)
     # If all sweeps are learning-rate studies, the page starts with the verdicts.
     is_study = bool(read.sweeps) and all(sweep.settings.get("kind") == "lr-study" for sweep in read.sweeps)
-    wanted = gallery(read, study, parts)
+    wanted = gallery(parts, study)
     answers = {
         problem: _answered(out, problem, part, anchor=f"-{i}" if len(parts) > 1 else "")
         for i, (problem, part) in enumerate(parts.items())
@@ -91,7 +91,7 @@ def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> l
         OSError: a file cannot be written.
     """
     folder = (out or run) / "figures"
-    figures = [data for _, data in gallery(read_source(run, columns))]
+    figures = [data for _, data in gallery(by_problem(read_source(run, columns))[0])]
     for data in figures:
         save_figure(draw_panels(data), folder, data.name)
     return [folder / f"{data.name}.png" for data in figures]
@@ -125,16 +125,17 @@ def _answered(out: Path, problem: Problem, part: Sources, *, anchor: str) -> Pag
 def _drawn(out: Path, problem: Problem, part: Sources, read: Sources, item: PageAnswer) -> Iterator[PageFrontier]:
     """Draw and save the frontier figures of a problem."""
     table, sweep = part.table, part.sweep
-    scores = score_objectives(table, sweep)
-    units = {table.columns[score.column].unit for score in scores}
-    # If both scores have the unit "ROUGE-L recall", the figure is named ROUGE. Otherwise, the name lists the scores.
-    unit = units.pop().partition("-")[0] if len(units) == 1 else ""
     wanted: list[tuple[str, ParetoData, str, list[str]]] = []
     if len(sweep.objectives) > 1:
         wanted.append(("pareto", pareto_data(table, sweep, item.choice), "", []))
-        if (data := scores_data(table, sweep, item.choice)) is not None:
-            names, labels = zip(*((short(x.column), table.columns.label(x.column)) for x in scores), strict=True)
-            wanted.append((file_stem("pareto", unit.lower() or "scores"), data, unit or listed(names), list(labels)))
+        if scores := score_objectives(table, sweep):
+            units = {table.columns[score.column].unit for score in scores}
+            # If both scores have the unit "ROUGE-L recall", the figure is named ROUGE. Otherwise, the name lists them.
+            unit = units.pop().partition("-")[0] if len(units) == 1 else ""
+            data = pareto_data(table, replace(sweep, objectives=scores), item.choice)
+            kind = unit or listed(short(score.column) for score in scores)
+            labels = [table.columns.label(score.column) for score in scores]
+            wanted.append((file_stem("pareto", unit.lower() or "scores"), data, kind, labels))
     links, points = anchors(read.table), point_labels(table, read.sweep.objectives)
     for name, data, kind, axes in wanted:
         stem = file_stem(name, *problem.names) if item.anchor else name

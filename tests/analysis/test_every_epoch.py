@@ -6,13 +6,14 @@ import csv
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from analysis.figures.pareto import pareto_data, scores_data
+from analysis.figures.pareto import pareto_data, score_objectives
 from analysis.report.pick import CONSTRAINT, NothingQualifies, pick
 from analysis.report.report import write_report
 from analysis.tables.note import note
@@ -117,7 +118,8 @@ def test_pick_is_within_the_limit(make_epochs: MakeEpochs) -> None:
 
 def test_the_figure_marks_the_epochs_of_the_frontier_and_draws_their_trials_paths(make_epochs: MakeEpochs) -> None:
     table, sweep = tables_of(make_epochs())
-    data, scores = pareto_data(table, sweep), scores_data(table, sweep)
+    data = pareto_data(table, sweep)
+    scores = pareto_data(table, replace(sweep, objectives=score_objectives(table, sweep)))
     points = [point for series in data.methods for point in series.points.itertuples()]
     assert {(point.trial_id, point.epoch) for point in points if point.on_front} == FRONT
     assert {(point.trial_id, point.epoch) for point in points if not point.on_front} == {("00001", 3.0)}
@@ -125,7 +127,6 @@ def test_the_figure_marks_the_epochs_of_the_frontier_and_draws_their_trials_path
     facts = dict(data.subtitle.facts)
     assert (facts["members"], facts["every_epoch"]) == (5, True)
     # The diverged trial has no scores, so it is drawn in one of the two figures.
-    assert scores is not None
     for figure, drawn in ((data, True), (scores, False)):
         assert figure.notes[0] == note("unfinished_trials", status="diverged", trials=("00002",), drawn=drawn)
 
