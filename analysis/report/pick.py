@@ -112,27 +112,22 @@ def pick(
     # The metric of the retain set is compared before the metric of the forget set.
     primaries = columns.primaries(table.with_trials(within).measured(columns.metrics))
     keys = [item for name in reversed(primaries) if (item := columns.objective(name))]
-    scores: Sequence[Objective | Best] = keys
+    scores: Sequence[Objective | Best] = ()
     if best is not None:
         scores, there = [best], np.isfinite(numbers(within, best.column))
         if not there.any():
             raise NothingQualifies(f"{best.column} was not measured in any {noun}{_with(limits)}")
         within = within[there]
     elif rule != KNEE and keys and columns[keys[0].column].of == "retain":
-        best = Best(keys[0].column, keys[0].direction)
-    if best is not None:
-        away = np.linalg.norm(scored(within, objectives)[1], axis=1)
-        costs = [item.oriented(numbers(within, item.column)) for item in scores]
-        # The last key of lexsort is the primary key. NaN comes last.
-        order = np.lexsort([within["step"].to_numpy(), within["trial_id"].to_numpy(), away, *reversed(costs)])
-        row = within.iloc[int(order[0])]
-        value, distance = float(row[best.column]), None
-    else:
-        front = frontier(table.with_trials(within), objectives)
-        if front.members.empty:
-            raise NothingQualifies(f"no {noun}{_with(limits)} has values of all objectives")
-        knee = int(front.distances.argmin())
-        row, value, distance = front.members.iloc[knee], None, float(front.distances[knee])
+        scores, best = keys, Best(keys[0].column, keys[0].direction)
+    away = np.linalg.norm(scored(within, objectives)[1], axis=1)
+    if best is None and not np.isfinite(away).any():
+        raise NothingQualifies(f"no {noun}{_with(limits)} has values of all objectives")
+    costs = [item.oriented(numbers(within, item.column)) for item in scores]
+    # The last key of lexsort is the primary key. NaN comes last.
+    order = np.lexsort([within["step"].to_numpy(), within["trial_id"].to_numpy(), away, *reversed(costs)])
+    row = within.iloc[int(order[0])]
+    value, distance = (None, float(away[order[0]])) if best is None else (float(row[best.column]), None)
     return Pick(row, len(within), noun, tuple(limits), rule == SUCCESS, best, value, distance)
 
 

@@ -62,7 +62,7 @@ def study_content(study: LrStudy) -> dict[str, object]:
         ],
         "verdicts": [_of_verdict(item, columns) for item in study.verdicts],
         "without_verdict": [_fields(item) | {"why": note_text(item.why)} for item in study.without],
-        "primary": str(study.primary) if study.primary else None,
+        "primary": study.primary or None,
         "fronts": [_of_fronts(item) for item in study.fronts],
         "notes": list(map(note_text, study.notes)),
         "afterwards": note_text(study.afterwards) if study.afterwards else "",

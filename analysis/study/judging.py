@@ -15,13 +15,13 @@ The rules, for one method on one model and data set:
   is that AutoLR is worse.
 - The mean difference is tested by betting (:mod:`analysis.study.paired`). Holm's correction covers both directions of
   every comparison in the report. The probability of any wrong decision is at most 5%.
-- The primary question (:class:`Primary`) is corrected separately, with its own limit of 5%.
+- The primary question (:func:`asks`) is corrected separately, with its own limit of 5%.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -48,24 +48,23 @@ from analysis.study.verdict import (
     WORSE,
     Baseline,
     NoVerdict,
-    Primary,
     Sides,
     Verdict,
+    asks,
     least_seeds,
     split_seeds,
 )
 from analysis.tables.note import note
 
 
-def verdicts_data(grid: LrGrid, primary: Primary | None = None) -> tuple[Verdict, ...]:
-    """Return a verdict for each task and AutoLR variant with complete Pareto fronts on at least one seed."""
-    found = [
-        verdict
-        for task in grid.tasks
-        for variant in grid.variants(task)
-        if (verdict := _verdict(grid, task, variant)) is not None
-    ]
-    return tuple(_corrected(found, primary))
+def verdicts_data(grid: LrGrid, primary: str = "") -> tuple[Verdict | NoVerdict, ...]:
+    """Return a verdict, or the reason why there is none, for each task and AutoLR variant.
+
+    ``primary`` is the primary question (:func:`asks`).
+    """
+    found = [_verdict(grid, task, variant) for task in grid.tasks for variant in grid.variants(task) or ("",)]
+    corrected = _corrected([item for item in found if isinstance(item, Verdict)], primary)
+    return tuple(next(corrected) if isinstance(item, Verdict) else item for item in found)
 
 
 def described(verdict: Verdict) -> Verdict:
@@ -77,12 +76,16 @@ def described(verdict: Verdict) -> Verdict:
     return replace(verdict, baselines=tuple(baselines))
 
 
-def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | None:
+def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | NoVerdict:
     hand, auto = grid.arm(task), grid.arm(task, variant)
+    if not hand:
+        return NoVerdict(task, variant, note("no_fixed_rate"))
+    if not variant:
+        return NoVerdict(task, variant, note("no_auto_lr"))
     everyone = sorted(hand.seeds | auto.seeds)
     whole = [seed for seed in everyone if hand.is_whole(seed) and auto.is_whole(seed)]
-    if not hand or not whole:
-        return None
+    if not whole:
+        return NoVerdict(task, variant, note("no_whole_seed"))
     to_tune, planned = split_seeds(hand.seeds & auto.seeds)
     tuning, fresh = (tuple(seed for seed in part if seed in whole) for part in (to_tune, planned))
     if not tuning or not fresh:
@@ -160,11 +163,11 @@ def _mean(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
 
 
-def _corrected(verdicts: Sequence[Verdict], primary: Primary | None) -> Iterator[Verdict]:
+def _corrected(verdicts: Sequence[Verdict], primary: str) -> Iterator[Verdict]:
     """Add p-values, bounds and outcomes to the verdicts."""
     families: dict[bool, list[tuple[Verdict, Baseline]]] = {True: [], False: []}
     for verdict in verdicts:
-        is_primary = primary is not None and primary.asks(verdict.task.method, verdict.variant)
+        is_primary = asks(primary, verdict.task.method, verdict.variant)
         for baseline in verdict.compared:
             families[is_primary and baseline is verdict.single].append((verdict, baseline))
     decided: dict[int, Baseline] = {}
@@ -204,14 +207,3 @@ def _decided(baseline: Baseline, p_holm: tuple[float, float] | None) -> Baseline
     # Holm's test rejects slightly more often than the bounds exclude 0 (Strassburger & Bretz 2008).
     bounds = (max(low, 0.0), high) if outcome == BETTER else (low, min(high, 0.0)) if outcome == WORSE else (low, high)
     return replace(baseline, bounds=bounds, outcome=outcome, p_holm=min(p_holm))
-
-
-def no_verdicts(grid: LrGrid, judged: Collection[tuple[Task, str]]) -> tuple[NoVerdict, ...]:
-    """Return each pair of task and AutoLR variant that is not in ``judged``, with the reason."""
-    found = []
-    for task in grid.tasks:
-        for variant in grid.variants(task) or ("",):
-            if (task, variant) not in judged:
-                lacking = note("no_whole_seed") if variant else note("no_auto_lr")
-                found.append(NoVerdict(task, variant, lacking if grid.arm(task) else note("no_fixed_rate")))
-    return tuple(found)

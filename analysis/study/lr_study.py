@@ -11,10 +11,10 @@ import pandas as pd
 from analysis.errors import AnalysisError
 from analysis.study.collapse import collapse, with_collapse
 from analysis.study.fronts import ArmFronts, arm_fronts
-from analysis.study.judging import described, no_verdicts, verdicts_data
+from analysis.study.judging import described, verdicts_data
 from analysis.study.lr_grid import LrGrid, lr_grid
 from analysis.study.sensitivity import Sensitivity, rate_sensitivity
-from analysis.study.verdict import NoVerdict, Primary, Verdict
+from analysis.study.verdict import NoVerdict, Verdict, asks
 from analysis.tables.note import Note, note
 from analysis.tables.sources import Sources, read_source
 from analysis.tables.trade_off import Objective
@@ -27,7 +27,7 @@ class LrStudy:
     Attributes:
         notes: the notes on trials that were left out, and on differences between the sweeps.
         without: the methods and AutoLR variants without a verdict.
-        primary: the question that was named before the results were known; None if none was named.
+        primary: the question that was named before the results were known (:func:`asks`); "" if none was named.
         afterwards: a note that the objectives were chosen after the results were known; None if they were not.
     """
 
@@ -37,7 +37,7 @@ class LrStudy:
     fronts: tuple[ArmFronts, ...]
     notes: tuple[Note, ...]
     without: tuple[NoVerdict, ...] = ()
-    primary: Primary | None = None
+    primary: str = ""
     afterwards: Note | None = None
 
     @property
@@ -68,7 +68,7 @@ class LrStudy:
 
     def is_primary(self, item: Verdict | NoVerdict) -> bool:
         """Return whether the primary question is about this method and variant."""
-        return self.primary is not None and self.primary.asks(item.task.method, item.variant)
+        return asks(self.primary, item.task.method, item.variant)
 
     @property
     def _is_several(self) -> bool:
@@ -124,11 +124,12 @@ def study_of(parts: Sequence[Sources]) -> LrStudy:
     notes = [*(item for part in parts for item in part.table.notes), *grid.notes]
     # A primary question is valid only if all sweeps named the same question before their results were known.
     named = dict.fromkeys(str(file.settings.get("primary") or "") for part in parts for file in part.sweeps)
-    primary = Primary.parse(next(iter(named))) if len(named) == 1 and any(named) else None
+    primary = next(iter(named)) if len(named) == 1 else ""
     if len(named) > 1:
         notes.append(note("different_primary_questions", named=tuple(named)))
-    verdicts = verdicts_data(grid, primary)
-    without = no_verdicts(grid, {(item.task, item.variant) for item in verdicts})
+    found = verdicts_data(grid, primary)
+    verdicts = tuple(item for item in found if isinstance(item, Verdict))
+    without = tuple(item for item in found if isinstance(item, NoVerdict))
     return LrStudy(grid, rate_sensitivity(grid), verdicts, arm_fronts(grid), tuple(notes), without, primary)
 
 

@@ -28,28 +28,17 @@ class Sides(NamedTuple):
     hand: float
 
 
-@dataclass(frozen=True, slots=True)
-class Primary:
-    """The primary question, named before the results are known: does AutoLR beat the best single lr for one method?
+def asks(primary: str, method: str, variant: str) -> bool:
+    """Return whether the primary question is about this method and variant.
 
-    ``variant`` is the variant of AutoLR; "" if the study has only one variant.
+    Args:
+        primary: the question that was named before the results are known: whether AutoLR beats the best single lr for
+            one method. It is a method or, if AutoLR has several variants, a method and a variant, such as ``ngdiff`` or
+            ``ngdiff/safe/freshx4``; "" if no question was named.
+        variant: the variant of AutoLR; "" if AutoLR was not run.
     """
-
-    method: str
-    variant: str = ""
-
-    @classmethod
-    def parse(cls, text: str) -> Primary:
-        """Parse text such as ``ngdiff`` or, if AutoLR has several variants, ``ngdiff/safe/freshx4``."""
-        method, _, variant = text.strip().partition("/")
-        return cls(method, variant)
-
-    def __str__(self) -> str:
-        return f"{self.method}/{self.variant}" if self.variant else self.method
-
-    def asks(self, method: str, variant: str) -> bool:
-        """Return whether the question is about this method and variant. The variant is "" if AutoLR was not run."""
-        return method == self.method and (not variant or self.variant in ("", variant))
+    named, _, asked = primary.partition("/")
+    return method == named and (not variant or asked in ("", variant))
 
 
 @dataclass(frozen=True, slots=True)

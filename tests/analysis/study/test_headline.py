@@ -74,7 +74,7 @@ def test_studies_that_named_different_questions_have_none(make_sweep: MakeSweep,
     rows = [row(volume, lr, seed) for seed in range(3) for lr, volume in PEAK.items()]
     named = (("a", "gdiff"), ("b", None))
     found = read_study([make_sweep(rows, name=name, settings={"primary": primary}) for name, primary in named])
-    assert found.primary is None
+    assert found.primary == ""
     assert found.notes[-1].facts == (("named", ("gdiff", "")),)
 
 

@@ -25,6 +25,7 @@ Judged = Callable[..., Verdict]
 def judged(grid: MakeGrid) -> Judged:
     def judge(rows: list[Row]) -> Verdict:
         (verdict,) = verdicts_data(grid(rows))
+        assert isinstance(verdict, Verdict)
         return verdict
 
     return judge
