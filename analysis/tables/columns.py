@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from analysis.errors import AnalysisError
 from analysis.tables.trade_off import Objective
 from search_spaces.constraint import Constraint, all_met
 
@@ -51,11 +50,7 @@ class Columns:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Columns:
-        """Parse the entry ``columns`` of sweep.json.
-
-        Raises:
-            AnalysisError: an entry is not an object, or has an invalid value.
-        """
+        """Parse the entry ``columns`` of sweep.json."""
         return cls({str(name): _column(str(name), values) for name, values in content.items()})
 
     def __or__(self, other: Columns) -> Columns:
@@ -156,35 +151,25 @@ def short(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _column(name: str, values: object) -> Column:
-    try:
-        if not isinstance(values, Mapping):
-            raise TypeError(f"the entry is {type(values).__name__}, expected an object")
-        low, high = (
-            None if bound is None or not math.isfinite(bound) else float(bound)
-            for bound in values.get("bounds") or (None, None)
-        )
-        direction, threshold = values.get("direction"), values.get("threshold")
-        if direction not in ("max", "min", None):
-            raise ValueError(f"direction is '{direction}', expected max or min")
-        return Column(
-            role=str(values["role"]),
-            label=str(values.get("label") or ""),
-            unit=str(values.get("unit") or ""),
-            direction=direction,
-            bounds=(low, high),
-            of=values.get("of"),
-            primary=bool(values.get("primary")),
-            threshold=_threshold(name, **threshold) if threshold else None,
-            fluency=bool(values.get("fluency")),
-        )
-    except KeyError as error:
-        raise AnalysisError(f"the column {name} in sweep.json lacks the key {error}") from None
-    except (TypeError, ValueError) as error:
-        raise AnalysisError(f"the column {name} in sweep.json: {error}") from None
-
-
-def _threshold(name: str, *, below: float | None = None, share: float | None = None) -> Constraint:
-    if (below is None) == (share is None):
-        raise ValueError("the threshold must have exactly one of the keys 'below' and 'share'")
-    return Constraint(name, "<", below) if below is not None else Constraint(name, ">=", share or 0.0, relative=True)
+def _column(name: str, values: Mapping[str, Any]) -> Column:
+    low, high = (
+        None if bound is None or not math.isfinite(bound) else float(bound)
+        for bound in values.get("bounds") or (None, None)
+    )
+    asked = values.get("threshold")
+    threshold = asked and (
+        Constraint(name, "<", asked["below"])
+        if "below" in asked
+        else Constraint(name, ">=", asked["share"], relative=True)
+    )
+    return Column(
+        role=str(values["role"]),
+        label=str(values.get("label") or ""),
+        unit=str(values.get("unit") or ""),
+        direction=values.get("direction"),
+        bounds=(low, high),
+        of=values.get("of"),
+        primary=bool(values.get("primary")),
+        threshold=threshold or None,
+        fluency=bool(values.get("fluency")),
+    )

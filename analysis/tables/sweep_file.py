@@ -52,7 +52,7 @@ class SweepFile:
         """Read the file sweep.json in the folder of a sweep.
 
         Raises:
-            AnalysisError: the file is missing, is not JSON, or has a different format version.
+            AnalysisError: the file is missing, is not JSON, has a different format version, or has an invalid entry.
         """
         path = out / "sweep.json"
         try:
@@ -64,19 +64,22 @@ class SweepFile:
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             found = content.get("format") if isinstance(content, dict) else type(content).__name__
             raise AnalysisError(f"{path} has format {found}, expected {FORMAT}: another version wrote this file")
-        return cls(
-            name=str(content.get("name") or out.name),
-            columns=Columns.from_dict(_mapping(path, content, "columns")),
-            created=str(content.get("created") or ""),
-            command=str(content.get("command") or ""),
-            versions={str(name): str(version) for name, version in _mapping(path, content, "versions").items()},
-            commit=str(content.get("commit") or ""),
-            settings=_mapping(path, content, "settings"),
-            objectives=tuple(Objective.from_dict(item) for item in content.get("objectives") or ()),
-            random_guess_loss=_finite(content.get("random_guess_loss")),
-            baseline=_numbers(_mapping(path, content, "baseline")),
-            baselines={int(seed): _numbers(values) for seed, values in _mapping(path, content, "baselines").items()},
-        )
+        try:
+            return cls(
+                name=str(content.get("name") or out.name),
+                columns=Columns.from_dict(content.get("columns") or {}),
+                created=str(content.get("created") or ""),
+                command=str(content.get("command") or ""),
+                versions={str(name): str(version) for name, version in (content.get("versions") or {}).items()},
+                commit=str(content.get("commit") or ""),
+                settings=dict(content.get("settings") or {}),
+                objectives=tuple(Objective.from_dict(item) for item in content.get("objectives") or ()),
+                random_guess_loss=_finite(content.get("random_guess_loss")),
+                baseline=_numbers(content.get("baseline") or {}),
+                baselines={int(seed): _numbers(own) for seed, own in (content.get("baselines") or {}).items()},
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise AnalysisError(f"{path} is damaged: {type(error).__name__}: {error}") from None
 
     @property
     def planned_trials(self) -> int | None:
@@ -107,13 +110,6 @@ class SweepFile:
         seed = trial.get("seed")
         own = int(seed) if isinstance(seed, (int, float, np.number)) and math.isfinite(seed) else None
         return file.baseline if own is None else file.baselines.get(own, file.baseline)
-
-
-def _mapping(path: Path, content: Mapping[str, Any], key: str) -> dict[str, Any]:
-    value = content.get(key) or {}
-    if not isinstance(value, dict):
-        raise AnalysisError(f"{path}: '{key}' is {type(value).__name__}, expected an object")
-    return value
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,22 +51,17 @@ class Objective:
             )
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, object]) -> Objective:
-        """Parse one entry of ``objectives`` in sweep.json.
-
-        Raises:
-            AnalysisError: a key is missing or a value has the wrong type.
-        """
-        try:
-            name = str(values["name"])
-            low, high = (float(str(values[bound])) for bound in ("low", "high"))
-            direction = str(values["direction"])
-        except KeyError as error:
-            raise AnalysisError(f"an objective in sweep.json lacks the key {error}: {dict(values)}") from None
-        except ValueError:
-            raise AnalysisError(f"an objective in sweep.json has bounds that are not numbers: {dict(values)}") from None
-        column, label = str(values.get("column") or name), str(values.get("label") or name)
-        return cls(name=name, column=column, direction=direction, low=low, high=high, label=label)
+    def from_dict(cls, values: Mapping[str, Any]) -> Objective:
+        """Parse one entry of ``objectives`` in sweep.json."""
+        name = str(values["name"])
+        return cls(
+            name=name,
+            column=str(values.get("column") or name),
+            direction=str(values["direction"]),
+            low=float(values["low"]),
+            high=float(values["high"]),
+            label=str(values.get("label") or name),
+        )
 
     @property
     def worst(self) -> float:

@@ -12,7 +12,6 @@ import pytest
 
 import analysis
 from analysis.comparison.comparison import comparison_data, comparison_parts
-from analysis.errors import AnalysisError
 from analysis.report.comparison_text import markdown
 from analysis.report.report import write_report
 from analysis.tables.columns import Columns
@@ -81,19 +80,6 @@ def test_the_comparison_judges_it_and_says_by_what(folder: Path) -> None:
     assert lines[2] == "| Method | Grudge | Politeness | Damage | Harm | Small talk | Success | Configuration |"
     assert "| **1** | **6** |" in lines[5]
     assert ["grudge below 2" in lines[-1], "politeness at least 50%" in lines[-1]] == [True, True]
-
-
-@pytest.mark.parametrize(
-    ("entry", "named"),
-    [
-        ({"label": "x"}, "'role'"),
-        ({"role": "metric", "direction": "up"}, "direction is 'up'.*max or min"),
-        ("metric", "object"),
-    ],
-)
-def test_an_invalid_entry_is_refused_by_its_column(entry: Any, named: str) -> None:
-    with pytest.raises(AnalysisError, match=f"politeness.*{named}"):
-        Columns.from_dict({"politeness": entry})
 
 
 def test_no_file_of_the_analysis_names_a_metric() -> None:
