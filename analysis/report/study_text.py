@@ -172,7 +172,7 @@ def _differences(study: LrStudy) -> Iterator[tuple[str, ...]]:
                 f"{result.mean:+.4f}",
                 _interval(baseline.bounds),
                 str(result.n),
-                _NOTHING if result.ahead is None else f"{result.ahead}{f', {result.tied} tied' if result.tied else ''}",
+                f"{result.ahead}{f', {result.tied} tied' if result.tied else ''}",
                 _NOTHING if baseline.p_holm is None else f"{baseline.p_holm:.3g}",
                 baseline.outcome,
                 _interval(result.t_interval),

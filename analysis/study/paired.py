@@ -108,9 +108,10 @@ class PairedResult:
     Attributes:
         p_above: the one-sided p-value of "the mean is at most 0"; valid for any distribution.
         p_below: the one-sided p-value of "the mean is at least 0"; valid for any distribution.
-        ahead: the share of seeds with a difference above 0; None if n = 0.
+        ahead: the share of seeds with a difference above 0.
         t_interval: the paired-t 95% interval of the mean, valid for normal differences; None if n < 2.
-        sign_flip_p: the p-value of the sign-flip test, valid for symmetric differences; None if n = 0.
+        sign_flip_p: the p-value of the sign-flip test, valid for symmetric differences; None if
+            nothing is tested.
         tied: the number of seeds with a difference of 0.
     """
 
@@ -118,20 +119,18 @@ class PairedResult:
     mean: float
     p_above: float
     p_below: float
-    ahead: Share | None
+    ahead: Share
     t_interval: tuple[float, float] | None
     sign_flip_p: float | None
     tied: int = 0
 
 
 def paired(differences: npt.ArrayLike) -> PairedResult:
-    """Return the statistics of per-seed differences, shape (n,)."""
+    """Return the statistics of per-seed differences, shape (n,), of at least one seed."""
     # The mean of several hypervolumes may exceed 1 by a rounding error.
     values = np.clip(differences, -1.0, 1.0)
     values = np.where(np.abs(values) < TIE, 0.0, values)
     n = len(values)
-    if n == 0:
-        return PairedResult(0, math.nan, 1.0, 1.0, None, None, None)
     return PairedResult(
         n,
         mean=float(values.mean()),

@@ -1,7 +1,7 @@
 """Measure how much a method's result depends on the learning rate.
 
 The result of a learning rate is the hypervolume of its Pareto front over all values of c. Only seeds on which all
-compared rates have a complete frontier are averaged. Otherwise, missing seeds could favour a rate.
+compared rates have a complete frontier are averaged, because missing seeds could favour a rate.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class RateRow:
     """The results for one fixed learning rate, or for one initial rate of AutoLR.
 
     Attributes:
-        hypervolume: the mean over the compared seeds; NaN if no seed has a complete frontier.
+        hypervolume: the mean over the compared seeds; NaN if there are none.
         deviation: the standard deviation of the hypervolume over the seeds; NaN for fewer than 2 seeds.
         seeds: the number of compared seeds.
         diverged: the number of diverged trials on all seeds.
@@ -53,7 +53,6 @@ class Sensitivity:
         spread: the largest hypervolume minus the smallest hypervolume.
         auto: a row for each initial rate of each AutoLR variant, on the seeds shared with the fixed rates.
         left_out: the seeds on which only some of the rates have a complete frontier.
-        paired: whether the rates are compared on equal seeds.
     """
 
     task: Task
@@ -63,7 +62,6 @@ class Sensitivity:
     spread: float
     auto: dict[str, tuple[RateRow, ...]]
     left_out: tuple[int, ...]
-    paired: bool
 
     @property
     def decades(self) -> float | None:
@@ -82,7 +80,7 @@ class Sensitivity:
 
     @property
     def has_front(self) -> bool:
-        """Whether at least one rate has a complete frontier."""
+        """Whether the rates share a seed with complete frontiers."""
         return any(row.seeds for row in self.rates)
 
 
@@ -108,8 +106,7 @@ def _sensitivity(grid: LrGrid, task: Task) -> Sensitivity:
     arms = {variant: grid.arm(task, variant) for variant in grid.variants(task)}
     starts = {variant: _rows(grid, arm, _shared(hand, arm)) for variant, arm in arms.items()}
     whole = {seed for units in hand.values() for seed in _whole(units)}
-    left_out = tuple(sorted(whole - shared)) if shared else ()
-    return Sensitivity(task, rates, best_lr, near_best, spread, starts, left_out, bool(shared or not whole))
+    return Sensitivity(task, rates, best_lr, near_best, spread, starts, tuple(sorted(whole - shared)))
 
 
 def _whole(units: Mapping[int, Unit]) -> set[int]:
@@ -123,8 +120,7 @@ def _shared(*arms: Arm) -> set[int]:
 
 
 def _rows(grid: LrGrid, arm: Arm, shared: set[int]) -> tuple[RateRow, ...]:
-    """Return a row for each rate. If no seeds are shared, each rate uses all its seeds with a complete frontier."""
-    return tuple(_row(lr, units, shared or _whole(units), grid) for lr, units in arm.items())
+    return tuple(_row(lr, units, shared, grid) for lr, units in arm.items())
 
 
 def _row(lr: float, units: Mapping[int, Unit], seeds: set[int], grid: LrGrid) -> RateRow:

@@ -149,20 +149,13 @@ def study_runs(
 
 
 def _repeated(pairs: Sequence[tuple[pd.Series, pd.Series]], columns: Columns) -> Note:
-    """Return a note on repeated runs: the number of pairs, and the pairs whose results differ."""
+    """Return a note on repeated runs: the number of pairs, and the number of pairs whose results differ."""
     compared = ("status", *columns.outcomes)
-    different = tuple(
-        (_named(first, later), _named(later, first))
+    different = [
+        any(rounded_cell(first.get(name)) != rounded_cell(later.get(name)) for name in compared)
         for first, later in pairs
-        if any(rounded_cell(first.get(name)) != rounded_cell(later.get(name)) for name in compared)
-    )
-    return note("repeated_runs", count=len(pairs), different=different)
-
-
-def _named(trial: pd.Series, other: pd.Series) -> str:
-    """Return the id of a trial. If the other trial has an equal id, the name of the sweep is added."""
-    name = str(trial["trial_id"])
-    return f"{trial['sweep']}/{name}" if name == other["trial_id"] else name
+    ]
+    return note("repeated_runs", count=len(pairs), different=sum(different))
 
 
 def _costs(

@@ -168,13 +168,12 @@ CASES = (
 def facts(verdict: Verdict) -> dict[str, object]:
     """Return the facts of a verdict that a case may name; ``beyond`` has the rates to try next, to two digits."""
     single = verdict.baselines[0]
-    ahead = single.result.ahead
     return {
         "fresh": len(verdict.fresh),
         "left_out": verdict.left_out,
         "same_seeds": verdict.same_seeds,
         "rate": next(iter(single.choice.values())),
-        "ahead": ahead and ahead.count,
+        "ahead": single.result.ahead.count,
         "tied": single.result.tied,
         "needed": single.fresh_needed,
         "least": single.fresh_least,

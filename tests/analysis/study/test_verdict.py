@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 
@@ -81,7 +81,6 @@ def test_exact_ties_are_ahead_on_no_seed(judged: Judged, row: MakeRow) -> None:
         rows += [row(best, lr, seed, auto=True) for lr in (1e-5, 1e-4, 1e-3)]
     verdict = judged(rows)
     result = verdict.baselines[0].result
-    assert result.ahead is not None
     assert (result.mean, result.ahead.count, result.tied, verdict.curve.equals) == (0.0, 0, 20, 3.0)
 
 
@@ -105,17 +104,16 @@ def test_by_objectives_chosen_afterwards_nothing_is_decided(make_sweep: MakeSwee
 @pytest.mark.parametrize(
     ("later", "count", "different"),
     [
-        ([{"seed": 1}], 0, ()),
-        ([{}], 1, ()),
-        ([{"wall_seconds": 7.0, "worker": "other"}], 1, ()),
-        ([{}, {"status": "stopped"}, {"utility": 0.1}], 3, ("later1", "later2")),
+        ([{"seed": 1}], 0, 0),
+        ([{"wall_seconds": 7.0, "worker": "other"}], 1, 0),
+        ([{}, {"status": "stopped"}, {"utility": 0.1}], 3, 2),
     ],
 )
-def test_repeated_trials_are_counted_and_those_that_ended_differently_named(
-    make_sweep: MakeSweep, later: list[Row], count: int, different: Sequence[str]
+def test_repeated_trials_and_those_that_ended_differently_are_counted(
+    make_sweep: MakeSweep, later: list[Row], count: int, different: int
 ) -> None:
     row = trial("first", 6.0, 0.5, verbmem=0.05, utility=0.7)
     rows = [row, *(row | fields | {"trial_id": f"later{place}"} for place, fields in enumerate(later))]
     notes = study_runs([(TrialTable.read(make_sweep(rows)), ())]).notes
-    facts = {"count": count, "different": tuple(("first", name) for name in different)}
+    facts = {"count": count, "different": different}
     assert [dict(note.facts) for note in notes] == [facts] * (count > 0)
