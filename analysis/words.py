@@ -64,17 +64,14 @@ def format_settings(row: pd.Series, varying: Sequence[str]) -> str:
     """Return the settings of a trial as text, such as ``gdiff, c 0.44, lr 2e-4``."""
     others = {"method", "lr", "auto_lr", *_variant_columns(row)}
     parts = [str(row["method"])]
-    parts += [
-        f"{name} {number(cell(row[name]))}" for name in varying if name not in others and cell(row[name]) is not None
-    ]
+    known = {name: value for name in varying if name not in others and (value := cell(row.get(name))) is not None}
+    parts += [f"{name} {number(value)}" for name, value in known.items()]
     return ", ".join([*parts, format_learning_rate(row)] if cell(row["lr"]) is not None else parts)
 
 
 def trial_name(row: pd.Series) -> str:
-    """Return the legend entry of a trial, such as ``gdiff c 0.5, lr 1e-4 (00003)``."""
-    c = row.get("c")
-    setting = f" c {number(float(c))}" if isinstance(c, float) and math.isfinite(c) else ""
-    return f"{row['method']}{setting}, {format_learning_rate(row)} ({row['trial_id']})"
+    """Return the legend entry of a trial, such as ``gdiff, c 0.5, lr 1e-4 (00003)``."""
+    return f"{format_settings(row, ['c'])} ({row['trial_id']})"
 
 
 def format_learning_rate(row: pd.Series) -> str:

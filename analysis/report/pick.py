@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from analysis.errors import AnalysisError
@@ -16,7 +16,7 @@ from analysis.frontier.judgement import choose_model, judge
 from analysis.report.answer import answer
 from analysis.report.render import paragraphs, say
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trade_off import Floats, Objective, scored
+from analysis.tables.trade_off import Objective, scored
 from analysis.tables.trial_table import TrialTable, numbers
 from analysis.words import number
 from search_spaces.constraint import Constraint
@@ -28,8 +28,7 @@ RULES = (KNEE, CONSTRAINT, SUCCESS)
 best primary metric of the retain set. ``SUCCESS`` selects like ``CONSTRAINT``, but only from good models."""
 
 
-@dataclass(frozen=True, slots=True)
-class Best:
+class Best(NamedTuple):
     """The column by which a model is selected. ``direction`` is ``max`` or ``min``."""
 
     column: str
@@ -39,11 +38,6 @@ class Best:
     def words(self) -> str:
         """The goal as text, such as ``maximize utility``."""
         return f"{self.direction}imize {self.column}"
-
-    def oriented(self, values: npt.ArrayLike) -> Floats:
-        """Return the values, negated if ``direction`` is ``max``, so that smaller values are better."""
-        array = np.asarray(values, dtype=np.float64)
-        return array if self.direction == "min" else -array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +117,7 @@ def pick(
     away = np.linalg.norm(scored(within, objectives)[1], axis=1)
     if best is None and not np.isfinite(away).any():
         raise NothingQualifies(f"no {noun}{_with(limits)} has values of all objectives")
-    costs = [item.oriented(numbers(within, item.column)) for item in scores]
+    costs = [numbers(within, item.column) * (-1 if item.direction == "max" else 1) for item in scores]
     # The last key of lexsort is the primary key. NaN comes last.
     order = np.lexsort([within["step"].to_numpy(), within["trial_id"].to_numpy(), away, *reversed(costs)])
     row = within.iloc[int(order[0])]
