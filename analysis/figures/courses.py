@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from analysis.figures.auto_lr import rate_course
 from analysis.figures.panels import (
     Band,
     Guide,
@@ -121,9 +120,6 @@ def _courses_of_methods(sources: Sources, units: Mapping[str, str], *, from_targ
         for _, row in trials.iterrows():
             reports = thinned(table.history_of(str(row["trial_id"])), _MOST_POINTS)
             steps, values = numbers(reports, "step").to_numpy(), numbers(reports, column).to_numpy()
-            if column == "lr" and len(sources.auto_lr):
-                updates = sources.auto_lr[sources.auto_lr["trial_id"] == row["trial_id"]]
-                steps, values = map(np.asarray, rate_course(updates, reports)) if len(updates) else (steps, values)
             if not np.isfinite(values).any():
                 continue
             start = sweep.baseline_of(row).get(column) if from_target else None
@@ -135,8 +131,7 @@ def _courses_of_methods(sources: Sources, units: Mapping[str, str], *, from_targ
         lines: list[Line] = []
         for row, steps, values in courses:
             colour, marker = colours[str(row["method"])]
-            look = "line" if len(steps) > len(set(steps)) else "dots"
-            lines += finite_lines(trial_name(row), steps, values, colour, look=look, marker=marker)
+            lines += finite_lines(trial_name(row), steps, values, colour, look="dots", marker=marker)
         if not lines:
             continue
         guess = sweep.random_guess_loss if columns[column].of == "forget" else None

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from analysis.figures.ablation import ablation_data
-from analysis.figures.auto_lr import auto_lr_data, landscape_data
 from analysis.figures.compute import anytime_figure, tuning_figures
 from analysis.figures.courses import final_metrics_data, gradients_data, metrics_data, rate_courses_data
+from analysis.figures.landscape import landscape_data
 from analysis.figures.panels import PanelFigure
 from analysis.study.lr_study import LrStudy
 from analysis.tables.problems import Problem, file_stem
@@ -18,7 +18,6 @@ FIGURES: tuple[tuple[str, Callable[[Sources], PanelFigure | None]], ...] = (
     ("sensitivity", final_metrics_data),
     ("sensitivity", rate_courses_data),
     ("auto_lr", ablation_data),
-    ("auto_lr", auto_lr_data),
     ("auto_lr", landscape_data),
     ("compute", anytime_figure),
     ("courses", metrics_data),

@@ -187,8 +187,4 @@ def _part(sources: Sources, mask: Mask, *, alone: bool) -> Sources:
     others = set(table.trials.loc[~mask, "sweep"])
     if not files or names & others & set(files):
         sweep = replace(sweep, settings={**sweep.settings, "trials": None})
-    updates, landscape = (
-        frame[frame["trial_id"].isin(set(part.trials["trial_id"]))] if len(frame) else frame
-        for frame in (sources.auto_lr, sources.landscape)
-    )
-    return Sources(part, sweep, updates, landscape)
+    return Sources(part, sweep)

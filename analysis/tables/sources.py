@@ -20,13 +20,13 @@ from analysis.tables.external import read_external
 from analysis.tables.note import Note, note
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, widest
-from analysis.tables.trial_table import TrialTable, concatenated
+from analysis.tables.trial_table import TrialTable
 from search_spaces.messages import no_sweep
 
-_LOGGED = {"step", "x", "eta", "eta_star", "eta_new", "slope", "curvature", "loss_zero", "loss_plus", "loss_minus"} | {
-    *("retain_loss", "forget_loss")
-}
-"""The numeric columns of auto_lr.csv and landscape.csv."""
+_LANDSCAPE = frozenset(
+    {"step", "eta", "eta_star", "slope", "curvature", "loss_zero", "x", "retain_loss", "forget_loss"}
+)
+"""The numeric columns of landscape.csv."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,13 +36,11 @@ class Sources:
     Attributes:
         table: all trials. Trials of merged sources are named ``source/trial``.
         sweep: the settings that the sweeps share.
-        auto_lr: the rows of auto_lr.csv; empty if the file does not exist.
-        landscape: the rows of landscape.csv; empty if the file does not exist.
+        landscape: the rows of landscape.csv of a single run; empty for other sources.
     """
 
     table: TrialTable
     sweep: SweepFile
-    auto_lr: pd.DataFrame = field(default_factory=pd.DataFrame)
     landscape: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
@@ -76,10 +74,12 @@ def read_source(
     if (path / "sweep.json").is_file():
         file = SweepFile.read(path)
         name = file.name if sweep is None else sweep
-        return Sources(TrialTable.read(path, sweep=name), shared({name: file}), *_logs(path))
+        return Sources(TrialTable.read(path, sweep=name), shared({name: file}))
     columns = columns or Columns()
     if (path / "metrics.json").is_file():
-        return Sources(TrialTable.read_run(path, columns), SweepFile(name=path.name, columns=columns), *_logs(path))
+        rows, _ = read_rows(path / "landscape.csv", required=("trial_id", "step"))
+        landscape = typed_frame(path / "landscape.csv", rows, is_number=_LANDSCAPE.__contains__)
+        return Sources(TrialTable.read_run(path, columns), SweepFile(name=path.name, columns=columns), landscape)
     if path.is_dir():
         raise AnalysisError(no_sweep(path))
     table, baseline = read_external(path, columns, sweep=sweep or path.stem, objectives=objectives)
@@ -125,20 +125,14 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
     return Sources(
         replace(merged, notes=tuple(dict.fromkeys(notes))),
         replace(sweep, columns=merged.columns),
-        concatenated([part.auto_lr for part in named.values()]),
-        concatenated([part.landscape for part in named.values()]),
     )
 
 
 def labelled(part: Sources, prefix: str, checkpoint: Callable[[str], str] = str, sweep: str = "") -> Sources:
     """Prefix the trial ids, and change the checkpoint paths. The prefix becomes the source of the notes."""
     table = part.table.renamed(lambda trial_id: f"{prefix}/{trial_id}", checkpoint, sweep)
-    auto_lr, landscape = (
-        log.assign(trial_id=[f"{prefix}/{name}" for name in log["trial_id"]]) if len(log) else log
-        for log in (part.auto_lr, part.landscape)
-    )
     table = replace(table, notes=tuple(replace(item, source=prefix) for item in table.notes))
-    return replace(part, table=table, auto_lr=auto_lr, landscape=landscape)
+    return replace(part, table=table)
 
 
 def _from(out: Path, folder: Path, checkpoint: str) -> str:
@@ -221,11 +215,3 @@ def differences(sweep: SweepFile) -> list[Note]:
     if len(known) < len(files):
         found.append(note("target_in_progress"))
     return found
-
-
-def _logs(out: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    updates, landscape = (
-        typed_frame(path, read_rows(path, required=("trial_id", "step"))[0], is_number=_LOGGED.__contains__)
-        for path in (out / "auto_lr.csv", out / "landscape.csv")
-    )
-    return updates.drop_duplicates(ignore_index=True), landscape.drop_duplicates(ignore_index=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import math
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,9 +14,9 @@ import pandas as pd
 import pytest
 
 from analysis.figures.ablation import ablation_data
-from analysis.figures.auto_lr import landscape_data, rate_course
 from analysis.figures.courses import final_metrics_data, metrics_data
 from analysis.figures.gallery import gallery
+from analysis.figures.landscape import landscape_data
 from analysis.figures.panels import draw_panels
 from analysis.figures.pareto import pareto_data
 from analysis.figures.svg import save_figure, svg_text
@@ -25,14 +27,9 @@ from tests.analysis.conftest import MakeSweep, report, trial
 
 T = TypeVar("T")
 NAMES = {
-    *("learning_rate_sensitivity", "courses_by_learning_rate", "auto_lr_ablation", "auto_lr_log", "loss_landscape"),
+    *("learning_rate_sensitivity", "courses_by_learning_rate", "auto_lr_ablation", "loss_landscape"),
     *("metrics_over_steps", "gradients_over_steps", "anytime_hypervolume"),
 }
-UPDATES = (
-    "trial_id,step,eta,eta_star,eta_new,slope,curvature,loss_zero,fallback,clipped\n"
-    "2,1,0.0001,0.0003,0.0002,3,10000,0.5,,True\n"
-    "2,11,0.0002,,0.0002,-1,10000,0.5,no descent,False\n"
-)
 
 
 def _landscape(slope: float = 2.0, curvature: float = 1000.0, zero: float = 0.5) -> str:
@@ -68,9 +65,7 @@ def sources(make_sweep_once: MakeSweep) -> Sources:
     columns: dict[str, Any] = {"grad_norm_retain": 3.0, "grad_norm_forget": 4.0, "grad_cosine": -0.5, "c_t": 4 / 7}
     history = pd.read_csv(out / "history.csv").assign(**columns, strange="x")
     history.to_csv(out / "history.csv", index=False)
-    (out / "auto_lr.csv").write_text(UPDATES, encoding="utf-8")
-    (out / "landscape.csv").write_text(_landscape(), encoding="utf-8")
-    return read_source(out)
+    return replace(read_source(out), landscape=pd.read_csv(io.StringIO(_landscape())))
 
 
 def test_every_figure_is_drawn_as_png_and_svg(sources: Sources, tmp_path: Path) -> None:
@@ -148,20 +143,6 @@ def test_the_parabola_of_a_quadratic_loss_passes_through_its_measurements(source
     assert guides == [("", 0.0), ("eta", 0.001), ("eta*", 0.002)]
 
 
-def test_auto_lrs_rate_changes_at_the_step_that_was_made_at_it() -> None:
-    updates = pd.DataFrame({"step": [1, 11, 21], "eta": [1e-4, 4e-4, 3e-4], "eta_new": [4e-4, 3e-4, 3e-4]})
-    reports = pd.DataFrame({"step": [10, 20, 30], "lr": [4e-4, 3e-4, 1e-4]})
-    steps, rates = rate_course(updates, reports)
-    assert list(zip(steps, rates, strict=True)) == [
-        *((0, 1e-4), (1, 1e-4), (1, 4e-4)),  # a horizontal line, then a vertical line
-        *((10, 4e-4), (11, 4e-4), (11, 3e-4)),
-        *((20, 3e-4), (21, 3e-4), (21, 3e-4)),
-        (30, 1e-4),  # annealed after the last update
-    ]
-    put_back = reports.assign(lr=[4e-4, 3e-4, 4e-4], auto_lr_rolled_back=[0, 0, 10])
-    assert rate_course(updates, put_back)[0][-1] == 21, "the last report has the rate of the weights put back"
-
-
 def test_the_line_over_c_joins_what_differs_in_c_alone(sources: Sources) -> None:
     data = pareto_data(sources.table, sources.sweep)
     assert data.sweeps_over_c == ([(5.0, 0.6), (4.0, 0.4), (3.0, 0.3)],)
@@ -191,8 +172,7 @@ AUTO = [trial("2", 5.0, 0.01, auto_lr="on"), trial("3", 6.0, 3.0, auto_lr="on")]
 )
 def test_odd_tables_break_no_figure(make_sweep: MakeSweep, rows: Any, values: tuple[float, float] | None) -> None:
     out = make_sweep(rows, values and [report(str(i), step, *values) for i in range(3) for step in (1, 2)])
-    (out / "auto_lr.csv").write_text("trial_id,step,eta,eta_star,fallback\n0,1,nan,inf,not finite\n1,1,1e-4,")
     columns = "trial_id,step,eta,x,retain_loss,forget_loss,slope,curvature,loss_zero,eta_star"
-    (out / "landscape.csv").write_text(f"{columns}\n0,1,1e-4,0.0,nan,1,,,,\n")
-    for _, data in gallery(by_problem(read_source(out))[0]):
+    landscape = pd.read_csv(io.StringIO(f"{columns}\n0,1,1e-4,0.0,nan,1,,,,\n"))
+    for _, data in gallery(by_problem(replace(read_source(out), landscape=landscape))[0]):
         assert "<svg" in svg_text(draw_panels(data))

@@ -126,12 +126,15 @@ def test_a_single_run_joins_a_sweep_and_has_figures_alone(make_sweep: MakeSweep,
     (run / "sweep.json").unlink()
     row = trial("abc", 5.0, 0.4, checkpoint="checkpoint") | {"error": None, "c": None}
     (run / "metrics.json").write_text(json.dumps(row), encoding="utf-8")
+    points = "".join(f"abc,1,0.1,{x},{1 + x},{2 - x},1,1,1,1\n" for x in (-0.1, 0.0, 0.2))
+    header = "trial_id,step,eta,x,retain_loss,forget_loss,slope,curvature,loss_zero,eta_star"
+    (run / "landscape.csv").write_text(f"{header}\n{points}")
     merged = read_sources([sweep, run], out=tmp_path).table
     assert list(merged.finished["trial_id"]) == ["sweep/0", "run/abc"]
     assert merged.finished["forget_loss_capped"].tolist() == [3.0, 5.0]
     assert list(merged.finished["checkpoint"])[1] == "run/checkpoint"
     figures = [path.stem for path in write_run_figures(run, merged.columns)]
-    assert figures == ["metrics_over_steps", "gradients_over_steps"]
+    assert figures == ["loss_landscape", "metrics_over_steps", "gradients_over_steps"]
     (run / "metrics.json").write_text("{")
     with pytest.raises(AnalysisError, match=r"metrics\.json.*JSON"):
         read_source(run, merged.columns)

@@ -1,0 +1,60 @@
+"""The figure of the losses along the update direction of AutoLR."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from analysis.figures.panels import Guide, Panel, PanelFigure, figure_of, finite_lines
+from analysis.figures.style import MUTED, OKABE_ITO
+from analysis.tables.note import note
+from analysis.tables.sources import Sources
+from analysis.tables.trial_table import numbers
+from analysis.words import number
+
+_MOST_STEPS = 3
+
+
+def landscape_data(sources: Sources) -> PanelFigure | None:
+    """Return the losses along the update direction at several steps of a single run; None without landscape.csv.
+
+    A row of landscape.csv has the losses of the model at ``theta - x d``. Here, ``theta`` are the parameters, ``d`` is
+    the update direction, and ``x`` is in units of the learning rate. The fitted parabola is
+    ``loss_zero - slope x + curvature x^2 / 2``.
+    """
+    rows, columns = sources.landscape, sources.table.columns
+    if rows.empty:
+        return None
+    steps = np.unique(numbers(rows, "step").dropna())
+    places = np.linspace(0, len(steps) - 1, min(len(steps), _MOST_STEPS)).round().astype(int)
+    at = [rows[numbers(rows, "step") == step] for step in steps[places]]
+    unit = next((columns[name].unit for name in columns.losses), "")
+    # Each loss has its own panel, because the forget loss rises so fast that the retain loss would look flat.
+    return figure_of(
+        (_landscape(part, loss, unit) for loss in ("retain", "forget") for part in at),
+        name="loss_landscape",
+        title="Losses along the update direction",
+        caption=note("landscape"),
+        columns=3,
+    )
+
+
+def _landscape(rows: pd.DataFrame, loss: str, unit: str) -> Panel | None:
+    rows = rows.assign(x=numbers(rows, "x")).sort_values("x", kind="stable")
+    x, first = rows["x"], rows.iloc[[0]]
+    colour, marker = (OKABE_ITO[0], "o") if loss == "retain" else (OKABE_ITO[1], "s")
+    lines = finite_lines(f"{loss} loss", x, numbers(rows, f"{loss}_loss"), colour, look="dots", marker=marker)
+    if not lines:
+        return None
+    zero, slope, curvature, eta, best = (
+        float(numbers(first, name).iloc[0]) for name in ("loss_zero", "slope", "curvature", "eta", "eta_star")
+    )
+    known = x[np.isfinite(x)]
+    if loss == "retain" and np.isfinite([zero, slope, curvature]).all() and len(known) > 1:
+        grid = np.linspace(known.min(), known.max(), 60)
+        fitted = zero - slope * grid + curvature * grid**2 / 2
+        lines += finite_lines("fitted parabola", grid, fitted, MUTED, look="dashed")
+    marks = ((eta, "eta"), (best, "eta*"))
+    guides = [Guide("x", value, label) for value, label in marks if x.min() <= value <= x.max()]
+    title = f"{loss} loss, step {number(int(first['step'].iloc[0]))}"
+    return Panel(title, "x (learning rate)", unit, lines, guides=(Guide("x", 0.0), *guides))
