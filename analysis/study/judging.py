@@ -55,6 +55,7 @@ from analysis.study.verdict import (
     split_seeds,
 )
 from analysis.tables.note import note
+from analysis.tables.trial_table import finite_cell
 
 
 def verdicts_data(grid: LrGrid, primary: str = "") -> tuple[Verdict | NoVerdict, ...]:
@@ -122,6 +123,7 @@ def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | NoVerdict:
         other_collapse=collapse([auto.on(seed) for seed in everyone if seed not in fresh]),
         baselines=baselines,
         curve=tuning_curve(choice, _mean(of_auto), report=report, charge=auto_lr_charge(hand, auto)),
+        updates=_median_updates(auto),
         seeds_vary=grid.seeds_vary,
     )
 
@@ -142,6 +144,16 @@ def auto_lr_charge(hand: Arm, auto: Arm) -> float:
     ]
     ratios = [own / fixed for own, fixed in pairs if own > 0 and fixed > 0]
     return max(PROBE_CHARGE, float(np.median(ratios))) if ratios else PROBE_CHARGE
+
+
+def _median_updates(auto: Arm) -> float | None:
+    counts = []
+    for row in (run.row for run in auto.runs if run.row["status"] == "finished"):
+        steps, every = finite_cell(row, "steps"), finite_cell(row, "auto_lr_every")
+        if steps and every:
+            start = finite_cell(row, "auto_lr_start") or 1.0
+            counts.append(max(0, (steps - start) // every + 1))
+    return float(np.median(counts)) if counts else None
 
 
 def _baseline(

@@ -19,6 +19,10 @@ DESCRIBED = "described"
 SINGLE, ORACLE = "best single lr", "per-c oracle"
 WITHIN = 0.05
 """A hypervolume is near the best hypervolume if it is lower by at most this fraction of the best hypervolume."""
+FEW_UPDATES = 5
+"""If a run has fewer AutoLR updates than this number, its result depends mostly on the initial rate."""
+SETS_ITS_RATE_ONCE = ("safe",)
+"""The AutoLR rules that choose the rate at their first update, independently of the initial rate."""
 
 
 class Sides(NamedTuple):
@@ -109,6 +113,7 @@ class Verdict:
         collapse: the number of collapsed runs of AutoLR on the fresh seeds.
         other_collapse: the number of collapsed runs of AutoLR on all other seeds.
         seeds_vary: what the seed of a run changes: ``order``, ``target`` or ``data``; "" if the sweeps disagree.
+        updates: the median number of AutoLR updates in a run; None if unknown.
     """
 
     task: Task
@@ -124,6 +129,7 @@ class Verdict:
     other_collapse: Collapse
     baselines: tuple[Baseline, ...]
     curve: TuningCurve
+    updates: float | None
     seeds_vary: str
 
     @property
@@ -159,6 +165,12 @@ class Verdict:
         """
         hand = self.single_volume
         return min(self.of_starts) < (1 - WITHIN) * hand < (1 + WITHIN) * hand < max(self.of_starts)
+
+    @property
+    def has_few_updates(self) -> bool:
+        """Whether AutoLR updated its rate too rarely to adapt."""
+        once = self.variant.partition("/")[0] in SETS_ITS_RATE_ONCE
+        return self.updates is not None and self.updates < FEW_UPDATES and not once
 
 
 def split_seeds(seeds: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:

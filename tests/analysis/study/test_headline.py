@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -87,11 +88,13 @@ def test_the_answer_has_a_line_for_each_method(study: MakeStudy) -> None:
     assert study_cautions(found) == ()
 
 
-def test_the_edge_is_a_caution(study: MakeStudy) -> None:
+def test_the_edge_and_few_updates_are_cautions(study: MakeStudy) -> None:
     found = study({"gdiff": 0.3}, rates=RISING)
     (edge,) = study_cautions(found)
     assert re.match(r"gdiff: .*edge .*1e-5 to 0\.001.*--lr 0\.01 .*--extend", edge)
     assert (found.sensitivity[0].best_lr, found.sensitivity[0].at_edge) == (1e-3, True)
+    hardly = replace(found, verdicts=(replace(found.verdicts[0], updates=3.0),))
+    assert re.match(r"gdiff: AutoLR clip/fresh .* 3 times .*--auto-lr-every", study_cautions(hardly)[1])
 
 
 def test_if_the_start_decides_who_is_ahead_it_is_a_caution(make_sweep: MakeSweep, row: MakeRow) -> None:
