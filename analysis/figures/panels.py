@@ -145,7 +145,7 @@ def draw_panels(data: PanelFigure) -> Figure:
 
     columns = min(data.columns, len(data.panels))
     rows, width = math.ceil(len(data.panels) / columns), 10.0 if columns > 1 else 6.4
-    height = max(_PANEL_HEIGHT, 0.9 + 0.34 * max(len(panel.y_names) for panel in data.panels))
+    height = max(0.9 + 0.34 * len(panel.y_names) if panel.y_names else _PANEL_HEIGHT for panel in data.panels)
     with house_style():
         figure = Figure(layout="constrained")
         grid = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
