@@ -116,8 +116,7 @@ class Delivery:
         self._applied += len(events)
         attempt(SWEEP, self._begin_sweep)
         for trial in self._state.trials.values():
-            is_waiting = trial.phase is Phase.PROPOSED and not trial.reports
-            if not is_waiting and not self._is_delivered(trial):
+            if self._may_have_news(trial):
                 attempt(trial.id, self._send_trial, trial)
         if end is not None:
             attempt(SWEEP, self._end_sweep, end)
@@ -157,11 +156,14 @@ class Delivery:
     def _is_delivered(self, trial: Trial) -> bool:
         return trial.id in self._runs and bool(trial.outcome) and _has_artifacts(self._runs[trial.id], trial)
 
+    def _may_have_news(self, trial: Trial) -> bool:
+        """Return whether MLflow may lack the start, a report or the end of the trial."""
+        if trial.outcome and (run := self._runs.get(trial.id)) is not None:
+            return run.sent != ended_at(trial) and not self._is_delivered(trial)
+        return trial.phase is not Phase.PROPOSED or bool(trial.reports)
+
     def _send_trial(self, trial: Trial) -> None:
-        """Send the start, the reports and the end of the trial, unless this process has sent them."""
         run = self._runs.get(trial.id)
-        if trial.outcome and run is not None and run.sent == ended_at(trial):
-            return
         if run is None or run.sent != _RUNNING:
             run = self._begin(self._sweep.trial_run(trial))
             run.sent = _RUNNING

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,3 +85,22 @@ def test_a_request_that_fails_is_made_again_and_has_its_effect_once(
     assert session.close().message == ""
     assert len(sweep.runs()) == 2
     assert (sweep.points("00001"), sweep.points("00001", "utility")) == (THREE, [(3, 0.5)])
+
+
+def test_an_upload_that_always_fails_holds_up_no_other_upload(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep = Store.keep
+
+    def fails_for_one(store: Store, run: Any, source: Path, *, under: str) -> None:
+        if source.name == "00001":
+            raise ConnectionError("reset by peer")
+        keep(store, run, source, under=under)
+
+    monkeypatch.setattr("sweeper.followers.mlflow.tracker._LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(Store, "keep", fails_for_one)
+    session = sweep.open()
+    for trial_id in ("00001", "00002"):
+        make_checkpoint(sweep.folder / "checkpoints" / trial_id)
+        session.run(trial_id, checkpoint=f"checkpoints/{trial_id}")
+    wait_until(lambda: session.pending == 1)
+    session.close()
+    assert ["delivered" in sweep.trial(name).data.tags for name in ("00001", "00002")] == [False, True]
