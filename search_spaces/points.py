@@ -9,13 +9,11 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import yaml
-
 from search_spaces.messages import did_you_mean
 from search_spaces.parameters import Parameter, format_parameter
 from search_spaces.space import Space
 from search_spaces.values import Value, plain_name, same
-from search_spaces.yaml_nodes import YamlError, line_of, load, plain_scalar, scalar
+from search_spaces.yaml_nodes import YamlError, load, plain_scalar
 
 Point = dict[str, Value]
 
@@ -45,30 +43,17 @@ def read_points(given: str) -> list[Point]:
 
 
 def _load(path: Path) -> list[Point]:
-    if not os.path.exists(path):
-        raise PointError(f"{path}: no such file; expected NAME=VALUE,... such as lr=1e-3,c=0.5, or a file")
     try:
-        root = load(path)
+        points, lines = load(path)
     except YamlError as error:
-        raise PointError(str(error)) from None
-    if not isinstance(root, yaml.SequenceNode) or not root.value:
+        raise PointError(f"{error}; expected NAME=VALUE,... such as lr=1e-3,c=0.5, or a file of points") from None
+    if not isinstance(points, list) or not points:
         raise PointError(f"{path}: expected a list of points, such as - {{lr: 1e-3, c: 0.5}}")
-    return [_point(path, node) for node in root.value]
-
-
-def _point(path: Path, node: yaml.Node) -> Point:
-    wrong = PointError(f"{path}:{line_of(node)}: expected names with one value each, such as {{lr: 1e-3, c: 0.5}}")
-    if not isinstance(node, yaml.MappingNode) or not node.value:
-        raise wrong
-    point: Point = {}
-    for key, value in node.value:
-        if not isinstance(key, yaml.ScalarNode) or not isinstance(value, yaml.ScalarNode) or key.value in point:
-            raise wrong
-        try:
-            point[str(key.value)] = scalar(value)
-        except YamlError as error:
-            raise PointError(f"{path}:{line_of(value)}: {error}") from None
-    return point
+    for index, point in enumerate(points):
+        if not isinstance(point, dict) or not point or any(isinstance(value, list | dict) for value in point.values()):
+            example = "such as {lr: 1e-3, c: 0.5}"
+            raise PointError(f"{path}:{lines[index]}: expected names with one value each, {example}")
+    return points
 
 
 def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value]:

@@ -1,4 +1,4 @@
-"""Parse YAML to nodes with line numbers. Scalars follow the core schema of YAML 1.2.
+"""Parse YAML, and find the lines of its keys. Scalars follow the core schema of YAML 1.2.
 
 PyYAML follows YAML 1.1, which reads ``off`` as false, ``1e-5`` as text and ``010`` as eight. This module reads these
 scalars as the text ``off`` and the numbers 0.00001 and 10. Only ``true`` and ``false`` are booleans.
@@ -7,8 +7,9 @@ scalars as the text ``off`` and the numbers 0.00001 and 10. Only ``true`` and ``
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 from yaml.reader import ReaderError
@@ -27,7 +28,7 @@ _TEXT = "tag:yaml.org,2002:str"
 
 
 class YamlError(ValueError):
-    """A file cannot be read, is not valid YAML, or uses an unsupported feature."""
+    """A file cannot be read, is not valid YAML, or uses an unsupported feature. The message starts with the file."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -39,15 +40,30 @@ class _Loader(yaml.SafeLoader):
         return str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
 
 
-def load(path: Path) -> yaml.Node | None:
-    """Return the root node of a YAML file; None for an empty file.
+def plain_scalar(text: str) -> Value:
+    """Return the value of an unquoted scalar."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def load(path: Path, scalar: Callable[[str], Value] = plain_scalar) -> tuple[Any, dict[Any, int]]:
+    """Return the content of a YAML file (None if empty), and the line of each key, or each item, of its top level.
+
+    Args:
+        scalar: converts an unquoted scalar. A quoted scalar is a text.
 
     Raises:
-        YamlError: the file cannot be read or is not valid YAML.
+        YamlError: the file cannot be read, is not valid YAML, has a key twice, or has a tag such as ``!!binary``.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
-        node: yaml.Node | None = yaml.compose(text, Loader=_Loader)
+        root: yaml.Node | None = yaml.compose(text, Loader=_Loader)
+        if root is None:
+            return None, {}
+        content = _content(root, scalar)
     except UnicodeDecodeError:
         raise YamlError(f"{path}: not a text file in UTF-8") from None
     except OSError as error:
@@ -60,33 +76,25 @@ def load(path: Path) -> yaml.Node | None:
     except RecursionError:
         line, reason = 1, "nested too deeply"
     else:
-        return node
+        if isinstance(root, yaml.MappingNode):
+            return content, {key.value: key.start_mark.line + 1 for key, _ in root.value}
+        items = root.value if isinstance(root, yaml.SequenceNode) else []
+        return content, {index: item.start_mark.line + 1 for index, item in enumerate(items)}
     raise YamlError(f"{path}:{line}: not valid YAML: {reason}")
 
 
-def line_of(node: yaml.Node) -> int:
-    """Return the first line of a node, counted from 1."""
-    return int(node.start_mark.line) + 1
-
-
-def scalar(node: yaml.ScalarNode) -> Value:
-    """Return the value of a scalar. A quoted scalar is a text.
-
-    Raises:
-        YamlError: the scalar has a tag such as ``!!binary``.
-    """
-    text = str(node.value)
-    if node.tag == _TEXT:
-        return text
-    if node.tag != _PLAIN:
-        raise YamlError(f"tags such as {node.tag} are not supported")
-    return plain_scalar(text)
-
-
-def plain_scalar(text: str) -> Value:
-    """Return the value of an unquoted scalar."""
-    if text in _WORDS:
-        return _WORDS[text]
-    if _INTEGER.fullmatch(text):
-        return int(text)
-    return float(text) if _FLOAT.fullmatch(text) else text
+def _content(node: yaml.Node, scalar: Callable[[str], Value]) -> Any:
+    if isinstance(node, yaml.SequenceNode):
+        return [_content(item, scalar) for item in node.value]
+    if isinstance(node, yaml.MappingNode):
+        found: dict[str, Any] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(problem="a list or a mapping is not a name", problem_mark=key.start_mark)
+            if key.value in found:
+                raise yaml.MarkedYAMLError(problem=f"{key.value} appears twice", problem_mark=key.start_mark)
+            found[key.value] = _content(value, scalar)
+        return found
+    if node.tag not in (_PLAIN, _TEXT):
+        raise yaml.MarkedYAMLError(problem=f"the tag {node.tag} is not supported", problem_mark=node.start_mark)
+    return scalar(node.value) if node.tag == _PLAIN else node.value

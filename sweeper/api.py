@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from sweeper.checks.world import resolve_and_check
 from sweeper.settings.fields import EVALUATE, PARETO, PICK, RUN, fields_of
-from sweeper.settings.problems import PYTHON, Problem, Problems, problem, refuse, stated
-from sweeper.settings.sources import Given, Options, Raw, command_line, from_python, with_config
+from sweeper.settings.problems import Problems, refuse
+from sweeper.settings.sources import PYTHON, Given, Options, Raw, command_line, from_python, with_config
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -192,14 +192,14 @@ def pick(out: Path | str, **options: Any) -> dict[str, Any]:
     return choose(Path(out), raw, problems).content
 
 
-def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[Problem]]:
+def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[str]]:
     """Return the option values, including the values in the config file, and the error messages about the file."""
     given = dict(options)
     config = given.pop("config", None) if command in (PARETO, RUN) else None
     return with_config(command, from_python(command, given), None if config is None else str(config))
 
 
-def evaluated(raw: Raw, problems: Sequence[Problem] = ()) -> dict[str, Any]:
+def evaluated(raw: Raw, problems: Sequence[str] = ()) -> dict[str, Any]:
     """Return the metrics of a model folder or of an evaluation log.
 
     Raises:
@@ -208,16 +208,19 @@ def evaluated(raw: Raw, problems: Sequence[Problem] = ()) -> dict[str, Any]:
     options = Options(EVALUATE, raw)
     log, folder = options["eval_log"], options["model_path"]
     if (log is None) == (folder is None):
-        raise Problems([problem("evaluate-one")])
+        raise Problems(["evaluate needs either --model-path DIR (a model to score) or --eval-log FILE (a log to read)"])
     if folder is None:
         of_a_model = [item for item in fields_of(EVALUATE).values() if item.scope == "trial" or item.name == "out"]
         if idle := [item.flag for item in of_a_model if raw.get(item.name)]:
-            raise Problems([problem("evaluate-log", flags=", ".join(idle))])
+            flags = ", ".join(idle)
+            raise Problems(
+                [f"{flags}: only for --model-path; with --eval-log, the log determines the items and metrics"]
+            )
         return _scores_of_log(log, options["retain_eval_log"])
     return _scores_of_model(Path(folder), options, raw, problems)
 
 
-def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequence[Problem]) -> dict[str, Any]:
+def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequence[str]) -> dict[str, Any]:
     from sweeper.checks.world import load_plugins, model_folder_problems
 
     load_plugins(raw)
@@ -228,16 +231,12 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
 
     found = list(problems)
     if options["retain_eval_log"] is not None:
-        found.append(problem("evaluate-model", "retain_eval_log"))
+        found.append("--retain-eval-log is only for --eval-log; with --model-path, use --retain-model DIR")
     model = options.asked("model")
     of_model = MODELS[model].dataset if model in MODELS else None
     modality = dataset_modality(options.asked("dataset") or of_model)
-    found += map(
-        stated,
-        checkpoint_problems(
-            folder,
-            lambda path: [item.text for item in model_folder_problems(path, flag="--model-path", modality=modality)],
-        ),
+    found += checkpoint_problems(
+        folder, lambda path: model_folder_problems(path, flag="--model-path", modality=modality)
     )
     # Set a model name: without a model name and a data set, the checks would assume a model to fine-tune on TOFU.
     named = {"model": [Given(modality.offline_model, PYTHON)], **raw}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.messages import resume_command
-from sweeper.settings.problems import Problem, problem, refuse, stated
+from sweeper.settings.problems import refuse
 from sweeper.settings.sources import Raw
 from trainables import plugins
 from trainables.storage import address_problem as storage_address_problem
@@ -22,12 +22,9 @@ if TYPE_CHECKING:
     from trainables.modality import Modality
     from trainables.spec import TrialSpec
 
-DATA = "data"
-"""The ``field`` of problems with data rows and hub repositories. Such problems are listed last."""
-
 
 def resolve_and_check(
-    command: str, raw: Raw, problems: Sequence[Problem] = (), *, continues: bool = False, **change: Any
+    command: str, raw: Raw, problems: Sequence[str] = (), *, continues: bool = False, **change: Any
 ) -> Resolved:
     """Load the plug-ins, resolve the option values to settings, and check the settings.
 
@@ -44,9 +41,7 @@ def resolve_and_check(
 
     resolved = resolve(command, raw, choices(), problems)
     resolved = replace(resolved, base=replace(resolved.base, **change))
-    found = [*check_world(resolved, continues=continues), *resolved.options.problems]
-    found.sort(key=lambda item: item.field == DATA)
-    refuse(found)
+    refuse([*resolved.options.problems, *check_world(resolved, continues=continues)])
     return resolved
 
 
@@ -84,30 +79,22 @@ def load_plugins(raw: Raw) -> None:
         refuse(clashes() or plugin_problems())
 
 
-def check_world(resolved: Resolved, *, continues: bool = False) -> list[Problem]:
+def check_world(resolved: Resolved, *, continues: bool = False) -> list[str]:
     """Return the problems with the files and services that the options name."""
     values, base = resolved.options.values, resolved.base
     found = [*output_problems(values.get("out"), continues=continues), *_model_problems(resolved)]
     if "tracking_uri" in values:
         found += _service_problems(values)
     for name in ("warm_start", "reuse"):
-        if not any(item.field == name for item in resolved.options.problems):
-            found += _folder_problems(values, name)
+        found += _folder_problems(values, name)
     # Checks over the network take seconds, so they run only if no other problem was found.
-    is_wrong = bool(found or resolved.options.problems)
-    found += [stated(text, DATA) for text in source_problems(base, ask_hub=not is_wrong)]
-    if found or resolved.options.problems:
-        return found
-    if is_address(values.get("storage")):  # the slowest check is last
-        found += _stated("storage", storage_problem(values["storage"]))
+    found += source_problems(base, ask_hub=not (found or resolved.options.problems))
+    if not (found or resolved.options.problems) and is_address(values.get("storage")):
+        found += filter(None, [storage_problem(values["storage"])])
     return found
 
 
-def _stated(field: str, *texts: str | None) -> list[Problem]:
-    return [stated(text, field) for text in texts if text]
-
-
-def output_problems(out: str | None, *, continues: bool = False) -> list[Problem]:
+def output_problems(out: str | None, *, continues: bool = False) -> list[str]:
     """Return the problems with an output folder, which must be new or empty.
 
     If ``continues`` is true, the folder may also contain an unfinished run.
@@ -118,39 +105,43 @@ def output_problems(out: str | None, *, continues: bool = False) -> list[Problem
     if found := place_problems(out):
         return found
     if (folder / "sweep.json").exists():
-        return [problem("out-sweep", "out", out=folder, command=resume_command(folder))]
+        remedy = f"continue that sweep with '{resume_command(folder)}', or name another folder"
+        return [f"--out {out}: the folder holds another sweep; {remedy}"]
     if folder.is_dir() and any(folder.iterdir()):
         from sweeper.store.unfinished_run import RunFile
 
         if not continues or RunFile.read(folder) is None:
-            return [problem("out-not-empty", "out", out=folder)]
+            return [f"--out {out}: the folder is not empty; name a new or an empty folder"]
     return []
 
 
-def place_problems(out: str) -> list[Problem]:
+def place_problems(out: str) -> list[str]:
     """Return a problem if no file can be written to the output folder."""
     if not out:
-        return [problem("out-empty", "out")]
+        return ["--out must be the name of a folder, got nothing"]
     if "://" in out:
-        return [problem("out-address", "out", out=out)]
+        return [
+            f"--out {out}: the output folder cannot be in object storage; expected a local folder, or for a cluster a "
+            "folder that all nodes share (NFS); to exchange the files of workers through a bucket, use --storage"
+        ]
     folder = Path(out)
     parent = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
     if not parent.is_dir():
-        return [problem("out-file", "out", out=folder, file="this" if parent == folder else parent)]
+        return [f"--out {out}: {parent} is a file, expected a folder"]
     if not os.access(parent, os.W_OK):
-        return [problem("out-not-writable", "out", out=folder, folder=parent)]
+        return [f"--out {out}: {parent} is not writable"]
     return []
 
 
-def model_folder_problems(folder: Path, *, flag: str, modality: Modality, processor: bool = True) -> list[Problem]:
+def model_folder_problems(folder: Path, *, flag: str, modality: Modality, processor: bool = True) -> list[str]:
     """Return the problems with a model folder."""
     if not folder.is_dir():
-        return [problem("model-folder-missing", flag=flag, folder=folder)]
-    reasons = modality.folder_problems(folder, processor=processor)
-    return [problem("model-folder", flag=flag, folder=folder, reason=reason) for reason in reasons]
+        expected = "expected a model folder with config.json, safetensors and a tokenizer"
+        return [f"{flag} {folder}: no such folder; {expected}"]
+    return [f"{flag} {folder}: {reason}" for reason in modality.folder_problems(folder, processor=processor)]
 
 
-def _model_problems(resolved: Resolved) -> Iterator[Problem]:
+def _model_problems(resolved: Resolved) -> Iterator[str]:
     from trainables.modality import dataset_modality
     from trainables.models.registry import MODELS, is_hub_id
     from trainables.objectives.rmu import layer_problem
@@ -160,16 +151,16 @@ def _model_problems(resolved: Resolved) -> Iterator[Problem]:
     model = values.get("model")
     has_path = values.get("model_path") or values.get("target_path")
     if model and model not in MODELS and is_hub_id(model) and not has_path and Path(model).is_dir():
-        yield problem("model-is-folder", "model", model=model)
+        yield f"--model {model}: this is a folder; give it with --model-path {model}"
     modality = dataset_modality(base.dataset)
     for name in ("model_path", "target_path", "retain_path"):
         if folder := values.get(name):
             needed, flag = name != "model_path", FIELDS[name].flag
             yield from model_folder_problems(Path(folder), flag=flag, modality=modality, processor=needed)
     layers = resolved.options.method_options.get("layer", ())
-    depth = _depth(base) if layers and not any("layer" in item.text for item in resolved.options.problems) else None
+    depth = _depth(base) if layers and not any("layer" in text for text in resolved.options.problems) else None
     if depth is not None:
-        yield from _stated("option", *(layer_problem(value, depth=depth) for value in layers))
+        yield from filter(None, (layer_problem(value, depth=depth) for value in layers))
     yield from _chat_problems(base)
 
 
@@ -197,7 +188,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _chat_problems(spec: TrialSpec) -> Iterator[Problem]:
+def _chat_problems(spec: TrialSpec) -> Iterator[str]:
     """Yield a problem if the tokenizer is known to lack the required chat template."""
     from trainables.models.registry import MODELS
     from trainables.target.target import CHAT_FILE
@@ -213,7 +204,7 @@ def _chat_problems(spec: TrialSpec) -> Iterator[Problem]:
     elif spec.model in MODELS and MODELS[spec.model].hub_id is None and MODELS[spec.model].make is None:
         whose = f"the tokenizer of {spec.model} (a locally built model)"
     if whose:
-        yield problem("no-chat-template", "template", whose=whose, remedy=WITHOUT_CHAT)
+        yield f"template chat: {whose} has no chat template; {WITHOUT_CHAT}"
 
 
 def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
@@ -248,20 +239,20 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
     return found
 
 
-def _service_problems(values: Mapping[str, Any]) -> Iterator[Problem]:
+def _service_problems(values: Mapping[str, Any]) -> Iterator[str]:
     from sweeper.execution.placement import address_problem
     from sweeper.settings.tracking_uri import tracking_problem
 
-    yield from _stated("tracking_uri", tracking_problem(values["tracking_uri"]))
-    yield from _stated("address", address_problem(values.get("address")))
     storage = values.get("storage")
+    found = [tracking_problem(values["tracking_uri"]), address_problem(values.get("address"))]
     if storage and is_address(storage):
-        yield from _stated("storage", storage_address_problem(storage))
+        found.append(storage_address_problem(storage))
     elif storage and Path(storage).exists() and not Path(storage).is_dir():
-        yield problem("storage-file", "storage", storage=storage)
+        found.append(f"--storage {storage}: this is a file, expected a folder")
+    yield from filter(None, found)
 
 
-def _folder_problems(values: Mapping[str, Any], name: str) -> Iterator[Problem]:
+def _folder_problems(values: Mapping[str, Any], name: str) -> Iterator[str]:
     from sweeper.settings.objectives import objective_set
     from sweeper.store.event_log import EventLogError, read_state
     from sweeper.store.folder import SweepError, read_settings
@@ -272,7 +263,10 @@ def _folder_problems(values: Mapping[str, Any], name: str) -> Iterator[Problem]:
             theirs = read_settings(Path(folder)).objectives
             read_state(Path(folder))
         except (SweepError, EventLogError) as error:
-            yield problem("previous-unusable", name, flag=flag, folder=folder, reason=error)
+            yield f"{flag} {folder}: {error}"
             continue
         if name == "warm_start" and objective_set(theirs) != objective_set(ours):
-            yield problem("previous-objectives", name, flag=flag, folder=folder, theirs=theirs, ours=ours)
+            yield (
+                f"{flag} {folder}: that sweep optimises {theirs}, but this sweep optimises {ours}: metrics and "
+                "directions must be the same"
+            )

@@ -13,7 +13,7 @@ import click
 from search_spaces.messages import did_you_mean, no_sweep, resume_command
 from sweeper.cli.errors import FAILED, exit_with, plain_errors
 from sweeper.cli.options import json_option
-from sweeper.settings.problems import STORED, problem, refuse
+from sweeper.settings.problems import refuse
 
 if TYPE_CHECKING:
     from sweeper.followers.status_file import StatusFile
@@ -126,7 +126,7 @@ def config(folder: str, out: str | None) -> None:
     plug-ins are the copies in FOLDER. Other options are left out, and their defaults may differ in another version.
     """
     if out is not None and Path(out).exists():
-        refuse([problem("out-exists", "out", out=out)])
+        refuse([f"--out {out}: the file exists already; name a new file"])
     from sweeper.store.plugins import FOLDER, restore_plugins
 
     restore_plugins(Path(folder))
@@ -149,7 +149,7 @@ def config(folder: str, out: str | None) -> None:
 def config_text(settings: SweepSettings, *, plugins: Mapping[str, str]) -> str:
     """Return the sweep's options as YAML. ``plugins`` maps the name of each plug-in file to the path of its copy."""
     from sweeper.settings.fields import STUDY
-    from sweeper.settings.sources import Given, to_config
+    from sweeper.settings.sources import STORED, Given, to_config
 
     # Values that resume may have changed, and defaults that were computed when the sweep started.
     now: dict[str, Any] = {name: getattr(settings, name) for name in ("address", "storage", "epoch_budget", "until")}

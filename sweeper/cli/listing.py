@@ -8,7 +8,6 @@ import textwrap
 import click
 
 from sweeper.cli.options import command, json_option
-from sweeper.settings.problems import Problem
 from sweeper.settings.sources import Raw
 
 KINDS = ("methods", "optimizers", "models", "datasets", "metrics", "templates")
@@ -16,7 +15,7 @@ _WIDTH = 100
 
 
 @command("list", click.argument("kind", type=click.Choice(KINDS)), json_option())
-def listing(raw: Raw, problems: list[Problem], *, kind: str, as_json: bool) -> None:
+def listing(raw: Raw, problems: list[str], *, kind: str, as_json: bool) -> None:
     """List the methods, optimizers, models, datasets, metrics or templates, including those of plug-ins."""
     from sweeper.checks.world import load_plugins
 

@@ -19,7 +19,7 @@ import click
 
 from sweeper.cli.errors import FAILED, interrupted_by_signals, plain_errors
 from sweeper.cli.options import command, json_option
-from sweeper.settings.problems import Problem, problem, refuse
+from sweeper.settings.problems import refuse
 from sweeper.settings.sources import Options, Raw
 
 _PACKAGES = ("torch", "ray", "transformers", "peft", "datasets", "optuna", "mlflow", "moocore", "rouge-score")
@@ -47,8 +47,9 @@ def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage
     from trainables.storage import is_address, storage_problem
 
     if shared and address is None:
-        refuse([problem("shared-alone", "shared")])
-    refuse([problem("storage-folder", "storage", storage=text) for text in storage if not is_address(text)])
+        refuse(["--shared names a folder that the nodes of a cluster share: give --address too"])
+    remedy = "use --shared for folders, together with --address"
+    refuse([f"--storage {text} is a folder: {remedy}" for text in storage if not is_address(text)])
     refuse([text for uri in storage if (text := storage_problem(uri))])
     versions = {"python": sys.version.split()[0]} | {name: _version(name) for name in _PACKAGES}
     missing = [name for name, version in versions.items() if version is None]
@@ -117,7 +118,7 @@ class Entry:
     click.option("--prune", is_flag=True, help="Remove the entries that have not been used for --older-than days."),
     json_option(),
 )
-def cache(raw: Raw, problems: list[Problem], *, prune: bool, as_json: bool) -> None:
+def cache(raw: Raw, problems: list[str], *, prune: bool, as_json: bool) -> None:
     """List the cached targets and scores that sweeps share, with their sizes and ages.
 
     If a target or score is removed, the next sweep that needs it computes it again. The folders of sweeps are not in
@@ -203,7 +204,7 @@ _PAUSE = 0.3  # seconds between two checks whether the server responds
     "ui",
     click.option("--browser/--no-browser", default=True, help="In a desktop session, open the URL in the browser."),
 )
-def ui(raw: Raw, problems: list[Problem], *, browser: bool) -> None:
+def ui(raw: Raw, problems: list[str], *, browser: bool) -> None:
     """Open the MLflow UI on http://127.0.0.1:PORT, to sort trials by metric and download checkpoints. Ctrl-C stops it.
 
     When the UI responds, the command prints its URL and, in a desktop session, opens the URL in the browser.

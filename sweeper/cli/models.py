@@ -14,12 +14,12 @@ from sweeper.cli.errors import FAILED, continues_with, exit_with
 from sweeper.cli.options import CONFIG, DRY_RUN, command, json_option
 from sweeper.cli.plan import print_plan
 from sweeper.settings.fields import EVALUATE, RUN, TARGET
-from sweeper.settings.problems import Problem, problem, refuse
+from sweeper.settings.problems import refuse
 from sweeper.settings.sources import Raw, command_line
 
 
 @command(RUN, CONFIG, DRY_RUN, json_option("Print metrics.json on stdout."))
-def unlearn(raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool) -> None:
+def unlearn(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> None:
     """Unlearn one model with one method and learning rate, and evaluate it.
 
     With --out, repeating the command continues an interrupted or killed run from its last saved state.
@@ -62,7 +62,7 @@ def unlearn(raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool) 
 
 
 @command(TARGET, json_option("Print the target's folder and metrics as JSON on stdout."))
-def target(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
+def target(raw: Raw, problems: list[str], *, as_json: bool) -> None:
     """Fine-tune the target (the model that trials start from) or find it in the cache, and print its folder.
 
     With --retain-only, train the retain model instead: a model that has not seen the forget set. The metrics forget
@@ -73,7 +73,9 @@ def target(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
 
     retain_only = bool(raw.get("retain_only"))
     if retain_only and raw.get("target_path"):
-        problems.append(problem("retain-only-target", "target_path"))
+        problems.append(
+            "--retain-only trains a base model: name this model with --model or --model-path, not --target-path"
+        )
     resolved = resolve_and_check(TARGET, raw, problems)
 
     from sweeper.execution.target_task import prepare_with_progress, retain_model_with_progress
@@ -96,7 +98,7 @@ def target(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
 
 
 @command(EVALUATE, json_option())
-def evaluate(raw: Raw, problems: list[Problem], *, as_json: bool) -> None:
+def evaluate(raw: Raw, problems: list[str], *, as_json: bool) -> None:
     """Evaluate a model folder on a data set, or aggregate a published evaluation log.
 
     The result of a log contains the model utility and, with --retain-eval-log, the forget quality. It also contains the

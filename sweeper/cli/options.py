@@ -11,8 +11,7 @@ import click
 from search_spaces.fields import Field
 from sweeper.cli.errors import plain_errors
 from sweeper.settings.fields import fields_of
-from sweeper.settings.problems import CLI, Problem
-from sweeper.settings.sources import Given, Raw, with_config
+from sweeper.settings.sources import CLI, Given, Raw, with_config
 
 Decorator = Callable[[Any], Any]
 CONFIG = click.option(
@@ -54,7 +53,7 @@ def command(name: str, *others: Decorator) -> Callable[[Callable[..., None]], cl
     return decorate
 
 
-def given_values(name: str, config: str | None) -> tuple[Raw, list[Problem]]:
+def given_values(name: str, config: str | None) -> tuple[Raw, list[str]]:
     """Return the values from the command line and the ``--config`` file, and the problems with the file."""
     context, typed = click.get_current_context(), {}
     for key, item in fields_of(name).items():

@@ -13,7 +13,7 @@ from search_spaces.messages import expected_one_of, no_sweep
 from sweeper.cli.errors import interrupted_by_signals, plain_errors
 from sweeper.cli.options import command, json_option
 from sweeper.settings.fields import PICK
-from sweeper.settings.problems import Problem, problem, refuse, stated
+from sweeper.settings.problems import refuse
 from sweeper.settings.sources import Options, Raw
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ FORMATS = ("md", "tex", "csv", "html")
     json_option("Print the frontier, or the paths of a single run's figures, as JSON on stdout."),
 )
 def report(
-    raw: Raw, problems: list[Problem], *, sources: tuple[str, ...], out: str | None, watch: bool, as_json: bool
+    raw: Raw, problems: list[str], *, sources: tuple[str, ...], out: str | None, watch: bool, as_json: bool
 ) -> None:
     """Write a report from the tables in the given folders, even while a sweep runs.
 
@@ -49,11 +49,11 @@ def report(
     paths = [Path(source) for source in sources]
     is_one_run = len(paths) == 1 and _is_run(paths[0])
     if raw.get("port") and not watch:
-        options.reject("port-alone", "port")
+        options.add("--port is the port of the page that --watch shows: give --watch too")
     if watch and as_json:
-        options.reject("watch-json")
+        options.add("--watch serves a page until Ctrl-C, and --json prints one result: give only one of them")
     if watch and is_one_run:
-        options.reject("watch-run", folder=paths[0])
+        options.add(f"--watch: {paths[0]} is a single run, which has figures but no page; leave out --watch")
     refuse(options.problems)
     _check_sources(paths, out)
     from analysis.report.report import write_report, write_run_figures
@@ -81,17 +81,20 @@ def _check_sources(paths: list[Path], out: str | None) -> None:
 
     sweeps = [path for path in paths if (path / "sweep.json").is_file()]
     is_one_run = len(paths) == 1 and _is_run(paths[0])
-    problems = [stated(no_sweep(path)) for path in paths if not (path.is_file() or path in sweeps or _is_run(path))]
+    problems = [no_sweep(path) for path in paths if not (path.is_file() or path in sweeps or _is_run(path))]
     if out is not None:
         problems += place_problems(out)
         if (Path(out) / "sweep.json").is_file() and [path.resolve() for path in paths] != [Path(out).resolve()]:
-            problems.append(problem("out-others-report", "out", out=out))
+            reason = "the folder holds a sweep, whose own report would be overwritten; name another folder"
+            problems.append(f"--out {out}: {reason}")
     elif len(paths) > 1:
-        problems.append(problem("sources-out", "out"))
+        problems.append("a report of several sources needs --out FOLDER, the folder to write it to")
     if len({path.resolve() for path in paths}) < len(paths):
-        problems.append(problem("sources-twice"))
+        problems.append("a source is given twice")
     if not sweeps and not problems and not is_one_run:
-        problems.append(problem("sources-no-sweep"))
+        problems.append(
+            "none of the sources is a sweep: give at least one sweep's folder, because it defines the objectives"
+        )
     refuse(problems)
 
 
@@ -108,14 +111,14 @@ def _is_run(path: Path) -> bool:
 @plain_errors
 def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: bool) -> None:
     """Compare the methods in one or more sweep folders and CSV files, with and without AutoLR."""
-    problems = [] if sources else [problem("compare-nothing")]
+    problems = [] if sources else ["name at least one sweep folder or CSV file to compare"]
     if chosen not in FORMATS:
-        problems.append(problem("format-unknown", "format", format=chosen, expected=expected_one_of(chosen, FORMATS)))
+        problems.append(f"unknown format '{chosen}': {expected_one_of(chosen, FORMATS)}")
     for source in map(Path, sources):
         if not source.is_file() and not (source / "sweep.json").is_file():
-            problems.append(stated(no_sweep(source)))
+            problems.append(no_sweep(source))
     if out is not None and Path(out).is_file():
-        problems.append(problem("out-file", "out", out=out, file="this"))
+        problems.append(f"--out {out}: this is a file, expected a folder")
     refuse(problems)
     from analysis.comparison.comparison import comparison_data, comparison_parts
     from analysis.report.comparison_text import FORMATS as WRITERS
@@ -148,7 +151,7 @@ def _watch(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
 
 
 @command(PICK, click.argument("folder", type=click.Path()), json_option("Print the chosen model as JSON on stdout."))
-def pick(raw: Raw, problems: list[Problem], *, folder: str, as_json: bool) -> None:
+def pick(raw: Raw, problems: list[str], *, folder: str, as_json: bool) -> None:
     """Choose a checkpoint of the sweep in FOLDER, and report whether it meets the thresholds.
 
     Candidates are the last epochs of finished trials and all epochs on the frontier. A model fails a limit if the

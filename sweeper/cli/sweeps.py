@@ -15,7 +15,7 @@ from sweeper.cli.options import CONFIG, DRY_RUN, command, json_option
 from sweeper.cli.outcome import judge, print_study, run_to_the_end
 from sweeper.cli.plan import print_plan
 from sweeper.settings.fields import PARETO, RESUME, STUDY
-from sweeper.settings.problems import Problem, problem, refuse
+from sweeper.settings.problems import refuse
 from sweeper.settings.sources import Options, Raw
 
 _JSON = json_option("Print the summary as JSON on stdout.")
@@ -24,7 +24,7 @@ _OF_FINISHED = ("folders", "out", "objectives", "primary", "extend")
 
 
 @command(PARETO, CONFIG, DRY_RUN, _JSON)
-def pareto(raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool) -> None:
+def pareto(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> None:
     """Search the trade-off between forgetting and retaining for one or more methods, and write a report.
 
     Every trial unlearns one model with one method, one learning rate and, for gdiff, one value of --c. At the end, the
@@ -34,7 +34,7 @@ def pareto(raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool) -
 
 
 @command(STUDY, CONFIG, DRY_RUN, _JSON)
-def lr_study(raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool) -> None:
+def lr_study(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> None:
     """Compare fixed learning rates and AutoLR for each method.
 
     Each method runs with each learning rate and seed, with and without AutoLR.
@@ -60,7 +60,7 @@ def lr_study(raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool)
 
 
 @command(RESUME, click.argument("folder", type=click.Path()), DRY_RUN, _JSON)
-def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, as_json: bool) -> None:
+def resume(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json: bool) -> None:
     """Continue the sweep in FOLDER. Finished trials are kept; running trials continue from their last saved state.
 
     FOLDER may be the address of a sweep in a bucket (s3://BUCKET/PREFIX/NAME), whose tables are then downloaded first.
@@ -79,7 +79,8 @@ def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, as_
         folder, moved = _fetched(folder, options)
         change |= moved
     elif options["out"] is not None:
-        options.reject("resume-out", "out", out=options["out"], folder=folder)
+        reason = f"the sweep continues in {folder}; --out is only for a sweep in a bucket"
+        options.add(f"--out {options['out']}: {reason}")
     out = Path(folder)
     restore_plugins(out)  # its messages are printed in run_to_the_end
     from sweeper.store.folder import read_settings  # imports the registries, so the plug-ins must be loaded before
@@ -105,7 +106,7 @@ def resume(raw: Raw, problems: list[Problem], *, folder: str, dry_run: bool, as_
         ) from None
 
 
-def _run_new(command: str, raw: Raw, problems: list[Problem], *, dry_run: bool, as_json: bool) -> None:
+def _run_new(command: str, raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> None:
     from sweeper.checks.world import resolve_and_check
 
     resolved = resolve_and_check(command, raw, problems)
@@ -133,13 +134,16 @@ def _run_new(command: str, raw: Raw, problems: list[Problem], *, dry_run: bool, 
 def _check_finished(options: Options, *, dry_run: bool) -> None:
     """Add a problem for each option that cannot be used with ``--from``."""
     if options["out"] is None and len(options["folders"]) > 1:
-        options.reject("from-several", "out")
+        options.add("--from with several folders needs --out FILE.json for the result")
     if options["primary"] is not None:
-        options.reject("from-primary", "primary", primary=options["primary"])
+        options.add(
+            f"--primary {options['primary']}: only a new study can name a primary comparison; finished studies keep "
+            "theirs, so leave out --primary"
+        )
     if dry_run:
-        options.reject("from-dry-run")
+        options.add("--dry-run has no effect with --from, which runs no trials")
     if options["extend"]:
-        options.reject("from-extend", "extend")
+        options.add("--extend has no effect with --from, which runs no trials; to add rates, use resume --extend")
     from sweeper.settings.objectives import ObjectiveError, parse_objectives
 
     try:
@@ -148,7 +152,7 @@ def _check_finished(options: Options, *, dry_run: bool) -> None:
         options.add(str(error), "objectives")
     for name in options.raw:
         if name not in _OF_FINISHED and options.is_typed(name):
-            options.reject("from-trials", name, flag=options.fields[name].flag)
+            options.add(f"{options.fields[name].flag} is an option of trials, but --from runs no trials")
 
 
 def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
@@ -168,7 +172,7 @@ def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
     other = other_driver(storage, Path(folder), say=lambda line: click.echo(line, err=True))
     refuse([other] if other else [])  # before anything is written to the folder
     if not fetch_sweep(storage, Path(folder)):
-        refuse([problem("resume-no-sweep", uri=uri)])
+        refuse([f"{uri} holds no sweep: there is no sweep.json in it"])
     change: dict[str, Any] = {"storage": storage.above.uri, "stored_as": storage.name}
     database = sqlite_path(read_settings(Path(folder)).tracking_uri)
     if database is not None and not database.parent.is_dir():
@@ -201,14 +205,17 @@ def _check_change(options: Options, out: Path, change: Mapping[str, Any]) -> Non
     settings = read_settings(out)
     options.extend([address_problem(change.get("address"))], "address")
     if "extend" in change and settings.kind != STUDY:
-        options.reject("resume-no-study", "extend", out=out)
+        options.add(f"--extend: the sweep in {out} is not a learning-rate study, so it has no grid to extend")
     trials, ended = change.get("trials"), len(read_state(out).ended)
     is_grid = settings.sampler == "grid"
     size = (len(settings.space.grid()) + len(settings.extension)) * settings.seeds if is_grid else math.inf
     if trials is not None and 0 < trials < ended:
-        options.reject("resume-too-few", "trials", trials=trials, ended=ended)
+        options.add(f"--trials {trials} is the new total, but {ended} trials have ended: give at least {ended}")
     elif trials is not None and trials > size:
-        options.reject("resume-grid", "trials", trials=trials, size=size, out=out)
+        options.add(
+            f"--trials {trials}: the grid of this sweep has only {size} trials; start a new sweep with more values or "
+            f"seeds and --reuse {out}, which runs only the missing trials"
+        )
     try:
         parse_until(change.get("until"))
     except UntilError as error:

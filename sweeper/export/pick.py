@@ -21,7 +21,7 @@ from sweeper.export.card import Card
 from sweeper.export.export import export
 from sweeper.settings.fields import LIMITED, PICK
 from sweeper.settings.objectives import known_constraint
-from sweeper.settings.problems import Problem, Problems, refuse
+from sweeper.settings.problems import Problems, refuse
 from sweeper.settings.sources import Options, Raw, command_line
 from sweeper.settings.tracking_uri import known_uri
 from sweeper.store.folder import read_origin, read_settings
@@ -108,7 +108,7 @@ class Choice:
         return {**plain_content, **self.delivered}
 
 
-def choose(out: Path, raw: Raw, problems: Sequence[Problem] = ()) -> Choice:
+def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
     """Choose a model of a sweep, and copy, export or register its checkpoint.
 
     Raises:

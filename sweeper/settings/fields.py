@@ -246,6 +246,7 @@ DESCRIBED: list[Field] = [
         "gpus_per_trial",
         "GPUs per trial: 0.25 runs four trials on each GPU, and auto runs as many trials on each GPU as fit.",
         *SWEEPS,
+        low=0.0,
         words={"auto": "auto"},
         otherwise="1; 0 with --address, or if this machine has no GPU",
     ),

@@ -5,7 +5,6 @@ This module reads only space files and files of enqueued points. ``sweeper.check
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,6 @@ from typing import Any
 
 from search_spaces.messages import expected_one_of
 from sweeper.settings.fields import RUN, STUDY, SWEEPS
-from sweeper.settings.problems import Problem
 from sweeper.settings.resources import AUTO, gpus_here
 from sweeper.settings.search import Choices, read_search
 from sweeper.settings.sources import Options, Raw
@@ -53,7 +51,7 @@ class Resolved:
     settings: SweepSettings | None = None
 
 
-def resolve(command: str, raw: Raw, choices: Choices, problems: Sequence[Problem] = ()) -> Resolved:
+def resolve(command: str, raw: Raw, choices: Choices, problems: Sequence[str] = ()) -> Resolved:
     """Resolve the option values of a command. The result contains ``problems`` and all new problems."""
     options = Options(command, raw, choices, problems)
     if command in SWEEPS:
@@ -67,12 +65,13 @@ def resolve(command: str, raw: Raw, choices: Choices, problems: Sequence[Problem
 
 def _run(options: Options) -> TrialSpec:
     if options["landscape"] is not None and (options["auto_lr"] != "on" or options["out"] is None):
-        options.reject("landscape-alone", "landscape")
+        text = "--landscape evaluates AutoLR's steps and writes a file: give --auto-lr on and --out DIR"
+        options.add(text, "landscape")
     values = options.method_options
     counts = {f"option {name}": len(given) for name, given in values.items()}
     for title, count in (counts | {f"--{name}": len(options[name]) for name in ("method", "lr")}).items():
         if count > 1:
-            options.reject("one-value", title=title, count=count)
+            options.add(f"{title} is given {count} times, but a single run takes one value; 'pareto' accepts several")
     spec = replace(_base(options), auto_lr=options["auto_lr"])
     methods = tuple(dict.fromkeys(options["method"])) or (FIELDS["method"].default,)
     options.extend(spec_problems(spec, methods, values))
@@ -140,12 +139,14 @@ def _base(options: Options) -> TrialSpec:
     if model is not None and (model in MODELS or is_hub_id(model)):
         info = find_model(model)
     elif model is not None:
-        options.reject("model-unknown", "model", model=model, expected=expected_one_of(model, MODELS))
+        expected = f"{expected_one_of(model, MODELS)}, or a hub id ORGANISATION/NAME; or use --model-path DIR"
+        options.add(f"unknown model '{model}': {expected}", "model")
         info = MODELS["tiny-phi"]
     else:
         info = local_model(Path(path).name) if path else MODELS[dataset_modality(dataset).offline_model]
     if options.asked("model_path") and options.asked("target_path"):
-        options.reject("two-models", "target_path")
+        text = "--model-path and --target-path are mutually exclusive: a target needs no base model"
+        options.add(text, "target_path")
     values: dict[str, Any] = {
         name: _absolute(value) if item.role == "placement" else value
         for name, item in options.fields.items()
@@ -169,18 +170,23 @@ def _base(options: Options) -> TrialSpec:
 def _check_resources(options: Options) -> None:
     cpus, gpus, is_here = options["cpus_per_trial"], options["gpus_per_trial"], not options["address"]
 
-    def check_fit(name: str, unit: str, *, wanted: float, available: int) -> None:
-        if is_here and available < wanted < math.inf:
-            flag = options.fields[name].flag
-            options.reject("trial-too-large", name, wanted=wanted, unit=unit, available=available, flag=flag)
+    def check_fit(unit: str, *, wanted: float, available: int) -> None:
+        if is_here and wanted > available:
+            flag = f"--{unit.lower()}s-per-trial"
+            options.add(f"a trial takes {wanted:g} {unit}s, but this machine has {available} {unit}s: lower {flag}")
 
-    check_fit("cpus_per_trial", "CPU", wanted=cpus, available=os.cpu_count() or 1)
-    if gpus == AUTO or not math.isfinite(gpus):  # an infinite number or NaN has already been reported
+    check_fit("CPU", wanted=cpus, available=os.cpu_count() or 1)
+    if gpus == AUTO:
         return
-    if not 0 <= gpus <= 1:
-        options.reject("gpus-several" if gpus > 1 else "gpus-out-of-range", "gpus_per_trial", gpus=gpus)
+    if gpus > 1:
+        options.add(
+            f"--gpus-per-trial must be a number from 0 to 1, or auto, got {gpus:g}: a trial uses at most one GPU, "
+            "because one process combines both gradients; if the GPU is too small for a trial, use --lora-rank, "
+            "--micro-batch or --gradient-checkpointing",
+            "gpus_per_trial",
+        )
     else:
-        check_fit("gpus_per_trial", "GPU", wanted=gpus, available=gpus_here())
+        check_fit("GPU", wanted=gpus, available=gpus_here())
 
 
 def _recorded(options: Options) -> Raw:

@@ -69,7 +69,8 @@ def read_search(
         options.add(str(error), "until")
     if options["warm_start"] and sampler not in choices["learning"]:
         learning = ", ".join(choices["learning"])
-        options.reject("sampler-learns-nothing", "warm_start", sampler=sampler, learning=learning)
+        text = f"--warm-start: the sampler {sampler} does not learn from trials; use one of {learning}"
+        options.add(text, "warm_start")
     if not options.problems and not trials and options["epoch_budget"]:
         mean = float(base.epochs)
         if scheduler != NO_SCHEDULER:
@@ -114,11 +115,20 @@ def _scheduling(options: Options, base: TrialSpec, *, sampler: str, is_blind: bo
         whole = is_blind or repeated or (options["candidates"] or LAST) == LAST
         scheduler = NO_SCHEDULER if whole or (epochs <= grace and not asked) else "moasha"
     if scheduler == NO_SCHEDULER and asked:
-        options.reject("nothing-compared", "scheduler", flags=", ".join(f"--{name}" for name in asked))
+        flags = ", ".join(f"--{name}" for name in asked)
+        options.add(f"{flags}: no effect, because no scheduler compares trials; give --scheduler moasha", "scheduler")
     elif scheduler != NO_SCHEDULER and grace >= epochs:
-        options.reject("grace-too-long", "grace", grace=grace, epochs=epochs, scheduler=scheduler)
+        options.add(
+            f"--grace {grace}: trials end after {epochs} epochs and would never be compared; with --scheduler "
+            f"{scheduler}, --grace must be below --epochs",
+            "grace",
+        )
     elif scheduler != NO_SCHEDULER and every > 0 and grace % every:
-        options.reject("grace-unevaluated", "grace", grace=grace, every=every)
+        options.add(
+            f"--grace {grace}: trials can be compared only after evaluated epochs; with --eval-every {every}, --grace "
+            f"must be a multiple of {every}",
+            "grace",
+        )
     return scheduler, grace
 
 
@@ -127,10 +137,10 @@ def _grid_trials(options: Options, space: Space) -> int | None:
     try:
         size = len(space.grid()) * int(options["seeds"])
     except ValueError as error:
-        options.reject("grid-infinite", "sampler", reason=error)
+        options.add(f"--sampler grid: {error}", "sampler")
         return None
     if trials is not None and trials > size:
-        options.reject("grid-too-small", "trials", trials=trials, size=size)
+        options.add(f"--trials {trials} is more than the {size} trials of the grid", "trials")
     return trials if trials is not None else size
 
 
@@ -158,11 +168,13 @@ def _points(options: Options, space: Space | None, trials: int | None, *, sample
                 if space is not None:
                     params_of_point(space, point)
         except PointError as error:
-            options.reject("enqueue-invalid", "enqueue", text=text, reason=error)
+            options.add(f"--enqueue {text}: {error}", "enqueue")
     if points and sampler == "grid":
-        options.reject("enqueue-grid", "enqueue")
+        options.add(
+            "--enqueue has no effect in a grid search, which visits every point; use another sampler", "enqueue"
+        )
     runs = len(points) * (options["seeds"] or 1)
     if trials is not None and runs > trials > 0:
-        size = {"points": counted(len(points), "point"), "runs": counted(runs, "run")}
-        options.reject("enqueue-too-many", "enqueue", trials=trials, **size)
+        needed = f"{counted(len(points), 'point')}, which need {counted(runs, 'run')} over all seeds"
+        options.add(f"--enqueue has {needed}, more than --trials {trials}", "enqueue")
     return points

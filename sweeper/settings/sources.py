@@ -8,7 +8,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -17,8 +17,10 @@ from typing import Any
 from search_spaces.fields import SWITCHES, Field
 from search_spaces.messages import did_you_mean
 from sweeper.settings.fields import fields_of, named
-from sweeper.settings.problems import CLI, PYTHON, Problem, stated
 from sweeper.settings.tracking_uri import shown_uri
+
+CLI, PYTHON, STORED = "cli", "python", "stored"
+"""The sources of option values that are not from a --config file: the command line, Python, and sweep.json."""
 
 NO_CHOICES: Mapping[str, Collection[str]] = MappingProxyType({})
 _PLAIN = re.compile(r"[\w./+][\w./+@=-]*")
@@ -48,16 +50,17 @@ def from_python(command: str, options: Mapping[str, object]) -> dict[str, Sequen
     if unknown := [name for name in options if name not in fields]:
         near = did_you_mean(unknown[0], fields)
         raise TypeError(f"{command} has no option {', '.join(unknown)}{near and f': {near}'}")
-    found: dict[str, Sequence[Given]] = {}
-    for name, value in options.items():
-        parts = _each(value)
-        if isinstance(value, Mapping):
-            parts = [f"{key}={part}" for key, several in value.items() for part in _each(several)]
-        elif len(parts) > 1 and not fields[name].repeats:
-            parts = [",".join(map(str, parts))]
-        if parts:
-            found[name] = [Given(part if isinstance(part, float | int) else str(part), PYTHON) for part in parts]
-    return found
+    found = {name: _given(fields[name], value, PYTHON) for name, value in options.items()}
+    return {name: given for name, given in found.items() if given}
+
+
+def _given(item: Field, value: object, source: str) -> list[Given]:
+    parts = _each(value)
+    if isinstance(value, Mapping):
+        parts = [f"{key}={part}" for key, several in value.items() for part in _each(several)]
+    elif len(parts) > 1 and not item.repeats:
+        parts = [",".join(map(str, parts))]
+    return [Given(part if isinstance(part, float | int) else str(part), source) for part in parts]
 
 
 def _each(value: object) -> list[Any]:
@@ -66,66 +69,35 @@ def _each(value: object) -> list[Any]:
     return [value] if isinstance(value, str | Path) or not isinstance(value, Sequence) else list(value)
 
 
-def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], list[Problem]]:
-    """Return the values in a ``--config`` file and the problems with the file."""
+def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], list[str]]:
+    """Return the values in a ``--config`` file and the problems with the file. An empty value counts as not given."""
+    from search_spaces.yaml_nodes import YamlError, load
+
+    try:
+        content, lines = load(path, lambda text: None if text in ("", "~", "null") else text)
+    except YamlError as error:
+        return {}, [f"--config {error}"]
+    if not isinstance(content, dict | None):
+        return {}, [f"--config {path}: expected one option per line, such as 'trials: 32'"]
     known = named(fields_of(command))
     found: dict[str, Sequence[Given]] = {}
-    problems: list[Problem] = []
-
-    def reject(code: str, field: str = "", **facts: object) -> None:
-        problems.append(Problem(code, field, source, facts))
-
-    for key, line, parts in _entries(path, problems):
-        source = f"{path}:{line}"
+    problems: list[str] = []
+    for key, value in (content or {}).items():
+        source = f"{path}:{lines[key]}"
         item = known.get(key.replace("-", "_"))
         if item is None:
             near = did_you_mean(key.replace("_", "-"), {name.replace("_", "-") for name in known})
-            reject("config-unknown", key=key, expected=near or f"see 'python -m sweeper {command} --help'")
-        elif item.name in found:
-            reject("config-twice", item.name, key=key)
-        elif len(parts) > 1 and not item.repeats and item.name not in ("metrics", "objectives"):
-            reject("config-several", item.name, key=key, values=", ".join(parts))
-        elif parts:
-            found[item.name] = [Given(value, source) for value in (parts if item.repeats else [",".join(parts)])]
+            expected = near or f"see 'python -m sweeper {command} --help'"
+            problems.append(f"{source}: unknown option '{key}': {expected}")
+        elif given := _given(item, value, source):
+            found[item.name] = given
     return found, problems
 
 
-def with_config(command: str, given: Raw, config: str | None) -> tuple[Raw, list[Problem]]:
+def with_config(command: str, given: Raw, config: str | None) -> tuple[Raw, list[str]]:
     """Add the options in a ``--config`` file to the given options. Given options take precedence."""
     filed, problems = from_yaml(command, Path(config)) if config is not None else ({}, [])
     return {**filed, **given}, problems
-
-
-def _entries(path: Path, problems: list[Problem]) -> Iterator[tuple[str, int, list[str]]]:
-    """Yield the key, line and values of each option in a file."""
-    import yaml
-
-    from search_spaces.yaml_nodes import YamlError, line_of, load
-
-    try:
-        root = load(path)
-    except YamlError as error:
-        problems.append(Problem("config-unreadable", "config", facts={"reason": error}))
-        return
-    if root is None:
-        return
-    if not isinstance(root, yaml.MappingNode):
-        problems.append(Problem("config-not-options", "config", facts={"path": path}))
-        return
-    for key, node in root.value:
-        pairs = [("", node)] if isinstance(node, yaml.ScalarNode) else [("", one) for one in node.value]
-        if isinstance(node, yaml.MappingNode):  # option: {beta: [0.1, 0.2]}
-            pairs = [
-                (f"{name.value}=", one)
-                for name, many in node.value
-                for one in (many.value if isinstance(many, yaml.SequenceNode) else [many])
-            ]
-        if not all(isinstance(one, yaml.ScalarNode) for _, one in pairs):
-            problems.append(Problem("config-nested", source=f"{path}:{line_of(node)}", facts={"key": key.value}))
-        elif isinstance(node, yaml.ScalarNode) and node.style is None and node.value in ("", "~", "null"):
-            yield str(key.value), line_of(key), []
-        else:
-            yield str(key.value), line_of(key), [f"{name}{one.value}" for name, one in pairs]
 
 
 def to_config(command: str, raw: Raw) -> str:
@@ -179,7 +151,7 @@ class Options:
         command: str,
         raw: Raw,
         choices: Mapping[str, Collection[str]] = NO_CHOICES,
-        problems: Sequence[Problem] = (),
+        problems: Sequence[str] = (),
     ) -> None:
         self.command = command
         self.raw = raw
@@ -194,14 +166,16 @@ class Options:
             try:
                 value = item.read(one.value)
             except ValueError as error:
-                self.problems.append(stated(str(error), name, one.source))
+                self._add(str(error), one)
                 continue
             if name == "template" and is_template_file(value):
                 value = Path(value).stem  # the file has already been loaded as a plug-in
             if name == "lora_rank" and value == 0:  # 0: train all weights, even if the model has a default rank
                 value = None
             if name != "c" and (problem := item.problem(value)):  # c is checked with the methods
-                self.problems.append(stated(problem, name, one.source))
+                self._add(problem, one)
+                if item.scope == "command":  # an invalid field of a trial is kept, because other fields depend on it
+                    continue
             found.append(value)
         if item.repeats:
             return tuple(found)
@@ -224,28 +198,24 @@ class Options:
         """Return whether the option was given on the command line or in Python."""
         return any(one.source in (CLI, PYTHON) for one in self.raw.get(name, ()))
 
-    def reject(self, code: str, field: str = "", **facts: object) -> None:
-        """Add a problem with the value of an option. :class:`Problem` describes the arguments."""
-        self.problems.append(Problem(code, field, self._source(field), facts))
+    def add(self, problem: str, name: str = "") -> None:
+        """Add a problem. If it concerns the option ``name`` and the value is from a file, add the file and line."""
+        self._add(problem, *self.raw.get(name, ())[:1])
 
-    def add(self, text: str, field: str = "") -> None:
-        """Add a problem that is described by the sentence ``text``."""
-        self.problems.append(stated(text, field, self._source(field)))
+    def extend(self, problems: Iterable[str | None], name: str = "") -> None:
+        """Add each problem that is not None."""
+        for problem in filter(None, problems):
+            self.add(problem, name)
 
-    def extend(self, texts: Iterable[str | None], field: str = "") -> None:
-        """Add a problem for each sentence in ``texts``. Skip entries that are None."""
-        for text in filter(None, texts):
-            self.add(text, field)
-
-    def _source(self, field: str) -> str:
-        given = self.raw.get(field)
-        return given[0].source if given else ""
+    def _add(self, problem: str, *given: Given) -> None:
+        place = "".join(f"{one.source}: " for one in given if one.source not in (CLI, PYTHON, STORED))
+        self.problems.append(place + problem)
 
     def without_auto_lr(self, remedy: str) -> None:
         """Add a problem for each typed AutoLR option, because AutoLR is off."""
         for name, item in self.fields.items():
             if self.is_typed(name) and item.scope == "trial" and item.role == "auto_lr" and name != "auto_lr":
-                self.reject("no-effect", name, flag=item.flag, remedy=remedy)
+                self.add(f"{item.flag} has no effect, because AutoLR is off; to use AutoLR, {remedy}", name)
 
     @functools.cached_property
     def method_options(self) -> dict[str, list[float]]:
@@ -256,12 +226,12 @@ class Options:
             try:
                 value = float(text)
             except ValueError:
-                self.reject("option-no-number", "option", pair=pair)
+                self.add(f"--option must be NAME=VALUE with a number, got '{pair}'", "option")
                 continue
             if name.strip():
                 found.setdefault(name.strip(), []).append(value)
             else:
-                self.reject("option-no-name", "option", pair=pair)
+                self.add(f"--option must be NAME=VALUE, got '{pair}', which has no name", "option")
         if self["c"]:
             found.setdefault("c", []).extend(self["c"])
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,12 @@ from search_spaces.fields import Field
 from search_spaces.messages import did_you_mean
 from search_spaces.parameters import Choice, Parameter
 from search_spaces.space import Space, SpaceError
-from search_spaces.user_yaml import SpaceFile, load_space
+from search_spaces.user_yaml import load_space
 from search_spaces.values import Value, plain_name
 from sweeper.settings.sources import Options
 from trainables.methods import OPTIONS, MethodError, option_names, options_by_method, parse_method
 from trainables.models.registry import find_model
-from trainables.optimizers import LR_FREE, LR_FREE_LR, LR_FREE_RANGE, OPTIMIZERS
+from trainables.optimizers import LR_FREE, LR_FREE_LR, LR_FREE_RANGE
 from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import method_problems, trial_problems
 
@@ -108,19 +108,16 @@ def file_space(
         given: options that cannot be combined with a file.
         fixed: options that cannot be combined with a file that sets the same field.
     """
-    file = load_space(path, space_fields())
-    problems = list(file.problems)
-    names = {plain_name(key) for key in file.lines}
+    space, problems = load_space(path, space_fields())
+    names = {*(parameter.name for parameter in space.parameters), *map(plain_name, space.constants)}
+    if "method" not in names and not problems:
+        problems.append(f"{path}: the file must list the methods to search, such as method: [gdiff, ngdiff]")
     for name in (*given, *(name for name in fixed if name in names)):
         flag = name.replace("_", "-")
         problems.append(f"--{flag} and --space {path} are mutually exclusive: put {name} into the file")
-    if "method" not in names and file.lines:
-        problems.append(f"{path}: the file must list the methods to search, such as method: [gdiff, ngdiff]")
-    alone = [(name,) for name in FIELDS if not any(name in group for group in _TOGETHER)]
-    found = [problem for group in (*_TOGETHER, *alone) for problem in _group_problems(file, base, group)]
-    problems += [file.at(key, problem) for key, problem in (*_option_problems(file, base), *found)]
-    problems += [file.at("optimizer", problem) for problem in _rate_problems(file)]
-    return file.space, list(dict.fromkeys(problems))
+    found = (*_value_problems(space, base), *_rate_problems(space))
+    problems += [f"{path}: {text}" for text in dict.fromkeys(found)]
+    return space, problems
 
 
 def space_fields() -> dict[str, Field]:
@@ -136,46 +133,33 @@ def tries_auto_lr(space: Space, otherwise: str) -> bool:
     )
 
 
-def _option_problems(file: SpaceFile, base: TrialSpec) -> Iterator[tuple[str, str]]:
-    """Yield the key and the problem of each invalid value of a method option."""
-    ends: dict[str, tuple[Value, ...]] = {key: (value,) for key, value in file.space.constants.items()}
-    ends |= {parameter.key: _ends(parameter).values for parameter in file.space.parameters}
+def _value_problems(space: Space, base: TrialSpec) -> list[str]:
+    """Return the problems with methods, with values of method options, and with combinations of values."""
+    ends: dict[str, tuple[Value, ...]] = {key: (value,) for key, value in space.constants.items()}
+    ends |= {parameter.key: _ends(parameter).values for parameter in space.parameters}
     methods = [str(value) for value in ends.get("method", ())]
-    known = set(spec_problems(base, methods, {}))
+    found = spec_problems(base, methods, {})
     for key, values in ends.items():
         if key in OPTIONS or key in option_names():
-            found = spec_problems(base, methods, {plain_name(key): [float(str(value)) for value in values]})
-            yield from ((key, problem) for problem in found if problem not in known)
+            found += spec_problems(base, methods, {plain_name(key): [float(str(value)) for value in values]})
+    alone = [(name,) for name in FIELDS if not any(name in group for group in _TOGETHER)]
+    for group in (*_TOGETHER, *alone):
+        for config in _corners(space, group).grid():
+            change: dict[str, Any] = {name: config[name] for name in group if name in config}
+            found += trial_problems(replace(base, **change)) if change else []
+    known = {*trial_problems(base), *spec_problems(base, (), {})}
+    return [problem for problem in found if problem not in known]
 
 
-def _group_problems(file: SpaceFile, base: TrialSpec, group: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """For each invalid combination of values, yield the field to blame and the problem."""
-    if not set(group) & set(file.lines):
-        return
-    alone = set(trial_problems(base))
-    for config in _corners(file.space, group).grid():
-        change: dict[str, Any] = {name: config[name] for name in group if name in config}
-        for problem in trial_problems(replace(base, **change)):
-            if problem not in alone:
-                others = {name: {key: value for key, value in change.items() if key != name} for name in change}
-                causes = [name for name in others if problem not in trial_problems(replace(base, **others[name]))]
-                # Of several fields that cause the problem together, the last in the file is to blame.
-                yield max(causes or change, key=file.lines.__getitem__), problem
-
-
-def _rate_problems(file: SpaceFile) -> list[str]:
-    rates: dict[bool, set[object]] = {True: set(), False: set()}
-    for config in _corners(file.space, ("optimizer", "lr")).grid():
-        if (optimizer := config.get("optimizer")) in OPTIMIZERS:
-            rates[optimizer in LR_FREE].add(config.get("lr"))
-    if rates[True] & rates[False]:
-        return [
-            f"the same lr cannot be used for {' or '.join(LR_FREE)} and for other optimizers: learning-rate-free "
-            "optimizers multiply lr by a step length that they compute (published lr: 1); search the two kinds in two "
-            "sweeps, or give each kind its own lr with 'when: {optimizer: [...]}'"
-        ]
-    if rates[True] == {None}:
-        return [f"{' or '.join(LR_FREE)} need lr: 1, the published factor of the step length that they compute"]
+def _rate_problems(space: Space) -> list[str]:
+    for config in _corners(space, ("optimizer", "lr")).grid():
+        optimizer, lr = config.get("optimizer"), config.get("lr")
+        if optimizer in LR_FREE and (lr is None or float(str(lr)) < LR_FREE_RANGE[0]):
+            return [
+                f"the learning-rate-free optimizer {optimizer} multiplies lr by a step length that it computes "
+                f"(published lr: 1), but lr is {'not given' if lr is None else lr}; give this optimizer its own sweep, "
+                f"or its own lr with 'when: {{optimizer: {optimizer}}}'"
+            ]
     return []
 
 

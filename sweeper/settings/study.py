@@ -32,14 +32,23 @@ def check_study(options: Options, base: TrialSpec) -> None:
     """Add the problems with the options of a learning-rate study."""
     probes = options["auto_lr_probe"]
     if options["auto_lr_probe_batches"] and "fresh" not in (probes or (base.auto_lr_probe,)):
-        options.reject("batches-not-fresh", "auto_lr_probe_batches", probes=", ".join(probes))
+        text = f"--auto-lr-probe-batches applies only to --auto-lr-probe fresh, got {', '.join(probes)}"
+        options.add(text, "auto_lr_probe_batches")
     varied = options["seeds_vary"]
     if varied not in SEEDS_VARY:
-        options.reject("seeds-vary-unknown", "seeds_vary", varied=varied, expected=", ".join(SEEDS_VARY))
+        options.add(f"--seeds-vary must be one of {', '.join(SEEDS_VARY)}, got '{varied}'", "seeds_vary")
     elif SEEDS_VARY[varied] is not None and base.target_path is not None:
-        options.reject("seeds-vary-target", "seeds_vary", varied=varied)
+        options.add(
+            f"--seeds-vary {varied}: --target-path names one finished target, so only the order of the examples can "
+            "vary",
+            "seeds_vary",
+        )
     elif varied == "data" and base.dataset in DATASETS and not DATASETS[base.dataset].generated:
-        options.reject("seeds-vary-data", "seeds_vary", dataset=base.dataset)
+        options.add(
+            f"--seeds-vary data: data set {base.dataset} is read from files and not generated, so its content cannot "
+            "vary; vary order or target, or use --dataset authors",
+            "seeds_vary",
+        )
     if options["primary"] is not None and not options.problems:
         _check_primary(options, options["primary"], _arm_names(_arms(options, base)))
 
@@ -72,11 +81,17 @@ def _check_primary(options: Options, primary: str, variants: Sequence[str]) -> N
     method, _, variant = primary.strip().partition("/")
     questions = " or ".join(f"{method}/{name}" for name in variants)
     if method not in options["method"]:
-        options.reject("primary-method", "primary", primary=primary, methods=", ".join(options["method"]))
+        methods = ", ".join(options["method"])
+        options.add(f"--primary {primary}: expected one of the methods of this study, {methods}", "primary")
     elif not variant and len(variants) > 1:
-        options.reject("primary-several", "primary", primary=primary, count=len(variants), questions=questions)
+        options.add(
+            f"--primary {primary}: this study has {len(variants)} AutoLR variants of the method; name one of them: "
+            f"{questions}",
+            "primary",
+        )
     elif variant and variant not in variants:
-        options.reject("primary-variant", "primary", primary=primary, questions=questions)
+        text = f"--primary {primary}: this study has no such variant of AutoLR: expected {questions}"
+        options.add(text, "primary")
 
 
 def _arm_names(arms: Mapping[str, Sequence[Any]]) -> list[str]:

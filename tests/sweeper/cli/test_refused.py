@@ -28,8 +28,9 @@ FILES = {
     "rates.yaml": "method: [ngdiff]\noptimizer: [adamw, prodigy]\nlr: {low: 1.0e-5, high: 1.0e-3, log: true}\n",
     "multipliers.yaml": "method: [ngdiff]\noptimizer: [adamw, prodigy]\nauto_lr: [off, on]\nd_growth: [1.1]\n",
     "torn.yaml": "trials: [1\n",
+    "twice.yaml": "trials: 1\ntrials: 2\n",
     "list.yaml": "- trials\n",
-    "options.yaml": "trails: 3\nepochs: two\nseed: [1, 2]\ngradient-checkpointing: maybe\nzzz: 1\nlr: 0.1\nlr: 0.2\n"
+    "options.yaml": "trails: 3\nepochs: two\nseed: [1, 2]\ngradient-checkpointing: maybe\nzzz: 1\n"
     "option: {beta: {deep: 1}}\nmethod: ngdif\nbatch_size: 0\njson: true\n",
     "theirs.csv": "method,forget_loss,retain_loss\nnpo,6,0.5",
     "mine/forget.jsonl": '{"question": "Q?"}\n{"question": "Q?", "answer": "A"}\n',
@@ -42,11 +43,11 @@ FILES = {
 The header of ``deep/model.safetensors`` is longer than the file."""
 LINES = """
 single --method nonsense --optimizer lion --weight-scale big --retain-objective mse --dtype fp16 \
-    --auto-lr-smoothing x | nonsense gdiff ngdiff | lion adamw sgd | weight_scale big | retain_objective mse ce kl \
-    | fp16 fp32 bf16 | auto_lr_smoothing x
+    --auto-lr-smoothing x | lion adamw sgd | weight_scale big | retain_objective mse ce kl | fp16 fp32 bf16 \
+    | auto_lr_smoothing x | nonsense gdiff ngdiff
 single --c 1.5 --limit 0 --target-lora-rank -1 --lr 0 --seed -1 --epochs 0 --max-steps 0 --batch-size -8 \
-    --max-length 2 --weight-decay -1 --max-grad-norm 0 --lora-rank -1 | c 1.5 | limit 0 | target_lora_rank -1 | lr 0 \
-    | seed -1 | epochs 0 | max_steps 0 | batch_size -8 | max_length 2 | weight_decay -1 | max_grad_norm 0 | lora_rank -1
+    --max-length 2 --weight-decay -1 --max-grad-norm 0 --lora-rank -1 | limit 0 | target_lora_rank -1 | max_length 2 \
+    | lr 0 | seed -1 | epochs 0 | max_steps 0 | batch_size -8 | weight_decay -1 | max_grad_norm 0 | lora_rank -1 | c 1.5
 sweep --c half --lr fast --seed lucky --epochs 1.5 --lora-rank few | --c half | --lr fast | --seed lucky \
     | --epochs 1.5 | --lora-rank few
 single --method ngdiff --c 0.5 | c ngdiff
@@ -58,7 +59,7 @@ single --option warmth=1 | warmth
 single --option c --option =3 --option c=high | --option NAME=VALUE c | --option NAME=VALUE =3 \
     | --option NAME=VALUE c=high
 sweep --model gpt-9 | gpt-9 tiny-phi llama2-7b ORGANISATION/NAME --model-path
-single --model a/b/c --dataset books | a/b/c tiny-phi | books authors tofu
+single --model a/b/c --dataset books | books authors tofu | a/b/c tiny-phi
 single --forget-split forget99 | forget99 forget01 forget05 forget10
 single --limit 5 | --limit 5 20
 single --target-path /no/such | --target-path /no/such
@@ -69,9 +70,9 @@ sweep --scheduler moasha --grace 5 --epochs 5 | --grace 5 --epochs
 sweep --scheduler moasha --grace 3 --eval-every 2 | --grace 3 --eval-every 2
 sweep --scheduler none --grace 2 --stopping pause | --grace --stopping --scheduler moasha
 sweep --cpus-per-trial 0 --max-concurrent 0 --time-budget 0 --epoch-budget 0 --gpus-per-trial -1 --until plateau:0 \
-    | cpus-per-trial 0 | max-concurrent 0 | time-budget 0 | epoch-budget 0 | gpus-per-trial -1 | --until plateau:0
+    | gpus-per-trial -1 | cpus-per-trial 0 | max-concurrent 0 | time-budget 0 | epoch-budget 0 | --until plateau:0
 sweep --cpus-per-trial 9999 --gpus-per-trial 1.5 | --cpus-per-trial 9999 | gpus-per-trial 1.5
-sweep --tracking-uri ftp://host --gpus-per-trial inf | ftp | gpus-per-trial inf
+sweep --tracking-uri ftp://host --gpus-per-trial inf | gpus-per-trial inf | ftp
 sweep --constraint utility=0.7 --constraint verbmem<=0.1 --constraint verbmem>=0.5 --constraint speed>=1 \
     --constraint mia_loss<=0.6 | utility=0.7 utility>=0.7 | speed utility | mia_loss --metrics default,mia_loss \
     | verbmem>=0.5 verbmem<=0.1
@@ -80,15 +81,15 @@ sweep --enqueue lr=1e-4,c --enqueue lr=7 --enqueue method=npo --enqueue warmth=1
 sweep --trials 3 --seeds 2 --enqueue lr=1e-4 --enqueue lr=2e-4 | --enqueue 2 4 --trials 3
 sweep --sampler grid --method ngdiff --lr 1e-4 --enqueue lr=1e-4 | --enqueue grid
 sweep --tracking-uri ./mlruns --warm-start nowhere --reuse nowhere --gpus-per-trial all --objectives utility:max \
-    --enqueue points.yaml --data-dir nowhere | ./mlruns sqlite:///mlflow.db | --warm-start nowhere | --reuse nowhere \
-    | gpus-per-trial auto all | two | --enqueue points.yaml | nowhere --data-dir
-sweep --sampler qmc --warm-start nowhere | qmc tpe nsga2 nsga3 gp
+    --enqueue points.yaml --data-dir nowhere | gpus-per-trial auto all | two | --enqueue points.yaml \
+    | ./mlruns sqlite:///mlflow.db | --warm-start nowhere | --reuse nowhere | nowhere --data-dir
+sweep --sampler qmc --warm-start nowhere | qmc tpe nsga2 nsga3 gp | --warm-start nowhere
 sweep --sampler grid | --sampler grid lr
 sweep --sampler grid --method ngdiff --lr 1e-4 --lr 1e-5 --trials 3 | --trials 3 2
 single --c 0.1 --option c=0.2 --lr 1e-3 --lr 1e-4 | 2 pareto option c | 2 pareto --lr
 sweep --sampler nsga --candidates al --scheduler moash --model tiny-ph --method ngdif --dataset offu \
-    --optimizer adam --metrics verbmen --objectives verbmen:min,retain_loss:min --constraint utilty>=0.7 | 'nsga3'? \
-    | 'all'? | 'moasha'? | 'tiny-phi'? | 'ngdiff'? | 'tofu'? | 'adamw'? | 'verbmem'? | 'verbmem'? | 'utility'?
+    --optimizer adam --metrics verbmen --objectives verbmen:min,retain_loss:min --constraint utilty>=0.7 | 'tofu'? \
+    | 'nsga3'? | 'all'? | 'moasha'? | 'adamw'? | 'tiny-phi'? | 'ngdiff'? | 'verbmem'? | 'verbmem'? | 'utility'?
 sweep --method npo --option betaa=1 | 'beta'?
 single --method gdiff,ngdiff --c '0.1, 0.5' --lr 1e-3,1e-4 | --method gdiff --method ngdiff | --c 0.1 --c 0.5 \
     | --lr 1e-3 --lr 1e-4
@@ -118,28 +119,29 @@ unlearn --dataset jsonl --data-dir mine --epochs 0 | epochs 0 | forget.jsonl lin
 single --out begun | begun python -m sweeper resume
 single --out full | full empty
 single --out '' | --out
-sweep --trials 0 --out file | --out file folder | trials
-sweep --trials 0 --out file/a/b | --out file folder | trials
+sweep --trials 0 --out file | trials | --out file folder
+sweep --trials 0 --out file/a/b | trials | --out file folder
 sweep --out s3://bucket/sweeps | --out s3://bucket/sweeps --storage
 sweep --storage s3://me:hidden@bucket/sweeps | --storage credentials
 sweep --storage file | --storage file
 sweep --address 127.0.0.1:9 | --address 127.0.0.1:9
-sweep --out begun --trials 0 --model-path /nowhere --tracking-uri ./mlruns --data-dir torn | --out begun \
-    | /nowhere | ./mlruns | trials | torn
+sweep --out begun --trials 0 --model-path /nowhere --tracking-uri ./mlruns --data-dir torn | trials | --out begun \
+    | /nowhere | ./mlruns | torn
 sweep --space space.yaml --method gdiff --c 0.5 --option c=0.5 --lr 1e-4 | --method space.yaml | --c space.yaml \
     | --option space.yaml | --lr space.yaml
 sweep --space wrong.yaml --trials 0 | trials 0 | wrong.yaml:2 lr high | wrong.yaml:4 epochs 0 \
-    | wrong.yaml:3 c 1.95 | wrong.yaml:1 nonsense
+    | wrong.yaml nonsense | wrong.yaml c 1.95
 sweep --space idle.yaml | idle.yaml method
-sweep --space excluded.yaml | excluded.yaml:2 c ngdiff | excluded.yaml:3 kl npo
-sweep --space rates.yaml | rates.yaml:2 learning rate prodigy
-sweep --space multipliers.yaml | multipliers.yaml:4 d_growth | multipliers.yaml:3 AutoLR prodigy \
-    | multipliers.yaml:2 learning rate prodigy
-sweep --config options.yaml | options.yaml:1 'trails' 'trials' | options.yaml:3 seed | options.yaml:5 zzz \
-    | options.yaml:7 lr | options.yaml:8 option | options.yaml:11 json | options.yaml:2 --epochs 'two' \
-    | options.yaml:4 gradient-checkpointing maybe | 'ngdif' 'ngdiff' | options.yaml:10 batch_size 0
+sweep --space excluded.yaml | excluded.yaml c ngdiff | excluded.yaml kl npo
+sweep --space rates.yaml | rates.yaml prodigy lr 1e-05
+sweep --space multipliers.yaml | multipliers.yaml d_growth | multipliers.yaml AutoLR prodigy \
+    | multipliers.yaml prodigy lr
+sweep --config options.yaml | options.yaml:1 'trails' 'trials' | options.yaml:5 zzz | options.yaml:9 json \
+    | options.yaml:3 seed | options.yaml:2 --epochs 'two' | options.yaml:8 batch_size 0 \
+    | options.yaml:4 gradient-checkpointing maybe | options.yaml:6 option | 'ngdif' 'ngdiff'
 pareto --config nowhere.yaml --method nothing | nowhere.yaml | nothing
 lr-study --config torn.yaml --method nothing | torn.yaml:2 | nothing
+pareto --config twice.yaml | twice.yaml:2 trials
 unlearn --config list.yaml --method nothing | list.yaml | nothing
 evaluate | --model-path --eval-log
 evaluate --eval-log file --metrics tofu | --metrics --eval-log

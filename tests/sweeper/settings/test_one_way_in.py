@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -66,13 +67,13 @@ def options(draw: st.DrawFn, command: str) -> dict[str, Any]:
 
 
 def outcome(command: str, raw: Raw) -> tuple[Any, ...]:
-    """Return the resolved settings and problems, without the sources of the values. sweep.json keeps the settings."""
+    """Return the resolved settings and problems, without files and lines. sweep.json keeps the settings."""
     found: Resolved = resolve(command, raw, choices())
     result = None
     if found.settings is not None:
         result = {**found.settings.to_dict(), "given": None}
         assert SweepSettings.from_dict(json.loads(json.dumps(found.settings.to_dict()))) == found.settings
-    return result, found.base, [problem.text for problem in found.options.problems]
+    return result, found.base, [re.sub(r"^\S+\.yaml:\d+: ", "", text) for text in found.options.problems]
 
 
 @pytest.mark.parametrize("command", [PARETO, STUDY, RUN])
