@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 from collections.abc import Iterable
@@ -71,18 +70,6 @@ class Constraint:
             return None
         missed = self.violation(value, baseline)
         return None if missed is None else missed <= 0.0
-
-
-def contradictions(given: Iterable[Constraint]) -> list[str]:
-    """Return a message for each pair of constraints that no value can meet."""
-    constraints = tuple(given)
-    least, most = ([item for item in constraints if item.sign.startswith(way)] for way in "><")
-    return [
-        f"constraints {low} and {high} contradict each other: no value of {low.name} meets both constraints"
-        for low, high in itertools.product(least, most)
-        if (low.name, low.relative) == (high.name, high.relative)
-        and (low.bound > high.bound or (low.bound == high.bound and min(len(low.sign), len(high.sign)) == 1))
-    ]
 
 
 def parse_constraint(text: str) -> Constraint:

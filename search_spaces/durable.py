@@ -139,27 +139,20 @@ def whole_lines(content: bytes) -> bytes:
 def exclusive(folder: Path, refusal: Exception) -> Iterator[None]:
     """Lock a folder with its file ``.lock`` while the block runs. If another process holds the lock, raise ``refusal``.
 
-    The operating system releases the lock of a killed process.
+    The operating system releases the lock of a killed process. The file is kept, because another process may have
+    opened the file and be about to lock it.
     """
-    lock = folder / ".lock"
-    patience = time.monotonic() + _GLANCE
-    while True:
-        with lock.open("a+") as file:
+    deadline = time.monotonic() + _GLANCE
+    with (folder / ".lock").open("a+") as file:
+        while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
             except BlockingIOError:
-                if time.monotonic() > patience:
+                if time.monotonic() > deadline:
                     raise refusal from None
                 time.sleep(_GLANCE / 10)
-                continue
-            if not _is_there(file.fileno(), lock):
-                continue  # the previous holder deleted the lock file between open and flock
-            try:
-                yield
-            finally:
-                with contextlib.suppress(OSError):
-                    lock.unlink()
-            return
+        yield
 
 
 def is_held(folder: Path) -> bool:
@@ -267,12 +260,6 @@ def _whole_size(descriptor: int) -> int:
             return start + newline + 1
         end = start
     return 0
-
-
-def _is_there(descriptor: int, path: Path) -> bool:
-    with contextlib.suppress(FileNotFoundError):
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    return False
 
 
 def _finite(value: object) -> object:

@@ -110,7 +110,8 @@ def pick(
     if best is not None:
         scores, there = [best], np.isfinite(numbers(within, best.column))
         if not there.any():
-            raise NothingQualifies(f"{best.column} was not measured in any {noun}{_with(limits)}")
+            there_are = found_instead([best.column], within.columns)
+            raise NothingQualifies(f"no {noun}{_with(limits)} has a number in the column {best.column}: {there_are}")
         within = within[there]
     elif rule != KNEE and keys and columns[keys[0].column].of == "retain":
         scores, best = keys, Best(keys[0].column, keys[0].direction)
@@ -169,15 +170,6 @@ def choose(
     if not given.recommended and given.outcome:
         lines = (given.headline, given.advice, *lines)
     return JudgedPick(row, eligible, reason, alone.recommended, given.outcome, lines)
-
-
-def numeric_columns(models: pd.DataFrame) -> tuple[str, ...]:
-    """Return the names of the columns that contain at least one finite number."""
-    return tuple(
-        name
-        for name in map(str, models.columns)
-        if not pd.api.types.is_bool_dtype(models[name]) and np.isfinite(numbers(models, name)).any()
-    )
 
 
 def _with(limits: Sequence[Constraint]) -> str:

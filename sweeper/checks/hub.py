@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Sequence
@@ -78,7 +77,10 @@ def _reason(kind: str, name: str) -> str | None:
         get_hf_file_metadata(config, timeout=timeout, endpoint=hub.endpoint)
     except Exception as error:
         return partly + _refusal(error)
-    return _listing_reason([sibling.rfilename for sibling in listing.siblings or []])
+    files = [sibling.rfilename for sibling in listing.siblings or []]
+    if not any(name.endswith(".safetensors") and "/" not in name for name in files):
+        return "the repository has no *.safetensors weights"
+    return None if set(TOKENIZERS) & set(files) else "the repository has no tokenizer"
 
 
 def _refusal(error: Exception) -> str:
@@ -93,21 +95,6 @@ def _refusal(error: Exception) -> str:
     answer = error.response if isinstance(error, HfHubHTTPError) else None
     outcome = "the hub cannot be reached" if answer is None else f"the hub answered {answer.status_code}"
     return f"{outcome} ({(str(error).strip() or type(error).__name__).splitlines()[0][:120]})"
-
-
-def _listing_reason(files: Sequence[str]) -> str | None:
-    weights = [name for name in files if name.endswith(".safetensors") and "/" not in name]
-    if not weights:
-        return "the repository has no *.safetensors weights"
-    for name in weights:
-        if match := re.fullmatch(r"(.*)-\d{5}-of-(\d{5})\.safetensors", name):
-            stem, total = match[1], int(match[2])
-            shards = [f"{stem}-{number:05}-of-{total:05}.safetensors" for number in range(1, total + 1)]
-            if missing := [shard for shard in shards if shard not in weights]:
-                return f"{', '.join(missing[:3])} is missing ({len(missing)} of {total} weight files)"
-    if not set(TOKENIZERS) & set(files):
-        return "the repository has no tokenizer"
-    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.frontier.pareto_json import plain, whole
-from analysis.report.pick import CONSTRAINT, KNEE, RULES, Best, JudgedPick, numeric_columns
+from analysis.report.pick import CONSTRAINT, KNEE, RULES, Best, JudgedPick
 from analysis.report.pick import choose as choose_model
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from analysis.words import model_name, number
 from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
 from search_spaces.durable import staged
-from search_spaces.messages import did_you_mean, expected_one_of, no_sweep
+from search_spaces.messages import expected_one_of, no_sweep
 from sweeper.export.card import Card
 from sweeper.export.export import export
 from sweeper.settings.fields import LIMITED, PICK
@@ -230,26 +230,4 @@ def _request(options: Options, out: Path) -> Request:
         options.add(f"only one column can be optimised, got {given}. Limit the other columns with --where")
     if not (out / "sweep.json").is_file():
         options.add(no_sweep(out))
-    elif where or best:
-        options.extend(list(_column_problems(out, where, best)))
     return Request(rule, (*limits, *where), best[0] if best else None)
-
-
-def _column_problems(out: Path, where: Sequence[Constraint], best: Sequence[Best]) -> Iterator[str]:
-    sweep = SweepFile.read(out)
-    models = TrialTable.read(out, sweep=sweep.name).models.trials
-    if models.empty:
-        return  # reported when the model is chosen
-    known = numeric_columns(models)
-    named: Mapping[str, str] = {f"--where {item}": item.name for item in where}
-    named = {**named, **{f"--{item.words}": item.column for item in best}}
-    unknown = {flag: name for flag, name in named.items() if name not in known}
-    for flag, name in unknown.items():
-        lacks = "there are no numbers in the column" if name in models.columns else "there is no column"
-        near = did_you_mean(name, known)
-        yield f"{flag}: {lacks} {name}{near and f'; {near}'}"
-    for item in where:
-        if item.relative and item.name in known and item.name not in sweep.baseline:
-            yield f"--where {item}: {item.name} was not measured on the target; give a limit without %"
-    if unknown:
-        yield f"the columns with numbers are {', '.join(known)}"

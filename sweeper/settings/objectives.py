@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from search_spaces.constraint import Constraint, ConstraintError, contradictions, parse_constraint
+from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
 from search_spaces.messages import expected_one_of
 from sweeper.settings.fields import DEFAULT_OBJECTIVES as DEFAULT_OBJECTIVES
 from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS, SETS
@@ -126,8 +126,8 @@ def known_constraint(text: str) -> Constraint:
 
 
 def constraint_problems(given: Sequence[str], base: TrialSpec) -> list[str]:
-    """Return an error message for each threshold that is invalid, not measured or contradictory."""
-    found, read = [], []
+    """Return an error message for each threshold that is invalid or not measured."""
+    found = []
     modality = dataset_modality(base.dataset)
     chosen = base.metrics or ("default",)
     measured = {*LOSS_METRICS, *(metric for name in chosen for metric in SETS.get(name, (name,)))}
@@ -137,10 +137,9 @@ def constraint_problems(given: Sequence[str], base: TrialSpec) -> list[str]:
         except ConstraintError as error:
             found.append(str(error))
             continue
-        read.append(constraint)
         if modality.name not in METRICS[constraint.name].modalities:
             found.append(f"constraint {text}: {constraint.name} is not measured for {modality.models}")
         elif constraint.name not in measured:
             wanted = ",".join((*chosen, constraint.name))
             found.append(f"constraint {text}: {constraint.name} is not measured: add it with --metrics {wanted}")
-    return found + contradictions(read)
+    return found

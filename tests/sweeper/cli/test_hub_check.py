@@ -52,7 +52,6 @@ REPOSITORIES: dict[str, tuple[Files | None, Files, str | None]] = {
     "no config": (TOKENIZER | MODEL, {}, "config.json"),
     "no weights": (CONFIG | TOKENIZER | {"pytorch_model.bin": b""}, {}, "*.safetensors"),
     "no tokenizer": (CONFIG | MODEL, {}, "tokenizer"),
-    "a shard missing": (SHARD_MISSING, {}, SHARDS[1]),
     "the cache is completed": (WHOLE, CONFIG, None),
     # Even if the hub answers, its client would accept the torn file.
     "torn in the cache": (WHOLE, WHOLE | {"model.safetensors": WEIGHTS[:-16]}, f"model.safetensors {COMMIT}"),

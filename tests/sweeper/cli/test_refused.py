@@ -73,9 +73,8 @@ sweep --cpus-per-trial 0 --max-concurrent 0 --time-budget 0 --epoch-budget 0 --g
     | gpus-per-trial -1 | cpus-per-trial 0 | max-concurrent 0 | time-budget 0 | epoch-budget 0 | --until plateau:0
 sweep --cpus-per-trial 9999 --gpus-per-trial 1.5 | --cpus-per-trial 9999 | gpus-per-trial 1.5
 sweep --tracking-uri ftp://host --gpus-per-trial inf | gpus-per-trial inf | ftp
-sweep --constraint utility=0.7 --constraint verbmem<=0.1 --constraint verbmem>=0.5 --constraint speed>=1 \
-    --constraint mia_loss<=0.6 | utility=0.7 utility>=0.7 | speed utility | mia_loss --metrics default,mia_loss \
-    | verbmem>=0.5 verbmem<=0.1
+sweep --constraint utility=0.7 --constraint speed>=1 --constraint mia_loss<=0.6 | utility=0.7 utility>=0.7 \
+    | speed utility | mia_loss --metrics default,mia_loss
 sweep --enqueue lr=1e-4,c --enqueue lr=7 --enqueue method=npo --enqueue warmth=1 | --enqueue lr=1e-4,c NAME=VALUE \
     | --enqueue lr 7 1e-05 0.001 | method npo gdiff ngdiff | warmth method lr c
 sweep --trials 3 --seeds 2 --enqueue lr=1e-4 --enqueue lr=2e-4 | --enqueue 2 4 --trials 3
@@ -159,9 +158,9 @@ report golden --watch --json --port 70000 | --port 70000 | --watch --json
 report golden --port 8000 | --port --watch
 pick golden --constraint speed>=1 --constraint utility --rule best | speed | utility | best knee success
 pick golden --rule best --max-verbmem low --min-utility nan | --max-verbmem low | --min-utility nan | best
-pick golden --where wall_seconds<=50% | --where wall_seconds<=50%
-pick golden --where verbmen<=0.1 --maximize method | --where verbmen<=0.1 'verbmem' | --maximize method \
-    | lr verbmem wall_seconds
+pick golden --where wall_seconds<=50% | wall_seconds<=50% target's
+pick golden --where verbmen<=0.1 | verbmen<=0.1 'verbmem'
+pick golden --maximize method | method verbmem
 pick golden --rule knee --maximize utility --minimize verbmem --where verbmem=0.1 --merge --export . \
     | verbmem=0.1 utility>=0.7 | --rule knee --maximize | --maximize --minimize --where | --export .
 pick golden --merge | --merge --export DIR

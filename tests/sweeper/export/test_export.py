@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -96,21 +95,17 @@ def test_an_adapter_needs_its_base_unless_it_is_merged(golden: Path, models: Pat
 
 
 @pytest.mark.parametrize(
-    ("card", "config", "name", "source"),
+    ("card", "name"),
     [
-        ("---\nlicense: mit\ntags: [a]\n---\n# A model", {"license": "other"}, "mit", "README.md"),
-        ("---\nlicense: other\nlicense_name: llama2\n---\n", {}, "llama2", "README.md"),
-        ("# A model without front matter", {"license": "apache-2.0"}, "apache-2.0", "config.json"),
-        ("---\n[torn\n---\n", {"license": "mit"}, "mit", "config.json"),
+        ("---\nlicense: mit\ntags: [a]\n---\n# A model", "mit"),
+        ("---\nlicense: other\nlicense_name: llama2\n---\n", "llama2"),
+        ("# A model without front matter", None),
+        ("---\n[torn\n---\n", None),
     ],
 )
-def test_a_licence_is_read_from_the_card_then_from_the_configuration(
-    tmp_path: Path, card: str, config: dict[str, str], name: str, source: str
-) -> None:
+def test_a_licence_is_read_from_the_models_card(tmp_path: Path, card: str, name: str | None) -> None:
     (tmp_path / "README.md").write_text(card)
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    found = licence_of(tmp_path)
-    assert (found.name, found.source) == (name, source)
+    assert licence_of(tmp_path).name == name
 
 
 def test_licence_files_are_found_and_without_any_the_licence_is_unknown(tmp_path: Path) -> None:
