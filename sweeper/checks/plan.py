@@ -17,7 +17,7 @@ from sweeper.checks.hub import Download, downloads
 from sweeper.checks.trial_time import TrialPace, earlier_pace
 from sweeper.execution.cluster import ray_cluster
 from sweeper.execution.placement import slots_here
-from sweeper.settings.fields import NO_SCHEDULER, RUN
+from sweeper.settings.fields import RUN
 from sweeper.settings.resources import Resources, gpus_here
 from sweeper.settings.sweep_settings import SweepSettings
 from trainables.models.hub_cache import cached_snapshot
@@ -46,8 +46,7 @@ class Plan:
         asked: the requested number of trials.
         at_once: the number of concurrent trials.
         shares_gpus: whether GPU shares are measured. A measured share changes the number of concurrent trials.
-        seconds: the estimated duration of the command.
-        at_most: the estimated duration if the scheduler stops no trial.
+        seconds: the estimated duration of the command if no trial ends early.
         memory: the estimated bytes per trial, without activations.
         unknown: the reason for each field that cannot be estimated, by field name.
     """
@@ -64,7 +63,6 @@ class Plan:
     downloads: tuple[Download, ...]
     target: str
     seconds: float | None
-    at_most: float | None
     pace: TrialPace | None
     memory: int | None
     disk: Disk | None
@@ -92,17 +90,14 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
     slots, place = _slots(settings)
     at_once = max(1, min(settings.max_concurrent or slots, slots, remaining or 1))
     gpus = settings.gpus_per_trial if settings.shares_gpus else resources.gpus
-    pace = earlier_pace(base, _previous_sweeps(settings, out), scheduler=settings.scheduler, gpus=gpus)
+    pace = earlier_pace(base, _previous_sweeps(settings, out), gpus=gpus)
     epochs = float(base.epochs)
     if settings.epoch_budget is not None and remaining:
         epochs = min(epochs, max(0.0, settings.epoch_budget - epochs_spent) / remaining)
-    seconds = at_most = None
+    seconds = None
     if pace is not None:
         budget = math.inf if settings.time_budget_seconds is None else settings.time_budget_seconds
-        share = (pace.share if settings.scheduler != NO_SCHEDULER else None) or 1.0
-        seconds, at_most = (
-            min(budget, pace.trial(length) * remaining / at_once) for length in (epochs * share, epochs)
-        )
+        seconds = min(budget, pace.trial(epochs) * remaining / at_once)
     fields = _model_fields(base, models=remaining, running=remaining if settings.pauses_trials else at_once)
     if pace is None:
         fields["unknown"]["seconds"] = NO_SWEEP
@@ -120,7 +115,6 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
         shares_gpus=settings.shares_gpus,
         place=place,
         seconds=seconds,
-        at_most=at_most,
         pace=pace,
         free=free_bytes(out or Path()),
         **fields,

@@ -28,22 +28,18 @@ class TrialPace:
         epoch: the seconds per epoch.
         beside: the seconds for loading, final metrics and saving.
         source: a description of the previous trials.
-        share: the fraction of the requested epochs that were trained. None if the scheduler was different.
     """
 
     epoch: float
     beside: float
     source: str
-    share: float | None = None
 
     def trial(self, epochs: float) -> float:
         """Return the estimated seconds of a trial with this number of epochs."""
         return self.beside + epochs * self.epoch
 
 
-def earlier_pace(
-    spec: TrialSpec, folders: Iterable[Path], *, scheduler: str = "none", gpus: float | str
-) -> TrialPace | None:
+def earlier_pace(spec: TrialSpec, folders: Iterable[Path], *, gpus: float | str) -> TrialPace | None:
     """Return the median times of the trials in the first similar sweep, or None if no sweep is similar."""
     names = [name for name, item in FIELDS.items() if item.role in _ROLES and name not in _FREE]
     for folder in folders:
@@ -54,26 +50,19 @@ def earlier_pace(
         is_similar = all(getattr(settings.base, name) == getattr(spec, name) for name in names)
         if not is_similar or settings.gpus_per_trial != gpus:
             continue
-        trained = [row for row in rows if not row.get("reused_from") and _epochs(row) > 0]
-        whole = [row for row in trained if row["status"] == Status.FINISHED]
+        whole = [
+            row
+            for row in rows
+            if not row.get("reused_from") and row["status"] == Status.FINISHED and number(row["epochs_done"]) > 0
+        ]
         if not whole:
             continue
-        share = None
-        if settings.scheduler == scheduler:
-            asked = sum(number(row["epochs"]) for row in trained)
-            share = sum(map(_epochs, trained)) / asked if asked > 0 else None
         return TrialPace(
-            epoch=statistics.median(_in_epochs(row) / _epochs(row) for row in whole),
+            epoch=statistics.median(_in_epochs(row) / number(row["epochs_done"]) for row in whole),
             beside=statistics.median(max(0.0, number(row["wall_seconds"]) - _in_epochs(row)) for row in whole),
             source=f"{counted(len(whole), 'trial')} of {folder}",
-            share=share,
         )
     return None
-
-
-def _epochs(row: Mapping[str, str]) -> float:
-    done = number(row.get("epochs_done"))
-    return done if math.isfinite(done) else 0.0
 
 
 def _in_epochs(row: Mapping[str, str]) -> float:

@@ -33,10 +33,8 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
     lines["target"] = plan.target
     unknown = {name: f"unknown: {reason}" for name, reason in plan.unknown.items()}
     lines["time"] = unknown.get("seconds")
-    if plan.pace is not None and plan.seconds is not None and plan.at_most is not None:
-        ends_early = plan.pace.share is not None and plan.seconds < plan.at_most
-        limit = f", {duration(plan.at_most)} if no trial ends early" if ends_early else ""
-        lines["time"] = f"about {duration(plan.seconds)}{limit}; estimated from {plan.pace.source}"
+    if plan.pace is not None and plan.seconds is not None:
+        lines["time"] = f"about {duration(plan.seconds)} if no trial ends early; estimated from {plan.pace.source}"
     lines["memory"] = unknown.get("memory")
     if plan.memory is not None:
         counts = "includes weights, gradients and optimizer state; excludes activations and, on a CPU, Python itself"

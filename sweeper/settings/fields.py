@@ -182,6 +182,7 @@ DESCRIBED: list[Field] = [
         "data; only for --dataset authors).",
         STUDY,
         default="order",
+        choices=("order", "target", "data"),
     ),
     _number(
         "auto_lr_start_lr",

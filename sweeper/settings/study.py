@@ -30,14 +30,8 @@ def study_values(options: Options, methods: Sequence[str]) -> dict[str, Any]:
 
 def check_study(options: Options, base: TrialSpec) -> None:
     """Add the problems with the options of a learning-rate study."""
-    probes = options["auto_lr_probe"]
-    if options["auto_lr_probe_batches"] and "fresh" not in (probes or (base.auto_lr_probe,)):
-        text = f"--auto-lr-probe-batches applies only to --auto-lr-probe fresh, got {', '.join(probes)}"
-        options.add(text, "auto_lr_probe_batches")
     varied = options["seeds_vary"]
-    if varied not in SEEDS_VARY:
-        options.add(f"--seeds-vary must be one of {', '.join(SEEDS_VARY)}, got '{varied}'", "seeds_vary")
-    elif SEEDS_VARY[varied] is not None and base.target_path is not None:
+    if SEEDS_VARY[varied] is not None and base.target_path is not None:
         options.add(
             f"--seeds-vary {varied}: --target-path names one finished target, so only the order of the examples can "
             "vary",

@@ -15,8 +15,8 @@ from trainables.spec import TrialSpec
 SPEC = TrialSpec(epochs=10)
 
 
-def sweep(folder: Path, rows: Sequence[dict[str, object]], *, spec: TrialSpec = SPEC, scheduler: str = "none") -> Path:
-    begin(replace(SETTINGS, base=spec, scheduler=scheduler), folder)
+def sweep(folder: Path, rows: Sequence[dict[str, object]], *, spec: TrialSpec = SPEC) -> Path:
+    begin(replace(SETTINGS, base=spec), folder)
     ResultTables(folder).trials.append({"trial_id": f"{n:05}", "epochs": 10} | row for n, row in enumerate(rows))
     return folder
 
@@ -27,16 +27,6 @@ def trial(status: str, epochs: float, **seconds: float) -> dict[str, object]:
 
 
 DONE = trial("finished", 10.0, train_seconds=20.0, eval_seconds=13.0, generation_seconds=3.0, wall_seconds=40.0)
-
-
-def test_the_share_of_trained_epochs_is_from_the_same_scheduler(tmp_path: Path) -> None:
-    folder = sweep(tmp_path / "a", [DONE, trial("stopped", 2.0)], scheduler="moasha")
-    pace = earlier_pace(SPEC, [folder], scheduler="moasha", gpus=0.0)
-    assert pace is not None
-    assert pace.share == 0.6
-    other = earlier_pace(SPEC, [folder], gpus=0.0)
-    assert other is not None
-    assert other.share is None
 
 
 def test_sweeps_that_are_not_similar_are_ignored(tmp_path: Path) -> None:

@@ -96,12 +96,11 @@ lr-study --primary npo | --primary npo gdiff ngdiff
 lr-study --auto-lr-smoothing paper --auto-lr-smoothing safe --primary gdiff \
     | --primary gdiff gdiff/paper/freshx2 gdiff/safe/freshx2
 lr-study --primary gdiff/paper/same | --primary gdiff/paper/same gdiff/safe/freshx2
-lr-study --seeds-vary weather | --seeds-vary weather order target data
+lr-study --seeds-vary weather | seeds_vary weather order target data
 lr-study --seeds-vary data --dataset digits --model tiny-resnet | --seeds-vary data digits authors
 pareto --model tiny-resnet --forget-class ten --lora-rank 8 --max-length 64 --objectives verbmem:min,retain_loss:min \
     | lora_rank 8 | max_length 64 | objective verbmem retain_accuracy | --forget-class ten digits
 lr-study --seeds-vary target --target-path model | --seeds-vary --target-path
-lr-study --auto-lr-probe same --auto-lr-probe-batches 2 | --auto-lr-probe-batches fresh same
 lr-study --from golden --lr 1e-3 --objectives nothing:min,utility:max | nothing | --lr --from
 lr-study --from golden --primary gdiff --extend --dry-run | --primary | --dry-run | --extend
 lr-study --from golden --from begun | --out
