@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     import optuna
 
 
-Conditions = list[tuple[str, tuple[Value, ...]]]
-
-
 class SpaceError(ValueError):
     """The search space cannot be used. The attribute ``problems`` has one message per mistake."""
 
@@ -219,7 +216,7 @@ def _rivals(parameter: Parameter, earlier: Mapping[str, Parameter], constants: M
         yield parameter.name
     for other in earlier.values():
         rivals = other.name == parameter.name and other.key != parameter.key
-        if rivals and not _exclude(_all_conditions(other, earlier), _all_conditions(parameter, earlier)):
+        if rivals and not _exclude(other.when, parameter.when):
             yield other.key
 
 
@@ -240,23 +237,6 @@ def _condition_fault(
     return None
 
 
-def _all_conditions(parameter: Parameter, earlier: Mapping[str, Parameter]) -> Conditions:
-    """Return the direct and indirect conditions of a parameter."""
-    found: Conditions = []
-    pending: list[Condition] = [parameter.when]
-    visited: set[str] = set()
-    while pending:
-        for key, values in pending.pop().items():
-            found.append((key, values))
-            if key in earlier and key not in visited:
-                visited.add(key)
-                pending.append(earlier[key].when)
-    return found
-
-
-def _exclude(left: Conditions, right: Conditions) -> bool:
-    return any(
-        key == other and not any(same(a, b) for a in values for b in others)
-        for key, values in left
-        for other, others in right
-    )
+def _exclude(left: Condition, right: Condition) -> bool:
+    """Return whether the two conditions need different values of one parameter."""
+    return any(not any(same(a, b) for a in left[key] for b in right[key]) for key in left.keys() & right.keys())

@@ -46,12 +46,8 @@ def report(
     --out, and the sources do not change. If the source is a single run, only figures are drawn.
     """
     options = Options("report", raw, problems=problems)
-    paths = [Path(source) for source in sources]
+    paths = [*{Path(source).resolve(): Path(source) for source in sources}.values()]
     is_one_run = len(paths) == 1 and _is_run(paths[0])
-    if raw.get("port") and not watch:
-        options.add("--port is the port of the page that --watch shows: give --watch too")
-    if watch and as_json:
-        options.add("--watch serves a page until Ctrl-C, and --json prints one result: give only one of them")
     if watch and is_one_run:
         options.add(f"--watch: {paths[0]} is a single run, which has figures but no page; leave out --watch")
     refuse(options.problems)
@@ -89,8 +85,6 @@ def _check_sources(paths: list[Path], out: str | None) -> None:
             problems.append(f"--out {out}: {reason}")
     elif len(paths) > 1:
         problems.append("a report of several sources needs --out FOLDER, the folder to write it to")
-    if len({path.resolve() for path in paths}) < len(paths):
-        problems.append("a source is given twice")
     if not sweeps and not problems and not is_one_run:
         problems.append(
             "none of the sources is a sweep: give at least one sweep's folder, because it defines the objectives"

@@ -19,8 +19,8 @@ from sweeper.settings.problems import refuse
 from sweeper.settings.sources import Options, Raw
 
 _JSON = json_option("Print the summary as JSON on stdout.")
-_OF_FINISHED = ("folders", "out", "objectives", "primary", "extend")
-"""The options that ``lr-study --from`` uses, and two options that it rejects with special messages."""
+_OF_FINISHED = ("folders", "out", "objectives")
+"""The options that ``lr-study --from`` uses."""
 
 
 @command(PARETO, CONFIG, DRY_RUN, _JSON)
@@ -135,15 +135,8 @@ def _check_finished(options: Options, *, dry_run: bool) -> None:
     """Add a problem for each option that cannot be used with ``--from``."""
     if options["out"] is None and len(options["folders"]) > 1:
         options.add("--from with several folders needs --out FILE.json for the result")
-    if options["primary"] is not None:
-        options.add(
-            f"--primary {options['primary']}: only a new study can name a primary comparison; finished studies keep "
-            "theirs, so leave out --primary"
-        )
     if dry_run:
         options.add("--dry-run has no effect with --from, which runs no trials")
-    if options["extend"]:
-        options.add("--extend has no effect with --from, which runs no trials; to add rates, use resume --extend")
     from sweeper.settings.objectives import ObjectiveError, parse_objectives
 
     try:
@@ -152,7 +145,9 @@ def _check_finished(options: Options, *, dry_run: bool) -> None:
         options.add(str(error), "objectives")
     for name in options.raw:
         if name not in _OF_FINISHED and options.is_typed(name):
-            options.add(f"{options.fields[name].flag} is an option of trials, but --from runs no trials")
+            options.add(
+                f"{options.fields[name].flag} is an option of a new study, but --from evaluates finished studies"
+            )
 
 
 def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:

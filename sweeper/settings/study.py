@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from search_spaces.builtin import lr_study_space
+from search_spaces.messages import expected_one_of
 from search_spaces.space import Space, SpaceError
 from sweeper.settings.fields import ARMS
 from sweeper.settings.sources import Options
@@ -43,8 +44,13 @@ def check_study(options: Options, base: TrialSpec) -> None:
             "vary; vary order or target, or use --dataset authors",
             "seeds_vary",
         )
-    if options["primary"] is not None and not options.problems:
-        _check_primary(options, options["primary"], _arm_names(_arms(options, base)))
+    primary, variants = options["primary"], _arm_names(_arms(options, base))
+    comparisons = [f"{method}/{variant}" for method in options["method"] for variant in variants]
+    if len(variants) == 1:  # then the name of a method names its only comparison
+        comparisons += options["method"]
+    if primary is not None and not options.problems and primary.strip() not in comparisons:
+        expected = expected_one_of(primary, comparisons)
+        options.add(f"--primary {primary} is not a comparison of this study: {expected}", "primary")
 
 
 def study_space(options: Options, base: TrialSpec) -> Space | None:
@@ -68,24 +74,6 @@ def study_space(options: Options, base: TrialSpec) -> Space | None:
 def _arms(options: Options, base: TrialSpec) -> dict[str, Sequence[Any]]:
     """Return the values of each AutoLR setting that the study compares."""
     return {name: options[name] or (getattr(base, name),) for name in ARMS}
-
-
-def _check_primary(options: Options, primary: str, variants: Sequence[str]) -> None:
-    """Add a problem if the primary comparison is unknown or ambiguous."""
-    method, _, variant = primary.strip().partition("/")
-    questions = " or ".join(f"{method}/{name}" for name in variants)
-    if method not in options["method"]:
-        methods = ", ".join(options["method"])
-        options.add(f"--primary {primary}: expected one of the methods of this study, {methods}", "primary")
-    elif not variant and len(variants) > 1:
-        options.add(
-            f"--primary {primary}: this study has {len(variants)} AutoLR variants of the method; name one of them: "
-            f"{questions}",
-            "primary",
-        )
-    elif variant and variant not in variants:
-        text = f"--primary {primary}: this study has no such variant of AutoLR: expected {questions}"
-        options.add(text, "primary")
 
 
 def _arm_names(arms: Mapping[str, Sequence[Any]]) -> list[str]:

@@ -57,13 +57,6 @@ def test_members_that_are_inconsistent_are_named(space: Space, facts: tuple[str,
     assert_names(problem, *facts)
 
 
-def test_conditions_exclude_each_other_even_through_the_parameters_they_wait_for() -> None:
-    variant = Choice("variant", ("a", "b"), when={"method": ("npo", "npo+ngdiff")})
-    npo = Number("beta", 0.1, 1.0, when={"variant": ("a",)}, key="npo.beta")
-    gdiff = Number("beta", 2.0, 3.0, when={"method": ("gdiff",)}, key="gdiff.beta")
-    assert Space((METHOD, variant, npo, gdiff)).problems() == []
-
-
 @pytest.mark.parametrize(
     "stored",
     [

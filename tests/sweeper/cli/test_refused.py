@@ -102,7 +102,7 @@ pareto --model tiny-resnet --forget-class ten --lora-rank 8 --max-length 64 --ob
     | lora_rank 8 | max_length 64 | objective verbmem retain_accuracy | --forget-class ten digits
 lr-study --seeds-vary target --target-path model | --seeds-vary --target-path
 lr-study --from golden --lr 1e-3 --objectives nothing:min,utility:max | nothing | --lr --from
-lr-study --from golden --primary gdiff --extend --dry-run | --primary | --dry-run | --extend
+lr-study --from golden --primary gdiff --extend --dry-run | --dry-run | --primary | --extend
 lr-study --from golden --from begun | --out
 lr-study --from full | full sweep.json
 sweep --model-path model --target-path model | --model-path --target-path
@@ -148,18 +148,17 @@ target --dataset tofu --data-dir . --forget-split f --max-length 0 | max_length 
 target --retain-only --target-path model | --retain-only --target-path
 compare --format pdf | at | pdf md tex csv html
 compare no full | no | full
-report full full nowhere | full sweep.json | nowhere | --out | twice
+report full full nowhere | full sweep.json | nowhere | --out
 report theirs.csv | sweep
 report golden --out begun | --out
 report golden --out file | --out
 report run --watch | --watch run
-report golden --watch --json --port 70000 | --port 70000 | --watch --json
-report golden --port 8000 | --port --watch
+report golden --watch --port 70000 | --port 70000
 pick golden --constraint speed>=1 --constraint utility --rule best | speed | utility | best knee success
 pick golden --rule best --max-verbmem low --min-utility nan | --max-verbmem low | --min-utility nan | best
 pick golden --where wall_seconds<=50% | wall_seconds<=50% target's
 pick golden --where verbmen<=0.1 | verbmen<=0.1 'verbmem'
-pick golden --maximize method | method verbmem
+pick golden --maximize method | number method
 pick golden --rule knee --maximize utility --minimize verbmem --where verbmem=0.1 --merge --export . \
     | verbmem=0.1 utility>=0.7 | --rule knee --maximize | --maximize --minimize --where | --export .
 pick golden --merge | --merge --export DIR
