@@ -13,7 +13,6 @@ import glob
 import json
 import math
 import os
-import re
 import shutil
 import time
 import uuid
@@ -89,7 +88,7 @@ def remove_whole(path: Path) -> None:
     """
     aside = _staging(path)
     with contextlib.suppress(FileNotFoundError):
-        path.rename(aside)  # if the process is killed after this line, is_leftover() recognises the rest
+        path.rename(aside)  # if the process is killed after this line, a temporary file is left
         _remove(aside)
 
 
@@ -99,11 +98,6 @@ def link_or_copy(source: str | Path, target: str | Path) -> None:
         os.link(source, target)
     except OSError:
         shutil.copy2(source, target)
-
-
-def is_leftover(path: Path) -> bool:
-    """Return whether a path has the name of a temporary file."""
-    return re.fullmatch(r"\..+\.[0-9a-f]{8}", path.name) is not None
 
 
 def append(path: Path, content: bytes, *, header: bytes = b"", sync: bool = False) -> None:

@@ -22,7 +22,7 @@ from search_spaces.parameters import (
     parameter_from_dict,
     to_dict,
 )
-from search_spaces.values import Value, is_value, plain_name, same
+from search_spaces.values import Value, plain_name, same
 
 if TYPE_CHECKING:
     import optuna
@@ -190,15 +190,10 @@ def _grow(
 
 def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
     """Yield ``(key, message)`` for each conflict between the parameters and constants of a space."""
-    for name, value in constants.items():
-        if not is_value(value):
-            yield name, f"{name}: must be a text, a finite number, true, false or null, got {value!r}"
     keys = {parameter.key for parameter in parameters}
     earlier: dict[str, Parameter] = {}
     for parameter in parameters:
         key = parameter.key
-        if key in earlier or key in constants:
-            yield key, f"{key}: appears twice"
         for other in _rivals(parameter, earlier, constants):
             remedy = "give them mutually exclusive conditions (when)"
             yield key, f"{key}: {other} and {key} both set '{parameter.name}' and can apply together; {remedy}"

@@ -107,7 +107,7 @@ def _parameter(key: str, given: Any, fields: Fields, problems: list[str]) -> Par
 
 
 def _values(key: str, given: Any, fields: Fields, problems: list[str]) -> tuple[Value, ...]:
-    """Return the valid values in a list, or a single value, in the type of the field."""
+    """Return the different valid values in a list, or a single value, in the type of the field."""
     known = fields.get(key)
     values = given if isinstance(given, list) else [given]
     if known is None:  # a condition on an unknown parameter, which relation_problems reports
@@ -123,4 +123,4 @@ def _values(key: str, given: Any, fields: Fields, problems: list[str]) -> tuple[
             problems.append(problem)
         else:
             found.append(known.typed(value))
-    return tuple(found)
+    return tuple(dict.fromkeys(found))

@@ -23,8 +23,3 @@ def is_number(value: object) -> TypeGuard[int | float]:
     if isinstance(value, float):
         return math.isfinite(value)
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def is_value(value: object) -> bool:
-    """Return whether a configuration can contain a value."""
-    return value is None or isinstance(value, str | bool) or is_number(value)

@@ -98,13 +98,16 @@ def _version(package: str) -> str | None:
 
 
 _DAY = 86_400.0
-_LARGE = {"targets": "target", "unfinished": "unfinished training"}
-"""The kind of entry for each cache folder that contains models."""
+_LARGE = ("targets", "unfinished")
+"""The cache folders that contain models."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A cached model, or all small files of one kind. ``days`` is the number of days since the last use."""
+    """A cached model, or all small files of one kind. ``days`` is the number of days since the last use.
+
+    The kind is the name of the cache folder.
+    """
 
     kind: str
     what: str
@@ -149,21 +152,16 @@ def cache(raw: Raw, problems: list[str], *, prune: bool, as_json: bool) -> None:
 
 def entries(folder: Path, *, now: float, older_than: float | None = None) -> Iterator[Entry]:
     """Yield the entries of the cache. If ``older_than`` (in days) is given, yield only entries that can be removed."""
-    from search_spaces.durable import is_leftover
     from search_spaces.messages import counted
 
     for room in sorted(path for path in folder.glob("*") if path.is_dir()):
         small = []
         for path in sorted(room.iterdir()):
             days = max(0.0, now - _used(path)) / _DAY
-            left = is_leftover(path)
-            # Files that a killed process left behind can be removed after one day.
-            if older_than is not None and days < (1.0 if left else older_than):
+            if older_than is not None and days < older_than:
                 continue
-            if left:
-                yield Entry("of a killed process", path.name, _bytes(path), days, (str(path),))
-            elif kind := _LARGE.get(room.name):
-                yield Entry(kind, f"{path.stem} {_about(path)}".rstrip(), _bytes(path), days, (str(path),))
+            if room.name in _LARGE:
+                yield Entry(room.name, f"{path.stem} {_about(path)}".rstrip(), _bytes(path), days, (str(path),))
             else:
                 small.append((path, days))
         if small:

@@ -30,31 +30,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """How to choose a model. If no field has a value, the model of the report is chosen."""
-
-    rule: str | None
-    limits: tuple[Constraint, ...]
-    best: Best | None
-
-    @property
-    def name(self) -> str:
-        """The name of the rule, for example ``answer``, ``knee`` or ``maximize utility``."""
-        return self.best.words if self.best is not None else self.rule or "answer"
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
     """The chosen model, and how its metrics compare with the thresholds. ``pick`` prints the fields.
 
     Attributes:
+        rule: the rule that chose the model: ``answer`` (as in the report), ``knee`` or ``maximize utility``, for example.
         checkpoint: the folder of the checkpoint, or None if no checkpoint was saved.
         delivered: the exported folder and the registered version.
         notes: the messages of the export.
     """
 
-    request: Request
+    rule: str
     name: str
     checkpoint: Path | None
     out: Path
@@ -96,7 +83,7 @@ class Choice:
             "trial_id": row["trial_id"],
             "epoch": whole(row["epoch"]),
             "spec_hash": row["spec_hash"],
-            "rule": self.request.name,
+            "rule": self.rule,
             "reason": self.found.reason,
             "judgement": {name: getattr(self.found, name) for name in ("recommended", "outcome", "lines")},
             "settings": {name: row[name] for name in self.table.spec_columns},
@@ -115,12 +102,16 @@ def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
         Problems: all problems with the options.
         AnalysisError, LoadError, RegistryError: a model cannot be chosen, exported or registered.
     """
-    options = Options(PICK, raw)
-    options.problems[:0] = problems
-    request = _request(options, out)
-    options.extend(list(_delivery_problems(options, out)))
+    options = Options(PICK, raw, problems=problems)
+    rule, limits, best = _request(options, out)
+    options.extend(_delivery_problems(options, out))
     refuse(options.problems)
-    chosen = _chosen(out, request, options["constraint"])
+    sweep = _sweep_with(out, options["constraint"])
+    table = TrialTable.read(out, sweep=sweep.name)
+    found = choose_model(table, sweep, rule=rule, limits=limits, best=best)
+    name = model_name(found.row, with_epoch=table.every_epoch)
+    checkpoint = out / str(found.row["checkpoint"]) if found.row["checkpoint"] else None
+    chosen = Choice(best.words if best is not None else rule or "answer", name, checkpoint, out, found, table, sweep)
     if any(options[name] is not None for name in ("copy_to", "export", "register")):
         if not chosen.exists:
             raise Problems([chosen.missing])
@@ -128,17 +119,12 @@ def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
     return chosen
 
 
-def _chosen(out: Path, request: Request, constraints: Sequence[str]) -> Choice:
+def _sweep_with(out: Path, constraints: Sequence[str]) -> SweepFile:
+    """Return the sweep, with constraints that replace the sweep's constraints on the same metrics."""
     sweep = SweepFile.read(out)
     named = {parse_constraint(text).name for text in constraints}
-    # A constraint of the command replaces the sweep's constraints on the same metric.
     kept = [text for text in sweep.constraints if parse_constraint(text).name not in named]
-    sweep = replace(sweep, settings={**sweep.settings, "constraints": [*constraints, *kept]})
-    table = TrialTable.read(out, sweep=sweep.name)
-    found = choose_model(table, sweep, rule=request.rule, limits=request.limits, best=request.best)
-    name = model_name(found.row, with_epoch=table.every_epoch)
-    checkpoint = out / str(found.row["checkpoint"]) if found.row["checkpoint"] else None
-    return Choice(request, name, checkpoint, out, found, table, sweep)
+    return replace(sweep, settings={**sweep.settings, "constraints": [*constraints, *kept]})
 
 
 def _deliver(chosen: Choice, options: Options, *, command: str) -> Choice:
@@ -199,7 +185,8 @@ def _delivery_problems(options: Options, out: Path) -> Iterator[str]:
         yield from registry_problems(options["register"], options["alias"], _tracking_uri(options, out))
 
 
-def _request(options: Options, out: Path) -> Request:
+def _request(options: Options, out: Path) -> tuple[str | None, tuple[Constraint, ...], Best | None]:
+    """Return the rule, the limits and the column to optimise. With none of them, the model of the report is chosen."""
     limits = [
         Constraint(name, ">=" if side == "min" else "<=", options[f"{side}_{name}"])
         for name in LIMITED
@@ -230,4 +217,4 @@ def _request(options: Options, out: Path) -> Request:
         options.add(f"only one column can be optimised, got {given}. Limit the other columns with --where")
     if not (out / "sweep.json").is_file():
         options.add(no_sweep(out))
-    return Request(rule, (*limits, *where), best[0] if best else None)
+    return rule, (*limits, *where), best[0] if best else None

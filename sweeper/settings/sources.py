@@ -224,14 +224,11 @@ class Options:
         for pair in self["option"] or ():
             name, _, text = pair.partition("=")
             try:
-                value = float(text)
+                if not name.strip():
+                    raise ValueError
+                found.setdefault(name.strip(), []).append(float(text))
             except ValueError:
-                self.add(f"--option must be NAME=VALUE with a number, got '{pair}'", "option")
-                continue
-            if name.strip():
-                found.setdefault(name.strip(), []).append(value)
-            else:
-                self.add(f"--option must be NAME=VALUE, got '{pair}', which has no name", "option")
+                self.add(f"--option must be NAME=VALUE with a name and a number, got '{pair}'", "option")
         if self["c"]:
             found.setdefault("c", []).extend(self["c"])
         return found

@@ -44,13 +44,9 @@ def test_a_grid_visits_every_number_of_a_whole_range_up_to_a_thousand_and_otherw
     ("parameter", "problems"),
     [
         (Number("lr", -1.0, -2.0, log=True), [("low", "high", "-1 and -2"), ("logarithmic", "low", "-1")]),
-        (Number("lr", 0.0, math.inf), [("finite", "0.0 and inf")]),
         (Number("lr", 0.0, 1.0, grid=(0.5, 2.0)), [("grid", "[0, 1]", "2.0")]),
-        (Number("lr", 0.0, 1.0, grid=(0.5, 0.5)), [("grid", "0.5", "twice")]),
         (Number("lr", 1, 2.5, whole=True), [("low", "high", "whole numbers")]),  # type: ignore[arg-type]
         (Choice("lr", ()), [("one value",)]),
-        (Choice("lr", (1, True)), [("True", "twice")]),
-        (Choice("lr", (math.nan,)), [("nan",)]),
         (Number("lr", 0.5, 1.0, log=True, log_to_one=True), [("log", "log_to_one"), ("log_to_one", "high", "1")]),
         (Number("lr", 1 / 3, 0.9, log_to_one=True), [("log_to_one", "12 decimals")]),
         (Number("beta", 2.0, 1.0, key="lr.beta"), [("lr.beta", "2 and 1")]),

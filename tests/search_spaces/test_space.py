@@ -31,7 +31,6 @@ METHOD = Choice("method", ("gdiff", "npo"))
 @pytest.mark.parametrize(
     ("space", "facts"),
     [
-        (Space((METHOD, METHOD)), ("method:", "twice")),
         (Space((METHOD, Choice("c", (1, 2), when={"methd": ("gdiff",)}))), ("c:", "methd", "not in the space")),
         (Space((Choice("c", (1, 2), when={"method": ("gdiff",)}), METHOD)), ("c:", "method", "before")),
         (Space((Number("lr", 0.1, 1.0), Choice("c", (1, 2), when={"lr": (0.5,)}))), ("c:", "lr", "continuous")),
@@ -48,7 +47,6 @@ METHOD = Choice("method", ("gdiff", "npo"))
             ("simnpo.beta:", "npo.beta and simnpo.beta", "'beta'", "when"),
         ),
         (Space((Number("beta", 0.1, 1.0, key="npo.beta"),), {"beta": 0.1}), ("npo.beta:", "beta and npo.beta", "when")),
-        (Space((), {"lr": float("nan")}), ("lr:", "finite number", "nan")),
     ],
 )
 def test_members_that_are_inconsistent_are_named(space: Space, facts: tuple[str, ...]) -> None:

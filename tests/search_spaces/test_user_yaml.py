@@ -129,7 +129,7 @@ npo.beta: {low: 0.01, high: 1, when: {method: npo}}
 epochs: 1.5
 batch: 3
 """
-    assert [problem.split(":")[1] for problem in load(text)[1]] == ["2", "3", "3", "4", "4", "5", "7", "8"]
+    assert [problem.split(":")[1] for problem in load(text)[1]] == ["2", "3", "3", "4", "5", "7", "8"]
 
 
 def test_the_rest_of_a_file_with_mistakes_is_read() -> None:
