@@ -35,7 +35,7 @@ class Choice:
     """The chosen model, and how its metrics compare with the thresholds. ``pick`` prints the fields.
 
     Attributes:
-        rule: the rule that chose the model: ``answer`` (as in the report), ``knee`` or ``maximize utility``, for example.
+        rule: the rule that chose the model, such as ``knee``, ``maximize utility`` or ``answer`` (as in the report).
         checkpoint: the folder of the checkpoint, or None if no checkpoint was saved.
         delivered: the exported folder and the registered version.
         notes: the messages of the export.

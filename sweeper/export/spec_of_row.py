@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from analysis.words import cell
+from sweeper.settings.fields import RUN
+from sweeper.settings.sources import command_line, from_python
 from trainables import plugins
 from trainables.methods import option_names
 from trainables.modality import dataset_modality
@@ -42,30 +43,20 @@ def spec_of_row(row: Mapping[str, Any]) -> TrialSpec:
 
 def unlearn_command(spec: TrialSpec, *, out: str = "DIR") -> str:
     """Return the command that repeats a trial with the active plug-ins. On one CPU, the results are bit-identical."""
-    files = [word for plugin in plugins.active() for word in ("--plugin", plugin.place)]
-    return shlex.join(["python", "-m", "sweeper", "unlearn", *files, *_flags(spec), "--out", out])
+    values, unused = spec.values(), dataset_modality(spec.dataset).unused_fields
+    given: dict[str, Any] = {
+        name: _shown(values[name])
+        for name, item in FIELDS.items()
+        if item.flag and name not in unused and item.has_effect(values)
+        if name in _ALWAYS or values[name] != item.default
+    }
+    given["option"] = [f"{name}={_shown(number)}" for name, number in spec.options]
+    given["plugin"] = [plugin.place for plugin in plugins.active()]
+    return command_line(RUN, from_python(RUN, {**given, "out": out}))
 
 
-def _flags(spec: TrialSpec) -> Iterator[str]:
-    values = spec.values()
-    unused = dataset_modality(spec.dataset).unused_fields
-    for name, item in FIELDS.items():
-        value = values[name]
-        if not item.flag or name in unused or not item.has_effect(values):
-            continue
-        if name not in _ALWAYS and value == item.default:
-            continue
-        if item.kind is bool:
-            yield item.flag if value else f"--no-{item.flag.removeprefix('--')}"
-        elif item.many:
-            yield from (item.flag, ",".join(value))  # type: ignore[arg-type]
-        else:
-            yield from (item.flag, _text(value))
-    for name, number in spec.options:
-        yield from ("--option", f"{name}={_text(number)}")
-
-
-def _text(value: object) -> str:
+def _shown(value: object) -> object:
+    """Return a value as the command line reads it."""
     if value is None:
         return "none"
-    return f"{value:g}" if isinstance(value, float) and value == float(f"{value:g}") else str(value)
+    return f"{value:g}" if isinstance(value, float) and value == float(f"{value:g}") else value
