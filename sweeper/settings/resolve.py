@@ -89,8 +89,8 @@ def _sweep(options: Options, choices: Choices) -> Resolved:
     gpus = options["gpus_per_trial"]
     if gpus is None:
         gpus = 1.0 if gpus_here() and not options["address"] else 0.0
-    values = {"method": methods, "tracking_uri": options["tracking_uri"] or default_uri(), "gpus_per_trial": gpus}
-    options = options.with_values(values | (study_values(options, methods) if is_study else {}))
+    options.values |= {"method": methods, "tracking_uri": options["tracking_uri"] or default_uri()}
+    options.values |= {"gpus_per_trial": gpus} | (study_values(options, methods) if is_study else {})
     base, auto_lr = _base(options), options["auto_lr"]
     if auto_lr in ("on", "both"):
         options.extend(trial_problems(replace(base, auto_lr="on", method="gd", options=())))

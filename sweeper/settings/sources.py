@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import json
 import os
@@ -183,12 +182,6 @@ class Options:
 
     def __getitem__(self, name: str) -> Any:
         return self.values.get(name)
-
-    def with_values(self, values: Mapping[str, Any]) -> Options:
-        """Return a copy with these values, which do not count as given. The copy shares the list of problems."""
-        result = copy.copy(self)
-        result.values = {**self.values, **values}
-        return result
 
     def asked(self, name: str) -> Any:
         """Return the option's value if it was given, otherwise None. If the value is invalid, return the default."""

@@ -102,7 +102,7 @@ pareto --model tiny-resnet --forget-class ten --lora-rank 8 --max-length 64 --ob
     | lora_rank 8 | max_length 64 | objective verbmem retain_accuracy | --forget-class ten digits
 lr-study --seeds-vary target --target-path model | --seeds-vary --target-path
 lr-study --from golden --lr 1e-3 --objectives nothing:min,utility:max | nothing | --lr --from
-lr-study --from golden --primary gdiff --extend --dry-run | --dry-run | --primary | --extend
+lr-study --from golden --primary gdiff --extend --dry-run | --dry-run | --extend | --primary
 lr-study --from golden --from begun | --out
 lr-study --from full | full sweep.json
 sweep --model-path model --target-path model | --model-path --target-path
