@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.frontier.pareto_json import plain, whole
-from analysis.report.pick import CONSTRAINT, KNEE, RULES, Best, JudgedPick
+from analysis.report.pick import CONSTRAINT, KNEE, Best, JudgedPick
 from analysis.report.pick import choose as choose_model
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from analysis.words import model_name, number
 from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
 from search_spaces.durable import staged
-from search_spaces.messages import expected_one_of, no_sweep
+from search_spaces.messages import no_sweep
 from sweeper.export.card import Card
 from sweeper.export.export import export
 from sweeper.settings.fields import LIMITED, PICK
@@ -102,8 +102,10 @@ def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
         Problems: all problems with the options.
         AnalysisError, LoadError, RegistryError: a model cannot be chosen, exported or registered.
     """
+    if not (out / "sweep.json").is_file():
+        raise Problems([no_sweep(out)])
     options = Options(PICK, raw, problems=problems)
-    rule, limits, best = _request(options, out)
+    rule, limits, best = _request(options)
     options.extend(_delivery_problems(options, out))
     refuse(options.problems)
     sweep = _sweep_with(out, options["constraint"])
@@ -168,9 +170,7 @@ def _register(chosen: Choice, options: Options) -> dict[str, Any]:
 
 
 def _tracking_uri(options: Options, out: Path) -> str:
-    if options["tracking_uri"] or options["register"] is None:
-        return str(options["tracking_uri"])
-    return known_uri(read_settings(out).tracking_uri)
+    return options["tracking_uri"] or known_uri(read_settings(out).tracking_uri)
 
 
 def _delivery_problems(options: Options, out: Path) -> Iterator[str]:
@@ -181,11 +181,11 @@ def _delivery_problems(options: Options, out: Path) -> Iterator[str]:
             yield f"--{name.replace('_', '-')} {options[name]}: this path exists already; name a new folder"
     if options["merge"] and options["export"] is None:
         yield "--merge needs --export DIR, the folder for the merged model"
-    if options["register"] is None or (out / "sweep.json").is_file():
-        yield from registry_problems(options["register"], options["alias"], _tracking_uri(options, out))
+    uri = _tracking_uri(options, out) if options["register"] is not None else ""
+    yield from registry_problems(options["register"], options["alias"], uri)
 
 
-def _request(options: Options, out: Path) -> tuple[str | None, tuple[Constraint, ...], Best | None]:
+def _request(options: Options) -> tuple[str | None, tuple[Constraint, ...], Best | None]:
     """Return the rule, the limits and the column to optimise. With none of them, the model of the report is chosen."""
     limits = [
         Constraint(name, ">=" if side == "min" else "<=", options[f"{side}_{name}"])
@@ -193,28 +193,19 @@ def _request(options: Options, out: Path) -> tuple[str | None, tuple[Constraint,
         for side in ("max", "min")
         if options[f"{side}_{name}"] is not None
     ]
-    where: list[Constraint] = []
-    for text in options["constraint"]:
-        try:
-            limits.append(known_constraint(text))
-        except ConstraintError as error:
-            options.add(str(error), "constraint")
-    for text in options["where"]:
-        try:
-            where.append(parse_constraint(text))
-        except ConstraintError as error:
-            options.add(str(error).replace("constraint", "--where", 1).replace("a metric", "a column", 1), "where")
+    for name, parse in (("constraint", known_constraint), ("where", parse_constraint)):
+        for text in options[name]:
+            try:
+                limits.append(parse(text))
+            except ConstraintError as error:
+                options.add(str(error))
     best = [Best(column, side) for side in ("max", "min") for column in options[f"{side}imize"]]
-    rule = options["rule"] or (CONSTRAINT if limits or where else None)
-    if rule is not None and rule not in RULES:
-        options.add(f"unknown rule '{rule}': {expected_one_of(rule, RULES)}", "rule")
-    elif rule == CONSTRAINT and not (limits or where):
+    rule = options["rule"] or (CONSTRAINT if limits else None)
+    if rule == CONSTRAINT and not limits:
         options.add("the rule 'constraint' needs a limit, such as --max-verbmem 0.1", "rule")
     elif rule == KNEE and best:
         options.add(f"--rule knee and --{best[0].direction}imize both choose a model; give only one of them", "rule")
     if len(best) > 1:
         given = ", ".join(f"--{item.words}" for item in best)
         options.add(f"only one column can be optimised, got {given}. Limit the other columns with --where")
-    if not (out / "sweep.json").is_file():
-        options.add(no_sweep(out))
-    return rule, (*limits, *where), best[0] if best else None
+    return rule, tuple(limits), best[0] if best else None

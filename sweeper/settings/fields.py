@@ -330,6 +330,7 @@ DESCRIBED: list[Field] = [
         "rule",
         "How to choose the model: knee, constraint or success.",
         PICK,
+        choices=("knee", "constraint", "success"),
         otherwise="the same model as the report; constraint if limits are given",
     ),
     option(

@@ -154,8 +154,8 @@ report golden --out begun | --out
 report golden --out file | --out
 report run --watch | --watch run
 report golden --watch --port 70000 | --port 70000
-pick golden --constraint speed>=1 --constraint utility --rule best | speed | utility | best knee success
-pick golden --rule best --max-verbmem low --min-utility nan | --max-verbmem low | --min-utility nan | best
+pick golden --constraint speed>=1 --constraint utility --rule best | best knee success | speed | utility
+pick golden --rule best --max-verbmem low --min-utility nan | best | --max-verbmem low | --min-utility nan
 pick golden --where wall_seconds<=50% | wall_seconds<=50% target's
 pick golden --where verbmen<=0.1 | verbmen<=0.1 'verbmem'
 pick golden --maximize method | number method
