@@ -20,7 +20,7 @@ from typing import Any
 from search_spaces.fields import SWITCHES, Field, shown
 from search_spaces.messages import did_you_mean, expected_one_of
 from search_spaces.parameters import Choice, Number, Parameter
-from search_spaces.space import Space, relation_problems
+from search_spaces.space import Space, SpaceError, relation_problems
 from search_spaces.values import Value, is_number, plain_name
 from search_spaces.yaml_nodes import YamlError, load
 
@@ -44,83 +44,79 @@ def load_space(path: Path, fields: Fields) -> tuple[Space, list[str]]:
         return Space(), [f"{path}: expected parameters, one per line, such as lr: [1e-5, 1e-4], got {got}"]
     problems: list[tuple[str, str]] = []
     parameters: list[Parameter] = []
+    clear: list[Parameter] = []  # without conditions on a parameter that could not be read
     unclear: set[str] = set()
     for key, given in content.items():
-        found: list[str] = []
-        parameter = _parameter(key, given, fields, found)
-        if parameter is not None and not found:
-            found = parameter.problems()
-            parameters.append(parameter)
-        else:
+        try:
+            parameter = _parameter(key, given, fields)
+        except SpaceError as error:
+            problems += [(key, sentence) for sentence in error.problems]
             unclear.add(key)
-        problems += [(key, sentence) for sentence in found]
-    # Do not report problems with conditions on a parameter that could not be read.
-    clear: list[Parameter] = []
-    for parameter in parameters:
+            continue
+        problems += [(key, sentence) for sentence in parameter.problems()]
+        parameters.append(parameter)
         if unclear.isdisjoint(parameter.when):
             clear.append(parameter)
         else:
-            unclear.add(parameter.key)
+            unclear.add(key)
     problems += relation_problems(clear, {})
     problems.sort(key=lambda item: lines[item[0]])
     return Space.of(parameters), [f"{path}:{lines[key]}: {sentence}" for key, sentence in problems]
 
 
-def _parameter(key: str, given: Any, fields: Fields, problems: list[str]) -> Parameter | None:
-    """Return the parameter that an entry describes, and add the problems with the entry to ``problems``."""
+def _parameter(key: str, given: Any, fields: Fields) -> Parameter:
+    """Return the parameter that an entry describes.
+
+    Raises:
+        SpaceError: the entry cannot be read.
+    """
     known = fields.get(key)
     if known is None:
         names = sorted(name for name, item in fields.items() if not item.fixed)
         expected = did_you_mean(key, names) or expected_one_of(key, names)
-        problems.append(f"unknown parameter '{key}': {expected}")
-        return None
+        raise SpaceError([f"unknown parameter '{key}': {expected}"])
     if known.fixed:
         instead = f"; set it with {known.flag}" if known.flag else ""
-        problems.append(f"{key}: cannot vary within a sweep: {known.fixed}{instead}")
-        return None
+        raise SpaceError([f"{key}: cannot vary within a sweep: {known.fixed}{instead}"])
     parts = dict(given) if isinstance(given, dict) else {"values": given}
     conditions = parts.pop("when", {})
     if not isinstance(conditions, dict):
-        problems.append(f"{key}: when needs a mapping such as {{method: [gdiff]}}, got {shown(conditions)}")
-        return None
-    when = {name: _values(name, values, fields, problems) for name, values in conditions.items()}
+        raise SpaceError([f"{key}: when needs a mapping such as {{method: [gdiff]}}, got {shown(conditions)}"])
+    when = {name: _values(name, values, fields) for name, values in conditions.items()}
     if parts.keys() == {"values"}:
-        return Choice(plain_name(key), _values(key, parts["values"], fields, problems), when=when, key=key)
+        return Choice(plain_name(key), _values(key, parts["values"], fields), when=when, key=key)
     if not _ENDS <= parts.keys() <= _ENDS | _OPTIONAL:
         expected = "either values, or low and high (and optionally log, log_to_one or grid)"
-        problems.append(f"{key}: expected {expected}, and optionally when; got {', '.join(parts) or 'nothing'}")
-        return None
+        raise SpaceError([f"{key}: expected {expected}, and optionally when; got {', '.join(parts) or 'nothing'}"])
     if known.kind not in (int, float):
-        problems.append(f"{key}: a range needs numbers, but {key} must be {known.kind_name}")
-        return None
-    low, high = (_values(key, parts[part], fields, problems) for part in ("low", "high"))
-    grid = _values(key, parts.get("grid", []), fields, problems)
-    switches = {name: SWITCHES.get(str(parts.get(name, False)).lower()) for name in ("log", "log_to_one")}
-    problems += [f"{key}: {name} must be true or false" for name, switch in switches.items() if switch is None]
-    if problems:
-        return None
+        raise SpaceError([f"{key}: a range needs numbers, but {key} must be {known.kind_name}"])
+    low, high, grid = (_values(key, parts.get(part, []), fields) for part in ("low", "high", "grid"))
+    log, log_to_one = (SWITCHES.get(str(parts.get(part, False)).lower()) for part in ("log", "log_to_one"))
+    if log is None or log_to_one is None:
+        raise SpaceError([f"{key}: log and log_to_one must be true or false"])
     if not (len(low) == len(high) == 1 and all(map(is_number, (*low, *high, *grid)))):
-        problems.append(f"{key}: a range needs one number for low and one for high, and numbers for grid")
-        return None
-    ends: dict[str, Any] = {"low": low[0], "high": high[0], "grid": grid, **switches}
-    return Number(plain_name(key), **ends, when=when, key=key, whole=known.kind is int)
+        raise SpaceError([f"{key}: a range needs one number for low and one for high, and numbers for grid"])
+    numbers: dict[str, Any] = {"low": low[0], "high": high[0], "grid": grid}
+    whole = known.kind is int
+    return Number(plain_name(key), **numbers, log=log, log_to_one=log_to_one, when=when, key=key, whole=whole)
 
 
-def _values(key: str, given: Any, fields: Fields, problems: list[str]) -> tuple[Value, ...]:
-    """Return the different valid values in a list, or a single value, in the type of the field."""
+def _values(key: str, given: Any, fields: Fields) -> tuple[Value, ...]:
+    """Return the different values in a list, or a single value, in the type of the field.
+
+    Raises:
+        SpaceError: a value is invalid.
+    """
     known = fields.get(key)
     values = given if isinstance(given, list) else [given]
     if known is None:  # a condition on an unknown parameter, which relation_problems reports
         return tuple(values)
-    found: list[Value] = []
-    for value in values:
-        switch = SWITCHES.get(str(value).lower())
-        if switch is not None and known.kind is bool:
-            value = switch
-        elif switch is not None and "on" in known.allowed:
-            value = "on" if switch else "off"
-        if problem := known.problem(value):
-            problems.append(problem)
-        else:
-            found.append(known.typed(value))
-    return tuple(dict.fromkeys(found))
+    if known.kind is bool or "on" in known.allowed:
+        on, off = (True, False) if known.kind is bool else ("on", "off")
+        switches = [SWITCHES.get(str(value).lower()) for value in values]
+        values = [
+            value if switch is None else on if switch else off for value, switch in zip(values, switches, strict=True)
+        ]
+    if problems := [problem for value in values if (problem := known.problem(value))]:
+        raise SpaceError(problems)
+    return tuple(dict.fromkeys(map(known.typed, values)))

@@ -23,7 +23,6 @@ from search_spaces.constraint import Constraint
 from search_spaces.messages import counted, found_instead
 
 KNEE, CONSTRAINT, SUCCESS = "knee", "constraint", "success"
-RULES = (KNEE, CONSTRAINT, SUCCESS)
 """``KNEE`` selects the frontier model that is nearest to the ideal corner. ``CONSTRAINT`` selects the model with the
 best primary metric of the retain set. ``SUCCESS`` selects like ``CONSTRAINT``, but only from good models."""
 
