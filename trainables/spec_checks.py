@@ -11,7 +11,7 @@ from trainables.data import DATASETS
 from trainables.methods import Method, MethodError
 from trainables.metrics.registry import METRICS, SETS, unknown_names
 from trainables.modality import dataset_modality
-from trainables.models.registry import MODELS, TEMPLATES
+from trainables.models.registry import MODELS, TEMPLATES, find_model
 from trainables.objectives import ALIASES, OBJECTIVES, Reference
 from trainables.optimizers import LR_FREE
 from trainables.spec import FIELDS, TrialSpec
@@ -97,7 +97,8 @@ def _modality_problems(spec: TrialSpec) -> list[str]:
         return []
     found = []
     modality = dataset_modality(spec.dataset)
-    expected = MODELS[spec.model].modality if spec.model in MODELS else None
+    in_folder = spec.model not in MODELS and (spec.model_path or spec.target_path)
+    expected = None if in_folder else find_model(spec.model).modality
     if expected not in (None, modality.name):
         fitting = ", ".join(name for name, item in DATASETS.items() if item.modality == expected)
         found.append(

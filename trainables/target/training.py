@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from search_spaces.checksums import CHECKSUMS, damaged_files, write_checksums
 from search_spaces.durable import Throttle, free_bytes, staged
-from search_spaces.messages import expected_one_of, size
+from search_spaces.messages import size
 from trainables.batches import epoch_batches
 from trainables.data import TaskData
 from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import write_model
 from trainables.models.hub_cache import fetch_model
-from trainables.models.registry import MODELS, is_hub_id
 from trainables.predictions import evaluate_items, mean_loss
 from trainables.saved_state import load_random_state, load_state_file, random_state, save_state_file
 from trainables.target.cache import RECORD, TargetError, unfinished
@@ -89,7 +88,6 @@ def load_base(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
     """Return the model from which fine-tuning starts, and its tokenizer or image processor.
 
     Raises:
-        TargetError: the model is unknown.
         LoadError: the model cannot be loaded.
     """
     import torch
@@ -97,16 +95,6 @@ def load_base(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
     info, modality, folder = target_spec.info, target_spec.modality, target_spec.base_folder
     load = partial(modality.load_base, info.name, data=target_spec.data, seed=target_spec.trial.target_seed)
     if folder is None:
-        if info.name not in MODELS and not is_hub_id(info.name):
-            raise TargetError(
-                f"unknown model '{info.name}': {expected_one_of(info.name, MODELS)}, a hub id ORGANISATION/NAME, "
-                "or a model_path"
-            )
-        if info.modality != modality.name:
-            raise TargetError(
-                f"model '{info.name}' cannot be used with {target_spec.data.name}, which needs one of the "
-                f"{modality.models}; to use a model in a folder, set model_path"
-            )
         if info.make is not None:  # a plug-in's model is written to a folder and loaded like other models
             with tempfile.TemporaryDirectory() as made, torch.random.fork_rng(devices=[]):
                 torch.manual_seed(target_spec.trial.target_seed)
