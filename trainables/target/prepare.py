@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache as once
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from search_spaces.durable import wait_for_lock
 from trainables.data import TaskData
@@ -14,7 +13,6 @@ from trainables.device import default_device
 from trainables.metrics.registry import needs_retain_model
 from trainables.modality import ModelEvaluator
 from trainables.models.adapters import ADAPTER_CONFIG, base_of
-from trainables.models.checkpoints import loading
 from trainables.predictions import evaluate_items
 from trainables.scoring.base import Measured, RetainValues, chosen_metrics, generated_answers
 from trainables.spec import TrialSpec
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
-Load: TypeAlias = "Callable[[], tuple[PreTrainedModel, Any, ModelEvaluator]]"
-"""A function that returns a model, its processor and its evaluator."""
 RETAIN = "retain model, "
 """The beginning of the progress text while the retain model is trained."""
 WAITING = "waiting for another process that trains the same model"
@@ -103,22 +99,19 @@ class Preparation:
         spec, retain = self.spec, self.retain_values()
         folder, name = self._model()
         key = digest(FORMAT, name, spec.data, spec.trial.max_length, spec.template_key)
-        # The shape is cached so that the driver of a sweep with a cached target does not import transformers.
-        shape = self.cache.note(f"shapes/{name}", lambda: {"classes": _classes(spec, folder)})
-        load = once(lambda: self.load(folder))
-        default = chosen_metrics((), spec.data, retain_model=False)
-        name = digest(key, default, spec.measured_by(default))
-        scores = self.cache.note(f"baselines/{name}", lambda: self._own_scores(load))
-        baseline = dict(scores["baseline"])
-        if spec.trial.metrics:
-            key = key if retain is None else digest(FORMAT, key, retain.key)
-            baseline |= self._chosen_scores(spec.measured(), key, retain, load)
+        if retain is not None:
+            key = digest(FORMAT, key, retain.key)
+        names = tuple(dict.fromkeys((*chosen_metrics((), spec.data, retain_model=False), *spec.measured())))
+        scores = self.cache.note(
+            f"baselines/{digest(FORMAT, key, names, spec.measured_by(names))}",
+            lambda: self._scores(folder, names, retain),
+        )
         return Target(
             key=key,
             path=str(folder.resolve()),
             data=spec.data,
-            vocabulary_size=shape["classes"],
-            baseline=baseline,
+            vocabulary_size=scores["classes"],
+            baseline=dict(scores["baseline"]),
             reference_nll=tuple(scores["reference_nll"]),
             max_length=spec.trial.max_length,
             template=spec.info.template,
@@ -134,27 +127,19 @@ class Preparation:
         name = self.spec.trained_key
         return self._trained(name, self.spec.data), name
 
-    def _own_scores(self, load: Load) -> dict[str, object]:
-        spec, (model, processor, evaluator) = self.spec, load()
+    def _scores(self, folder: Path, names: tuple[str, ...], retain: RetainValues | None) -> dict[str, object]:
+        spec, (model, processor, evaluator) = self.spec, self.load(folder)
         forget = spec.modality.encode(processor, spec.data.forget, max_length=spec.trial.max_length)
         batch_size = spec.trial.eval_batch_size
         reference = evaluate_items(spec.modality, model, forget, processor=processor, batch_size=batch_size)
-        scores = evaluator.scores(model)
-        losses, scored = scores.loss_metrics(), scores.measure()
+        scores = evaluator.scores(model, retain=retain)
+        losses, scored = scores.loss_metrics(), scores.measure(names)
         return {
+            "classes": spec.modality.classes(model.config),
             "baseline": {**losses, **scored.metrics},
             "reference_nll": reference.totals.tolist(),
             "answers": generated_answers(scored.items),
         }
-
-    def _chosen_scores(
-        self, names: tuple[str, ...], key: str, retain: RetainValues | None, load: Load
-    ) -> dict[str, float]:
-        def compute() -> dict[str, float]:
-            model, _, evaluator = load()
-            return dict(evaluator.scores(model, retain=retain).measure(names).metrics)
-
-        return self.cache.note(f"baselines/{digest(FORMAT, key, names, *self.spec.measured_by(names))}", compute)
 
     def retain_model(self) -> Path:
         """Return the folder of the retain model: the target's base model, trained only on the retain set.
@@ -220,14 +205,6 @@ class Preparation:
         model = self.spec.modality.load_model(folder).to(self.device or default_device())
         processor = self.spec.modality.load_processor(folder)
         return model, processor, self.spec.evaluator(model, processor)
-
-
-def _classes(spec: TargetSpec, folder: Path) -> int:
-    from transformers import AutoConfig
-
-    with loading(folder):
-        configuration = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-        return spec.modality.classes(configuration)
 
 
 def _content(folder: Path) -> str:

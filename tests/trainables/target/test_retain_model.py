@@ -59,10 +59,10 @@ def test_the_retain_model_is_trained_once_on_the_retain_set_alone_and_used_from_
     first = train()
     assert [item.total for item in prepare.seen if "retain model" in item.text] == [3 * len(tiny_data.retain) // 4] * 3
     assert prepare.seen[-1].total == 3 * len(tiny_data.full) // 4
+    notes = [*prepare.cache.glob("baselines/*.json"), *prepare.cache.glob("retain-values/*.json")]
     without = train(metrics=())
     assert (without.retain, without.path) == (None, first.path)
     assert without.key != first.key
-    notes = [*prepare.cache.glob("baselines/*.json"), *prepare.cache.glob("retain-values/*.json")]
     kept = [*notes, Path(first.path) / "target.json", _retain_path(first) / "target.json"]
     assert len(notes) >= 2
     for path in kept:
