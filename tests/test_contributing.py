@@ -104,7 +104,7 @@ ADDITIONS = {
     "weighting": Addition(
         {"trainables/weightings/toy.py": WEIGHTING},
         "from trainables.weightings import WEIGHTINGS; from trainables.testing.weightings import check_weighting;"
-        "from trainables.methods import parse_method; check_weighting(WEIGHTINGS['toy'], symmetric=True);"
+        "from trainables.methods import parse_method; check_weighting(WEIGHTINGS['toy']);"
         "print(parse_method('npo+toy').weighting.name, 'is a method')",
         "toy is a method",
     ),
