@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import pandas as pd
 
 from analysis.figures.panels import Guide, Line, Panel, PanelFigure, colours_of, figure_of, finite_lines
 from analysis.figures.style import INK, LEAST_SPAN, OKABE_ITO
@@ -15,7 +14,7 @@ from analysis.study.tuning_curve import TuningCurve
 from analysis.tables.note import note
 from analysis.tables.problems import file_stem
 from analysis.tables.sources import Sources
-from analysis.tables.trade_off import Floats, Mask, Objective, scored
+from analysis.tables.trade_off import Floats, Objective, scored
 from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
 
 _HYPERVOLUME = "hypervolume (share of the box)"
@@ -36,14 +35,16 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> tuple[Fl
     """Return the cumulative time in seconds and the hypervolume after each ended trial.
 
     Both arrays have the shape (ended trials,), in the order in which the trials ended. A trial whose result was reused
-    from its own sweep counts as 0 seconds. The time is not wall-clock time if trials run in parallel.
+    counts as 0 seconds. The time is not wall-clock time if trials run in parallel.
     """
     trials = table.trials
     if "ended_at" in trials.columns:
         trials = trials.sort_values("ended_at", kind="stable")
     train, evaluation, wall = (numbers(trials, f"{part}_seconds") for part in ("train", "eval", "wall"))
     # Loading is not counted, because the start of a worker would make its first trial seem slower.
-    seconds = (train + evaluation.fillna(0.0)).fillna(wall).fillna(0.0).mask(_is_repeated(trials), 0.0)
+    seconds = (train + evaluation.fillna(0.0)).fillna(wall).fillna(0.0)
+    if "reused_from" in trials.columns:
+        seconds = seconds.where(trials["reused_from"].fillna("") == "", 0.0)
     models = table.models.trials.reset_index(drop=True)
     usable, costs = scored(models, objectives)
     places = models[usable].groupby(["sweep", "trial_id"]).indices
@@ -56,15 +57,6 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> tuple[Fl
             volume = max(volume, hypervolume(front))
         volumes[index] = volume
     return np.cumsum(seconds.to_numpy()), volumes
-
-
-def _is_repeated(trials: pd.DataFrame) -> Mask:
-    """Return a mask of the trials whose result was reused from another trial of their sweep."""
-    if not {"reused_from", "spec_hash"} <= set(trials.columns):
-        return np.zeros(len(trials), dtype=bool)
-    reused = (trials["reused_from"].notna() & (trials["reused_from"] != "")).to_numpy()
-    specs = pd.MultiIndex.from_frame(trials[["sweep", "spec_hash"]])
-    return np.asarray(reused & specs.isin(specs[~reused]), dtype=bool)
 
 
 def _anytime_lines(sources: Sources) -> Iterator[Line]:

@@ -173,13 +173,9 @@ def shared(files: Mapping[str, SweepFile]) -> SweepFile:
     guesses = {file.random_guess_loss for file in known.values()}
     planned = [file.planned_trials for file in every]
     stated = {file.constraints for file in every}
-    versions = {name: ", ".join(dict.fromkeys(file.versions[name] for file in every if name in file.versions))
-                for file in every for name in file.versions}  # fmt: skip
     return SweepFile(
         name=" + ".join(dict.fromkeys(file.name for file in every)),
         columns=reduce(or_, [file.columns for file in every]),
-        created=min((file.created for file in every if file.created), default=""),
-        versions=versions,
         settings={"trials": sum(count or 0 for count in planned) if all(planned) else None}
         | ({"constraints": stated.pop()} if len(stated) == 1 and any(stated) else {}),
         objectives=widest([file.objectives for file in known.values()]),
