@@ -8,7 +8,7 @@ With the fork server, a sweep of two trials takes 12.6 s instead of 15.3 s (benc
 4. The launcher exits when the worker exits.
 
 If the server does not respond, the launcher becomes a normal Python interpreter. This file imports few modules at the
-top, because every worker waits for its launcher. The process that prepares a target is forked too.
+top, because every worker waits for its launcher.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ def is_possible() -> bool:
 
 
 @contextlib.contextmanager
-def fork_server(*, threads: int) -> Iterator[Sequence[str]]:
-    """Run the server while the block runs. Yield the command that starts a worker.
+def fork_server(*, threads: int) -> Iterator[str]:
+    """Run the server while the block runs. Yield the command line that starts a worker.
 
     ``threads`` is the number of OpenMP threads of a worker. Libraries read the number only on import.
     """
+    import shlex
     import subprocess
     import tempfile
 
@@ -67,7 +68,7 @@ def fork_server(*, threads: int) -> Iterator[Sequence[str]]:
             env={"OMP_NUM_THREADS": str(threads), **os.environ},
         ) as server:
             try:
-                yield [sys.executable, "-I", "-S", __file__, place]
+                yield shlex.join([sys.executable, "-I", "-S", __file__, place])
             finally:
                 server.kill()
 

@@ -1,13 +1,14 @@
-"""Prepare the target on this machine or on a node with a GPU, and show the progress.
+"""Prepare the target in this process or, for a sweep, in a Ray worker, and show the progress.
 
-A node fills the cache that all nodes share. With object storage, the node uploads the target, and the driver downloads
-the target.
+A worker leaves no weights and no GPU memory in the driver. The worker fills the cache that all nodes share. With object
+storage, the worker uploads the target, and the driver downloads the target.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
+import os
 import socket
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -15,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 from rich.console import Console
 
 from sweeper.followers.progress_bar import heartbeat, progress_bar
-from sweeper.settings.resources import gpus_here
 from trainables import plugins
 from trainables.metrics.registry import primary_metrics
 from trainables.spec import TrialSpec
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from sweeper.settings.sweep_settings import SweepSettings
 
 Show = Callable[[Progress], None]
-FillCache = Callable[[TrialSpec, Show], None]
 _ATTEMPTS = 3
 """How often the preparation is tried. Each attempt continues from the last saved training state."""
 _POLL_SECONDS = 1.0
@@ -43,14 +43,15 @@ _POLL_SECONDS = 1.0
 plugins.active()  # load the plug-ins before a worker unpickles a target spec that uses their parts
 
 
-# On this machine -----------------------------------------------------------------------------------------------------
+# In this process ------------------------------------------------------------------------------------------------------
 
 
-def prepare_with_progress(spec: TrialSpec, *, console: Console, fill_cache: FillCache | None = None) -> Target:
-    """Call ``fill_cache``, if given. Then return the target from :func:`prepare_target`, and show the progress."""
+def prepare_with_progress(
+    spec: TrialSpec, *, console: Console, fill_cache: Callable[[Show], None] = lambda show: None
+) -> Target:
+    """Call ``fill_cache``. Then return the target from :func:`prepare_target`, and show the progress."""
     with progress_shown(spec, console) as (show, seen):
-        if fill_cache is not None:
-            fill_cache(spec, show)
+        fill_cache(show)
         target = prepare_target(spec, on_progress=show)
     print_left_out_metrics(target.left_out, console)
     if progress := seen.get("target"):
@@ -108,14 +109,14 @@ def progress_shown(
         console.print(f"{progress.text}; cached")
 
 
-# On a node -----------------------------------------------------------------------------------------------------------
+# In a Ray worker -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The key of a target prepared on a node, and the records of the models in the node's cache.
+    """The key of a target prepared by a worker, and the records of the models in the worker's cache.
 
-    If the node lacks a folder, no target is prepared, and ``unseen`` names the node and the folder.
+    If the worker's node lacks a folder, no target is prepared, and ``unseen`` names the node and the folder.
     """
 
     key: str = ""
@@ -123,43 +124,29 @@ class Prepared:
     unseen: str | None = None
 
 
-def is_prepared_remotely(settings: SweepSettings) -> bool:
-    """Return whether a node with a GPU prepares the target instead of this machine."""
-    return settings.address is not None and settings.resources.gpus > 0 and not gpus_here()
-
-
 def prepare_for_sweep(
-    spec: TrialSpec,
-    *,
-    settings: SweepSettings,
-    cluster: Cluster,
-    out: Path,
-    console: Console,
-    fill_cache: FillCache | None = None,
+    spec: TrialSpec, *, settings: SweepSettings, cluster: Cluster, out: Path, console: Console
 ) -> Target:
-    """Return the target for the trials of a sweep. ``fill_cache`` waits for the process that prepares the target.
+    """Return the target for the trials of a sweep. If the target is not in the cache, a Ray worker prepares it.
 
     Raises:
         DataError, TargetError, LoadError, PlacementError, StorageError: the target cannot be prepared.
     """
 
-    def prepare_remotely(spec: TrialSpec, show: Show) -> None:
+    def fill_cache(show: Show) -> None:
         target_spec, cache = target_spec_of(spec), Cache()
         with contextlib.suppress(NotCached):
             Preparation(spec=target_spec, cache=Cache(computing=False)).target()
             return
         cache.folder.mkdir(parents=True, exist_ok=True)
         cluster.slots(sharing=settings.shared(out.resolve(), cache.folder))
-        console.print("preparing the target on a node with a GPU, because this machine has none", soft_wrap=True)
         prepared = _run_task(target_spec, settings, None if settings.bucket else cache.folder, show)
         if prepared.unseen:
-            console.print(f"node {prepared.unseen}, so the target is prepared here, without a GPU", soft_wrap=True)
+            console.print(f"node {prepared.unseen}, so the target is prepared on this machine", soft_wrap=True)
         elif settings.bucket:
             fetch_target(prepared.key, cache.folder / "targets" / target_spec.trained_key, settings.bucket)
             cache.take_over(prepared.notes)
 
-    if is_prepared_remotely(settings):
-        fill_cache = prepare_remotely
     return prepare_with_progress(spec, console=console, fill_cache=fill_cache)
 
 
@@ -171,7 +158,8 @@ def _run_task(target_spec: TargetSpec, settings: SweepSettings, cache: Path | No
     resources = {"num_cpus": settings.cpus_per_trial, "num_gpus": math.ceil(settings.resources.gpus)}
     for attempt in range(_ATTEMPTS):
         worker = ray.remote(max_concurrency=2, **resources)(TargetTask).remote()  # news() runs while prepare() runs
-        prepared = worker.prepare.remote(target_spec, cache, settings.bucket)
+        threads = os.environ.get("OMP_NUM_THREADS", "")
+        prepared = worker.prepare.remote(target_spec, cache, settings.bucket, threads)
         try:
             is_over = False
             while not is_over:
@@ -181,8 +169,9 @@ def _run_task(target_spec: TargetSpec, settings: SweepSettings, cache: Path | No
             found: Prepared = ray.get(prepared)
             return found
         except RayTaskError as error:
-            is_for_user = hasattr(error.cause, "exit_code")
-            raise TargetError(str(error.cause) if is_for_user else one_line(error.traceback_str)) from None
+            if hasattr(error.cause, "exit_code"):  # an error that a user can fix
+                raise error.cause from None
+            raise TargetError(one_line(error.traceback_str)) from None
         except RayError as error:
             if attempt == _ATTEMPTS - 1:
                 reason = one_line(str(error))
@@ -202,14 +191,30 @@ class TargetTask:
         """Return the progress reports since the previous call."""
         return [self._news.popleft() for _ in range(len(self._news))]
 
-    def prepare(self, target_spec: TargetSpec, cache: Path | None, storage: Storage | None) -> Prepared:
-        """Prepare the target in ``cache`` or, if None, in the node's own cache. Upload the target to ``storage``."""
+    def prepare(self, target_spec: TargetSpec, cache: Path | None, storage: Storage | None, threads: str) -> Prepared:
+        """Prepare the target in ``cache`` or, if None, in the node's own cache. Upload the target to ``storage``.
+
+        ``threads`` is the driver's OMP_NUM_THREADS, or "".
+        """
         for folder in filter(None, (target_spec.base_folder, target_spec.target_path, target_spec.retain_path)):
             if not folder.is_dir():
                 return Prepared(unseen=f"{socket.gethostname()} does not see {folder}")
-
+        use_all_cores(threads)
         local = Cache(cache)
         target = Preparation(spec=target_spec, cache=local, on_progress=self._news.append).target()
         if storage is not None:
             share_target(target, storage)
         return Prepared(target.key, local.notes)
+
+
+def use_all_cores(given: str) -> None:
+    """Let torch use as many threads as in a new process with OMP_NUM_THREADS ``given``.
+
+    Ray's workers have the threads of one trial.
+    """
+    import torch
+
+    given = given.partition(",")[0].strip()
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = min(usable, psutil.cpu_count(logical=False) or usable)
+    torch.set_num_threads(int(given) if given.isdecimal() and int(given) else cores)
