@@ -30,12 +30,9 @@ _P = ParamSpec("_P")
 
 
 class TrialSearcher(Searcher):
-    """Gives Tune the next trial of a sweep. The Tune run ends when no trial remains.
+    """Gives Tune the next trial of a sweep. The Tune run ends when no trial remains."""
 
-    If trials cannot pause, ``scheduler`` is None.
-    """
-
-    def __init__(self, sweep: OpenSweep, scheduler: TuneScheduler | None) -> None:
+    def __init__(self, sweep: OpenSweep, scheduler: TuneScheduler) -> None:
         super().__init__(metric=None, mode=None)
         self._sweep = sweep
         self._scheduler = scheduler
@@ -43,10 +40,10 @@ class TrialSearcher(Searcher):
     def suggest(self, trial_id: str) -> Any:
         """Return the config of the next trial, or None if no trial can start now."""
         scheduler, controller, shares = self._scheduler, self._sweep.controller, self._sweep.shares
-        if (scheduler is not None and not scheduler.has_room()) or (shares is not None and not shares.has_room()):
+        if not scheduler.has_room() or (shares is not None and not shares.has_room()):
             return None
         if (following := controller.next_trial()) is None:
-            return Searcher.FINISHED if scheduler is None or scheduler.running == 0 else None
+            return Searcher.FINISHED if scheduler.running == 0 else None  # a running trial may lead to a promotion
         state = self._sweep.states.get(following.id)
         is_current = state is not None and state.step == self._sweep.log.state.trials[following.id].last_step
         config = {

@@ -79,15 +79,11 @@ def _tuner(sweep: OpenSweep, *, max_concurrent: int) -> Any:
     from sweeper.driver.tune_scheduler import TuneScheduler
     from sweeper.execution.ray_payload import trainable_with
 
-    settings, controller = sweep.settings, sweep.controller
-    pausing = settings.pauses_trials
+    settings = sweep.settings
     if settings.time_budget_seconds is not None:
-        controller.stopping.deadline = time.monotonic() + settings.time_budget_seconds
-    scheduler = None
-    if controller.scheduler is not None:
-        scheduler = TuneScheduler(sweep, max_concurrent=max_concurrent)
-    if pausing:  # otherwise Tune would start workers one at a time
-        os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max_concurrent)
+        sweep.controller.stopping.deadline = time.monotonic() + settings.time_budget_seconds
+    scheduler = TuneScheduler(sweep, max_concurrent=max_concurrent)
+    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max_concurrent)  # otherwise Tune starts workers one at a time
     trainable = trainable_with(
         targets={target.key: target for target in sweep.targets.values()},
         out=str(sweep.out.resolve()),
@@ -99,10 +95,9 @@ def _tuner(sweep: OpenSweep, *, max_concurrent: int) -> Any:
     return tune.Tuner(
         tune.with_resources(trainable, _resources(settings)),
         tune_config=TuneConfig(
-            search_alg=TrialSearcher(sweep, scheduler if pausing else None),
+            search_alg=TrialSearcher(sweep, scheduler),
             scheduler=scheduler,
-            num_samples=-1 if pausing else sweep.remaining_trials,
-            max_concurrent_trials=None if pausing else max_concurrent,  # Tune would count paused trials
+            num_samples=-1,  # the searcher ends the run
             reuse_actors=True,
             trial_name_creator=lambda trial: str(trial.config["trial_id"]),
             trial_dirname_creator=lambda trial: str(trial.config["trial_id"]),

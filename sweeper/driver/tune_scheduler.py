@@ -18,7 +18,10 @@ logger = logging.getLogger(__name__)
 
 
 class TuneScheduler(FIFOScheduler):
-    """Runs the scheduler of a sweep in Tune. Paused trials do not count towards ``max_concurrent``."""
+    """Runs the scheduler of a sweep in Tune, and limits the number of concurrent trials.
+
+    Paused trials do not count towards ``max_concurrent``, unlike in Tune's own limit.
+    """
 
     def __init__(self, sweep: OpenSweep, *, max_concurrent: int) -> None:
         super().__init__()
@@ -36,11 +39,12 @@ class TuneScheduler(FIFOScheduler):
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: Mapping[str, Any]) -> str:
         """Return whether the trial continues, stops or pauses. If the scheduler fails, the trial continues."""
+        controller = self._sweep.controller
+        if controller.scheduler is None or result.get("report/epoch") is None:
+            return str(self.CONTINUE)
         try:
             trial_id = str(trial.config["trial_id"])
-            if result.get("report/epoch") is None:
-                return str(self.CONTINUE)
-            answer = self._sweep.controller.decide(trial_id, self._sweep.log.state.trials[trial_id].reports[-1])
+            answer = controller.decide(trial_id, self._sweep.log.state.trials[trial_id].reports[-1])
             if answer == "pause":
                 self._sweep.log.record(Kind.TRIAL_PAUSED, trial_id)
             return answer.upper()

@@ -36,6 +36,10 @@ def recorder(sweep: OpenSweep) -> TrialRecorder:
     return TrialRecorder(sweep, StarvationCheck(Resources(cpus=1.0, gpus=0.0), is_cluster=False))
 
 
+def searcher_of(sweep: OpenSweep) -> TrialSearcher:
+    return TrialSearcher(sweep, TuneScheduler(sweep, max_concurrent=8))
+
+
 def rows(sweep: OpenSweep) -> list[dict[str, str]]:
     return ResultTables(sweep.out).trials.read()
 
@@ -47,7 +51,7 @@ def test_an_unfinished_trial_continues_from_the_saved_state_of_its_last_report(s
     sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": 1})
     for step, place in ((1, "/states/0"), (2, None)):
         resumed = replace(bare_sweep(out), states={trial_id: SavedState("/states/0", step)})
-        assert TrialSearcher(resumed, None).suggest("tune-0")["restore_from"] == place
+        assert searcher_of(resumed).suggest("tune-0")["restore_from"] == place
 
 
 def test_with_measured_shares_the_first_trial_runs_alone_and_later_ones_are_packed(out: Path) -> None:
@@ -58,7 +62,7 @@ def test_with_measured_shares_the_first_trial_runs_alone_and_later_ones_are_pack
         make_spec=lambda config: replace(SETTINGS.make_spec(config, target_key="key"), method="ngdiff", options=()),
     )
     shares.take("another", 0.5)
-    searcher = TrialSearcher(sweep, None)
+    searcher = searcher_of(sweep)
     assert [searcher.suggest("tune-0"), searcher.suggest("tune-1")] == [None, None], "a trial needs a whole GPU"
     del shares._reserved["another"]
     first = searcher.suggest("tune-0")
@@ -74,7 +78,7 @@ def test_with_measured_shares_the_first_trial_runs_alone_and_later_ones_are_pack
 
 def test_a_report_is_recorded_once_and_an_outcome_ends_the_trial(sweep: OpenSweep) -> None:
     reports, callback = ReportRecorder(sweep), recorder(sweep)
-    trial = tune_trial(str(TrialSearcher(sweep, None).suggest("")["trial_id"]), last_result={"outcome": OUTCOME})
+    trial = tune_trial(str(searcher_of(sweep).suggest("")["trial_id"]), last_result={"outcome": OUTCOME})
     callback.on_trial_start(0, [], trial)
     assert sweep.log.state.trials["00000"].phase is Phase.RUNNING
     for step in (1, 2, 1, 2):  # a restarted worker repeats its reports
@@ -135,5 +139,5 @@ def test_no_error_of_a_follower_reaches_tune_or_another_follower(
 
 
 def test_ray_can_pickle_objects_that_refer_to_the_sweep(sweep: OpenSweep) -> None:
-    for item in (recorder(sweep), ReportRecorder(sweep), TrialSearcher(sweep, TuneScheduler(sweep, max_concurrent=1))):
+    for item in (recorder(sweep), ReportRecorder(sweep), searcher_of(sweep)):
         assert isinstance(cloudpickle.loads(cloudpickle.dumps(item)), type(item))
