@@ -81,6 +81,7 @@ class GpuShares(Follower):
     Attributes:
         gpus: the number of GPUs of the cluster.
         gpu_gb: the memory of the smallest GPU in GB (1e9 bytes); None if unknown.
+        max_concurrent: the maximum number of concurrent trials, which the scheduler enforces.
         say: prints a line when a memory class gets a new share.
     """
 
@@ -164,7 +165,7 @@ class GpuShares(Follower):
     def has_room(self, gpus: float = part(MAX_PER_GPU)) -> bool:
         """Return whether another trial with this GPU share can start. If no trial is running, a trial always fits."""
         running = [gpus for trial_id, gpus in self._reserved.items() if trial_id not in self._paused]
-        return not running or (len(running) < self.max_concurrent and sum(running) + gpus <= self.gpus * (1.0 + 1e-9))
+        return not running or sum(running) + gpus <= self.gpus * (1.0 + 1e-9)
 
     def take(self, trial_id: str, gpus: float) -> None:
         """Reserve a GPU share for a trial."""
