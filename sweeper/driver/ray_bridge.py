@@ -95,9 +95,9 @@ class ReportRecorder(Stopper):
 class TrialRecorder(Callback):
     """Records the start and the end of trials. Logs exceptions, which would otherwise end the sweep."""
 
-    def __init__(self, sweep: OpenSweep, starvation: StarvationCheck) -> None:
+    def __init__(self, sweep: OpenSweep) -> None:
         self._sweep = sweep
-        self._starvation = starvation
+        self._starvation = StarvationCheck(sweep.settings.resources, is_cluster=sweep.settings.address is not None)
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Record that a worker starts or continues a trial."""

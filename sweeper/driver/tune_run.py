@@ -18,7 +18,7 @@ from sweeper.execution.cluster import import_for_report
 from sweeper.execution.gpu_shares import MAX_PER_GPU, GpuShares, part
 from sweeper.execution.nodes import ask_nodes, gpu_memory
 from sweeper.execution.placement import slots
-from sweeper.execution.ray_health import StarvationCheck, head_watched
+from sweeper.execution.ray_health import head_watched
 from sweeper.execution.shutdown import abort_main_thread, detach_tune
 from sweeper.search.stopping import End
 from sweeper.settings.resources import Resources
@@ -112,13 +112,11 @@ def run_config(sweep: OpenSweep) -> Any:
 
     from sweeper.driver.ray_bridge import ReportRecorder, TrialRecorder
 
-    settings = sweep.settings
-    where, attempt = tune_storage(settings, sweep.out)
-    starvation = StarvationCheck(settings.resources, is_cluster=settings.address is not None)
+    where, attempt = tune_storage(sweep.settings, sweep.out)
     return RunConfig(
         name=f"attempt-{attempt}",
         **where,
-        callbacks=[TrialRecorder(sweep, starvation)],
+        callbacks=[TrialRecorder(sweep)],
         stop=ReportRecorder(sweep),
         failure_config=FailureConfig(max_failures=WORKER_RESTARTS),
         # By default Tune also saves the whole state of every trial when it ends.

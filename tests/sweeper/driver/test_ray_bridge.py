@@ -17,8 +17,6 @@ from sweeper.driver.open_sweep import OpenSweep
 from sweeper.driver.ray_bridge import ReportRecorder, TrialRecorder, TrialSearcher
 from sweeper.driver.tune_scheduler import TuneScheduler
 from sweeper.execution.gpu_shares import GpuShares
-from sweeper.execution.ray_health import StarvationCheck
-from sweeper.settings.resources import Resources
 from sweeper.store.events import Kind
 from sweeper.store.saved_states import SavedState
 from sweeper.store.state import Phase
@@ -30,10 +28,6 @@ from tests.sweeper.conftest import OUTCOME, SETTINGS, bare_sweep, report, runnin
 def tune_trial(trial_id: str, *, last_result: Mapping[str, Any] | None = None, error: object = None) -> SimpleNamespace:
     """Return an object with the attributes of Tune's trial that a callback uses."""
     return SimpleNamespace(config={"trial_id": trial_id}, last_result=last_result, get_error=lambda: error)
-
-
-def recorder(sweep: OpenSweep) -> TrialRecorder:
-    return TrialRecorder(sweep, StarvationCheck(Resources(cpus=1.0, gpus=0.0), is_cluster=False))
 
 
 def searcher_of(sweep: OpenSweep) -> TrialSearcher:
@@ -70,14 +64,14 @@ def test_with_measured_shares_the_first_trial_runs_alone_and_later_ones_are_pack
     assert searcher.suggest("tune-1") is None
     assert sweep.controller.study.asked == 1, "the study is not asked for a trial that cannot start"
     measured = {"peak_gpu_gb": 30.0, "gpu_share": 1.0, "gpu_gb": 80.0}
-    recorder(sweep).on_trial_complete(1, [], tune_trial("00000", last_result={"outcome": OUTCOME | measured}))
+    TrialRecorder(sweep).on_trial_complete(1, [], tune_trial("00000", last_result={"outcome": OUTCOME | measured}))
     later = [searcher.suggest(f"tune-{number}") for number in (1, 2)]
     assert [(item["trial_id"], item["gpus"]) for item in later] == [("00001", 0.5), ("00002", 0.5)]
     assert searcher.suggest("tune-3") is None
 
 
 def test_a_report_is_recorded_once_and_an_outcome_ends_the_trial(sweep: OpenSweep) -> None:
-    reports, callback = ReportRecorder(sweep), recorder(sweep)
+    reports, callback = ReportRecorder(sweep), TrialRecorder(sweep)
     trial = tune_trial(str(searcher_of(sweep).suggest("")["trial_id"]), last_result={"outcome": OUTCOME})
     callback.on_trial_start(0, [], trial)
     assert sweep.log.state.trials["00000"].phase is Phase.RUNNING
@@ -103,7 +97,7 @@ def test_a_trial_without_an_outcome_is_failed_with_a_reason_of_one_line(
     metadata.update_metric("retain_loss", 0.5)
     ended = tune_trial(running(sweep), **trial)
     ended.run_metadata = metadata
-    getattr(recorder(sweep), event)(1, [], ended)
+    getattr(TrialRecorder(sweep), event)(1, [], ended)
     assert (metadata.metric_analysis, metadata.metric_n_steps) == ({}, {})
     (row,) = rows(sweep)
     assert (row["status"], len(row["error"].strip().splitlines())) == ("failed", 1)
@@ -115,7 +109,7 @@ def test_the_error_is_the_last_failure_in_rays_error_file(sweep: OpenSweep, tmp_
     trial.error_file = str(tmp_path / "error.txt")
     first, last = "ValueError: of the first try", "1 worker(s) were killed due to the node running low on memory. pid=1"
     (tmp_path / "error.txt").write_text(f"Failure # 1 (occurred at x)\n{first}\nFailure # 2 (occurred at y)\n{last}\n")
-    recorder(sweep).on_trial_error(1, [], trial)
+    TrialRecorder(sweep).on_trial_error(1, [], trial)
     (row,) = rows(sweep)
     assert_names(row["error"], "memory", "logs/00000.txt")
     assert (sweep.out / "logs" / "00000.txt").read_text() == f"{last}\n"
@@ -127,7 +121,7 @@ def test_no_error_of_a_follower_reaches_tune_or_another_follower(
     """Tune would end the whole sweep if a callback raised an exception."""
     sweep = bare_sweep(out, shares=GpuShares())
     monkeypatch.setattr(sweep.controller.study, "tell", Mock(side_effect=OSError(28, "No space left on device")))
-    callback, reports = recorder(sweep), ReportRecorder(sweep)
+    callback, reports = TrialRecorder(sweep), ReportRecorder(sweep)
     trial = tune_trial(running(sweep), last_result={"outcome": OUTCOME})
     reports("tune-0", {"config": {"trial_id": "unknown"}, "report": {"step": 1}})
     callback.on_trial_complete(3, [], trial)
@@ -139,5 +133,5 @@ def test_no_error_of_a_follower_reaches_tune_or_another_follower(
 
 
 def test_ray_can_pickle_objects_that_refer_to_the_sweep(sweep: OpenSweep) -> None:
-    for item in (recorder(sweep), ReportRecorder(sweep), searcher_of(sweep)):
+    for item in (TrialRecorder(sweep), ReportRecorder(sweep), searcher_of(sweep)):
         assert isinstance(cloudpickle.loads(cloudpickle.dumps(item)), type(item))
