@@ -112,7 +112,8 @@ class Controller(Follower):
             return None
         trial_id, config = asked
         spec = self.make_spec(config)
-        if trial_id not in self.log.state.trials:
+        known = self.log.state.trials.get(trial_id)
+        if known is None or not known.settings:
             settings = {"spec_hash": spec.spec_hash, **spec.row()}
             payload = {"settings": settings, "search": self.study.stored(trial_id)}
             self.log.record(Kind.TRIAL_PROPOSED, trial_id, payload)

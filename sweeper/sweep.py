@@ -23,8 +23,7 @@ from sweeper.execution.shutdown import interruptible, is_interrupted
 from sweeper.execution.target_task import prepare_for_sweep
 from sweeper.followers.mlflow.runs import SweepEnd
 from sweeper.settings.sweep_settings import SweepSettings
-from sweeper.store.event_log import FILE, EventLog
-from sweeper.store.folder import Origin, SweepError, UsageError, describe, read_origin, read_settings
+from sweeper.store.folder import Origin, SweepError, UsageError, check_record, describe, read_origin, read_settings
 from sweeper.store.lease import hold_lease
 from sweeper.store.plugins import set_worker_plugins
 from trainables.target.shared import fetch_target, share_target
@@ -69,11 +68,11 @@ def run(
         ControlServer(out) as control,
         closing(Cluster(settings)) as cluster,
     ):
-        log = EventLog(out / FILE)  # a damaged log ends the command before a target is fine-tuned
+        check_record(out)
         origin = read_origin(out)
         targets = _load_targets(settings, origin, cluster, out=out, console=console)
         describe(out, settings, origin, targets=targets)
-        sweep = open_sweep(log, settings, targets, sweep_id=origin.sweep_id, console=console, retry_failed=retry_failed)
+        sweep = open_sweep(out, settings, targets, sweep_id=origin.sweep_id, console=console, retry_failed=retry_failed)
         control.follow(sweep)
 
         def on_lost_head() -> None:

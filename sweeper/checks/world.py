@@ -254,15 +254,14 @@ def _service_problems(values: Mapping[str, Any]) -> Iterator[str]:
 
 def _folder_problems(values: Mapping[str, Any], name: str) -> Iterator[str]:
     from sweeper.settings.objectives import objective_set
-    from sweeper.store.event_log import EventLogError, read_state
-    from sweeper.store.folder import SweepError, read_settings
+    from sweeper.store.folder import SweepError, check_record, read_settings
 
     flag, ours = f"--{name.replace('_', '-')}", values.get("objectives", "")
     for folder in values.get(name) or ():
         try:
             theirs = read_settings(Path(folder)).objectives
-            read_state(Path(folder))
-        except (SweepError, EventLogError) as error:
+            check_record(Path(folder))
+        except SweepError as error:
             yield f"{flag} {folder}: {error}"
             continue
         if name == "warm_start" and objective_set(theirs) != objective_set(ours):

@@ -79,8 +79,8 @@ def _running(out: Path, trial: str | None) -> StatusFile:
     """Return the status file of a running sweep. Raise an error if the sweep or the trial is not running."""
     from search_spaces.durable import is_held
     from sweeper.followers.status_file import RUNNING, TARGET, StatusFile
-    from sweeper.store.event_log import read_state
     from sweeper.store.folder import UsageError
+    from sweeper.store.import_tables import read_state
     from sweeper.store.state import Phase
 
     if not (out / "sweep.json").is_file():

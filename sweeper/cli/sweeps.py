@@ -182,9 +182,10 @@ def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
 
 def _print_plan(out: Path, change: dict[str, Any], *, as_json: bool) -> None:
     from sweeper.checks.plan import plan_of_sweep
-    from sweeper.store.event_log import read_state
-    from sweeper.store.folder import read_settings
+    from sweeper.store.folder import check_record, read_settings
+    from sweeper.store.import_tables import read_state
 
+    check_record(out)
     settings, state = replace(read_settings(out), **change), read_state(out)
     ended = sum(trial.has_result for trial in state.ended_trials)
     plan = plan_of_sweep(settings, out, ended=ended, epochs_spent=state.trained_epochs)
@@ -194,10 +195,11 @@ def _print_plan(out: Path, change: dict[str, Any], *, as_json: bool) -> None:
 def _check_change(options: Options, out: Path, change: Mapping[str, Any]) -> None:
     from sweeper.execution.placement import address_problem
     from sweeper.settings.until import UntilError, parse_until
-    from sweeper.store.event_log import read_state
-    from sweeper.store.folder import read_settings
+    from sweeper.store.folder import check_record, read_settings
+    from sweeper.store.import_tables import read_state
 
     settings = read_settings(out)
+    check_record(out)
     options.extend([address_problem(change.get("address"))], "address")
     if "extend" in change and settings.kind != STUDY:
         options.add(f"--extend: the sweep in {out} is not a learning-rate study, so it has no grid to extend")

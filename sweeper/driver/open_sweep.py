@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from search_spaces.durable import write_whole
 from sweeper.controller import Controller
 from sweeper.execution.gpu_shares import GpuShares
 from sweeper.followers.checkpoints import CheckpointManager
@@ -27,8 +28,9 @@ from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import sqlite_path
 from sweeper.settings.until import parse_until
 from sweeper.store.columns import unused_columns
-from sweeper.store.event_log import EventLog
+from sweeper.store.event_log import FILE, EventLog
 from sweeper.store.events import Kind
+from sweeper.store.import_tables import events_of_tables
 from sweeper.store.saved_states import SavedState, find_states, state_storage
 from sweeper.store.state import SweepState
 from sweeper.store.tables import ResultTables
@@ -99,7 +101,7 @@ class OpenSweep:
 
 
 def open_sweep(
-    log: EventLog,
+    out: Path,
     settings: SweepSettings,
     targets: Mapping[int, Target],
     *,
@@ -107,8 +109,13 @@ def open_sweep(
     console: Console,
     retry_failed: bool = False,
 ) -> OpenSweep:
-    """Open a sweep, and requeue the trials without a result or, with ``retry_failed``, all failed trials."""
-    target, out = next(iter(targets.values())), log.path.parent
+    """Open the sweep in ``out``, and requeue the trials without a result or, with ``retry_failed``, all failed trials.
+
+    Raises:
+        EventLogError: the event log is damaged.
+    """
+    target = next(iter(targets.values()))
+    log = _open_log(out)
     syncer = None if settings.bucket is None else Syncer(out, settings.bucket)
     tables = ResultTables(out, without=unused_columns(settings.methods, settings.base.metrics))
     states = _requeue(log, settings, out, retry_failed=retry_failed, console=console)
@@ -143,6 +150,14 @@ def open_sweep(
     )
     attach(sweep)
     return sweep
+
+
+def _open_log(out: Path) -> EventLog:
+    """Open the event log. If only the tables exist, create the log from the tables."""
+    path = out / FILE
+    if not path.exists() and (out / "trials.csv").is_file():
+        write_whole(path, b"".join(event.to_line() for event in events_of_tables(out)), sync=True)
+    return EventLog(path)
 
 
 def _requeue(

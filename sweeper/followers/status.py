@@ -16,7 +16,7 @@ from search_spaces.messages import counted, resume_command
 from sweeper.followers.progress import Cost, Remaining, cost_of, describe
 from sweeper.followers.status_file import FINISHED, INTERRUPTED, RUNNING, StatusFile
 from sweeper.settings.resources import AUTO, Resources
-from sweeper.store.event_log import read_state
+from sweeper.store.import_tables import read_state
 from sweeper.store.state import Phase, SweepState, Trial
 from trainables.run.reports import Status
 
@@ -116,7 +116,7 @@ def _trial_values(trial: Trial, *, is_live: bool) -> dict[str, Any]:
     last = trial.reports[-1] if trial.reports else {}
     return {
         "trial_id": trial.id,
-        "settings": describe(trial.settings),
+        "settings": describe(trial.settings) if trial.settings else "",
         "epochs": trial.settings.get("epochs"),
         **{name: last.get(name) for name in ("epoch", "forget_loss", "retain_loss")},
         "waits": trial.phase is Phase.PAUSED,
@@ -166,4 +166,4 @@ def _format_trial(trial: Trial, *, is_live: bool) -> str:
         losses = f"forget {number(values['forget_loss'])}, retain {number(values['retain_loss'])}"
         progress = f"epoch {values['epoch']:g}{total}, {losses}"
     state = (", paused at a rung" if values["waits"] else "") + (", stops after this epoch" if values["to_end"] else "")
-    return f"{trial.id} {values['settings']} {progress}{state}"
+    return " ".join(filter(None, (trial.id, values["settings"], progress + state)))

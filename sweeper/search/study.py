@@ -123,14 +123,29 @@ class SweepStudy:
 
     def restore(self, state: SweepState) -> None:
         """Add the trials of the event log. Trials without a result are proposed again."""
-        results = dict[str, dict[str, Any]]()
-        for trial in state.ended_trials:
-            if trial.has_result:
-                results[trial.id] = self._outcome(trial.id, trial.row(), list(trial.candidates()))
-        for trial in state.trials.values():
-            self._add(trial.search, results.get(trial.id, {}), trial)
-            if trial.id not in results:
-                self._unfinished.append(trial.id)
+        results = {
+            trial.id: self._final(row := trial.row(), self._add_outcome(trial.id, row, list(trial.candidates())))
+            for trial in state.ended_trials
+            if trial.has_result
+        }
+        stored = {
+            int(trial.id): trial.search or self._derived(trial) for trial in state.trials.values() if trial.settings
+        }
+        for index in range(1 + max(stored, default=-1)):
+            trial_id = format_id(index)
+            if index in stored:
+                self._add(stored[index], results.get(trial_id, {}), state.trials[trial_id])
+                if trial_id not in results:
+                    self._unfinished.append(trial_id)
+                continue
+            # A log that was rebuilt from the tables lacks the trials that have no row.
+            group, repetition = divmod(index, len(self._seeds))
+            configs = [
+                item["user_attrs"]["config"] for other, item in stored.items() if other // len(self._seeds) == group
+            ]
+            planned = self._plan(index, configs[0] if configs else None)
+            params, attributes = planned or ({}, {"seed": self._seeds[repetition]})
+            self._study.enqueue_trial(params, user_attrs=attributes)
 
     def requeue(self, trial_id: str) -> None:
         """Put a proposed trial back at the front of the queue."""
@@ -174,16 +189,15 @@ class SweepStudy:
 
         if trial_id in self._told or trial_id in self._unfinished:
             return
-        final = self._outcome(trial_id, row, candidates)
+        final = self._final(row, self._add_outcome(trial_id, row, candidates))
         trial = self._own_trials()[int(trial_id)]
         for name, violation in (final.pop("constraints", None) or {}).items():
             optuna.trial.Trial(self._study, trial._trial_id).set_constraint(name, violation)
         self._study.tell(trial.number, **final)
 
-    def _outcome(self, trial_id: str, row: Row, candidates: Sequence[Row]) -> dict[str, Any]:
-        """Add an ended trial to the archive. Return the final state of its Optuna trial."""
+    def _add_outcome(self, trial_id: str, row: Row, candidates: Sequence[Row]) -> Result | None:
         self._told.add(trial_id)
-        return self._final(row, self.archive.add(row, candidates))
+        return self.archive.add(row, candidates)
 
     def _final(self, row: Row, result: Result | None) -> dict[str, Any]:
         """Return the state, values and constraints of an ended Optuna trial."""
@@ -214,23 +228,48 @@ class SweepStudy:
             self._known_attrs.add(name)
             self._study._storage.set_study_system_attr(self._study._study_id, name, value)
 
-    def _enqueue_next(self) -> None:
-        """Enqueue the next trial, unless the sampler proposes the next trial.
+    def _derived(self, trial: Trial) -> dict[str, Any]:
+        """Derive Optuna's record of a trial from the settings. Old event logs contain only the settings."""
+        index = int(trial.id)
+        repetition = index % len(self._seeds)
+        try:
+            config = self._space.configuration(trial.settings)
+        except ValueError:  # a point outside the space
+            _, attributes = self._plan(index, None) or ({}, {})
+            config, params = attributes.get(_POINT, {}), {}
+        else:
+            params = self._space.params_of(config)
+        seed = self._seeds[repetition]
+        is_planned = self._plan(index, config if repetition else None) is not None
+        return {
+            "params": params,
+            "user_attrs": {"seed": seed, "config": {**config, "seed": seed}},
+            "system_attrs": {**_FIRST_GENERATION, **({"fixed_params": params} if is_planned else {})},
+        }
 
-        With k seeds, trials form groups of k with equal configurations. Each group gets the next planned point. After
-        the planned points, the sampler proposes the first trial of a group.
-        """
+    def _enqueue_next(self) -> None:
+        """Enqueue the next trial, unless the sampler proposes the next trial."""
         trials, index = self._own_trials(), self.asked
         if len(trials) > index:
             return
+        repetition = index % len(self._seeds)
+        config = trials[index - repetition].user_attrs["config"] if repetition else None
+        if (planned := self._plan(index, config)) is not None:
+            params, attributes = planned
+            self._study.enqueue_trial(params, user_attrs=attributes)
+
+    def _plan(self, index: int, config: Mapping[str, Value] | None) -> tuple[Mapping[str, Any], dict[str, Any]] | None:
+        """Return the parameters and user attributes of a planned trial, or None if the sampler proposes the trial.
+
+        With k seeds, trials form groups of k with equal configurations. Each group gets the next planned point. After
+        the planned points, ``config``, the configuration of the first trial of the group, is repeated.
+        """
         group, repetition = divmod(index, len(self._seeds))
+        attributes = {"seed": self._seeds[repetition]}
         if group < len(self._planned):
-            params, attributes = self._planned[group]
-        elif repetition:
-            params, attributes = self._space.params_of(trials[index - repetition].user_attrs["config"]), {}
-        else:
-            return
-        self._study.enqueue_trial(params, user_attrs={"seed": self._seeds[repetition], **attributes})
+            params, point = self._planned[group]
+            return params, attributes | point
+        return None if config is None else (self._space.params_of(config), attributes)
 
     def _own_trials(self) -> list[optuna.trial.FrozenTrial]:
         """Return the trials without the priors. The index of a trial is its id."""
@@ -252,10 +291,11 @@ def open_study(log: EventLog, settings: SweepSettings, target: Target, *, consol
         baseline=target.baseline,
         every_epoch=bool(settings.goals),
     )
+    asked = sum(bool(trial.settings) for trial in log.state.trials.values())
     study = SweepStudy(
         new_journal(log.path.parent),
         archive,
-        Search(space=settings.space, trials=settings.trials, seed=settings.seed, asked=len(log.state.trials)),
+        Search(space=settings.space, trials=settings.trials, seed=settings.seed, asked=asked),
         sampler=settings.sampler,
         seeds=settings.all_seeds,
         extension=settings.extension,

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class EventLogError(ValueError):
-    """The log is damaged or lost; the message names the file, the line and the remedy."""
+    """A line of the log is damaged; the message names the file, the line and the remedy."""
 
     exit_code = 2
 
@@ -44,17 +44,12 @@ class Follower(Protocol):
 
 
 def read_events(path: Path) -> list[Event]:
-    """Return the events of a log, or no events before the first trial. An incomplete last line is ignored.
+    """Return the events of a log. An incomplete last line is ignored.
 
     Raises:
-        EventLogError: a line other than the last is damaged, or the file is lost.
+        EventLogError: a line other than the last is damaged.
     """
     if not path.is_file():
-        if (path.parent / "trials.csv").exists():
-            raise EventLogError(
-                f"{path} is missing, so the trials in {path.parent / 'trials.csv'} cannot be continued or reused. "
-                "Restore the file from a copy, or start a new sweep"
-            )
         return []
     *lines, _ = path.read_bytes().split(b"\n")
     events = []
@@ -65,30 +60,22 @@ def read_events(path: Path) -> list[Event]:
                 raise ValueError(f"expected seq {number}, got {event.seq}")
         except ValueError as error:
             raise EventLogError(
-                f"{path}, line {number + 1} is damaged ({error}). Restore the file from a copy, or delete this line "
-                "and all later lines; resume then repeats the trials of the deleted lines"
+                f"{path}, line {number + 1} is damaged ({error}). Restore the file from a copy, or delete the file; "
+                "resume then continues from the tables"
             ) from None
         events.append(event)
     return events
-
-
-def read_state(out: Path) -> SweepState:
-    """Return the state of the sweep in ``out``, computed from its event log.
-
-    Raises:
-        EventLogError: the log is damaged or lost.
-    """
-    state = SweepState()
-    for event in read_events(out / FILE):
-        state.apply(event)
-    return state
 
 
 class EventLog:
     """The events of a sweep, the state computed from the events, and the followers. Thread-safe."""
 
     def __init__(self, path: Path) -> None:
-        """Read the log and compute the state. Raises EventLogError if the log is damaged or lost."""
+        """Read the log and compute the state.
+
+        Raises:
+            EventLogError: a line other than the last is damaged.
+        """
         self.path = path
         self.events = read_events(path)
         self.state = SweepState()

@@ -83,8 +83,8 @@ class SweepState:
     def apply(self, event: Event) -> None:
         """Update the state with one event. Equal events in equal order always give equal states."""
         if event.kind is Kind.TRIAL_PROPOSED:
-            settings, search = event.payload["settings"], event.payload.get("search", {})
-            self.trials[event.trial_id] = Trial(event.trial_id, settings, search)
+            trial = self.trials.setdefault(event.trial_id, Trial(event.trial_id, {}))
+            trial.settings, trial.search = event.payload["settings"], event.payload.get("search", {})
         elif event.kind is Kind.SEARCH_STARTED:
             self.search = event.payload
         elif event.trial_id:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from search_spaces.durable import append, whole_lines, write_whole
@@ -17,11 +19,23 @@ TABLES = ("history.csv", "auto_lr.csv", "candidates.csv", "trials.csv")
 
 
 class CsvTable:
-    """A CSV file that is appended to or replaced as a whole."""
+    """A CSV file that is appended to or replaced as a whole.
+
+    Appended rows have the columns of the existing file. When the file is replaced, the default columns come first.
+    Further old columns follow if the new rows use them.
+    """
 
     def __init__(self, path: Path, columns: Iterable[str]) -> None:
         self.path = path
-        self.columns = tuple(columns)
+        self._new = tuple(columns)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the existing file or, without a file, the default columns."""
+        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
+            if (header := file.readline()).endswith(b"\n"):
+                return tuple(next(csv.reader([header.decode(errors="replace")])))
+        return self._new
 
     def read(self) -> list[dict[str, str]]:
         """Return the rows. An incomplete last row is left out."""
@@ -39,11 +53,16 @@ class CsvTable:
 
     def rewrite(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Replace the file atomically."""
-        write_whole(self.path, _lines(self.columns, rows, header=True), sync=True)
+        rows = list(rows)
+        kept = (name for name in self.columns if any(name in row for row in rows))
+        columns = tuple(dict.fromkeys((*self._new, *kept)))
+        content = _lines(columns, rows, header=True)
+        write_whole(self.path, content, sync=True)
+        self.columns = columns
 
 
 class ResultTables:
-    """The CSV files in a sweep's folder, without the columns in ``without``."""
+    """The CSV files in a sweep's folder. New files omit the columns in ``without``."""
 
     def __init__(self, out: Path, *, without: Collection[str] = ()) -> None:
         def table(name: str, columns: Sequence[str]) -> CsvTable:

@@ -16,7 +16,6 @@ from rich.console import Console
 from sweeper.controller import FULL_DISK, NO_ANSWER, OUT_OF_TIME
 from sweeper.driver.open_sweep import OpenSweep, open_sweep
 from sweeper.search.stopping import Stopping
-from sweeper.store.event_log import EventLog
 from sweeper.store.events import Kind
 from sweeper.store.folder import begin
 from sweeper.store.state import Phase
@@ -62,7 +61,7 @@ def test_resume_runs_trials_without_a_result_again_and_failed_ones_on_request(
     assert states(out) == {"RUNNING": 1, "FAIL": 1, "COMPLETE": 1}, "the study waits for the result of the first trial"
     report(first, running(first), 1)
     given: dict[str, Any] = {"sweep_id": "id", "console": Console(quiet=True), "retry_failed": retry_failed}
-    sweep = open_sweep(EventLog(out / "events.jsonl"), settings, {0: TARGET}, **given)
+    sweep = open_sweep(out, settings, {0: TARGET}, **given)
     sweep.tracker.close(timeout=0.0)
     assert [trial.id for trial in sweep.log.state.in_phase(Phase.PROPOSED)] == again
     assert sweep.remaining_trials == len(again)

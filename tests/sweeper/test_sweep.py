@@ -20,7 +20,6 @@ from sweeper.driver.open_sweep import open_sweep
 from sweeper.driver.tune_run import run_config
 from sweeper.execution.placement import PlacementError
 from sweeper.search.stopping import End
-from sweeper.store.event_log import EventLog
 from sweeper.store.folder import Origin, SweepError, UsageError, begin, describe, discard, read_settings
 from sweeper.store.version import __version__, commit
 from sweeper.sweep import _run_to_end, run
@@ -94,7 +93,7 @@ def test_a_sweep_is_in_its_bucket_as_soon_as_it_is_open(tmp_path: Path) -> None:
     out = tmp_path / "out"
     begin(replace(SETTINGS, storage=(tmp_path / "bucket").as_uri()), out)
     settings = read_settings(out)
-    sweep = open_sweep(EventLog(out / "events.jsonl"), settings, {0: TARGET}, sweep_id="an id", console=CONSOLE)
+    sweep = open_sweep(out, settings, {0: TARGET}, sweep_id="an id", console=CONSOLE)
     assert sweep.syncer is not None
     assert settings.bucket is not None
     try:

@@ -160,7 +160,8 @@ class Delivery:
         """Return whether MLflow may lack the start, a report or the end of the trial."""
         if trial.outcome and (run := self._runs.get(trial.id)) is not None:
             return run.sent != ended_at(trial) and not self._is_delivered(trial)
-        return trial.phase is not Phase.PROPOSED or bool(trial.reports)
+        # A log made from tables may have reports of a trial without settings.
+        return bool(trial.settings) and (trial.phase is not Phase.PROPOSED or bool(trial.reports))
 
     def _send_trial(self, trial: Trial) -> None:
         run = self._runs.get(trial.id)

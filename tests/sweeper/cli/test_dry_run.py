@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from sweeper.store.event_log import EventLog
-from sweeper.store.events import Kind
 from sweeper.store.tables import ResultTables
 from tests.sweeper.cli.conftest import Command, invoke, names, resolved, tofu
 from trainables.target.cache import cache_folder
@@ -33,11 +31,8 @@ def test_earlier_trials_are_asked_first_and_a_resume_counts_its_own(pareto: Comm
     assert pareto(*given).exit_code == 0
     content = plan(invoke("resume", out, "--dry-run", "--json"))
     assert (content["what"], content["trials"], content["seconds"]) == ("pareto", 5, None)
-    log = EventLog(out / "events.jsonl")
-    log.record(Kind.TRIAL_PROPOSED, "00000", {"settings": {}})
-    log.record(Kind.TRIAL_REPORTED, "00000", {"report": {"epoch": 4.0, "step": 4}})
-    log.record(Kind.TRIAL_ENDED, "00000", {"outcome": {"status": "finished"}})
     ResultTables(out).trials.append([DONE])
+    ResultTables(out).history.append([{"trial_id": "00000", "epoch": float(n), "step": n} for n in range(1, 5)])
     before = set(tmp_path.rglob("*"))
     content = plan(invoke("resume", out, "--dry-run", "--json"))
     assert (content["trials"], content["asked"], content["seconds"]) == (4, 5, 4 * 30.0)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sweeper.execution.placement import PlacementError
-from sweeper.store.event_log import EventLog
-from sweeper.store.events import Kind
+from sweeper.store.columns import TRIAL_COLUMNS
 from sweeper.store.folder import read_settings
+from sweeper.store.tables import ResultTables
 from tests.sweeper.cli.conftest import Accepted, Command, invoke, names, problems_of, refused
 
 
@@ -26,13 +26,20 @@ def test_other_objectives_and_impossible_changes_are_refused(earlier: Path, pare
         pareto("--warm-start", earlier, "--objectives", "verbmem:min,utility:max", out=tmp_path / "new")
     )
     assert names(problem, [str(earlier), "forget_loss:max,retain_loss:min"])
-    log = EventLog(earlier / "events.jsonl")
-    for trial_id in ("00000", "00001"):
-        log.record(Kind.TRIAL_PROPOSED, trial_id, {"settings": read_settings(earlier).base.row()})
-        log.record(Kind.TRIAL_ENDED, trial_id, {"outcome": {"status": "stopped"}})
+    row = {**read_settings(earlier).base.row(), "status": "stopped"}
+    ResultTables(earlier).trials.append(row | {"trial_id": name} for name in ("00000", "00001"))
     expected = ("--epoch-budget 0", "--extend", "--trials 1 2", "--until x")
     problems = refused("resume", earlier, "--trials", "1", "--until", "x", "--epoch-budget", "0", "--extend")
     assert all(names(problem, named.split()) for problem, named in zip(problems, expected, strict=True))
+
+
+def test_a_foreign_table_that_names_places_outside_its_folder_is_refused(
+    earlier: Path, pareto: Command, tmp_path: Path
+) -> None:
+    row = dict.fromkeys(TRIAL_COLUMNS, "") | {"trial_id": "00000", "checkpoint": "../../secret"}
+    (earlier / "trials.csv").write_text(f"{','.join(row)}\n{','.join(row.values())}\n")
+    (problem,) = problems_of(pareto("--reuse", earlier, out=tmp_path / "new"))
+    assert names(problem, ["line 2", "checkpoint", "../../secret"])
 
 
 def test_what_the_search_starts_from_is_in_the_settings(earlier: Path, pareto: Command, tmp_path: Path) -> None:

@@ -1,7 +1,11 @@
-"""A damaged or lost event log is reported with its path and not changed. Damaged tables are rebuilt from the log."""
+"""A damaged event log is reported with its path, and damaged tables are rebuilt from the log.
+
+Without a log, a sweep is resumed from its tables. A damaged table is reported with its path and not changed.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,21 +13,28 @@ from unittest.mock import Mock
 
 import pytest
 
-from sweeper.store.folder import SweepError, begin
+from sweeper.driver.open_sweep import OpenSweep
+from sweeper.store.events import Kind
+from sweeper.store.folder import SweepError, UsageError, begin, check_record
+from sweeper.store.import_tables import events_of_tables
 from tests.facts import assert_names
 from tests.sweeper.cli.conftest import invoke, problems_of
-from tests.sweeper.conftest import SETTINGS, bare_sweep, run_trial
+from tests.sweeper.conftest import SETTINGS, bare_sweep, report, running
 
 
 @pytest.fixture
-def resumable(tmp_path: Path) -> Path:
-    """The folder of a sweep with three ended trials of two epochs."""
-    out = tmp_path / "out"
-    begin(replace(SETTINGS, trials=200, tracking_uri="http://127.0.0.1:9"), out)
-    sweep = bare_sweep(out)
-    for _ in range(3):
-        run_trial(sweep)
-    return out
+def resumable(golden: Path) -> Path:
+    """The tables of the golden sweep with a sweep.json of the current format."""
+    (golden / "sweep.json").unlink()
+    begin(replace(SETTINGS, trials=200, tracking_uri="http://127.0.0.1:9"), golden)
+    return golden
+
+
+def write_log(out: Path) -> Path:
+    """Write the event log that the tables record."""
+    path = out / "events.jsonl"
+    path.write_bytes(b"".join(event.to_line() for event in events_of_tables(out)))
+    return path
 
 
 def open_a_quote(content: bytes) -> bytes:
@@ -40,10 +51,24 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("table", "damage"),
+    [*itertools.product(["trials.csv"], DAMAGES), *itertools.product(["history.csv", "auto_lr.csv"], ["binary"])],
+)
+def test_without_a_log_a_damaged_table_is_named_and_left_as_it_is(resumable: Path, table: str, damage: str) -> None:
+    path = resumable / table
+    path.write_bytes(damaged := DAMAGES[damage](path.read_bytes() if path.is_file() else b""))
+    for command in ("resume", *(["report"] if table == "trials.csv" else [])):
+        (problem,) = problems_of(invoke(command, resumable))
+        assert_names(problem, path)
+    assert path.read_bytes() == damaged
+
+
 @pytest.mark.parametrize("damage", [*DAMAGES, "deleted"])
-def test_a_damaged_table_is_rebuilt(resumable: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_a_log_a_damaged_table_is_rebuilt(resumable: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_log(resumable)
+    bare_sweep(resumable)
     before = {path: path.read_bytes() for path in resumable.glob("*.csv")}
-    assert before
     for path, content in before.items():
         if damage == "deleted":
             path.unlink()
@@ -57,7 +82,7 @@ def test_a_damaged_table_is_rebuilt(resumable: Path, damage: str, monkeypatch: p
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_log_is_refused_with_its_line(resumable: Path, damage: str) -> None:
-    log = resumable / "events.jsonl"
+    log = write_log(resumable)
     before = log.read_bytes()
     log.write_bytes(damaged := DAMAGES[damage](before))
     (problem,) = problems_of(invoke("resume", resumable, "--trials", "500"))
@@ -66,11 +91,51 @@ def test_a_damaged_log_is_refused_with_its_line(resumable: Path, damage: str) ->
     assert log.read_bytes() == damaged
 
 
-def test_a_lost_log_is_refused_and_the_tables_are_kept(resumable: Path, tmp_path: Path) -> None:
-    before = {path: path.read_bytes() for path in resumable.glob("*.csv")}
-    log = resumable / "events.jsonl"
-    log.unlink()
-    for command in (("resume", resumable), ("status", resumable), ("pareto", "--reuse", resumable, "--dry-run")):
-        (problem,) = problems_of(invoke(*command))
-        assert_names(problem, log)
+@pytest.fixture
+def sweep(tmp_path: Path) -> OpenSweep:
+    """A sweep of trials with four epochs and a stopped trial. Every epoch, or every second epoch, is evaluated."""
+    out, settings = tmp_path / "out", replace(SETTINGS, trials=4, tracking_uri="http://127.0.0.1:9")
+    begin(settings, out)
+    sweep = bare_sweep(out, settings)
+    for every, status in ((1, "finished"), (2, "finished"), (1, "diverged")):
+        trial_id = running(sweep)
+        for step in range(1, 5):
+            is_evaluated = step % every == 0 and (step < 4 or status == "finished")
+            losses = dict.fromkeys(("forget_loss", "forget_loss_capped", "retain_loss"), 4.0 if step != 1 else None)
+            report(sweep, trial_id, step, **losses, evaluated=is_evaluated and step > 1)
+        sweep.log.state.trials[trial_id].settings = {**sweep.log.state.trials[trial_id].settings, "eval_every": every}
+        sweep.controller.end_trial(trial_id, {"status": status, "steps": 4, "epochs_done": 4.0})
+    trial_id = running(sweep)
+    report(sweep, trial_id, 1, auto_lr=[{"step": 1, "eta": 1e-4}])
+    sweep.log.record(Kind.TRIAL_PAUSED, trial_id)
+    sweep.controller.end_stopped(trial_id)
+    return sweep
+
+
+@pytest.mark.parametrize("keep", [None, 0, 2, 9], ids=["deleted", "header", "cut", "whole"])
+def test_without_a_log_all_tables_are_rebuilt_even_if_candidates_csv_has_lost_epochs(
+    sweep: OpenSweep, keep: int | None
+) -> None:
+    path = sweep.out / "candidates.csv"
+    if keep == 9:
+        sweep.log.record(Kind.METRICS_MEASURED, "00000", {"step": 2, "metrics": {"verbmem": 0.5}})
+    sweep.tables.rewrite(sweep.log.state)
+    before = {path: path.read_bytes() for path in sweep.out.glob("*.csv")}
+    path.write_bytes(b"".join(before[path].splitlines(keepends=True)[: (keep or 0) + 1]))
+    if keep is None:
+        path.unlink()
+    sweep.log.path.unlink()
+    check_record(sweep.out)
+    write_log(sweep.out)
+    bare_sweep(sweep.out)
     assert {path: path.read_bytes() for path in before} == before
+    assert before[path].count(b"\n") == 1 + 3 + 2 + 2 + 1
+
+
+def test_without_a_log_a_finished_trial_that_lost_epochs_is_refused(sweep: OpenSweep) -> None:
+    path = sweep.out / "history.csv"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:7]))
+    sweep.log.path.unlink()
+    with pytest.raises(UsageError) as caught:
+        check_record(sweep.out)
+    assert_names(caught.value, path, "00001")

@@ -1,0 +1,79 @@
+"""Rebuild the events of a sweep from its tables if an old version wrote no event log."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from search_spaces.yaml_nodes import plain_scalar
+from sweeper.store.columns import PARAMETERS
+from sweeper.store.event_log import FILE, read_events
+from sweeper.store.events import Event, Kind
+from sweeper.store.state import SweepState
+from sweeper.store.tables import ResultTables
+from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS
+from trainables.run.reports import Status
+
+_SETTINGS = ("spec_hash", *PARAMETERS)
+_TEXTS = ("trial_id", "spec_hash", "status", "checkpoint", "error", "worker", "reused_from")
+
+
+def read_state(out: Path) -> SweepState:
+    """Return the state of a sweep, computed from its event log or, without an event log, from its tables.
+
+    Raises:
+        EventLogError: the event log is damaged.
+    """
+    state = SweepState()
+    events = read_events(out / FILE) if (out / FILE).is_file() else events_of_tables(out)
+    for event in events:
+        state.apply(event)
+    return state
+
+
+def events_of_tables(out: Path) -> list[Event]:
+    """Return the events that can be rebuilt from the tables in a folder, ordered by time."""
+    tables = ResultTables(out)
+    trials, history = {row["trial_id"]: row for row in tables.trials.read()}, tables.history.read()
+    candidates = {(row["trial_id"], row["step"]): _values(row) for row in tables.candidates.read()}
+    updates: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in tables.auto_lr.read():
+        updates[row["trial_id"], row["step"]].append(_values(row))
+    found: list[tuple[float, Kind, str, dict[str, Any]]] = []
+    for trial_id in sorted({*trials, *(row["trial_id"] for row in history)}):
+        row = trials.get(trial_id, {})
+        settings = {name: row[name] for name in _SETTINGS if name in row}
+        found.append((0.0, Kind.TRIAL_PROPOSED, trial_id, {"settings": _values(settings)}))
+        if row.get("reused_from"):
+            found.append((0.0, Kind.TRIAL_REUSED, trial_id, {"origin": row["reused_from"]}))
+    for row in history:
+        trial_id, step, at = row.pop("trial_id"), int(row["step"]), float(row.get("reported_at") or 0.0)
+        key = (trial_id, row["step"])
+        report = _values(row) | {"step": step, "epoch": float(row["epoch"]), "auto_lr": updates[key]}
+        report["evaluated"] = key in candidates or _is_evaluated(row, trials.get(trial_id, {}))
+        found.append((at, Kind.TRIAL_REPORTED, trial_id, {"report": report}))
+        candidate = candidates.get(key, {})
+        if later := {name: candidate[name] for name in METRICS if name in candidate and name not in report}:
+            found.append((at, Kind.METRICS_MEASURED, trial_id, {"step": step, "metrics": later}))
+    for trial_id, row in trials.items():
+        outcome = _values({name: text for name, text in row.items() if name not in ("trial_id", *_SETTINGS)})
+        found.append((float(row["ended_at"] or 0.0), Kind.TRIAL_ENDED, trial_id, {"outcome": outcome}))
+    found.sort(key=lambda item: item[0])
+    return [Event.new(seq, kind, trial_id, payload) for seq, (_, kind, trial_id, payload) in enumerate(found)]
+
+
+def _is_evaluated(report: Mapping[str, str], trial: Mapping[str, str]) -> bool:
+    """Return whether the losses were measured after this epoch, and not copied from an earlier report."""
+    if not any(report.get(name) for name in LOSS_METRICS):
+        return False
+    is_last = float(report["step"]) >= float(trial.get("steps") or "inf")
+    if is_last and trial.get("status") in (Status.DIVERGED, Status.FAILED):
+        return False
+    measured = any(report.get(name) for name in DEFAULT_SET)
+    return measured or is_last or float(report["epoch"]) % float(trial.get("eval_every") or 1) == 0
+
+
+def _values(row: Mapping[str, str]) -> dict[str, Any]:
+    return {name: text if name in _TEXTS else plain_scalar(text) for name, text in row.items() if text}
