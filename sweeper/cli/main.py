@@ -27,7 +27,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "stop": ("stop runs/first 00007", "stop runs/first"),
         "report": ("report runs/first --watch", "report runs/first runs/second --out runs/both"),
         "compare": ("compare runs/first --format tex",),
-        "pick": ("pick runs/first --max-verbmem 0.1 --copy-to model",),
+        "pick": ("pick runs/first --where 'verbmem<=0.1' --copy-to model",),
         "config": ("config runs/first --out sweep.yaml",),
         "unlearn": ("unlearn --method ngdiff --auto-lr on --epochs 10 --out model",),
         "target": ("target --model tiny-llama --out target",),

@@ -156,7 +156,7 @@ def pick(raw: Raw, problems: list[str], *, folder: str, as_json: bool) -> None:
     \b
     knee        the model nearest to the ideal corner (the best value of every objective), with all
                 objectives scaled to [0, 1]
-    constraint  the model with the best utility within the limits (--max-verbmem 0.1, ...)
+    constraint  the model with the best utility within the limits (--where 'verbmem<=0.1')
     success     the model with the best utility that meets the thresholds; in the paper, verbmem
                 must be below 0.1, and utility and truth ratio at least 70% of the target's
 

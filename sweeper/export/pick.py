@@ -19,7 +19,7 @@ from search_spaces.durable import staged
 from search_spaces.messages import no_sweep
 from sweeper.export.card import Card
 from sweeper.export.export import export
-from sweeper.settings.fields import LIMITED, PICK
+from sweeper.settings.fields import PICK
 from sweeper.settings.objectives import known_constraint
 from sweeper.settings.problems import Problems, refuse
 from sweeper.settings.sources import Options, Raw, command_line
@@ -187,12 +187,7 @@ def _delivery_problems(options: Options, out: Path) -> Iterator[str]:
 
 def _request(options: Options) -> tuple[str | None, tuple[Constraint, ...], Best | None]:
     """Return the rule, the limits and the column to optimise. With none of them, the model of the report is chosen."""
-    limits = [
-        Constraint(name, ">=" if side == "min" else "<=", options[f"{side}_{name}"])
-        for name in LIMITED
-        for side in ("max", "min")
-        if options[f"{side}_{name}"] is not None
-    ]
+    limits: list[Constraint] = []
     for name, parse in (("constraint", known_constraint), ("where", parse_constraint)):
         for text in options[name]:
             try:
@@ -202,7 +197,7 @@ def _request(options: Options) -> tuple[str | None, tuple[Constraint, ...], Best
     best = [Best(column, side) for side in ("max", "min") for column in options[f"{side}imize"]]
     rule = options["rule"] or (CONSTRAINT if limits else None)
     if rule == CONSTRAINT and not limits:
-        options.add("the rule 'constraint' needs a limit, such as --max-verbmem 0.1", "rule")
+        options.add("the rule 'constraint' needs a limit, such as --where 'verbmem<=0.1'", "rule")
     elif rule == KNEE and best:
         options.add(f"--rule knee and --{best[0].direction}imize both choose a model; give only one of them", "rule")
     if len(best) > 1:

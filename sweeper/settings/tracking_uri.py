@@ -35,11 +35,9 @@ def tracking_problem(uri: str) -> str | None:
         parts = urlsplit(uri)
         scheme, _, driver = parts.scheme.partition("+")
         if scheme in ("http", "https"):
-            if not parts.hostname:
-                return f"tracking URI '{shown_uri(uri)}' names no host: expected for example http://localhost:5000"
-            if parts.port == 0:
-                return f"tracking URI '{shown_uri(uri)}' has port 0: expected a port from 1 to 65535"
-            return None
+            if parts.hostname and parts.port != 0:  # reading the port raises an error for a number above 65535
+                return None
+            return f"tracking URI '{shown_uri(uri)}' names no host and port: expected for example http://localhost:5000"
     except ValueError as error:
         reason = "a / or @ in the password must be percent-encoded" if "@" in uri else str(error)
         return f"tracking URI '{shown_uri(uri)}' cannot be read: {reason}"

@@ -18,11 +18,12 @@ def test_compare_prints_the_table_that_it_writes(golden: Path, tmp_path: Path) -
 
 
 def test_limits_and_constraints_choose_alike_even_from_python_and_only_constraints_recommend(golden: Path) -> None:
-    limited = json_of("pick", golden, "--max-verbmem", "0.3", "--min-utility", "0.5")
+    limits = ["verbmem<=0.3", "utility>=0.5"]
+    where = [word for limit in limits for word in ("--where", limit)]
+    limited = json_of("pick", golden, *where)
     assert (limited["trial_id"], limited["rule"], limited["eligible"]) == ("00016", "constraint", 4)
     assert limited["checkpoint"] is None, "its checkpoint does not exist"
-    limits = ["verbmem<=0.3", "utility>=0.5"]
-    best = json_of("pick", golden, *(word for limit in limits for word in ("--where", limit)), "--maximize", "utility")
+    best = json_of("pick", golden, *where, "--maximize", "utility")
     assert (best["trial_id"], best["eligible"]) == (limited["trial_id"], limited["eligible"])
     assert pick_from_python(golden, where=limits, maximize="utility") == best
     found = json_of("pick", golden, "--constraint", "verbmem<=0.3", "--constraint", "utility>=0.5")

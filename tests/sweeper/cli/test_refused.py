@@ -155,14 +155,13 @@ report golden --out file | --out
 report run --watch | --watch run
 report golden --watch --port 70000 | --port 70000
 pick golden --constraint speed>=1 --constraint utility --rule best | best knee success | speed | utility
-pick golden --rule best --max-verbmem low --min-utility nan | best | --max-verbmem low | --min-utility nan
 pick golden --where wall_seconds<=50% | wall_seconds<=50% target's
 pick golden --where verbmen<=0.1 | verbmen<=0.1 'verbmem'
 pick golden --maximize method | number method
 pick golden --rule knee --maximize utility --minimize verbmem --where verbmem=0.1 --merge --export . \
     | verbmem=0.1 utility>=0.7 | --rule knee --maximize | --maximize --minimize --where | --export .
 pick golden --merge | --merge --export DIR
-pick golden --max-verbmem 0.001 | 0.00812
+pick golden --where verbmem<=0.001 | 0.00812
 pick golden --rule success | 36 verbmem utility truth_ratio
 pick golden --copy-to copy | 00011
 resume nowhere | nowhere
