@@ -110,28 +110,21 @@ class Space:
         """
         params: dict[str, Value] = {}
         seen: dict[str, object] = dict(self.constants)
-        expected: set[str] = set()
-        misfits = [
-            f"{name} must be {value!r}, got {config.get(name)!r}"
-            for name, value in self.constants.items()
-            if name not in config or not same(config[name], value)
-        ]
+        wrong = [name for name, value in seen.items() if name not in config or not same(config[name], value)]
+        idle = {parameter.name for parameter in self.parameters}
         for parameter in self.parameters:
             if not _is_active(parameter, seen):
                 continue
-            expected.add(parameter.name)
-            if parameter.name not in config:
-                misfits.append(f"{parameter.name} is missing")
-            elif not parameter.accepts(config[parameter.name]):
-                misfits.append(f"{parameter.key} cannot be {config[parameter.name]!r}")
-            else:
-                value = seen[parameter.key] = config[parameter.name]
-                if name := parameter.optuna_name:
-                    params[name] = parameter.stored(value)
-        own = dict.fromkeys(parameter.name for parameter in self.parameters)
-        misfits += [f"the condition of {name} does not hold" for name in own if name in config and name not in expected]
-        if misfits:  # Optuna only warns if an enqueued value is out of range
-            raise ValueError(f"this configuration is not in the search space: {'; '.join(misfits)}")
+            idle.discard(parameter.name)
+            if parameter.name not in config or not parameter.accepts(config[parameter.name]):
+                wrong.append(parameter.key)
+                continue
+            value = seen[parameter.key] = config[parameter.name]
+            if name := parameter.optuna_name:
+                params[name] = parameter.stored(value)
+        wrong += [name for name in config if name in idle]
+        if wrong:  # Optuna only warns if an enqueued value is out of range
+            raise ValueError(f"{dict(config)} is not in the search space, because of {', '.join(wrong)}")
         return params
 
     def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
