@@ -78,10 +78,6 @@ def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
     if data.both_policies:
         axes.scatter([], [], marker="o", s=50, color=MUTED, label="filled: AutoLR")
         axes.scatter([], [], marker="o", s=50, facecolors=PAPER, edgecolors=MUTED, label="hollow: fixed lr")
-    colour = next((series.colour for series in data.methods if series.name == "gdiff"), MUTED)
-    for i, line in enumerate(data.sweeps_over_c):
-        look = {"color": colour, "linewidth": 1.2, "alpha": 0.75, "zorder": 3}
-        axes.plot(*zip(*line, strict=True), **look, label=None if i else "gdiff over c")
 
 
 def _scatter(axes: Axes, points: pd.DataFrame, links: Mapping[str, str], **look: Any) -> None:

@@ -64,7 +64,6 @@ class ParetoData:
     Attributes:
         methods: a series for each method, with the models that can be selected (see :func:`selectable_models`).
         unfinished: a series for each status of the unfinished trials.
-        sweeps_over_c: lines through trials of gdiff that differ only in c.
         both_policies: whether both fixed learning rates (hollow) and AutoLR (filled) are drawn.
         staircase: the corners of the line that bounds the dominated region; empty if there is no frontier, or
             if there are more than two objectives.
@@ -80,7 +79,6 @@ class ParetoData:
     y: AxisData
     methods: tuple[Series, ...]
     unfinished: tuple[Series, ...]
-    sweeps_over_c: tuple[list[Position], ...]
     both_policies: bool
     staircase: tuple[Position, ...]
     corner: Position
@@ -137,7 +135,6 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
         y=_axis(pair[1], [y for _, y in drawn], sweep),
         methods=methods,
         unfinished=unfinished,
-        sweeps_over_c=tuple(_sweeps_over_c(table.own.finished, table.spec_columns, pair)),
         both_policies=both,
         staircase=_staircase(front) if len(sweep.objectives) == 2 else (),
         corner=(pair[0].worst, pair[1].worst),
@@ -177,18 +174,6 @@ def _chosen(choice: ModelChoice, table: TrialTable, pair: Sequence[Objective]) -
         return None
     at = _positions(_points(choice.row.to_frame().T.infer_objects(), pair))
     return Chosen(at[0], Model.of(choice.row, table), choice.judgement.recommended) if at else None
-
-
-def _sweeps_over_c(
-    finished: pd.DataFrame, spec_columns: Sequence[str], pair: Sequence[Objective]
-) -> Iterator[list[Position]]:
-    """Yield lines through trials that differ only in c, as in the figures of arXiv:2410.22086."""
-    rows = finished[(finished["method"] == "gdiff") & np.isfinite(numbers(finished, "c"))]
-    rows = rows[measured(values_of(rows, pair))]
-    others = ["sweep", *(name for name in spec_columns if name != "c")]
-    for _, group in rows.groupby([rows[name].map(str) for name in others], sort=False):
-        if len(group) > 1:
-            yield _positions(_points(group.sort_values("c", kind="stable"), pair))
 
 
 def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Iterator[list[Position]]:

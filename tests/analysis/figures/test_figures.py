@@ -143,14 +143,11 @@ def test_the_parabola_of_a_quadratic_loss_passes_through_its_measurements(source
     assert guides == [("", 0.0), ("eta", 0.001), ("eta*", 0.002)]
 
 
-def test_the_line_over_c_joins_what_differs_in_c_alone(sources: Sources) -> None:
+def test_trials_with_auto_lr_are_filled_if_fixed_rates_are_drawn_too(sources: Sources) -> None:
     data = pareto_data(sources.table, sources.sweep)
-    assert data.sweeps_over_c == ([(5.0, 0.6), (4.0, 0.4), (3.0, 0.3)],)
     assert data.both_policies
     points = pd.concat([series.points for series in data.methods])
     assert set(points.loc[points["filled"], "trial_id"]) == {"2", "3"}
-    other = sources.table.with_trials(sources.table.trials.assign(lr=[10.0**-i for i in range(7)]))
-    assert pareto_data(other, sources.sweep).sweeps_over_c == ()
 
 
 BAD = {"status": "diverged", "error": "nan"}
