@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from trainables.metrics.items import column
 from trainables.metrics.metric import FORGET_CHOICES, RETAIN_MODEL, TOFU, Cost, Metric
 
 if TYPE_CHECKING:
@@ -14,37 +13,26 @@ if TYPE_CHECKING:
     from trainables.scoring.language import ModelScores
 
 
-class ForgetQuality(NamedTuple):
-    """The result of the test. The p-value is in [0, 1], and near 1 for good unlearning.
-
-    The statistic is the largest gap between the CDFs of the two models' truth ratios.
-    """
-
-    p_value: float
-    statistic: float
-
-
-def forget_quality(unlearned: ArrayLike, retained: ArrayLike) -> ForgetQuality:
+def forget_quality(unlearned: ArrayLike, retained: ArrayLike) -> tuple[float, float]:
     """Compare the truth ratios of two models on the forget set by a two-sided two-sample Kolmogorov-Smirnov test.
 
-    The logarithms of the truth ratios give the same result. The two samples may differ in length. If a value is NaN,
-    both results are NaN. Maini et al., TOFU (arXiv:2401.06121).
+    Return the p-value, near 1 for good unlearning, and the statistic, the largest gap between the two CDFs. The
+    logarithms of the truth ratios give the same result. The two samples may differ in length. If a value is NaN, both
+    results are NaN. Maini et al., TOFU (arXiv:2401.06121).
     """
     from scipy.stats import ks_2samp  # imported here, because the import takes a second, too long for --help
 
-    first = column(unlearned)
-    second = column(retained)
     with warnings.catch_warnings():
         # If the gap is minimal, rounding may raise the exact p-value above 1. scipy then uses an approximation, 0.9999
         # or more, and issues a warning that does not help the user.
         warnings.filterwarnings("ignore", message="ks_2samp: Exact calculation unsuccessful", category=RuntimeWarning)
-        result = ks_2samp(first, second)
-    return ForgetQuality(float(result.pvalue), float(result.statistic))
+        result = ks_2samp(unlearned, retained)
+    return float(result.pvalue), float(result.statistic)
 
 
 def _measured(scores: ModelScores) -> float:
     assert scores.retain is not None
-    return forget_quality(scores.choices["forget"].log_truth_ratios, scores.retain.log_truth_ratios).p_value
+    return forget_quality(scores.choices["forget"].log_truth_ratios, scores.retain.log_truth_ratios)[0]
 
 
 METRICS = (

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from trainables.metrics.items import Array
-from trainables.metrics.metric import LANGUAGE, VISION, Cost, Metric
+from trainables.metrics.metric import LANGUAGE, VISION, Array, Cost, Metric
 
 if TYPE_CHECKING:
     import numpy as np

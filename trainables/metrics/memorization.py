@@ -1,37 +1,32 @@
 """Memorisation of a text, measured from a model's most probable next tokens under teacher forcing.
 
-``predicted[i][j]`` is the most probable token after the prompt and the first j true tokens of item i. ``labels[i][j]``
-is the true token. The caller decides whether to include the final EOS (OpenUnlearning, arXiv:2506.12618, omits it).
+As in OpenUnlearning (arXiv:2506.12618), the final EOS is not counted. Each function returns a value per text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from trainables.metrics.metric import CARLINI, Cost, Metric
+from trainables.metrics.metric import CARLINI, Array, Cost, Metric
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
-
-    from trainables.metrics.items import Array
-    from trainables.scoring.language import ModelScores
+    from trainables.text.token_scores import TokenScores
 
 
-def exact_memorization(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> Array:
-    """Return the share of correctly predicted tokens per item: float64 ``(n,)``.
+def exact_memorization(texts: Sequence[TokenScores]) -> Array:
+    """Return the share of correctly predicted tokens per text: float64 ``(n,)``.
 
     Tirumala et al., Memorization Without Overfitting, NeurIPS 2022 (arXiv:2205.10770).
     """
     import numpy as np
 
-    return np.array([hits.mean() for hits in _hits(predicted, labels)])
+    return np.array([(text.predicted == text.labels).mean() for text in texts])
 
 
-def extraction_strength(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> Array:
-    """Return ``1 - k/T`` per item: float64 ``(n,)``. Greedy decoding needs the first k of T tokens to give all others.
+def extraction_strength(texts: Sequence[TokenScores]) -> Array:
+    """Return ``1 - k/T`` per text: float64 ``(n,)``. Greedy decoding needs the first k of T tokens to give all others.
 
     Carlini et al., Extracting Training Data from Large Language Models, 2021 (arXiv:2012.07805). If the last token is
     predicted wrong, the result is 0. In this case, OpenUnlearning's code returns 1/T. Teacher forcing is sufficient:
@@ -40,22 +35,11 @@ def extraction_strength(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLi
     import numpy as np
 
     strengths = []
-    for hits in _hits(predicted, labels):
-        misses = np.flatnonzero(~hits)
+    for text in texts:
+        misses = np.flatnonzero(text.predicted != text.labels)
         prefix = misses[-1] + 1 if misses.size else 0
-        strengths.append((hits.size - prefix) / hits.size)
+        strengths.append((text.labels.size - prefix) / text.labels.size)
     return np.array(strengths, dtype=np.float64)
-
-
-def _hits(predicted: Sequence[ArrayLike], labels: Sequence[ArrayLike]) -> list[NDArray[np.bool_]]:
-    import numpy as np
-
-    return [np.asarray(guess) == np.asarray(truth) for guess, truth in zip(predicted, labels, strict=True)]
-
-
-def _mean(measure: Callable[..., Array], scores: ModelScores) -> float:
-    items = scores.tokens["forget"]
-    return float(measure([item.predicted for item in items], [item.labels for item in items]).mean())
 
 
 _memorised = partial(Metric, direction="min", of="forget", cost=Cost.FORWARD)
@@ -65,13 +49,13 @@ METRICS = (
         label="extraction strength on the forget set",
         formula="mean of 1 - k/T, where greedy decoding needs the first k of an answer's T tokens to give the others",
         citation=CARLINI,
-        measure=lambda scores: _mean(extraction_strength, scores),
+        measure=lambda scores: extraction_strength(scores.tokens["forget"]).mean(),
     ),
     _memorised(
         name="exact_memorization",
         label="exact memorization of the forget set",
         formula="mean share of answer tokens that are the most probable token after the true previous tokens",
         citation="Tirumala et al., Memorization Without Overfitting, NeurIPS 2022 (arXiv:2205.10770)",
-        measure=lambda scores: _mean(exact_memorization, scores),
+        measure=lambda scores: exact_memorization(scores.tokens["forget"]).mean(),
     ),
 )

@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from trainables.data import TaskData
     from trainables.data.examples import Example
+
+Array: TypeAlias = "NDArray[np.float64]"
+"""One value per item, ``(n,)``."""
 
 LANGUAGE, VISION = "language", "vision"
 _KINDS = {LANGUAGE: "a language model", VISION: "images"}

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from trainables.metrics.metric import EXTRA_SETS, FURTHER_CHOICES, RETAIN_CHOICES, TOFU, Cost, Metric
+from trainables.metrics.metric import EXTRA_SETS, FURTHER_CHOICES, RETAIN_CHOICES, TOFU, Array, Cost, Metric
 from trainables.metrics.probability import normalised_probability, probability
 from trainables.metrics.truth_ratio import retain_truth_ratio
 
 if TYPE_CHECKING:
-    from trainables.metrics.items import Array
     from trainables.scoring.language import ModelScores
 
 

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-from trainables.metrics.items import Array, column, rows
-from trainables.metrics.metric import TOFU, Cost, Metric
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+from trainables.metrics.metric import TOFU, Array, Cost, Metric
 
 
-def probability(losses: ArrayLike) -> Array:
+def probability(losses: Array) -> Array:
     """Return ``exp(-loss)`` per item, float64 ``(n,)``, for losses in nats per token."""
     import numpy as np
 
-    return np.exp(-column(losses))
+    return np.exp(-losses)
 
 
-def normalised_probability(losses: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
+def normalised_probability(losses: Array, perturbed: Sequence[Array]) -> Array:
     """Return ``p / (p + sum_k p_k)`` per item, float64 ``(n,)``: the right answer's probability among all choices.
 
     ``losses`` is ``(n,)``, and ``perturbed`` has n rows of k_i losses. All losses are in nats per token. The result is
@@ -29,11 +23,9 @@ def normalised_probability(losses: ArrayLike, perturbed: Sequence[ArrayLike] | N
     """
     import numpy as np
 
-    right = column(losses)
-    wrong = rows(perturbed)
     # 1 / (1 + sum_k exp(loss - loss_k)) is defined even if every p underflows, as for a diverged model.
     with np.errstate(over="ignore", invalid="ignore"):
-        odds = [np.exp(loss - others).sum() for loss, others in zip(right, wrong, strict=True)]
+        odds = [np.exp(loss - others).sum() for loss, others in zip(losses, perturbed, strict=True)]
     return 1.0 / (1.0 + np.array(odds))
 
 

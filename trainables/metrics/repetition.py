@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import partial
 from itertools import groupby
 from operator import eq
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from trainables.metrics.metric import Cost, Metric
-
-if TYPE_CHECKING:
-    from trainables.metrics.items import Array
+from trainables.metrics.metric import Array, Cost, Metric
 
 NGRAM = 3
 REPEATS = 3
@@ -56,14 +53,12 @@ def longest_loop(texts: Sequence[str]) -> Array:
     return np.array([_longest_loop_of(text) for text in texts], dtype=np.float64)
 
 
-@lru_cache(maxsize=1 << 14)  # the metrics and the item log score the same texts, and many texts recur in the next model
 def _repetition_of(text: str) -> float:
     found = units(text)
     ngrams = [*zip(*(found[start:] for start in range(NGRAM)), strict=False)]
     return 1.0 - len(set(ngrams)) / len(ngrams) if ngrams else 0.0
 
 
-@lru_cache(maxsize=1 << 14)
 def _longest_loop_of(text: str) -> float:
     found = units(text)
     longest = 0

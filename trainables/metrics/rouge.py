@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
-from trainables.metrics.metric import KNOWMEM, MUSE, Cost, Metric
+from trainables.metrics.metric import KNOWMEM, MUSE, Array, Cost, Metric
 
 if TYPE_CHECKING:
     from rouge_score.rouge_scorer import RougeScorer
-
-    from trainables.metrics.items import Array
 
 
 def rouge_l_recall(references: Sequence[str], predictions: Sequence[str]) -> Array:

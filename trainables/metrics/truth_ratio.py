@@ -8,17 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-from trainables.metrics.items import Array, column, rows
-from trainables.metrics.metric import FORGET_CHOICES, RETAIN_CHOICES, TOFU, Cost, Metric
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+from trainables.metrics.metric import FORGET_CHOICES, RETAIN_CHOICES, TOFU, Array, Cost, Metric
 
 
-def log_truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
+def log_truth_ratio(paraphrased: Array, perturbed: Sequence[Array]) -> Array:
     """Return ``loss_paraphrased - mean_k loss_perturbed_k`` per item, float64 ``(n,)``.
 
     ``paraphrased`` is ``(n,)``, and ``perturbed`` has n rows of k_i losses. All losses are in nats per token. An item's
@@ -26,13 +20,11 @@ def log_truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDA
     """
     import numpy as np
 
-    right = column(paraphrased)
-    wrong = rows(perturbed)
     with np.errstate(over="ignore", invalid="ignore"):  # inf - inf is NaN on purpose
-        return np.array([(loss - others).mean() for loss, others in zip(right, wrong, strict=True)])
+        return np.array([(loss - others).mean() for loss, others in zip(paraphrased, perturbed, strict=True)])
 
 
-def truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray[np.floating]) -> Array:
+def truth_ratio(paraphrased: Array, perturbed: Sequence[Array]) -> Array:
     """Return the exponential of :func:`log_truth_ratio`, float64 ``(n,)`` in [0, inf].
 
     The ratio is near 0 if the model knows the answer, and near 1 if the model does not know the answer.
@@ -43,26 +35,25 @@ def truth_ratio(paraphrased: ArrayLike, perturbed: Sequence[ArrayLike] | NDArray
         return np.exp(log_truth_ratio(paraphrased, perturbed))
 
 
-def forget_truth_ratio(ratios: ArrayLike) -> float:
+def forget_truth_ratio(ratios: Array) -> float:
     """Return ``mean min(s, 1/s)`` with ``s = 1/ratio``, in [0, 1]; NaN if a ratio is NaN.
 
     The result is 1 if right and wrong answers are equally likely. An item with a ratio of 0 or inf counts as 0.
     """
     import numpy as np
 
-    found = column(ratios)
     with np.errstate(divide="ignore", over="ignore"):
-        return float(np.minimum(found, 1.0 / found).mean())
+        return float(np.minimum(ratios, 1.0 / ratios).mean())
 
 
-def retain_truth_ratio(ratios: ArrayLike) -> float:
+def retain_truth_ratio(ratios: Array) -> float:
     """Return ``mean max(0, 1 - 1/s)`` with ``s = 1/ratio``, in [0, 1]; NaN if a ratio is NaN.
 
     The result is 1 if only the right answers are likely. An item with a ratio of inf counts as 0.
     """
     import numpy as np
 
-    return float(np.maximum(0.0, 1.0 - column(ratios)).mean())
+    return float(np.maximum(0.0, 1.0 - ratios).mean())
 
 
 _ratio = partial(Metric, direction="max", sets=("default", "tofu"), cost=Cost.CHOICES, citation=TOFU)

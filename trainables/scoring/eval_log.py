@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from search_spaces.messages import some_of
 from trainables.metrics.forget_quality import forget_quality
-from trainables.metrics.items import Array
-from trainables.metrics.metric import EXTRA_SETS
+from trainables.metrics.metric import EXTRA_SETS, Array
 from trainables.metrics.model_utility import Scores, model_utility
 from trainables.metrics.probability import normalised_probability, probability
 from trainables.metrics.repetition import longest_loop, repetition
@@ -33,8 +33,6 @@ PARTS = {
     "forget": "eval_log_forget.json",
 }
 _LOSSES = ("avg_gt_loss", "avg_paraphrased_loss", "average_perturb_loss")
-_NAMED = 5  # an error names this many items and counts the others
-_MAX = sys.float_info.max
 
 
 class EvalLogError(ValueError):
@@ -68,7 +66,8 @@ class EvalLog:
 def read_eval_log(path: str | PathLike[str]) -> EvalLog:
     """Read the log at ``path`` and check every value.
 
-    A column is a list, or an object keyed by item index. Unknown parts and columns are ignored.
+    A column is a list, or an object keyed by item index. Unknown parts and columns are ignored. The column
+    ``generated_text`` can replace ``rougeL_recall``.
 
     Raises:
         EvalLogError: the log is unreadable, incomplete or malformed. The message names the position in the file.
@@ -76,10 +75,8 @@ def read_eval_log(path: str | PathLike[str]) -> EvalLog:
     path = Path(path)
     try:
         log = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise EvalLogError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
-        raise EvalLogError(f"{path}: not JSON: {error}") from error
+    except (OSError, ValueError) as error:
+        raise EvalLogError(f"{path}: expected a JSON file: {error}") from error
     _require(str(path), log, PARTS.values())
     return EvalLog(path, {name: _read_part(f"{path}: {part}", log[part]) for name, part in PARTS.items()})
 
@@ -113,7 +110,7 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
     p_value = statistic = None
     if retain_log is not None:
         forget, retained = log.parts["forget"], retain_log.parts["forget"]
-        if forget.indices != retained.indices:
+        if {*forget.indices} != {*retained.indices}:
             raise EvalLogError(
                 f"{retain_log.path}: its forget items ({len(retained.indices)}) are not those of {log.path} "
                 f"({len(forget.indices)}); forget quality needs the log of a retain model on the same forget set"
@@ -130,44 +127,36 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
 
 def _read_part(where: str, part: Any) -> EvalPart:
     texts_logged = isinstance(part, dict) and "generated_text" in part
-    recall = () if texts_logged else ("rougeL_recall",)
-    _require(where, part, (*_LOSSES, *recall), note=" ('generated_text' can replace 'rougeL_recall')")
+    _require(where, part, (*_LOSSES, "generated_text" if texts_logged else "rougeL_recall"))
     columns = {name: _column(f"{where}, {name}", part[name], read) for name, read in _READERS.items() if name in part}
-    items = columns["avg_gt_loss"].keys()
+    indices = tuple(columns["avg_gt_loss"])
     for name, column in columns.items():
-        for what, others in (("missing", items - column.keys()), ("not in avg_gt_loss", column.keys() - items)):
-            if others:
-                shown = _quoted(sorted(others, key=_by_number))
-                raise EvalLogError(f"{where}, {name}: expected the same items as in avg_gt_loss; {what}: {shown}")
-    indices = tuple(sorted(items, key=_by_number))
+        if others := sorted(column.keys() ^ {*indices}):
+            raise EvalLogError(
+                f"{where}, {name}: expected the same items as in avg_gt_loss; in only one of the two columns are "
+                f"{len(others)} items: {some_of(others)}"
+            )
     ordered = {name: [column[index] for index in indices] for name, column in columns.items()}
     texts = ordered.get("generated_text", ())
     answers = tuple(generated for _, generated, _ in texts)
-    if "rougeL_recall" in ordered:
-        recalls = np.array(ordered["rougeL_recall"])
-    else:
-        recalls = rouge_l_recall([reference for _, _, reference in texts], answers)
+    recalls = ordered.get("rougeL_recall") or rouge_l_recall([reference for _, _, reference in texts], answers)
     return EvalPart(
         indices=indices,
         answer_loss=np.array(ordered["avg_gt_loss"]),
         paraphrased_loss=np.array(ordered["avg_paraphrased_loss"]),
         perturbed_loss=tuple(map(np.array, ordered["average_perturb_loss"])),
-        rouge_l_recall=recalls,
+        rouge_l_recall=np.array(recalls),
         answers=answers if texts_logged else None,
     )
 
 
-def _require(where: str, value: Any, keys: Collection[str], *, note: str = "") -> None:
+def _require(where: str, value: Any, keys: Collection[str]) -> None:
     """Raise EvalLogError if a value is not a JSON object with these keys."""
     missing = [key for key in keys if not isinstance(value, dict) or key not in value]
     if missing:
         raise EvalLogError(
-            f"{where}: no {_quoted(missing)}; expected an object with {_quoted(keys)}{note}, got {_shown(value)}"
+            f"{where}: no {', '.join(missing)}; expected an object with {', '.join(keys)}, got {_shown(value)}"
         )
-
-
-def _by_number(index: str) -> tuple[bool, int, str]:
-    return not index.isdecimal(), len(index), index
 
 
 def _column(where: str, values: object, read: Callable[[str, object], Any]) -> dict[str, Any]:
@@ -179,10 +168,9 @@ def _column(where: str, values: object, read: Callable[[str, object], Any]) -> d
     return {index: read(f"{where}, item {index}", value) for index, value in values.items()}
 
 
-def _number(where: str, value: object, *, low: float = -_MAX, high: float = _MAX) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        expected = "a finite number" if high == _MAX else f"a number in [{low:g}, {high:g}]"
-        raise EvalLogError(f"{where}: expected {expected}, got {_shown(value)}")
+def _number(where: str, value: object, *, low: float = -sys.float_info.max, high: float = sys.float_info.max) -> float:
+    if not isinstance(value, int | float) or not low <= value <= high:
+        raise EvalLogError(f"{where}: expected a number from {low:g} to {high:g}, got {_shown(value)}")
     return float(value)
 
 
@@ -197,17 +185,11 @@ def _texts(where: str, value: object) -> list[str]:
 
 
 _READERS: dict[str, Callable[[str, object], Any]] = {
-    "avg_gt_loss": _number,
-    "avg_paraphrased_loss": _number,
+    **dict.fromkeys(("avg_gt_loss", "avg_paraphrased_loss"), _number),
     "average_perturb_loss": _numbers,
     "rougeL_recall": partial(_number, low=0.0, high=1.0),
     "generated_text": _texts,
 }
-
-
-def _quoted(names: Collection[str]) -> str:
-    shown = ", ".join(f"'{name}'" for name in list(names)[:_NAMED])
-    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"
 
 
 def _shown(value: object) -> str:

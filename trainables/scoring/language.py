@@ -11,8 +11,8 @@ import numpy as np
 
 from trainables.data.examples import Example, UnlearningData
 from trainables.metrics.losses import ItemLosses, SetLosses
-from trainables.metrics.membership import text_loss_scores
-from trainables.metrics.metric import has_choices
+from trainables.metrics.membership import loss_scores
+from trainables.metrics.metric import Array, has_choices
 from trainables.metrics.registry import METRICS
 from trainables.metrics.rouge import rouge_l_recall
 from trainables.metrics.truth_ratio import log_truth_ratio, truth_ratio
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from trainables.data import TaskData
-    from trainables.metrics.items import Array
 
 MEMORISED_VERBMEM = 0.95
 """The data count as memorised if the mean ROUGE-L recall of the forget answers exceeds this value."""
@@ -237,5 +236,5 @@ class Evaluator(ModelEvaluator):
         ratios = tuple(scores.choices["forget"].log_truth_ratios.tolist()) if sets.choices["forget"].items else ()
         if not self._data.holdout:
             return RetainValues(key, path, ratios, (), (), None)
-        inside, outside = (tuple(text_loss_scores(scores, part).tolist()) for part in ("forget", "holdout"))
+        inside, outside = (tuple(loss_scores(scores, part).tolist()) for part in ("forget", "holdout"))
         return RetainValues(key, path, ratios, inside, outside, METRICS["mia_min_k"].measure(scores))

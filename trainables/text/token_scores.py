@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainables.metrics.items import Array
+from trainables.metrics.metric import Array
 
 if TYPE_CHECKING:
     import torch

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainables.metrics.items import Array
-from trainables.metrics.membership import (
-    loss_scores,
-    membership_auc,
-    min_k_plus_plus_scores,
-    min_k_scores,
-)
+from trainables.metrics.membership import loss_scores, membership_auc, min_k_plus_plus_scores, min_k_scores
 from trainables.metrics.privleak import privleak
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -33,22 +29,25 @@ def test_auc_is_the_share_of_pairs_won_with_ties_counting_half(members: list[flo
     assert membership_auc(members, others) == won / (len(members) * len(others))
 
 
+def scores_of(*texts: Sequence[float]) -> Any:
+    """Return a model's scores of texts with these log-probabilities. At each position, the mean and spread are 0."""
+    tokens = [
+        SimpleNamespace(log_probs=np.array(text), means=np.zeros(len(text)), stds=np.zeros(len(text))) for text in texts
+    ]
+    return SimpleNamespace(tokens={"forget": tokens})
+
+
 def test_min_k_plus_plus_of_a_position_without_doubt_is_finite() -> None:
     """If the model is sure of one word, log p = 0 is also the mean, and the spread is 0."""
-    assert min_k_plus_plus_scores([[0.0]], [[0.0]], [[0.0]]).tolist() == [0.0]
-    assert min_k_plus_plus_scores([[-2.0]], [[0.0]], [[0.0]]).tolist() == [-2000.0]
+    assert min_k_plus_plus_scores(scores_of([0.0], [-2.0]), "forget").tolist() == [0.0, -2000.0]
 
 
-def on_itself(tokens: Sequence[Array]) -> Array:
-    return min_k_plus_plus_scores(tokens, means=tokens, stds=tokens)
-
-
-@pytest.mark.parametrize("scores_of", [loss_scores, min_k_scores, on_itself])
-def test_a_nan_token_makes_its_text_nan_and_a_nan_score_the_auc(scores_of: Callable[[Sequence[Array]], Array]) -> None:
-    rows = [np.array([-1.0, np.nan, -3.0, -4.0, -5.0]), np.array([-1.0, -2.0])]
-    assert np.isnan(scores_of(rows)).tolist() == [True, False]
-    assert math.isnan(membership_auc(scores_of(rows), [1.0]))
-    assert math.isnan(membership_auc([1.0], scores_of(rows)))
+@pytest.mark.parametrize("attack", [loss_scores, min_k_scores, min_k_plus_plus_scores])
+def test_a_nan_token_makes_its_text_nan_and_a_nan_score_the_auc(attack: Callable[..., Any]) -> None:
+    found = attack(scores_of([-1.0, math.nan, -3.0, -4.0, -5.0], [-1.0, -2.0]), "forget")
+    assert np.isnan(found).tolist() == [True, False]
+    assert math.isnan(membership_auc(found, [1.0]))
+    assert math.isnan(membership_auc([1.0], found))
 
 
 MUSE_NEWS_RETRAINED = 0.4772  # AUC of the retrained model on MUSE-News as MUSE counts it, holdout as the members

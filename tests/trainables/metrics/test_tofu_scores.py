@@ -21,24 +21,26 @@ HUGE = (1e3, 1e308, np.inf)
 
 @pytest.mark.parametrize("huge", HUGE)
 def test_a_diverged_model_reaches_the_limits_exactly(huge: float) -> None:
-    hates_the_truth, knows_the_truth = truth_ratio([huge], [[1.0, 2.0]]), truth_ratio([1.0], [[huge, huge]])
+    one, several = np.array([1.0]), np.array([huge] * 3)
+    hates_the_truth, knows_the_truth = truth_ratio(several[:1], [np.array([1.0, 2.0])]), truth_ratio(one, [several])
     assert (hates_the_truth.tolist(), knows_the_truth.tolist()) == ([np.inf], [0.0])
     assert forget_truth_ratio(hates_the_truth) == forget_truth_ratio(knows_the_truth) == 0.0
     assert (retain_truth_ratio(hates_the_truth), retain_truth_ratio(knows_the_truth)) == (0.0, 1.0)
-    assert normalised_probability([huge, 1.0], [[1.0, 2.0], [huge, huge]]).tolist() == [0.0, 1.0]
+    assert normalised_probability(np.array([huge, 1.0]), [np.array([1.0, 2.0]), several]).tolist() == [0.0, 1.0]
     if huge < np.inf:
-        assert truth_ratio([huge], [[huge] * 3]).tolist() == [1.0]
-        assert log_truth_ratio([huge, huge / 2], [[0.0], [0.0]]).tolist() == [huge, huge / 2]
-        assert normalised_probability([huge], [[huge] * 3]).tolist() == [0.25]
+        assert truth_ratio(several[:1], [several]).tolist() == [1.0]
+        assert log_truth_ratio(np.array([huge, huge / 2]), np.zeros((2, 1))).tolist() == [huge, huge / 2]
+        assert normalised_probability(several[:1], [several]).tolist() == [0.25]
 
 
 @pytest.mark.parametrize(("right", "wrong"), [(np.nan, 1.0), (1.0, np.nan), (np.inf, np.inf)])
 def test_nan_stays_nan(right: float, wrong: float) -> None:
-    ratios = truth_ratio([1.0, right], [[1.0], [wrong]])
+    losses, perturbed = np.array([1.0, right]), np.array([[1.0], [wrong]])
+    ratios = truth_ratio(losses, perturbed)
     assert np.isnan(ratios).tolist() == [False, True]
     assert np.isnan(forget_truth_ratio(ratios))
     assert np.isnan(retain_truth_ratio(ratios))
-    assert np.isnan(normalised_probability([1.0, right], [[1.0], [wrong]])).tolist() == [False, True]
+    assert np.isnan(normalised_probability(losses, perturbed)).tolist() == [False, True]
 
 
 def utility(nine: list[float]) -> float:
