@@ -5,45 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, TypeAlias
 
 from search_spaces.messages import expected_one_of
 from trainables.data.errors import DataError
 
+if TYPE_CHECKING:
+    from trainables.data.examples import UnlearningData
+    from trainables.data.images import ImageData
 
-class TaskData(Protocol):
-    """The data of an unlearning task, in any modality.
 
-    Each set has a length and yields hashable items. See :class:`~trainables.data.examples.UnlearningData`.
-    """
-
-    modality: ClassVar[str]
-    """The name of the data's modality."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def forget(self) -> Any: ...
-    @property
-    def retain(self) -> Any: ...
-    @property
-    def full(self) -> Any: ...
-    @property
-    def forget_eval(self) -> Any: ...
-    @property
-    def retain_eval(self) -> Any: ...
-    @property
-    def holdout(self) -> Any: ...
-
-    @property
-    def content_hash(self) -> str:
-        """A hash of the content. Equal data have equal hashes in all processes."""
-
-    def with_loss_examples(self, most: int) -> Self:
-        """Return a copy that measures the retain loss on at most ``most`` items."""
-
-    def retain_task(self) -> Self:
-        """Return a copy for training the retain model: ``full`` is ``retain``, and ``forget`` is ``retain_eval``."""
+TaskData: TypeAlias = "UnlearningData | ImageData"
+"""The data of an unlearning task. Each set has a length and yields hashable items."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

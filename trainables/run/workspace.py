@@ -113,7 +113,8 @@ class Workspace:
         A call may reset the model, so it must precede :meth:`model_for`.
         """
         if batch_size not in self._refusals:
-            refused = [replace(example, answer=refusal(example.question)) for example in self.target.data.forget]
+            forget: Any = self.target.data.forget
+            refused = [replace(example, answer=refusal(example.question)) for example in forget]
             items = self._encode(refused)
             losses = evaluate_items(
                 self.modality, self._reset(), items, processor=self.tokenizer, batch_size=batch_size
