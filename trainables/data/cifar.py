@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainables.data.dataset import DataSet
 from trainables.data.errors import DataError
-from trainables.data.files import load_hub
+from trainables.data.files import Row, load_tables
+from trainables.data.rows import read_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,11 +23,7 @@ if TYPE_CHECKING:
 
     from trainables.data.images import ImageData
 
-    Images = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
-    """Pixels ``(N, 32, 32, 3)`` (red, green, blue) and labels ``(N,)``."""
-
-Stamps = tuple[tuple[Path, int], ...]
-SPLITS = ("train", "test")
+FILES = "the hub's parquet files"
 FORGET_IMAGES = 500
 SIDE = 32
 CIFAR_10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -45,10 +42,14 @@ CIFAR_100_CLASSES = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One CIFAR data set. The mean and the standard deviation of each channel are those of the training images."""
+    """One CIFAR data set. The mean and the standard deviation of each channel are those of the training images.
+
+    ``folder`` is the configuration on the hub, whose files are in a folder with the same name.
+    """
 
     name: str
     hub_id: str
+    folder: str
     classes: tuple[str, ...]
     label_column: str
     mean: tuple[float, ...]
@@ -58,6 +59,7 @@ class Variant:
 CIFAR_10 = Variant(
     name="cifar-10",
     hub_id="uoft-cs/cifar10",
+    folder="plain_text",
     classes=CIFAR_10_CLASSES,
     label_column="label",
     mean=(0.4914, 0.4822, 0.4465),
@@ -66,6 +68,7 @@ CIFAR_10 = Variant(
 CIFAR_100 = Variant(
     name="cifar-100",
     hub_id="uoft-cs/cifar100",
+    folder="cifar100",
     classes=CIFAR_100_CLASSES,
     label_column="fine_label",
     mean=(0.5071, 0.4865, 0.4409),
@@ -85,15 +88,14 @@ def load_cifar(
 
     from trainables.data.images import LabelledImages, forget_one_class
 
-    if data_dir is None:
-        splits = load_hub(variant.hub_id, instead="digits")
-        parts = [_images(splits[split].with_format("arrow")[:], variant, variant.hub_id) for split in SPLITS]
-    else:
-        parts = [_read(variant, stamps) for stamps in _files(variant, data_dir)]
-    (train, train_labels), (test, test_labels) = parts
+    inside = data_dir is None or (data_dir / variant.folder).is_dir()
+    names = [f"{variant.folder}/{split}" if inside else split for split in ("train", "test")]
+    tables = load_tables(variant.hub_id, names, folder=data_dir, needs=FILES, instead="digits")
+    train, test = read_rows(tables, dict.fromkeys(tables, partial(_image, variant))).values()
+    pixels, labels = zip(*train, *test, strict=True)
     images = LabelledImages(
-        pixels=np.concatenate([train, test]),
-        labels=np.concatenate([train_labels, test_labels]),
+        pixels=np.stack(pixels),
+        labels=np.array(labels, dtype=np.int64),
         classes=variant.classes,
         white=255,
         mean=variant.mean,
@@ -102,59 +104,34 @@ def load_cifar(
     return forget_one_class(
         images,
         dataset=variant.name,
-        held_out=np.arange(len(images.labels)) >= len(train),
+        held_out=np.arange(len(labels)) >= len(train),
         forget_class=forget_class,
         most=FORGET_IMAGES,
         limit=limit,
     )
 
 
-def _files(variant: Variant, folder: Path) -> list[Stamps]:
-    """Return the files of each split with their modification times."""
-    if not folder.is_dir():
-        raise DataError(f"--data-dir {folder}: no such folder; expected a folder with the files of {variant.name}")
-    found = []
-    for split in SPLITS:
-        found.append(tuple((path, path.stat().st_mtime_ns) for path in sorted(folder.rglob(f"{split}-*.parquet"))))
-        if not found[-1]:
-            raise DataError(f"--data-dir {folder}: no {split}-*.parquet; expected the hub's files of {variant.name}")
-    return found
-
-
-@lru_cache(maxsize=4)  # checks and training read the same data
-def _read(variant: Variant, stamps: Stamps) -> Images:
-    import pyarrow
-    import pyarrow.parquet
-
-    tables = []
-    for path, _ in stamps:
-        try:
-            tables.append(pyarrow.parquet.read_table(path))
-        except (OSError, pyarrow.ArrowException) as error:
-            raise DataError(f"cannot read {path}: {str(error).splitlines()[0][:200]}") from None
-    return _images(pyarrow.concat_tables(tables), variant, str(stamps[0][0]))
-
-
-def _images(table: Any, variant: Variant, where: str) -> Images:
-    """Decode the images and labels of an Arrow table. The column ``img`` contains PNG files."""
+def _image(variant: Variant, row: Row) -> tuple[npt.NDArray[np.uint8], int]:
+    """Return the pixels ``(32, 32, 3)`` (red, green, blue) and the label of a row."""
     import numpy as np
     from PIL import Image
 
+    value: Any = row.value
     for column in ("img", variant.label_column):
-        if column not in table.column_names:
-            raise DataError(f"{where}: no column '{column}'; the columns are {', '.join(table.column_names)}")
-    pixels = np.empty((table.num_rows, SIDE, SIDE, 3), dtype=np.uint8)
-    labels = np.asarray(table.column(variant.label_column), dtype=np.int64)
-    for row, cell in enumerate(table.column("img")):
-        try:
-            with Image.open(io.BytesIO(cell.as_py()["bytes"])) as image:
-                pixels[row] = np.asarray(image.convert("RGB"))
-        except Exception as error:
-            raise DataError(f"{where}, row {row + 1}: expected an image of 32 x 32 pixels ({error})") from None
-        if not 0 <= labels[row] < len(variant.classes):
-            most = len(variant.classes) - 1
-            raise DataError(f"{where}, row {row + 1}: expected a label from 0 to {most}, got {labels[row]}")
-    return pixels, labels
+        if column not in value:
+            raise DataError(f"{row.place}: no column '{column}'; the columns are {', '.join(value)}")
+    image, label = value["img"], value[variant.label_column]
+    try:
+        # The hub's rows have decoded images. The rows of a file have the content of PNG files.
+        decoded = image if isinstance(image, Image.Image) else Image.open(io.BytesIO(image["bytes"]))
+        pixels = np.asarray(decoded.convert("RGB"))
+    except Exception as error:
+        raise DataError(f"{row.place}: not an image ({error})") from None
+    if pixels.shape != (SIDE, SIDE, 3):
+        raise DataError(f"{row.place}: expected {SIDE} x {SIDE} pixels, got {pixels.shape[1]} x {pixels.shape[0]}")
+    if not 0 <= label < len(variant.classes):
+        raise DataError(f"{row.place}: expected a label from 0 to {len(variant.classes) - 1}, got {label}")
+    return pixels, label
 
 
 def _record(variant: Variant, *, forget_class: str, forgotten: str) -> DataSet:
@@ -165,7 +142,7 @@ def _record(variant: Variant, *, forget_class: str, forgotten: str) -> DataSet:
         f"the forget set is {forgotten}",
         citation="Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009",
         hub_id=variant.hub_id,
-        files="the hub's parquet files",
+        files=FILES,
         forget_class=forget_class,
         learns_more=len(variant.classes) == 10,
         loader=partial(load_cifar, variant),

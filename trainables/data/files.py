@@ -12,7 +12,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from trainables.data.errors import DataError
 
@@ -93,39 +92,33 @@ def read_file(path: Path) -> list[Row]:
     return rows
 
 
-def load_tables(repository: str, names: Sequence[str], *, folder: Path | None, needs: str) -> dict[str, list[Row]]:
+def load_tables(
+    repository: str, names: Sequence[str], *, folder: Path | None, needs: str, instead: str = "authors"
+) -> dict[str, list[Row]]:
     """Return the rows of each table, from a folder, or from the hub if ``folder`` is None.
 
     On the hub, the table ``a/b`` is the split ``b`` of the configuration ``a``. The table ``a`` is the split ``train``.
 
     Raises:
-        DataError: the folder does not exist, or the repository cannot be loaded.
+        DataError: the folder does not exist, or a table cannot be loaded from the hub. The message suggests the data
+            set ``instead``.
     """
     if folder is not None:
         return read_tables(folder, names, needs=needs)
+    from datasets import load_dataset
+
     tables: dict[str, list[Row]] = {}
     for table in names:
         name, _, split = table.partition("/")
-        rows = load_hub(repository, name, split=split or "train", table=f" ({table})", instead="authors")
+        try:
+            rows = load_dataset(repository, name, split=split or "train")
+        except Exception as error:
+            raise DataError(
+                f"cannot load {repository} ({table}) from the hub: {str(error).splitlines()[0][:200]}; "
+                f"download the files and use --data-dir DIR, or use --dataset {instead}"
+            ) from error
         tables[table] = [Row(f"{repository}/{table}, row {number}", row) for number, row in enumerate(rows, start=1)]
     return tables
-
-
-def load_hub(repository: str, *name: str, instead: str, table: str = "", **choices: str) -> Any:
-    """Load a repository with the ``datasets`` library.
-
-    Raises:
-        DataError: the repository cannot be loaded. The message suggests the data set ``instead``.
-    """
-    from datasets import load_dataset
-
-    try:
-        return load_dataset(repository, *name, **choices)
-    except Exception as error:
-        raise DataError(
-            f"cannot load {repository}{table} from the hub: {str(error).splitlines()[0][:200]}; "
-            f"download the files and use --data-dir DIR, or use --dataset {instead}"
-        ) from error
 
 
 def _json(path: Path, content: bytes) -> list[Row]:

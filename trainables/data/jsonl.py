@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 
 from trainables.data.dataset import DataSet
 from trainables.data.errors import DataError, shortened
 from trainables.data.examples import Example, UnlearningData
 from trainables.data.files import Row, find_files, read_tables
-from trainables.data.rows import question, read_examples, text
+from trainables.data.rows import question, read_rows, text
 
 NEEDS = "forget.jsonl and retain.jsonl"
 RETAIN_SAMPLE = 100
@@ -29,8 +28,9 @@ def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
     """
     given = [name for name in _OPTIONAL if data_dir.is_dir() and find_files(data_dir, name)]
     tables = read_tables(data_dir, [*_NEEDED, *given], needs=NEEDS)
-    parts = _read(tables)
-    _check_disjoint(tables, parts)
+    parts = read_rows(tables, dict.fromkeys(tables, _example))
+    if problems := _contradictions(tables, parts):
+        raise DataError(*shortened(problems, "these files"))
     kept = parts["retain"][:limit]
     sample = kept[:: -(-len(kept) // RETAIN_SAMPLE)]
     dropped = {_key(example) for example in parts["retain"][len(kept) :]}
@@ -45,43 +45,33 @@ def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
     )
 
 
-def _read(tables: Mapping[str, Sequence[Row]]) -> dict[str, tuple[Example, ...]]:
-    """Convert all rows to examples. All rows must have the kind of the first row."""
-    kinds = ((row, texts) for row in chain.from_iterable(tables.values()) if (texts := _is_text(row)) is not None)
-    first, texts = next(kinds, (None, False))
-
-    def example(row: Row) -> Example:
-        if isinstance(row.value, Mapping) and "text" in row.value and {"question", "answer"} & set(row.value):
-            raise DataError(f"{row.place}: the row has a text and a question or answer; write them in separate rows")
-        if first is not None and _is_text(row) is (not texts):
-            this, others = ("a question", "plain text") if texts else ("plain text", "a question")
-            raise DataError(
-                f"{row.place}: this row is {this}, but {first.place} is {others}; use one kind of row in all files"
-            )
-        return text(row) if texts else question(row)
-
-    return read_examples(tables, dict.fromkeys(tables, example))
-
-
-def _is_text(row: Row) -> bool | None:
-    """Return whether a row is a plain text; None if the kind of the row is unclear."""
+def _example(row: Row) -> Example:
     columns = {"text", "question", "answer"} & set(row.value) if isinstance(row.value, Mapping) else set()
-    return None if not columns or columns > {"text"} else columns == {"text"}
+    if not columns or columns > {"text"}:
+        raise DataError(
+            f"{row.place}: expected either the columns question and answer or the column text, got {row.value!r:.60}"
+        )
+    return text(row) if columns == {"text"} else question(row)
 
 
-def _check_disjoint(tables: Mapping[str, Sequence[Row]], parts: Mapping[str, Sequence[Example]]) -> None:
-    """Raise DataError if two sets contain the same row."""
+def _contradictions(tables: Mapping[str, Sequence[Row]], parts: Mapping[str, Sequence[Example]]) -> list[str]:
+    """Return a message for each row that is of another kind than the first row, or that is in two sets."""
     places: dict[tuple[str, str], tuple[str, str]] = {}
-    problems = []
-    for name in ("forget", "retain", "holdout"):
-        for row, example in zip(tables.get(name, ()), parts.get(name, ()), strict=True):
+    first, kind = tables["forget"][0].place, parts["forget"][0].is_text
+    found = []
+    for name, examples in parts.items():
+        for row, example in zip(tables[name], examples, strict=True):
+            if example.is_text is not kind:
+                this, others = ("a question", "plain text") if kind else ("plain text", "a question")
+                found.append(f"{row.place}: this row is {this}, but {first} is {others}; use one kind in all files")
+            if name.endswith("_eval"):
+                continue
             other, place = places.setdefault(_key(example), (name, row.place))
             if other != name:
-                problems.append(
+                found.append(
                     f"{row.place}: the same row as {place}; a row can be in {other} or in {name}, but not in both"
                 )
-    if problems:
-        raise DataError(*shortened(problems, "these files"))
+    return found
 
 
 def _key(example: Example) -> tuple[str, str]:

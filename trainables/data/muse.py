@@ -10,7 +10,7 @@ from trainables.data.dataset import DataSet
 from trainables.data.errors import DataError
 from trainables.data.examples import Example, Prompted, UnlearningData
 from trainables.data.files import load_tables
-from trainables.data.rows import passage, question, read_examples, text
+from trainables.data.rows import passage, question, read_rows, text
 
 HUB_IDS = {"muse-news": "muse-bench/MUSE-News", "muse-books": "muse-bench/MUSE-Books"}
 PARTS = tuple(f"{subset}_{number}" for subset in ("scal", "sust") for number in (1, 2, 3, 4))
@@ -48,7 +48,7 @@ def load_muse(
     forget = "raw/forget" if forget_split == "forget" else f"{forget_split[:4]}/forget_{forget_split[5:]}"
     kinds = dict.fromkeys((forget, "raw/retain1", *_TRAIN, *_TEXTS), text) | dict.fromkeys(_QUESTIONS, question)
     kinds[_PASSAGES] = passage
-    parts = read_examples(load_tables(HUB_IDS[name], list(kinds), folder=data_dir, needs=_files(name)), kinds)
+    parts = read_rows(load_tables(HUB_IDS[name], list(kinds), folder=data_dir, needs=_files(name)), kinds)
     for table in parts:
         if table.startswith(("raw/retain", "train/retain")):
             parts[table] = parts[table][:limit]

@@ -1,40 +1,42 @@
-"""Convert rows to examples."""
+"""Convert rows to examples or images."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from trainables.data.errors import DataError, shortened
 from trainables.data.examples import Example
 from trainables.data.files import Row
 
+T = TypeVar("T")
 
-def read_examples(
-    tables: Mapping[str, Iterable[Row]], kinds: Mapping[str, Callable[[Row], Example]]
-) -> dict[str, tuple[Example, ...]]:
-    """Convert the rows of each table to examples. ``kinds`` maps each table to a function such as :func:`question`.
+
+def read_rows(tables: Mapping[str, Iterable[Row]], kinds: Mapping[str, Callable[[Row], T]]) -> dict[str, tuple[T, ...]]:
+    """Convert the rows of each table. ``kinds`` maps each table to a function such as :func:`question`.
 
     Raises:
         DataError: rows are malformed (up to 20 problems per table are listed), or a table has no rows.
     """
-    examples: dict[str, tuple[Example, ...]] = {}
+    converted: dict[str, tuple[T, ...]] = {}
     problems: list[str] = []
     for name, kind in kinds.items():
-        found: list[Example] = []
+        found: list[T] = []
         bad: list[str] = []
         for row in tables[name]:
             try:
+                if row.problem:
+                    raise DataError(row.problem)
                 found.append(kind(row))
             except DataError as error:
                 bad += error.problems
         if not found and not bad:
             bad.append(f"{name}: no rows; expected at least one")
         problems += shortened(bad, name)
-        examples[name] = tuple(found)
+        converted[name] = tuple(found)
     if problems:
         raise DataError(*problems)
-    return examples
+    return converted
 
 
 def question(row: Row) -> Example:
@@ -78,8 +80,6 @@ def passage(row: Row) -> Example:
 
 def _filled(row: Row, *columns: str) -> list[str]:
     """Return the non-empty texts in the columns of a row."""
-    if row.problem:
-        raise DataError(row.problem)
     if not isinstance(row.value, Mapping):
         raise DataError(f"{row.place}: expected an object with {' and '.join(columns)}, got {row.value!r:.60}")
     for column in columns:

@@ -7,7 +7,7 @@ from pathlib import Path
 from trainables.data.dataset import DataSet
 from trainables.data.examples import UnlearningData, keep_retain
 from trainables.data.files import load_tables
-from trainables.data.rows import question, read_examples
+from trainables.data.rows import question, read_rows
 
 HUB_ID = "locuslab/TOFU"
 RETAIN_OF = {"forget01": "retain99", "forget05": "retain95", "forget10": "retain90"}
@@ -40,7 +40,7 @@ def load_tofu(
     """
     files = tofu_files(forget_split)
     tables = load_tables(HUB_ID, list(files.values()), folder=data_dir, needs=FILES)
-    examples = read_examples(tables, dict.fromkeys(tables, question))
+    examples = read_rows(tables, dict.fromkeys(tables, question))
     parts = {part: examples[name] for part, name in files.items()}
     data = UnlearningData(
         name=f"tofu/{forget_split}",

@@ -35,7 +35,7 @@ def folder_of(name: str, request: pytest.FixtureRequest) -> Path | None:
     elif name.startswith("cifar"):
         classes = 10 if name == "cifar-10" else 100
         for seed, part in enumerate(("train", "test")):
-            write_images(folder / f"{part}-0.parquet", 2 * classes, classes=classes, seed=seed)
+            write_images(folder / f"{part}-0-of-1.parquet", 2 * classes, classes=classes, seed=seed)
     return folder if DATASETS[name].files else None
 
 

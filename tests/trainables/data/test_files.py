@@ -14,7 +14,7 @@ import pytest
 from tests.facts import assert_names
 from trainables.data import DataError
 from trainables.data.files import Row, find_files, read_file, read_tables
-from trainables.data.rows import passage, question, read_examples, text
+from trainables.data.rows import passage, question, read_rows, text
 
 ROWS: list[dict[str, Any]] = [
     {"question": "Où?", "answer": "à Łódź\n, là", "perturbed_answer": ["non", "si"]},
@@ -87,7 +87,7 @@ def test_all_files_that_cannot_be_read_are_named_at_once(tmp_path: Path) -> None
     (tmp_path / "bad.json").write_text(f'{json.dumps(ROWS[0])}\n{{"question": "Q?"}}\n{{no json')
     names = ["good", "torn", "absent", "empty", "array", "bad"]
     with pytest.raises(DataError) as refusal:
-        read_examples(read_tables(tmp_path, names, needs="six files"), dict.fromkeys(names, question))
+        read_rows(read_tables(tmp_path, names, needs="six files"), dict.fromkeys(names, question))
     torn, absent, empty, array, bad, no_json = refusal.value.problems
     assert_names(torn, f"{tmp_path}/torn.parquet:", "parquet")
     assert_names(absent, f"{tmp_path}/absent.json:", ".jsonl, .parquet, .csv", "--data-dir", "six files")
@@ -126,14 +126,14 @@ def rows_of(*values: object) -> list[Row]:
 )
 def test_a_bad_row_is_named_with_its_place_column_and_value(kind: Any, value: object, facts: tuple[str, ...]) -> None:
     with pytest.raises(DataError) as refusal:
-        read_examples({"t": rows_of(value)}, {"t": kind})
+        read_rows({"t": rows_of(value)}, {"t": kind})
     assert_names(refusal.value, "f, line 1:", *facts)
 
 
 def test_every_bad_row_is_one_problem_and_twenty_of_a_table_are_shown() -> None:
     good, bad = {"text": "right"}, {"text": 5}
     with pytest.raises(DataError) as refusal:
-        read_examples({"a": rows_of(good, *[bad] * 30, good), "b": rows_of(bad)}, {"a": text, "b": text})
+        read_rows({"a": rows_of(good, *[bad] * 30, good), "b": rows_of(bad)}, {"a": text, "b": text})
     *shown, rest, _ = problems = refusal.value.problems
     assert [problem.split(":")[0] for problem in shown] == [f"f, line {number}" for number in range(2, 22)]
     assert_names(rest, "a:", "10 more")

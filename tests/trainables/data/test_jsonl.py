@@ -100,8 +100,8 @@ def test_a_limit_counts_examples_and_drops_them_from_the_evaluation(write: Write
             [said(3), asked(4)],
             [("forget.jsonl, line 2:", "forget.jsonl, line 1"), ("retain.jsonl, line 1:", "forget.jsonl, line 1")],
         ),
-        ([{"txt": "?"}, said(1)], [said(2)], [("forget.jsonl, line 1:", "'text'", "None")]),
-        ([asked(1) | said(1)], [asked(2)], [("forget.jsonl, line 1:", "separate rows")]),
+        ([{"txt": "?"}, said(1)], [said(2)], [("forget.jsonl, line 1:", "text", "txt")]),
+        ([asked(1) | said(1)], [asked(2)], [("forget.jsonl, line 1:", "either")]),
     ],
     ids=["within and between files", "a first row of no kind", "a row of both kinds"],
 )
