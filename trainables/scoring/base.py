@@ -110,9 +110,9 @@ def generated_answers(items: ItemLog) -> ItemLog:
 class Scores(ABC):
     """The per-item values of one model. A value is computed when it is first used, so the model must not change."""
 
-    def __init__(self, data: TaskData, *, random_guess: float, retain: RetainValues | None) -> None:
+    def __init__(self, evaluator: ModelEvaluator, retain: RetainValues | None) -> None:
         self.retain = retain
-        self._data, self._random_guess = data, random_guess
+        self._evaluator = evaluator
 
     @abstractmethod
     def set_losses(self) -> SetLosses:
@@ -147,7 +147,7 @@ class Scores(ABC):
         Raises:
             MetricError: a metric cannot be measured on the data, or the retain model is missing.
         """
-        metrics = _values(chosen_metrics(names, self._data, retain_model=self.retain is not None), self)
+        metrics = _values(chosen_metrics(names, self._evaluator.data, retain_model=self.retain is not None), self)
         return Measured(metrics, self.items(), self.generation_seconds)
 
 
@@ -156,7 +156,7 @@ class ModelEvaluator(ABC):
 
     def __init__(self, data: TaskData, *, classes: int) -> None:
         self.random_guess = math.log(classes)
-        self._data = data
+        self.data = data
 
     @abstractmethod
     def scores(self, model: PreTrainedModel, *, retain: RetainValues | None = None) -> Scores:

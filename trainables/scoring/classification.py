@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,8 +15,6 @@ from trainables.scoring.item_log import by_index
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from trainables.data import TaskData
-
 MEMORISED_ACCURACY = 0.99
 """The data count as memorised if the accuracies on the forget set and on the retain sample exceed this value."""
 
@@ -26,24 +23,19 @@ class ImageScores(Scores):
     """The per-image values of one model for each evaluation set (forget, retain, test)."""
 
     def __init__(
-        self,
-        sets: Mapping[str, ImageSet],
-        score: Callable[[ImageSet], ItemLosses],
-        *,
-        data: TaskData,
-        random_guess: float,
-        retain: RetainValues | None,
+        self, evaluator: ClassificationEvaluator, model: PreTrainedModel, retain: RetainValues | None = None
     ) -> None:
-        super().__init__(data, random_guess=random_guess, retain=retain)
-        self.images = LazyDict[str, ItemLosses](lambda part: score(sets[part]))
-        self._sets = sets
+        super().__init__(evaluator, retain)
+        self._sets = evaluator.sets
+        # The closure does not reference ``self``, because a reference cycle would keep the model in memory longer.
+        self.images = LazyDict[str, ItemLosses](lambda part: evaluator.score(model, evaluator.sets[part]))
 
     def accuracy(self, part: str) -> float:
         """Return the accuracy on an evaluation set."""
         return agreement(self.images[part])
 
     def set_losses(self) -> SetLosses:
-        return SetLosses(self.images["forget"], self.images["retain"], self._random_guess)
+        return SetLosses(self.images["forget"], self.images["retain"], self._evaluator.random_guess)
 
     def items(self) -> ItemLog:
         """Return the loss, the most probable label and the true label of each scored image."""
@@ -56,19 +48,17 @@ class ImageScores(Scores):
 
 
 class ClassificationEvaluator(ModelEvaluator):
-    """Evaluates image classifiers."""
+    """Evaluates image classifiers. ``score`` returns the losses of a model on a set of images."""
 
     def __init__(
         self, data: ImageData, score: Callable[[PreTrainedModel, ImageSet], ItemLosses], *, classes: int
     ) -> None:
-        """``score`` returns the losses of a model on a set of images."""
         super().__init__(data, classes=classes)
-        self._sets = {"forget": data.forget_eval, "retain": data.retain_eval, "test": data.holdout}
-        self._score = score
+        self.sets = {"forget": data.forget_eval, "retain": data.retain_eval, "test": data.holdout}
+        self.score = score
 
     def scores(self, model: PreTrainedModel, *, retain: RetainValues | None = None) -> ImageScores:
-        score = partial(self._score, model)
-        return ImageScores(self._sets, score, data=self._data, random_guess=self.random_guess, retain=retain)
+        return ImageScores(self, model, retain)
 
     def memorised(self, model: PreTrainedModel) -> bool:
         scores = self.scores(model)

@@ -32,14 +32,15 @@ def item_log(scores: ModelScores) -> ItemLog:
         columns = _answer_columns(scores, part) | _choice_columns(scores, part)
         if columns:
             log[key] = columns
-    if scores.generated_from_prompts:
-        log["prompted"] = {
-            metric: _generation_columns(
-                scores.sets.scorer.decode(asked.prompts), asked.references, *scores.generated_from_prompts[metric]
-            )
-            for metric, asked in scores.sets.prompted.items()
-            if metric in scores.generated_from_prompts
-        }
+    prompted = {
+        metric: _generation_columns(
+            scores.sets.scorer.decode(asked.prompts), asked.references, *scores.generated[metric]
+        )
+        for metric, asked in scores.sets.prompted.items()
+        if metric in scores.generated
+    }
+    if prompted:
+        log["prompted"] = prompted
     if scores.attacks:
         log["membership"] = {
             name: {"forget": by_index(inside), "holdout": by_index(outside)}

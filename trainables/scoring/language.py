@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,8 +25,6 @@ from trainables.text.token_scores import TokenScores
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-    from trainables.data import TaskData
 
 MEMORISED_VERBMEM = 0.95
 """The data count as memorised if the mean ROUGE-L recall of the forget answers exceeds this value."""
@@ -119,24 +118,15 @@ class ModelScores(Scores):
     Attributes:
         answers: the losses of the reference answers, by :class:`QuestionSet`.
         choices: the losses of the paraphrased and perturbed answers, by evaluation set.
-        generated: the greedy answers and their recalls, by evaluation set.
-        generated_from_prompts: the continuations of the data set's own prompts and their recalls, by metric.
+        generated: the greedy answers and their recalls, by evaluation set, or by metric if the data have own prompts.
         tokens: the scores of the answers' tokens, by evaluation set.
         attacks: the scores of the forget set and of the holdout set, by metric for membership inference.
     """
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        sets: EvaluationSets,
-        *,
-        data: TaskData,
-        random_guess: float,
-        retain: RetainValues | None,
-    ) -> None:
-        super().__init__(data, random_guess=random_guess, retain=retain)
+    def __init__(self, evaluator: Evaluator, model: PreTrainedModel, retain: RetainValues | None) -> None:
+        super().__init__(evaluator, retain)
         # The closures do not reference ``self``, because a reference cycle would keep the model in memory longer.
-        scorer, seconds = sets.scorer, [0.0]
+        sets, scorer, seconds = evaluator.sets, evaluator.sets.scorer, [0.0]
         answers = LazyDict[QuestionSet, ItemLosses](lambda asked: scorer.nll(model, asked.sequences))
 
         def choices(part: str) -> ChoiceLosses:
@@ -144,28 +134,26 @@ class ModelScores(Scores):
             found = scorer.nll(model, sets.choices[part].sequences)
             return ChoiceLosses(tuple(np.split(found.totals, ends)), tuple(np.split(found.counts, ends)))
 
-        def timed(generate: Callable[[], list[str]], references: Sequence[str]) -> tuple[list[str], Array]:
+        def generated(name: str) -> tuple[list[str], Array]:
+            generate: Callable[[], list[str]]
+            if (prompts := sets.prompted.get(name)) is not None:
+                references: Sequence[str] = prompts.references
+                generate = partial(prompts.answers, model, scorer)
+            else:
+                asked = sets.questions[name]
+                references, longest = asked.references, asked.longest_answer
+                generate = partial(
+                    scorer.greedy_answers, model, asked.sequences, answers[asked], max_new_tokens=longest
+                )
             started = time.perf_counter()
             texts = generate()
             seconds[0] += time.perf_counter() - started
             return texts, rouge_l_recall(references, texts)
 
-        def generated(part: str) -> tuple[list[str], Array]:
-            asked = sets.questions[part]
-            losses, longest = answers[asked], asked.longest_answer
-            return timed(
-                lambda: scorer.greedy_answers(model, asked.sequences, losses, max_new_tokens=longest), asked.references
-            )
-
-        def generated_from_prompts(metric: str) -> tuple[list[str], Array]:
-            asked = sets.prompted[metric]
-            return timed(lambda: asked.answers(model, scorer), asked.references)
-
         self.sets = sets
         self.answers = answers
         self.choices = LazyDict(choices)
         self.generated = LazyDict(generated)
-        self.generated_from_prompts = LazyDict(generated_from_prompts)
         self.tokens = LazyDict[str, list[TokenScores]](
             lambda part: scorer.tokens(model, sets.questions[part].sequences)
         )
@@ -183,7 +171,7 @@ class ModelScores(Scores):
 
     def set_losses(self) -> SetLosses:
         trained, retained = (self.answers[self.sets.questions[part]] for part in ("trained", "retain_losses"))
-        return SetLosses(trained, retained, self._random_guess)
+        return SetLosses(trained, retained, self._evaluator.random_guess)
 
     def items(self) -> ItemLog:
         return item_log(self)
@@ -211,7 +199,7 @@ class ModelScores(Scores):
         return self.attacks[name]
 
     def _generated(self, part: str, prompts: str | None) -> tuple[list[str], Array]:
-        return self.generated_from_prompts[prompts] if prompts in self.sets.prompted else self.generated[part]
+        return self.generated[prompts if prompts is not None and prompts in self.sets.prompted else part]
 
 
 class Evaluator(ModelEvaluator):
@@ -219,10 +207,10 @@ class Evaluator(ModelEvaluator):
 
     def __init__(self, data: UnlearningData, scorer: TextScorer, *, vocabulary_size: int) -> None:
         super().__init__(data, classes=vocabulary_size)
-        self._sets = EvaluationSets(data, scorer)
+        self.sets = EvaluationSets(data, scorer)
 
     def scores(self, model: PreTrainedModel, *, retain: RetainValues | None = None) -> ModelScores:
-        return ModelScores(model, self._sets, data=self._data, random_guess=self.random_guess, retain=retain)
+        return ModelScores(self, model, retain)
 
     def verbmem(self, model: PreTrainedModel) -> float:
         """Return the mean ROUGE-L recall of greedy answers on the forget set, or on the data's own verbmem prompts."""
@@ -232,9 +220,10 @@ class Evaluator(ModelEvaluator):
         return self.verbmem(model) > MEMORISED_VERBMEM
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
-        scores, sets = self.scores(model), self._sets
-        ratios = tuple(scores.choices["forget"].log_truth_ratios.tolist()) if sets.choices["forget"].items else ()
-        if not self._data.holdout:
+        scores = self.scores(model)
+        usable = self.sets.choices["forget"].items
+        ratios = tuple(scores.choices["forget"].log_truth_ratios.tolist()) if usable else ()
+        if not self.data.holdout:
             return RetainValues(key, path, ratios, (), (), None)
         inside, outside = (tuple(loss_scores(scores, part).tolist()) for part in ("forget", "holdout"))
         return RetainValues(key, path, ratios, inside, outside, METRICS["mia_min_k"].measure(scores))
