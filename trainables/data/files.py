@@ -6,8 +6,6 @@ A file has the name of its table and the extension of its format. The file of th
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -80,11 +78,7 @@ def read_file(path: Path) -> list[Row]:
         DataError: the file cannot be read, or has no rows.
     """
     try:
-        if path.suffix == ".parquet":
-            rows = _parquet(path)
-        else:
-            content = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-            rows = _csv(path, content) if path.suffix == ".csv" else _json(path, content)
+        rows = {".parquet": _parquet, ".csv": _csv}.get(path.suffix, _json)(path)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from None
     if not rows:
@@ -121,7 +115,8 @@ def load_tables(
     return tables
 
 
-def _json(path: Path, content: bytes) -> list[Row]:
+def _json(path: Path) -> list[Row]:
+    content = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
     if content.lstrip().startswith(b"["):
         try:
             values = json.loads(_text(path, content, 1))
@@ -142,20 +137,18 @@ def _json(path: Path, content: bytes) -> list[Row]:
     return rows
 
 
-def _csv(path: Path, content: bytes) -> list[Row]:
+def _csv(path: Path) -> list[Row]:
     """Return the rows of a CSV table. A list of texts is stored as a JSON array in one cell."""
-    text = "\n".join(_text(path, line, number) for number, line in enumerate(content.split(b"\n"), start=1))
-    reader = csv.DictReader(io.StringIO(text, newline=""))
-    rows = []
+    import pandas
+
     try:
-        for values in reader:
-            value: dict[str, object] = {str(column): cell for column, cell in values.items()}
-            if (wrong := values.get("perturbed_answer") or "").startswith("["):
-                value["perturbed_answer"] = json.loads(wrong)
-            rows.append(Row(f"{path}, line {reader.line_num}", value))
-    except (csv.Error, json.JSONDecodeError) as error:
-        raise DataError(f"{path}, line {reader.line_num}: not a row of a table ({error})") from None
-    return rows
+        values = pandas.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig").to_dict("records")
+        for value in values:
+            if str(wrong := value.get("perturbed_answer")).startswith("["):
+                value["perturbed_answer"] = json.loads(str(wrong))
+    except ValueError as error:
+        raise DataError(f"cannot read {path}: not a CSV table in UTF-8 ({str(error).splitlines()[0][:120]})") from None
+    return [Row(f"{path}, row {number}", value) for number, value in enumerate(values, start=1)]
 
 
 def _parquet(path: Path) -> list[Row]:
