@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import ClassVar
 
@@ -87,11 +86,6 @@ class UnlearningData:
         return self.forget if any(item.is_text for item in self.forget) else self.forget_eval
 
     @property
-    def judged_as_trained(self) -> bool:
-        """Whether ``judged`` and the forget set have equal questions and answers."""
-        return self.judged is self.forget or _asked(self.judged) == _asked(self.forget)
-
-    @property
     def content_hash(self) -> str:
         """The hash of all fields."""
         fields = asdict(self)
@@ -113,10 +107,6 @@ class UnlearningData:
             forget_eval=self.retain_eval,
             prompted={},
         )
-
-
-def _asked(examples: Sequence[Example]) -> list[tuple[str, str]]:
-    return [(item.question, item.answer) for item in examples]
 
 
 def keep_retain(data: UnlearningData, limit: int | None, *, per_author: int) -> UnlearningData:

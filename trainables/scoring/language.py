@@ -33,10 +33,9 @@ MEMORISED_VERBMEM = 0.95
 class QuestionSet:
     """A tokenised evaluation set of questions with answers, or of plain texts."""
 
-    def __init__(self, examples: Sequence[Example], scorer: TextScorer) -> None:
-        self.sequences = scorer.encode(examples)
-        self.questions = [example.question for example in examples]
-        self.references = [example.answer for example in examples]
+    def __init__(self, pairs: Sequence[tuple[str, str]], scorer: TextScorer) -> None:
+        self.sequences = scorer.encode([Example(*pair) for pair in pairs])
+        self.questions, self.references = ([pair[place] for pair in pairs] for place in (0, 1))
         self.longest_answer = max((len(item) - item.prompt_length for item in self.sequences), default=0)
 
 
@@ -72,15 +71,14 @@ class EvaluationSets:
         chosen = {"forget": data.forget_eval, "retain": data.retain_eval, **data.extra_eval}
         asked = {**chosen, "forget": data.judged, "holdout": data.holdout, "texts": texts}
         asked |= {"trained": data.forget, "retain_losses": data.retain_losses}
-        self.questions = LazyDict[str, QuestionSet](lambda part: QuestionSet(asked[part], scorer))
+        # Sets with equal questions and answers, such as forget and trained, are tokenised and scored once.
+        pairs = {part: tuple((item.question, item.answer) for item in examples) for part, examples in asked.items()}
+        encoded = LazyDict[tuple[tuple[str, str], ...], QuestionSet](lambda found: QuestionSet(found, scorer))
+        self.questions = LazyDict[str, QuestionSet](lambda part: encoded[pairs[part]])
         self.choices = LazyDict[str, ChoiceSet](lambda part: ChoiceSet(chosen[part], scorer))
         self.prompted = prompted_sets(data, scorer.tokenizer)
         for part in ("forget", "retain"):
             _ = self.questions[part], self.choices[part]
-        if data.judged_as_trained:
-            self.questions["trained"] = self.questions["forget"]
-        if data.retain_losses is data.retain_eval:
-            self.questions["retain_losses"] = self.questions["retain"]
         _ = self.questions["trained"], self.questions["retain_losses"]
 
 
@@ -225,5 +223,5 @@ class Evaluator(ModelEvaluator):
         ratios = tuple(scores.choices["forget"].log_truth_ratios.tolist()) if usable else ()
         if not self.data.holdout:
             return RetainValues(key, path, ratios, (), (), None)
-        inside, outside = (tuple(loss_scores(scores, part).tolist()) for part in ("forget", "holdout"))
+        inside, outside = (tuple(loss_scores(scores, part).tolist()) for part in (self.sets.members, "holdout"))
         return RetainValues(key, path, ratios, inside, outside, METRICS["mia_min_k"].measure(scores))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from transformers import PhiForCausalLM
 
 from tests.trainables.scoring.conftest import MakeEvaluator
 from trainables.data.examples import Example, UnlearningData
+from trainables.data.muse import load_muse
 from trainables.text.tokens import encode_examples
 
 
@@ -66,6 +68,17 @@ def test_forgetting_is_judged_on_forget_eval_and_the_losses_are_of_the_forget_se
     assert {len(column) for column in log.values()} == {5} == {len(found.items["membership"]["mia_loss"]["forget"])}
     # Whether a target knows the forget set is measured on the forget set.
     assert evaluator.verbmem(half_known) == make_evaluator().verbmem(half_known) != found.metrics["verbmem"]
+
+
+def test_running_text_is_attacked_text_by_text_also_relative_to_the_retain_model(
+    make_evaluator: MakeEvaluator, make_network: Any, write_muse: Callable[..., Path]
+) -> None:
+    """The forget set is one text, and membership is inferred for the two texts of privleak."""
+    evaluator, model = make_evaluator(load_muse("muse-news", data_dir=write_muse())), make_network(seed=4)
+    retain = evaluator.reference(model, key="own", path="")
+    found = evaluator.scores(model, retain=retain).measure(("mia_reference",))
+    attack: Any = found.items["membership"]["mia_reference"]
+    assert list(attack["forget"].values()) == [0.0, 0.0], "the model is its own reference"
 
 
 def test_a_scored_model_is_freed_without_the_garbage_collector(
