@@ -53,7 +53,7 @@ def rows_of(spec: TrialSpec) -> list[dict[str, object]]:
         known = {
             "retain_loss_rise": losses["retain_loss"] - begun,
             "answers": scores.retain_agreement,
-            "forgot": 1.0 - agreement(scores.set_losses().forget),
+            "forgot": 1.0 - agreement(scores.forget_losses),
         }
         row = {"share": share, **losses, **metrics, **known}
         found.append({column: row[column] for column in COLUMNS[len(KEY) :]})

@@ -225,7 +225,7 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
 
     load_plugins(raw)
     from trainables.modality import dataset_modality
-    from trainables.models.adapters import checkpoint_problems
+    from trainables.models.adapters import ADAPTER_CONFIG, adapter_problems
     from trainables.models.registry import MODELS
     from trainables.target.prepare import score_checkpoint
 
@@ -235,9 +235,10 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
     model = options.asked("model")
     of_model = MODELS[model].dataset if model in MODELS else None
     modality = dataset_modality(options.asked("dataset") or of_model)
-    found += checkpoint_problems(
-        folder, lambda path: model_folder_problems(path, flag="--model-path", modality=modality)
-    )
+    if (folder / ADAPTER_CONFIG).is_file():
+        found += adapter_problems(folder)
+    else:
+        found += model_folder_problems(folder, flag="--model-path", modality=modality)
     # Set a model name: without a model name and a data set, the checks would assume a model to fine-tune on TOFU.
     named = {"model": [Given(modality.offline_model, PYTHON)], **raw}
     del named["model_path"]

@@ -12,7 +12,6 @@ import pytest
 from transformers import BertConfig, BertLMHeadModel
 
 from trainables.metrics.registry import METRICS
-from trainables.models.checkpoints import ensure_pad_token
 from trainables.models.registry import MODELS
 from trainables.models.tiny import tokenizer_for
 from trainables.testing.metrics import check_metric
@@ -21,7 +20,6 @@ from trainables.testing.models import check_model
 
 def _model_that_sees_later_tokens(data: Any, seed: int) -> tuple[Any, Any]:
     tokenizer = tokenizer_for("tiny-phi", data.full)
-    ensure_pad_token(tokenizer)
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     # Large weights, because the output of fresh ones of 0.02 hardly depends on the input.
     return BertLMHeadModel(BertConfig(vocab_size=len(tokenizer), initializer_range=1.0, **sizes)), tokenizer

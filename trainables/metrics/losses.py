@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,15 +29,6 @@ class ItemLosses(NamedTuple):
     counts: Array
     agreed: NDArray[np.int64]
     instead: NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SetLosses:
-    """The losses of the forget set and of the retain sample, and ``ln|V|``, the loss of a uniform guess."""
-
-    forget: ItemLosses
-    retain: ItemLosses
-    random_guess: float
 
 
 def mean_loss(losses: ItemLosses) -> float:
@@ -87,7 +77,7 @@ METRICS = (
         of="forget",
         formula="sum of -log p over the supervised tokens of the forget set / number of these tokens",
         citation="the paper's L_F; a search optimises forget_loss_capped instead",
-        measure=lambda losses: mean_loss(losses.forget),
+        measure=lambda scores: mean_loss(scores.forget_losses),
         optimised_as="forget_loss_capped",
     ),
     _loss(
@@ -97,7 +87,7 @@ METRICS = (
         of="retain",
         formula="sum of -log p over the supervised tokens of the retain set's fixed sample / number of these tokens",
         citation="the paper's L_R",
-        measure=lambda losses: mean_loss(losses.retain),
+        measure=lambda scores: mean_loss(scores.retain_losses),
     ),
     _loss(
         name="forget_loss_capped",
@@ -106,6 +96,6 @@ METRICS = (
         of="forget",
         formula="sum of min(-log p, ln|V|) over the supervised tokens of the forget set / number of these tokens",
         citation="the paper's L_F with a cap, so that no token counts as more forgotten than a uniform guess",
-        measure=lambda losses: capped_mean_loss(losses.forget, losses.random_guess),
+        measure=lambda scores: capped_mean_loss(scores.forget_losses, scores.random_guess),
     ),
 )

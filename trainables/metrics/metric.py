@@ -91,8 +91,7 @@ class Metric:
         loss: whether the metric is measured after every epoch.
         sets: the metric sets, other than ``all``, that contain the metric.
         measure: a function of the :class:`~trainables.scoring.language.ModelScores` of a language model, or of the
-            :class:`~trainables.scoring.classification.ImageScores` of a classifier. The argument of a loss is a
-            :class:`~trainables.metrics.losses.SetLosses`.
+            :class:`~trainables.scoring.classification.ImageScores` of a classifier.
         optimised_as: the metric, if any, that a search optimises instead of this metric.
     """
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from trainables.data.examples import Example, UnlearningData
 from trainables.models import checkpoints
-from trainables.models.checkpoints import ensure_pad_token, folder_problems
+from trainables.models.checkpoints import folder_problems
 from trainables.objectives.base import Reference
 from trainables.template import QUESTION_ANSWER
 from trainables.text import losses
@@ -55,7 +55,6 @@ class Language:
         from trainables.models.tiny import make_tiny, tokenizer_for
 
         tokenizer = tokenizer_for(name, data.full)
-        ensure_pad_token(tokenizer)
         return with_fast_kernels(make_tiny(name, tokenizer, seed=seed)), tokenizer
 
     def classes(self, configuration: PretrainedConfig) -> int:

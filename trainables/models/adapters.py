@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,13 +52,8 @@ def merge_adapter(adapter: Path, base: str, folder: Path) -> None:
     write_model(merged, tokenizer, folder)
 
 
-def checkpoint_problems(folder: Path, other: Callable[[Path], Sequence[str]]) -> list[str]:
-    """Return a message if the base model of an adapter is missing.
-
-    A folder without an adapter is checked by the function ``other``.
-    """
-    if not (folder / ADAPTER_CONFIG).is_file():
-        return list(other(folder))
+def adapter_problems(folder: Path) -> list[str]:
+    """Return a message if the base model of an adapter is missing."""
     base = base_of(folder)
     if base is None or (Path(base).is_absolute() and not Path(base).is_dir()):
         return [

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from trainables.data.examples import Example
+from trainables.models.checkpoints import ensure_pad_token
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -136,8 +137,10 @@ TWINS: Mapping[str, Twin] = MappingProxyType(
 
 
 def tokenizer_for(name: str, examples: Iterable[Example]) -> PreTrainedTokenizerFast:
-    """Train the tokenizer of the small model ``name`` on the examples."""
-    return TWINS[name].tokenizer(examples)
+    """Train the tokenizer of the small model ``name`` on the examples. It has a padding token."""
+    tokenizer = TWINS[name].tokenizer(examples)
+    ensure_pad_token(tokenizer)
+    return tokenizer
 
 
 def make_tiny(name: str, tokenizer: PreTrainedTokenizerFast, *, seed: int = 0) -> PreTrainedModel:

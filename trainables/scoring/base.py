@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from trainables.data import DataError, TaskData
-from trainables.metrics.losses import SetLosses, agreement, standard_error
+from trainables.metrics.losses import ItemLosses, agreement, standard_error
 from trainables.metrics.registry import LOSS_METRICS, METRICS, SETS
 
 if TYPE_CHECKING:
@@ -108,15 +108,26 @@ def generated_answers(items: ItemLog) -> ItemLog:
 
 
 class Scores(ABC):
-    """The per-item values of one model. A value is computed when it is first used, so the model must not change."""
+    """The per-item values of one model. A value is computed when it is first used, so the model must not change.
+
+    Attributes:
+        retain: the values of the retain model, if a metric needs them.
+        random_guess: the loss of a uniform guess, in nats.
+    """
 
     def __init__(self, evaluator: ModelEvaluator, retain: RetainValues | None) -> None:
-        self.retain = retain
-        self._evaluator = evaluator
+        self.retain, self.random_guess = retain, evaluator.random_guess
+        self._data = evaluator.data
 
+    @property
     @abstractmethod
-    def set_losses(self) -> SetLosses:
-        """Return the losses of the forget set and of the retain sample."""
+    def forget_losses(self) -> ItemLosses:
+        """The losses of the forget set."""
+
+    @property
+    @abstractmethod
+    def retain_losses(self) -> ItemLosses:
+        """The losses of the retain sample."""
 
     @abstractmethod
     def items(self) -> ItemLog:
@@ -130,16 +141,16 @@ class Scores(ABC):
     @property
     def retain_loss_se(self) -> float:
         """The standard error of the retain loss, in nats."""
-        return standard_error(self.set_losses().retain)
+        return standard_error(self.retain_losses)
 
     @property
     def retain_agreement(self) -> float:
         """The :func:`~trainables.metrics.losses.agreement` on the retain sample."""
-        return agreement(self.set_losses().retain)
+        return agreement(self.retain_losses)
 
     def loss_metrics(self) -> dict[str, float]:
         """Return the losses, in nats."""
-        return _values(LOSS_METRICS, self.set_losses())
+        return self._values(LOSS_METRICS)
 
     def measure(self, names: Sequence[str] = ()) -> Measured:
         """Measure metrics; by default, the default set.
@@ -147,8 +158,11 @@ class Scores(ABC):
         Raises:
             MetricError: a metric cannot be measured on the data, or the retain model is missing.
         """
-        metrics = _values(chosen_metrics(names, self._evaluator.data, retain_model=self.retain is not None), self)
+        metrics = self._values(chosen_metrics(names, self._data, retain_model=self.retain is not None))
         return Measured(metrics, self.items(), self.generation_seconds)
+
+    def _values(self, names: Iterable[str]) -> dict[str, float]:
+        return {name: float(METRICS[name].measure(self)) for name in names}
 
 
 class ModelEvaluator(ABC):
@@ -173,7 +187,3 @@ class ModelEvaluator(ABC):
             NotImplementedError: no metric of this modality needs a retain model.
         """
         raise NotImplementedError
-
-
-def _values(names: Iterable[str], scores: object) -> dict[str, float]:
-    return {name: float(METRICS[name].measure(scores)) for name in names}

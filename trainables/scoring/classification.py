@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainables.data.images import ImageData, ImageSet
-from trainables.metrics.losses import ItemLosses, SetLosses, agreement
+from trainables.metrics.losses import ItemLosses, agreement
 from trainables.scoring.base import ItemLog, LazyDict, ModelEvaluator, RetainValues, Scores
 from trainables.scoring.item_log import by_index
 
@@ -34,8 +34,13 @@ class ImageScores(Scores):
         """Return the accuracy on an evaluation set."""
         return agreement(self.images[part])
 
-    def set_losses(self) -> SetLosses:
-        return SetLosses(self.images["forget"], self.images["retain"], self._evaluator.random_guess)
+    @property
+    def forget_losses(self) -> ItemLosses:
+        return self.images["forget"]
+
+    @property
+    def retain_losses(self) -> ItemLosses:
+        return self.images["retain"]
 
     def items(self) -> ItemLog:
         """Return the loss, the most probable label and the true label of each scored image."""

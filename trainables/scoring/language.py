@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainables.data.examples import Example, UnlearningData
-from trainables.metrics.losses import ItemLosses, SetLosses
+from trainables.metrics.losses import ItemLosses
 from trainables.metrics.membership import loss_scores
 from trainables.metrics.metric import Array, has_choices
 from trainables.metrics.registry import METRICS
@@ -167,9 +167,13 @@ class ModelScores(Scores):
         answers = self.answers[self.sets.questions[part]]
         return answers.totals / answers.counts
 
-    def set_losses(self) -> SetLosses:
-        trained, retained = (self.answers[self.sets.questions[part]] for part in ("trained", "retain_losses"))
-        return SetLosses(trained, retained, self._evaluator.random_guess)
+    @property
+    def forget_losses(self) -> ItemLosses:
+        return self.answers[self.sets.questions["trained"]]
+
+    @property
+    def retain_losses(self) -> ItemLosses:
+        return self.answers[self.sets.questions["retain_losses"]]
 
     def items(self) -> ItemLog:
         return item_log(self)

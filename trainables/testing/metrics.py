@@ -35,7 +35,6 @@ def check_metric(metric: Metric) -> None:
 
 
 def _check_values(metric: Metric) -> None:
-    from trainables.models.checkpoints import ensure_pad_token
     from trainables.models.tiny import make_tiny, tokenizer_for
     from trainables.scoring.language import Evaluator
     from trainables.text.scorer import TextScorer
@@ -44,7 +43,6 @@ def _check_values(metric: Metric) -> None:
     if metric.lacks(data, retain_model=False):
         return  # the metric needs data, or a retain model, that this test does not have
     tokenizer = tokenizer_for("tiny-phi", data.full)
-    ensure_pad_token(tokenizer)
     scorer = TextScorer(tokenizer=tokenizer, max_length=96, batch_size=8, device="cpu")
     for seed in (0, 1):
         model = make_tiny("tiny-phi", tokenizer, seed=seed)

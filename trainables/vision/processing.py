@@ -85,8 +85,6 @@ class ImageProcessor:
             raise LoadError(f"cannot load the image processor {path}: {error}") from None
         try:
             mean, std = (tuple(map(float, content[name])) for name in ("image_mean", "image_std"))
-            if not mean or len(mean) != len(std) or not all(std):
-                raise ValueError(f"image_mean {mean}, image_std {std}")
             found = cls(int(content["size"]["height"]), float(content["rescale_factor"]), mean, std)
             for name in ("do_resize", "size", "resample", "do_rescale", "do_normalize"):
                 if content[name] != found._settings()[name]:

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from trainables.metrics.losses import ItemLosses, SetLosses, mean_loss, standard_error
-from trainables.metrics.registry import METRICS
+from trainables.metrics.losses import ItemLosses, capped_mean_loss, mean_loss, standard_error
 
 GUESS = math.log(100)
 
@@ -25,7 +24,7 @@ def _losses(*items: list[float], agreed: Sequence[int] = ()) -> ItemLosses:
 
 
 def _capped(forget: ItemLosses) -> float:
-    return METRICS["forget_loss_capped"].measure(SetLosses(forget, _losses([1.0]), GUESS))
+    return capped_mean_loss(forget, GUESS)
 
 
 def test_the_capped_loss_is_the_mean_below_the_guess_and_never_above_the_guess() -> None:

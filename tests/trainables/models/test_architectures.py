@@ -15,7 +15,7 @@ from tests.trainables.runs import same_bits
 from trainables.data.examples import UnlearningData
 from trainables.modality.language import Language
 from trainables.models.adapters import add_adapter
-from trainables.models.checkpoints import ensure_pad_token, load_model, load_tokenizer, save_model
+from trainables.models.checkpoints import load_model, load_tokenizer, save_model
 from trainables.models.tiny import SLIDING_WINDOW, TWINS, VOCABULARY, make_tiny, tokenizer_for
 from trainables.predictions import evaluate_items
 from trainables.run.reports import Status
@@ -52,7 +52,6 @@ class Twin:
 def twin(request: pytest.FixtureRequest, tiny_data: UnlearningData, tmp_path_factory: pytest.TempPathFactory) -> Twin:
     name = request.param
     tokenizer = tokenizer_for(name, tiny_data.full)
-    ensure_pad_token(tokenizer)
     model = make_tiny(name, tokenizer).eval()
     folder = tmp_path_factory.mktemp(name) / "target"
     save_model(model, tokenizer, folder)
@@ -163,8 +162,7 @@ def test_a_tokenizer_is_a_function_of_its_texts_and_any_text_comes_back_even_aft
         assert loaded(text).input_ids == ids
         assert tokenizer.unk_token_id not in ids
         assert tokenizer.decode(ids, skip_special_tokens=True) == text
-    pads = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
-    assert (loaded.eos_token_id, loaded.pad_token_id) == (tokenizer.eos_token_id, pads)
+    assert (loaded.eos_token_id, loaded.pad_token_id) == (tokenizer.eos_token_id, tokenizer.pad_token_id)
 
 
 class _AllLogits(transformers.PhiForCausalLM):

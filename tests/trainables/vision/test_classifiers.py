@@ -110,7 +110,6 @@ def test_the_input_is_that_of_transformers(processor: ImageProcessor, side: int,
         ({"resample": 2}, "resample is 2"),
         ({"size": {"shortest_edge": 224}}, "'height'"),
         ({"do_normalize": False}, "do_normalize is False"),
-        ({"image_std": [0.5]}, "image_std"),
     ],
 )
 def test_a_processor_with_another_transformation_is_refused(changes: dict[str, Any], fact: str, tmp_path: Path) -> None:
