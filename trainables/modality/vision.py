@@ -16,7 +16,7 @@ from trainables.vision.processing import ImageBatch, ImageProcessor, collate
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PretrainedConfig, PreTrainedModel
+    from transformers import PretrainedConfig
 
     from trainables.data.images import ImageData, ImageSet
     from trainables.scoring.classification import ClassificationEvaluator
@@ -45,11 +45,9 @@ class Vision:
         Reference.HIDDEN: "decoder blocks, whose hidden states the method needs",
     }
     load_base = staticmethod(base_classifier)
+    load_model = staticmethod(load_classifier)
     load_processor = staticmethod(ImageProcessor.from_pretrained)
     predict = staticmethod(losses.predict)
-
-    def load_model(self, folder: Path | str) -> PreTrainedModel:
-        return load_classifier(folder)
 
     def with_template(self, template: str) -> Vision:
         return self

@@ -85,19 +85,15 @@ def chosen_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool =
     missing = {
         name: lacking for name, metric in METRICS.items() if (lacking := metric.lacks(data, retain_model=retain_model))
     }
-    wrong = [f"{name} needs {missing[name]}" for name in names if name in missing]
-    wrong += [
-        f"no metric of the set {name} can be measured, because {missing[SETS[name][0]]} is missing"
-        for name in names
-        if name in SETS and SETS[name] and {*SETS[name]} <= missing.keys()
-    ]
+    chosen = {name: SETS.get(name, (name,)) for name in names or ("default",)}
+    wrong = [f"{name} needs {missing[among[0]]}" for name, among in chosen.items() if {*among} <= missing.keys()]
     if wrong:
         can = ", ".join(name for name in METRICS if name not in missing)
         raise MetricError(
             f"some requested metrics cannot be measured on the data set {data.name}: {'; '.join(wrong)}; metrics that "
             f"can be measured: {can}"
         )
-    wanted = {name for chosen in names or ("default",) for name in SETS.get(chosen, (chosen,))} - missing.keys()
+    wanted = {name for among in chosen.values() for name in among} - missing.keys()
     return tuple(name for name, metric in METRICS.items() if name in wanted and not metric.loss)
 
 
