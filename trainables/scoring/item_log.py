@@ -32,7 +32,7 @@ def item_log(scores: ModelScores) -> ItemLog:
         columns = _answer_columns(scores, part) | _choice_columns(scores, part)
         if columns:
             log[key] = columns
-    prompted = {
+    prompted: dict[str, object] = {
         metric: _generation_columns(
             scores.sets.scorer.decode(asked.prompts), asked.references, *scores.generated[metric]
         )
