@@ -55,14 +55,14 @@ class StoredWeights:
 
     def _mapped(self, folder: Path) -> dict[str, Tensor]:
         """Return every tensor in the folder's safetensors files, by name."""
-        from safetensors import SafetensorError, safe_open
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
 
         found: dict[str, Tensor] = {}
         for file in sorted(folder.glob("*.safetensors")):
             stamp = _stamp(file)
             try:
-                with safe_open(file, framework="pt") as tensors:
-                    found |= {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118 - no mapping
+                found |= load_file(file)
             except (OSError, SafetensorError):
                 continue  # the model was not loaded from this file
             if stamp is not None:

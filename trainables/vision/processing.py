@@ -81,18 +81,15 @@ class ImageProcessor:
         path = Path(folder) / FILE
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise LoadError(f"cannot load the image processor {path}: {error}") from None
-        try:
             mean, std = (tuple(map(float, content[name])) for name in ("image_mean", "image_std"))
             found = cls(int(content["size"]["height"]), float(content["rescale_factor"]), mean, std)
             for name in ("do_resize", "size", "resample", "do_rescale", "do_normalize"):
                 if content[name] != found._settings()[name]:
                     raise ValueError(f"{name} is {content[name]}")
-        except (KeyError, TypeError, ValueError) as error:
+        except (OSError, KeyError, TypeError, ValueError) as error:
             raise LoadError(
-                f"{path}: expected the steps that the command 'target' writes: resize to a square with resample 0 "
-                f"(nearest pixel), rescale, normalise ({type(error).__name__}: {error})"
+                f"cannot load the image processor {path}: expected the steps that the command 'target' writes: resize "
+                f"to a square with resample 0 (nearest pixel), rescale, normalise ({type(error).__name__}: {error})"
             ) from None
         return found
 
