@@ -36,7 +36,7 @@ def _measured(scores: ModelScores) -> float:
         return Scores(float(chance.mean()), float(scores.recalls(part).mean()), ratio)
 
     def among_choices(part: str) -> Scores:
-        right = scores.losses(part)[scores.sets.choices[part].items]
+        right = scores.losses(part)[scores.evaluator.choices[part].items]
         return aggregated(part, normalised_probability(right, scores.choices[part].perturbed))
 
     retain = aggregated("retain", probability(scores.losses("retain")))

@@ -34,9 +34,9 @@ def item_log(scores: ModelScores) -> ItemLog:
             log[key] = columns
     prompted: dict[str, object] = {
         metric: _generation_columns(
-            scores.sets.scorer.decode(asked.prompts), asked.references, *scores.generated[metric]
+            scores.evaluator.scorer.decode(asked.prompts), asked.references, *scores.generated[metric]
         )
-        for metric, asked in scores.sets.prompted.items()
+        for metric, asked in scores.evaluator.prompted.items()
         if metric in scores.generated
     }
     if prompted:
@@ -56,7 +56,7 @@ def write_item_log(path: Path, log: Mapping[str, object]) -> None:
 
 def _answer_columns(scores: ModelScores, part: str) -> dict[str, object]:
     columns: dict[str, object] = {}
-    if (asked := scores.sets.questions.get(part)) is None:
+    if (asked := scores.evaluator.questions.get(part)) is None:
         return columns
     if asked in scores.answers:
         totals, counts = scores.answers[asked].totals, scores.answers[asked].counts
@@ -64,7 +64,7 @@ def _answer_columns(scores: ModelScores, part: str) -> dict[str, object]:
         columns["num_token_gt"] = by_index(counts.astype(int))
     if part in scores.generated:
         columns |= _generation_columns(
-            [*map(scores.sets.scorer.prompt_of, asked.questions)], asked.references, *scores.generated[part]
+            [*map(scores.evaluator.scorer.prompt_of, asked.questions)], asked.references, *scores.generated[part]
         )
     return columns
 
@@ -84,7 +84,7 @@ def _generation_columns(
 def _choice_columns(scores: ModelScores, part: str) -> dict[str, object]:
     if part not in scores.choices:
         return {}
-    found, items = scores.choices[part], scores.sets.choices[part].items
+    found, items = scores.choices[part], scores.evaluator.choices[part].items
     return {
         "avg_paraphrased_loss": by_index(found.paraphrased, items),
         "paraphrased_loss": by_index([row[0] for row in found.totals], items),

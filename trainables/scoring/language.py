@@ -55,33 +55,6 @@ class ChoiceSet:
         self.sequences = scorer.encode([Example(item.question, text) for (_, item), texts in pairs for text in texts])
 
 
-class EvaluationSets:
-    """The tokenised evaluation sets of one task, by name.
-
-    ``forget`` has the items on which forgetting is measured. ``trained`` is the forget set. ``retain`` is a sample of
-    the retain set. ``retain_losses`` is the part of the sample for the retain loss of each epoch. The constructor
-    tokenises these four sets, so that a prompt that is too long is reported at once. Other sets are tokenised when they
-    are first used. ``members`` is the name of the set with the members for membership inference.
-    """
-
-    def __init__(self, data: UnlearningData, scorer: TextScorer) -> None:
-        self.scorer = scorer
-        texts = data.forget_eval if any(example.is_text for example in data.forget_eval) else ()
-        self.members = "texts" if texts else "forget"
-        chosen = {"forget": data.forget_eval, "retain": data.retain_eval, **data.extra_eval}
-        asked = {**chosen, "forget": data.judged, "holdout": data.holdout, "texts": texts}
-        asked |= {"trained": data.forget, "retain_losses": data.retain_losses}
-        # Sets with equal questions and answers, such as forget and trained, are tokenised and scored once.
-        pairs = {part: tuple((item.question, item.answer) for item in examples) for part, examples in asked.items()}
-        encoded = LazyDict[tuple[tuple[str, str], ...], QuestionSet](lambda found: QuestionSet(found, scorer))
-        self.questions = LazyDict[str, QuestionSet](lambda part: encoded[pairs[part]])
-        self.choices = LazyDict[str, ChoiceSet](lambda part: ChoiceSet(chosen[part], scorer))
-        self.prompted = prompted_sets(data, scorer.tokenizer)
-        for part in ("forget", "retain"):
-            _ = self.questions[part], self.choices[part]
-        _ = self.questions["trained"], self.questions["retain_losses"]
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class ChoiceLosses:
     """The summed NLL and the token count of each answer of n items. The first answer of an item is paraphrased."""
@@ -124,21 +97,21 @@ class ModelScores(Scores):
     def __init__(self, evaluator: Evaluator, model: PreTrainedModel, retain: RetainValues | None) -> None:
         super().__init__(evaluator, retain)
         # The closures do not reference ``self``, because a reference cycle would keep the model in memory longer.
-        sets, scorer, seconds = evaluator.sets, evaluator.sets.scorer, [0.0]
+        scorer, seconds = evaluator.scorer, [0.0]
         answers = LazyDict[QuestionSet, ItemLosses](lambda asked: scorer.nll(model, asked.sequences))
 
         def choices(part: str) -> ChoiceLosses:
-            ends = np.cumsum(sets.choices[part].sizes)[:-1]
-            found = scorer.nll(model, sets.choices[part].sequences)
+            ends = np.cumsum(evaluator.choices[part].sizes)[:-1]
+            found = scorer.nll(model, evaluator.choices[part].sequences)
             return ChoiceLosses(tuple(np.split(found.totals, ends)), tuple(np.split(found.counts, ends)))
 
         def generated(name: str) -> tuple[list[str], Array]:
             generate: Callable[[], list[str]]
-            if (prompts := sets.prompted.get(name)) is not None:
+            if (prompts := evaluator.prompted.get(name)) is not None:
                 references: Sequence[str] = prompts.references
                 generate = partial(prompts.answers, model, scorer)
             else:
-                asked = sets.questions[name]
+                asked = evaluator.questions[name]
                 references, longest = asked.references, asked.longest_answer
                 generate = partial(
                     scorer.greedy_answers, model, asked.sequences, answers[asked], max_new_tokens=longest
@@ -148,12 +121,12 @@ class ModelScores(Scores):
             seconds[0] += time.perf_counter() - started
             return texts, rouge_l_recall(references, texts)
 
-        self.sets = sets
+        self.evaluator = evaluator
         self.answers = answers
         self.choices = LazyDict(choices)
         self.generated = LazyDict(generated)
         self.tokens = LazyDict[str, list[TokenScores]](
-            lambda part: scorer.tokens(model, sets.questions[part].sequences)
+            lambda part: scorer.tokens(model, evaluator.questions[part].sequences)
         )
         self.attacks: dict[str, tuple[Array, Array]] = {}
         self._seconds = seconds
@@ -164,16 +137,16 @@ class ModelScores(Scores):
 
     def losses(self, part: str) -> Array:
         """Return the loss of each answer: ``(n,)``, nats per token."""
-        answers = self.answers[self.sets.questions[part]]
+        answers = self.answers[self.evaluator.questions[part]]
         return answers.totals / answers.counts
 
     @property
     def forget_losses(self) -> ItemLosses:
-        return self.answers[self.sets.questions["trained"]]
+        return self.answers[self.evaluator.questions["trained"]]
 
     @property
     def retain_losses(self) -> ItemLosses:
-        return self.answers[self.sets.questions["retain_losses"]]
+        return self.answers[self.evaluator.questions["retain_losses"]]
 
     def items(self) -> ItemLog:
         return item_log(self)
@@ -191,25 +164,51 @@ class ModelScores(Scores):
 
     def answer_texts(self, part: str) -> list[str]:
         """Return the text of each reference answer, decoded from its tokens."""
-        answers = [item.ids[item.prompt_length :] for item in self.sets.questions[part].sequences]
-        return [text.strip() for text in self.sets.scorer.decode(answers)]
+        answers = [item.ids[item.prompt_length :] for item in self.evaluator.questions[part].sequences]
+        return [text.strip() for text in self.evaluator.scorer.decode(answers)]
 
     def attack(self, name: str, per_text: Callable[[ModelScores, str], Array]) -> tuple[Array, Array]:
         """Return the scores of the forget texts and of the holdout texts in a membership inference attack."""
         if name not in self.attacks:
-            self.attacks[name] = per_text(self, self.sets.members), per_text(self, "holdout")
+            self.attacks[name] = per_text(self, self.evaluator.members), per_text(self, "holdout")
         return self.attacks[name]
 
     def _generated(self, part: str, prompts: str | None) -> tuple[list[str], Array]:
-        return self.generated[prompts if prompts is not None and prompts in self.sets.prompted else part]
+        return self.generated[prompts if prompts is not None and prompts in self.evaluator.prompted else part]
 
 
 class Evaluator(ModelEvaluator):
-    """Evaluates language models."""
+    """Evaluates language models on tokenised evaluation sets.
+
+    The constructor tokenises the four sets that are named below, so that a prompt that is too long is reported at once.
+    Other sets are tokenised when they are first used.
+
+    Attributes:
+        questions: the sets by name. ``forget`` has the items on which forgetting is measured. ``trained`` is the forget
+            set. ``retain`` is a sample of the retain set. ``retain_losses`` is the part of the sample for the retain
+            loss of each epoch.
+        choices: the paraphrased and perturbed answers, by set.
+        prompted: the data's own prompts, by metric.
+        members: the name of the set with the members for membership inference.
+    """
 
     def __init__(self, data: UnlearningData, scorer: TextScorer, *, vocabulary_size: int) -> None:
         super().__init__(data, classes=vocabulary_size)
-        self.sets = EvaluationSets(data, scorer)
+        self.scorer = scorer
+        texts = data.forget_eval if any(example.is_text for example in data.forget_eval) else ()
+        self.members = "texts" if texts else "forget"
+        chosen = {"forget": data.forget_eval, "retain": data.retain_eval, **data.extra_eval}
+        asked = {**chosen, "forget": data.judged, "holdout": data.holdout, "texts": texts}
+        asked |= {"trained": data.forget, "retain_losses": data.retain_losses}
+        # Sets with equal questions and answers, such as forget and trained, are tokenised and scored once.
+        pairs = {part: tuple((item.question, item.answer) for item in examples) for part, examples in asked.items()}
+        encoded = LazyDict[tuple[tuple[str, str], ...], QuestionSet](lambda found: QuestionSet(found, scorer))
+        self.questions = LazyDict[str, QuestionSet](lambda part: encoded[pairs[part]])
+        self.choices = LazyDict[str, ChoiceSet](lambda part: ChoiceSet(chosen[part], scorer))
+        self.prompted = prompted_sets(data, scorer.tokenizer)
+        for part in ("forget", "retain"):
+            _ = self.questions[part], self.choices[part]
+        _ = self.questions["trained"], self.questions["retain_losses"]
 
     def scores(self, model: PreTrainedModel, *, retain: RetainValues | None = None) -> ModelScores:
         return ModelScores(self, model, retain)
@@ -223,9 +222,9 @@ class Evaluator(ModelEvaluator):
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
         scores = self.scores(model)
-        usable = self.sets.choices["forget"].items
+        usable = self.choices["forget"].items
         ratios = tuple(scores.choices["forget"].log_truth_ratios.tolist()) if usable else ()
         if not self.data.holdout:
             return RetainValues(key, path, ratios, (), (), None)
-        inside, outside = (tuple(loss_scores(scores, part).tolist()) for part in (self.sets.members, "holdout"))
+        inside, outside = (tuple(loss_scores(scores, part).tolist()) for part in (self.members, "holdout"))
         return RetainValues(key, path, ratios, inside, outside, METRICS["mia_min_k"].measure(scores))
