@@ -116,24 +116,22 @@ def load_tables(
 
 
 def _json(path: Path) -> list[Row]:
-    content = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-    if content.lstrip().startswith(b"["):
+    content = path.read_bytes()
+    if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
         try:
-            values = json.loads(_text(path, content, 1))
-        except json.JSONDecodeError as error:
-            raise DataError(f"{path}, line {error.lineno}: not a JSON array ({error.msg})") from None
+            values = json.loads(content)
+        except ValueError as error:
+            raise DataError(f"cannot read {path}: not a JSON array in UTF-8 ({error})") from None
         return [Row(f"{path}, row {number}", value) for number, value in enumerate(values, start=1)]
     rows: list[Row] = []
     # Split only at newlines: JSON texts may contain U+2028, at which splitlines() would also split.
     for number, line in enumerate(content.split(b"\n"), start=1):
         place = f"{path}, line {number}"
         try:
-            if text := _text(path, line, number).strip():
-                rows.append(Row(place, json.loads(text)))
-        except json.JSONDecodeError as error:
-            rows.append(Row(place, None, f"{place}: not a JSON object ({error.msg})"))
-        except DataError as error:
-            rows.append(Row(place, None, str(error)))
+            if line.strip():
+                rows.append(Row(place, json.loads(line)))
+        except ValueError as error:
+            rows.append(Row(place, None, f"{place}: not a JSON object in UTF-8 ({error})"))
     return rows
 
 
@@ -160,12 +158,3 @@ def _parquet(path: Path) -> list[Row]:
     except pyarrow.ArrowException as error:
         raise DataError(f"cannot read {path}: not a parquet file ({str(error).splitlines()[0][:120]})") from None
     return [Row(f"{path}, row {number}", value) for number, value in enumerate(values, start=1)]
-
-
-def _text(path: Path, content: bytes, line: int) -> str:
-    """Decode the part of a file that begins at line ``line``."""
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        bad = line + content.count(b"\n", 0, error.start)
-        raise DataError(f"cannot read {path}, line {bad}: not UTF-8 (byte 0x{content[error.start]:02x})") from None
