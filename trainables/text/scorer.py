@@ -11,10 +11,10 @@ from trainables.batches import sorted_batches
 from trainables.data.examples import Example
 from trainables.metrics.losses import ItemLosses
 from trainables.predictions import Predictions, item_losses, scoring
-from trainables.template import QUESTION_ANSWER, end_id
+from trainables.template import QUESTION_ANSWER, around, end_id
 from trainables.text.losses import predict
 from trainables.text.token_scores import TokenScores, token_scores
-from trainables.text.tokens import Tokens, collate, encode_examples, pad_id, prompt_text
+from trainables.text.tokens import Tokens, collate, encode_examples, pad_id
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +40,7 @@ class TextScorer:
 
     def prompt_of(self, question: str) -> str:
         """Return the prompt of a question, without the space before the answer."""
-        return prompt_text(question, template=self.template, tokenizer=self.tokenizer)
+        return around(self.template, question, self.tokenizer)[0].rstrip(" ")
 
     @property
     def ends(self) -> tuple[int, ...]:

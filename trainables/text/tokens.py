@@ -57,13 +57,6 @@ def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
     return int(tokenizer.pad_token_id)
 
 
-def prompt_text(
-    question: str, *, template: str = QUESTION_ANSWER, tokenizer: PreTrainedTokenizerBase | None = None
-) -> str:
-    """Return the prompt, without the space before the answer."""
-    return around(template, question, tokenizer)[0].rstrip(" ")
-
-
 def encode(
     tokenizer: PreTrainedTokenizerBase,
     question: str,
