@@ -18,7 +18,7 @@ from sweeper.driver.finalize import Summary, finalize
 from sweeper.driver.frontier_metrics import measure_frontier, unmeasured
 from sweeper.driver.open_sweep import OpenSweep, open_sweep
 from sweeper.driver.tune_run import run_trials, watch_head
-from sweeper.execution.cluster import Cluster, import_in_parallel, set_environment
+from sweeper.execution.cluster import Cluster
 from sweeper.execution.shutdown import interruptible, is_interrupted
 from sweeper.execution.target_task import prepare_for_sweep
 from sweeper.followers.mlflow.runs import SweepEnd
@@ -91,11 +91,9 @@ def _load_targets(
         f"The model or data of the sweep in {out} changed after the sweep started, so new trials would not be "
         "comparable with existing ones. Start a new sweep."
     )
-    if origin.target_path is None:  # a new sweep, which will need Ray
-        set_environment(settings.address)
+    if origin.target_path is None:  # a new sweep
         # A cluster that is too small ends the sweep before a target is fine-tuned for hours.
-        with import_in_parallel():
-            cluster.slots(sharing=settings.shared(out.resolve()))
+        cluster.slots(sharing=settings.shared(out.resolve()))
     else:
         base = settings.base_of(settings.target_seeds[0])
         if base.target_path is None and target_spec_of(base).trained_key != Path(origin.target_path).name:

@@ -146,8 +146,9 @@ class Cluster:
         if self._slots is None:
             if problem := address_problem(settings.address):
                 raise PlacementError(problem)
+            set_environment(settings.address)
             # An interrupted start may crash or leave Ray processes running.
-            with defer_signals(), _without_rays_sigterm_handler():
+            with _import_in_parallel(), defer_signals(), _without_rays_sigterm_handler():
                 python = None
                 # A fork could not use CUDA if an import initialised CUDA in the server.
                 if settings.address is None and not gpus_here() and is_possible():
@@ -196,7 +197,7 @@ def _without_rays_sigterm_handler() -> Iterator[None]:
 
 
 @contextmanager
-def import_in_parallel() -> Iterator[None]:
+def _import_in_parallel() -> Iterator[None]:
     """Import the modules that the sweep needs next, in another thread while the block runs.
 
     The block ends only after the imports, because two threads must not import a package at the same time. Garbage

@@ -44,7 +44,7 @@ def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sweeper.execution.cluster.ray_cluster", lambda address, **given: nullcontext(2))
     monkeypatch.setattr("sweeper.execution.cluster.is_possible", lambda: False)
     monkeypatch.setattr("sweeper.execution.cluster.require_shared", lambda shared: None)
-    monkeypatch.setattr("sweeper.sweep.import_in_parallel", nullcontext)
+    monkeypatch.setattr("sweeper.execution.cluster._import_in_parallel", nullcontext)
 
 
 def use_target(

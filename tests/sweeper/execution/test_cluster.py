@@ -8,7 +8,7 @@ import pickle
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,6 +40,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr("sweeper.execution.cluster.ray_cluster", stand_in)
     monkeypatch.setattr("sweeper.execution.cluster.require_shared", lambda shared: None)
     monkeypatch.setattr("sweeper.execution.cluster.is_possible", lambda: False)
+    monkeypatch.setattr("sweeper.execution.cluster._import_in_parallel", nullcontext)
     return happened
 
 
