@@ -48,6 +48,10 @@ def report(
     options = Options("report", raw, problems=problems)
     paths = [*{Path(source).resolve(): Path(source) for source in sources}.values()]
     is_one_run = len(paths) == 1 and _is_run(paths[0])
+    if raw.get("port") and not watch:
+        options.add("--port is the port of the page that --watch shows: give --watch too", "port")
+    if watch and as_json:
+        options.add("--watch serves a page until Ctrl-C, and --json prints one result: give only one of them")
     if watch and is_one_run:
         options.add(f"--watch: {paths[0]} is a single run, which has figures but no page; leave out --watch")
     refuse(options.problems)

@@ -14,6 +14,7 @@ from search_spaces.parameters import Choice, Parameter
 from search_spaces.space import Space, SpaceError
 from search_spaces.user_yaml import load_space
 from search_spaces.values import Value, plain_name
+from search_spaces.yaml_nodes import load
 from sweeper.settings.sources import Options
 from trainables.methods import OPTIONS, MethodError, option_names, options_by_method, parse_method
 from trainables.models.registry import find_model
@@ -115,8 +116,10 @@ def file_space(
     for name in (*given, *(name for name in fixed if name in names)):
         flag = name.replace("_", "-")
         problems.append(f"--{flag} and --space {path} are mutually exclusive: put {name} into the file")
-    found = (*_value_problems(space, base), *_rate_problems(space))
-    problems += [f"{path}: {text}" for text in dict.fromkeys(found)]
+    if found := {**_value_problems(space, base), **dict.fromkeys(_rate_problems(space), ("optimizer",))}:
+        lines = load(path)[1]
+        # Of several parameters that cause a problem together, the last in the file is to blame.
+        problems += [f"{path}:{max(lines[key] for key in keys)}: {text}" for text, keys in found.items()]
     return space, problems
 
 
@@ -133,22 +136,26 @@ def tries_auto_lr(space: Space, otherwise: str) -> bool:
     )
 
 
-def _value_problems(space: Space, base: TrialSpec) -> list[str]:
-    """Return the problems with methods, with values of method options, and with combinations of values."""
+def _value_problems(space: Space, base: TrialSpec) -> dict[str, Collection[str]]:
+    """Return the problems with values and with combinations of values, each with the parameters that cause it."""
     ends: dict[str, tuple[Value, ...]] = {key: (value,) for key, value in space.constants.items()}
     ends |= {parameter.key: _ends(parameter).values for parameter in space.parameters}
     methods = [str(value) for value in ends.get("method", ())]
-    found = spec_problems(base, methods, {})
+    found: dict[str, Collection[str]] = dict.fromkeys(spec_problems(base, methods, {}), ("method",))
     for key, values in ends.items():
         if key in OPTIONS or key in option_names():
-            found += spec_problems(base, methods, {plain_name(key): [float(str(value)) for value in values]})
+            options = {plain_name(key): [float(str(value)) for value in values]}
+            found = dict.fromkeys(spec_problems(base, methods, options), (key,)) | found
     alone = [(name,) for name in FIELDS if not any(name in group for group in _TOGETHER)]
     for group in (*_TOGETHER, *alone):
         for config in _corners(space, group).grid():
             change: dict[str, Any] = {name: config[name] for name in group if name in config}
-            found += trial_problems(replace(base, **change)) if change else []
+            for problem in trial_problems(replace(base, **change)) if change else ():
+                others = {name: {key: value for key, value in change.items() if key != name} for name in change}
+                causes = [name for name in others if problem not in trial_problems(replace(base, **others[name]))]
+                found.setdefault(problem, causes or [*change])
     known = {*trial_problems(base), *spec_problems(base, (), {})}
-    return [problem for problem in found if problem not in known]
+    return {problem: keys for problem, keys in found.items() if problem not in known}
 
 
 def _rate_problems(space: Space) -> list[str]:

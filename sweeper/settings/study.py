@@ -31,6 +31,12 @@ def study_values(options: Options, methods: Sequence[str]) -> dict[str, Any]:
 
 def check_study(options: Options, base: TrialSpec) -> None:
     """Add the problems with the options of a learning-rate study."""
+    probes = options["auto_lr_probe"]
+    if options["auto_lr_probe_batches"] and "fresh" not in (probes or (base.auto_lr_probe,)):
+        got = ", ".join(probes)
+        options.add(
+            f"--auto-lr-probe-batches applies only to --auto-lr-probe fresh, got {got}", "auto_lr_probe_batches"
+        )
     varied = options["seeds_vary"]
     if SEEDS_VARY[varied] is not None and base.target_path is not None:
         options.add(

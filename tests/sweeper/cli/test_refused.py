@@ -101,6 +101,7 @@ lr-study --seeds-vary data --dataset digits --model tiny-resnet | --seeds-vary d
 pareto --model tiny-resnet --forget-class ten --lora-rank 8 --max-length 64 --objectives verbmem:min,retain_loss:min \
     | lora_rank 8 | max_length 64 | objective verbmem retain_accuracy | --forget-class ten digits
 lr-study --seeds-vary target --target-path model | --seeds-vary --target-path
+lr-study --auto-lr-probe same --auto-lr-probe-batches 2 | --auto-lr-probe-batches fresh same
 lr-study --from golden --lr 1e-3 --objectives nothing:min,utility:max | nothing | --lr --from
 lr-study --from golden --primary gdiff --extend --dry-run | --dry-run | --extend | --primary
 lr-study --from golden --from begun | --out
@@ -112,8 +113,7 @@ sweep --method rmu --option layer=11 --option layer=-1 --option layer=12 --targe
     | --target-path deep model.safetensors | layer 12 11
 sweep --model full | full --model-path
 pareto --dataset jsonl | jsonl --data-dir forget.jsonl retain.jsonl
-unlearn --dataset jsonl --data-dir mine --epochs 0 | epochs 0 | forget.jsonl line 1 'answer' \
-    | retain.jsonl forget.jsonl line 1
+unlearn --dataset jsonl --data-dir mine --epochs 0 | epochs 0 | forget.jsonl line 1 'answer'
 single --out begun | begun python -m sweeper resume
 single --out full | full empty
 single --out '' | --out
@@ -128,12 +128,12 @@ sweep --out begun --trials 0 --model-path /nowhere --tracking-uri ./mlruns --dat
 sweep --space space.yaml --method gdiff --c 0.5 --option c=0.5 --lr 1e-4 | --method space.yaml | --c space.yaml \
     | --option space.yaml | --lr space.yaml
 sweep --space wrong.yaml --trials 0 | trials 0 | wrong.yaml:2 lr high | wrong.yaml:4 epochs 0 \
-    | wrong.yaml nonsense | wrong.yaml c 1.95
+    | wrong.yaml:1 nonsense | wrong.yaml:3 c 1.95
 sweep --space idle.yaml | idle.yaml method
-sweep --space excluded.yaml | excluded.yaml c ngdiff | excluded.yaml kl npo
-sweep --space rates.yaml | rates.yaml prodigy lr 1e-05
-sweep --space multipliers.yaml | multipliers.yaml d_growth | multipliers.yaml AutoLR prodigy \
-    | multipliers.yaml prodigy lr
+sweep --space excluded.yaml | excluded.yaml:2 c ngdiff | excluded.yaml:3 kl npo
+sweep --space rates.yaml | rates.yaml:2 prodigy lr 1e-05
+sweep --space multipliers.yaml | multipliers.yaml:4 d_growth | multipliers.yaml:3 AutoLR prodigy \
+    | multipliers.yaml:2 prodigy lr
 sweep --config options.yaml | options.yaml:1 'trails' 'trials' | options.yaml:5 zzz | options.yaml:9 json \
     | options.yaml:3 seed | options.yaml:2 --epochs 'two' | options.yaml:8 batch_size 0 \
     | options.yaml:4 gradient-checkpointing maybe | options.yaml:6 option | 'ngdif' 'ngdiff'
@@ -153,7 +153,8 @@ report theirs.csv | sweep
 report golden --out begun | --out
 report golden --out file | --out
 report run --watch | --watch run
-report golden --watch --port 70000 | --port 70000
+report golden --watch --json --port 70000 | --port 70000 | --watch --json
+report golden --port 8000 | --port --watch
 pick golden --constraint speed>=1 --constraint utility --rule best | best knee success | speed | utility
 pick golden --where wall_seconds<=50% | wall_seconds<=50% target's
 pick golden --where verbmen<=0.1 | verbmen<=0.1 'verbmem'
