@@ -101,13 +101,17 @@ def _directed(objectives: Iterable[Objective]) -> str:
 
 
 def study_in(sources: Sources) -> LrStudy | None:
-    """Return the study for a report; None if a sweep did not try a grid of at least two learning rates."""
+    """Return the study for a report; None if a sweep has no grid, or if no method was run at two learning rates.
+
+    A study with AutoLR and a single fixed rate is returned if it has a verdict.
+    """
     # In a search, every trial has a different learning rate, so no rate has a Pareto front.
     grids = all(sweep.settings.get("sampler") == "grid" for sweep in sources.sweeps)
     if not sources.sweeps or not grids or not sources.sweep.objectives:
         return None
     study = study_of([replace(part, table=replace(part.table, notes=())) for part in sources.each_sweep])
-    return study if study.verdicts or study.compared else None
+    # Rates without a shared seed are included, because the report of a study must give the reason for no verdict.
+    return study if study.verdicts or any(len(item.rates) > 1 for item in study.sensitivity) else None
 
 
 def study_of(parts: Sequence[Sources]) -> LrStudy:
@@ -123,7 +127,7 @@ def study_of(parts: Sequence[Sources]) -> LrStudy:
     )
     notes = [*(item for part in parts for item in part.table.notes), *grid.notes]
     # A primary question is valid only if all sweeps named the same question before their results were known.
-    named = dict.fromkeys(str(file.settings.get("primary") or "") for part in parts for file in part.sweeps)
+    named = dict.fromkeys(str(file.settings.get("primary") or "").strip() for part in parts for file in part.sweeps)
     primary = next(iter(named)) if len(named) == 1 else ""
     if len(named) > 1:
         notes.append(note("different_primary_questions", named=tuple(named)))

@@ -127,7 +127,7 @@ def _row(lr: float, units: Mapping[int, Unit], seeds: set[int], grid: LrGrid) ->
     whole = [unit for seed, unit in units.items() if seed in seeds and not unit.missing]
     volumes = [unit.hypervolume() for unit in whole]
     further = {box: [unit.hypervolume(box) for unit in whole] for box in grid.boxes}
-    # If no frontier is complete, the metrics of all runs are averaged.
+    # If no seed is compared, the metrics of all runs are averaged.
     rows = [run.row for unit in whole or units.values() for run in unit.runs.values()]
     finished = [row for row in rows if row["status"] == "finished"]
     metrics = {}

@@ -56,7 +56,7 @@ def outcomes(study: LrStudy) -> dict[str, str]:
     return {item.task.method: item.baselines[0].outcome for item in study.verdicts}
 
 
-@pytest.mark.parametrize("primary", ["method3", "method3/clip/fresh"])
+@pytest.mark.parametrize("primary", ["method3", "method3/clip/fresh", " method3 "])
 def test_a_primary_question_is_decided_while_correction_leaves_it_open(study: MakeStudy, primary: str) -> None:
     """For 20 differences of 0.24, the two-sided p-value is 0.02. Corrected for eight comparisons, it is 0.16."""
     truths = dict.fromkeys([f"method{index}" for index in range(8)], 0.24)
@@ -125,6 +125,25 @@ def test_the_pages_headline_is_the_studys_answer(make_sweep: MakeSweep, row: Mak
     assert f"<h1>{study_title(study)}</h1>\n<ul>\n{lines}\n</ul>" in page
     assert [f'<p class="notice">{caution}' in page for caution in study_cautions(study)] == [True]
     assert page.index("<h1>") < page.index("Which checkpoint?") < page.index(answer["headline"])
+
+
+@pytest.mark.usefixtures("blank_figures")
+def test_the_page_of_a_study_without_a_shared_seed_gives_the_reason_for_no_verdict(
+    make_sweep: MakeSweep, row: MakeRow
+) -> None:
+    """On every seed, a trial failed at one of the three rates."""
+    rows = [
+        row(volume, lr, seed) | (FAILED if seed == index else {})
+        for seed in range(3)
+        for index, (lr, volume) in enumerate(PEAK.items())
+    ]
+    out = make_sweep(
+        [*rows, row(0.5, 1e-4, 0, auto=True)], settings={"kind": "lr-study", "sampler": "grid", "trials": 10}
+    )
+    write_report(out)
+    page = (out / "report.html").read_text()
+    assert "<h1>No verdict for gdiff</h1>" in page
+    assert "gdiff: no verdict, because there is no seed on which" in page
 
 
 def test_a_run_is_collapsed_against_the_target_of_its_own_seed(make_sweep: MakeSweep, row: MakeRow) -> None:
