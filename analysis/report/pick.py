@@ -109,8 +109,9 @@ def pick(
     if best is not None:
         scores, there = [best], np.isfinite(numbers(within, best.column))
         if not there.any():
-            there_are = found_instead([best.column], within.columns)
-            raise NothingQualifies(f"no {noun}{_with(limits)} has a number in the column {best.column}: {there_are}")
+            there = found_instead([best.column], within.columns) if best.column not in within.columns else ""
+            reason = f"no {noun}{_with(limits)} has a number in the column {best.column}"
+            raise NothingQualifies(f"{reason}: {there}" if there else reason)
         within = within[there]
     elif rule != KNEE and keys and columns[keys[0].column].of == "retain":
         scores, best = keys, Best(keys[0].column, keys[0].direction)
