@@ -117,8 +117,11 @@ class Metric:
     optimised_as: str | None = None
 
     def __post_init__(self) -> None:
-        if (self.direction is None) == (self.ideal is None):
+        # Plug-ins are not type-checked, and an error in the report would be raised only after the sweep.
+        if (self.direction in ("max", "min")) == (self.ideal is not None) or None not in (self.direction, self.ideal):
             raise ValueError(f"metric {self.name}: give either a direction (max or min) or the ideal value")
+        if self.threshold is not None and len({"below", "share"} & set(self.threshold)) != 1:
+            raise ValueError(f"metric {self.name}: the threshold needs exactly one of the keys 'below' and 'share'")
 
     @property
     def better(self) -> str:

@@ -11,10 +11,17 @@ from trainables.metrics.metric import Cost, Metric
 from trainables.metrics.registry import METRICS
 
 
-@pytest.mark.parametrize("given", [{}, {"direction": "max", "ideal": 0.5}])
+@pytest.mark.parametrize("given", [{}, {"direction": "max", "ideal": 0.5}, {"direction": "maximize"}])
 def test_a_record_has_either_a_direction_or_an_ideal(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"metric x: .*direction.*ideal"):
         Metric(name="x", label="x", cost=Cost.FORWARD, formula="0", citation="", measure=lambda scores: 0.0, **given)
+
+
+@pytest.mark.parametrize("threshold", [{}, {"above": 0.5}, {"below": 0.5, "share": 0.5}])
+def test_a_threshold_is_a_bound_or_a_share(threshold: dict[Any, float]) -> None:
+    common = {"label": "x", "direction": "max", "formula": "0", "citation": "", "measure": lambda scores: 0.0}
+    with pytest.raises(ValueError, match=r"metric x: .*threshold.*below.*share"):
+        Metric(name="x", cost=Cost.FORWARD, threshold=threshold, **common)
 
 
 @pytest.mark.parametrize("metric", METRICS.values(), ids=list(METRICS))
