@@ -185,13 +185,15 @@ class Storage:
             if self._is_local:
                 target = stack.enter_context(stack.enter_context(staged(Path(place))).open("wb"))
             else:
-                target = stack.enter_context(self.filesystem.open_output_stream(place))
+                target = stack.enter_context(self.filesystem.open_output_stream(place, compression=None))
             shutil.copyfileobj(source, target, _BLOCK)
 
     def _copy_to(self, target: IO[bytes], key: str) -> bool:
         """Copy a file of the storage; return False if the key does not exist."""
+        place = self._place(key)
         try:
-            with _as_storage_error(self.uri), self.filesystem.open_input_stream(self._place(key)) as source:
+            # By default, pyarrow decompresses files with names such as "x.gz".
+            with _as_storage_error(self.uri), self.filesystem.open_input_stream(place, compression=None) as source:
                 shutil.copyfileobj(source, target, _BLOCK)
         except (FileNotFoundError, NotADirectoryError):
             return False

@@ -34,6 +34,7 @@ def model(tmp_path: Path) -> Path:
     (folder / "model.safetensors").write_bytes(bytes(range(256)) * 1000)
     (folder / "config.json").write_text("{}")
     (folder / "templates" / "chat.jinja").write_text("x")
+    (folder / "vocabulary.txt.gz").write_bytes(b"not compressed")  # pyarrow guesses a compression from a name
     return folder
 
 
@@ -103,7 +104,7 @@ def test_files_and_folders_are_listed_separately_and_deleted_without_their_neigh
     assert storage.within("c").name == "c"
     assert storage.names("c", folders=True) == ["1", "1-epoch-3"]
     assert storage.names("c", folders=False) == ["note.txt"]
-    assert storage.names("c/1", folders=False) == [CHECKSUMS, "config.json", "model.safetensors"]
+    assert storage.names("c/1", folders=False) == [CHECKSUMS, "config.json", "model.safetensors", "vocabulary.txt.gz"]
     for name in ("c/1", "c/note.txt", "never/there"):
         storage.delete(name)
     assert storage.names("c", folders=True) == ["1-epoch-3"]
