@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainables.data.dataset import DataSet
 from trainables.data.errors import DataError
-from trainables.data.files import Row, load_tables
+from trainables.data.files import Row, find_files, load_tables
 from trainables.data.rows import read_rows
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from trainables.data.images import ImageData
+    from trainables.data.images import ImageData, LabelledImages
 
 FILES = "the hub's parquet files"
 FORGET_IMAGES = 500
@@ -86,11 +86,35 @@ def load_cifar(
     """
     import numpy as np
 
-    from trainables.data.images import LabelledImages, forget_one_class
+    from trainables.data.images import forget_one_class
 
     inside = data_dir is None or (data_dir / variant.folder).is_dir()
-    names = [f"{variant.folder}/{split}" if inside else split for split in ("train", "test")]
-    tables = load_tables(variant.hub_id, names, folder=data_dir, needs=FILES, instead="digits")
+    names = tuple(f"{variant.folder}/{split}" if inside else split for split in ("train", "test"))
+    files = [file for name in names for file in find_files(data_dir, name)] if data_dir is not None else []
+    images, trained = _images(variant, names, data_dir, tuple((file, file.stat().st_mtime_ns) for file in files))
+    return forget_one_class(
+        images,
+        dataset=variant.name,
+        held_out=np.arange(len(images.labels)) >= trained,
+        forget_class=forget_class,
+        most=FORGET_IMAGES,
+        limit=limit,
+    )
+
+
+@lru_cache(maxsize=2)  # decoding takes ten seconds, and the checks of a sweep need the same images as its target
+def _images(
+    variant: Variant, names: tuple[str, ...], folder: Path | None, stamps: tuple[tuple[Path, int], ...]
+) -> tuple[LabelledImages, int]:
+    """Return all images, training images first, and the number of training images.
+
+    ``stamps`` has the files in the folder with their modification times, so that a changed file is read again.
+    """
+    import numpy as np
+
+    from trainables.data.images import LabelledImages
+
+    tables = load_tables(variant.hub_id, names, folder=folder, needs=FILES, instead="digits")
     train, test = read_rows(tables, dict.fromkeys(tables, partial(_image, variant))).values()
     pixels, labels = zip(*train, *test, strict=True)
     images = LabelledImages(
@@ -101,14 +125,7 @@ def load_cifar(
         mean=variant.mean,
         std=variant.std,
     )
-    return forget_one_class(
-        images,
-        dataset=variant.name,
-        held_out=np.arange(len(labels)) >= len(train),
-        forget_class=forget_class,
-        most=FORGET_IMAGES,
-        limit=limit,
-    )
+    return images, len(train)
 
 
 def _image(variant: Variant, row: Row) -> tuple[npt.NDArray[np.uint8], int]:

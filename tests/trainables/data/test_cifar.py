@@ -74,6 +74,17 @@ def test_missing_and_torn_files_are_named(tmp_path: Path, folder: Path) -> None:
         load_data("cifar-10", data_dir=folder)
 
 
+def test_images_are_decoded_once_and_a_changed_file_is_read_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = load_data("cifar-10", data_dir=folder)
+    with monkeypatch.context() as patched:
+        patched.setattr("trainables.data.cifar.load_tables", None)
+        assert load_data("cifar-10", data_dir=folder, limit=5).source is before.source
+    write_images(folder / "plain_text" / "test-00000-of-00001.parquet", 11, seed=1)
+    assert len(load_data("cifar-10", data_dir=folder).source.labels) == len(before.source.labels) + 1
+
+
 def test_the_hub_is_asked_for_the_published_repository(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import datasets
 
