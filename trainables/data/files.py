@@ -7,6 +7,7 @@ A file has the name of its table and the extension of its format. The file of th
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,7 +73,7 @@ def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, 
 def read_file(path: Path) -> list[Row]:
     """Return all rows of a file. The file's extension determines the format.
 
-    A line that is not JSON or not UTF-8 gives a row with a problem.
+    A line that is not JSON or not UTF-8, or a cell that is not a JSON array, gives a row with a problem.
 
     Raises:
         DataError: the file cannot be read, or has no rows.
@@ -138,15 +139,26 @@ def _json(path: Path) -> list[Row]:
 def _csv(path: Path) -> list[Row]:
     """Return the rows of a CSV table. A list of texts is stored as a JSON array in one cell."""
     import pandas
+    from pandas.errors import ParserWarning
 
     try:
-        values = pandas.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig").to_dict("records")
-        for value in values:
+        with warnings.catch_warnings():
+            # If the rows are longer than the header, pandas would take the first column as labels of the rows, or,
+            # with this value of index_col, issue a warning and drop the last column.
+            warnings.simplefilter("error", ParserWarning)
+            table = pandas.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", index_col=False)
+    except (ValueError, ParserWarning) as error:
+        raise DataError(f"cannot read {path}: not a CSV table in UTF-8 ({str(error).splitlines()[0][:120]})") from None
+    rows: list[Row] = []
+    for number, value in enumerate(table.to_dict("records"), start=1):
+        place, problem = f"{path}, row {number}", ""
+        try:
             if str(wrong := value.get("perturbed_answer")).startswith("["):
                 value["perturbed_answer"] = json.loads(str(wrong))
-    except ValueError as error:
-        raise DataError(f"cannot read {path}: not a CSV table in UTF-8 ({str(error).splitlines()[0][:120]})") from None
-    return [Row(f"{path}, row {number}", value) for number, value in enumerate(values, start=1)]
+        except ValueError as error:
+            problem = f"{place}: column 'perturbed_answer' is not a JSON array ({error})"
+        rows.append(Row(place, value, problem))
+    return rows
 
 
 def _parquet(path: Path) -> list[Row]:

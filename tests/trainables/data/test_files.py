@@ -109,6 +109,18 @@ def test_bytes_outside_utf8_are_named_with_their_line(tmp_path: Path) -> None:
             read_file(tmp_path / name)
 
 
+def test_a_csv_cell_is_what_is_written_and_a_bad_row_or_a_row_longer_than_the_header_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("question,answer,paraphrased_answer,perturbed_answer\nNA,007\nnull,nan,,\n")
+    assert [[*dict(row.value).values()] for row in read_file(path)] == [["NA", "007", "", ""], ["null", "nan", "", ""]]
+    path.write_text('question,answer,perturbed_answer\nQ?,A.,\nQ?,A.,"[""x"""\n')
+    assert_names(read_file(path)[1].problem, f"{path}, row 2:", "perturbed_answer")
+    for rows in ("Q?,Yes, really\nQ?,A, B\n", "Q?,A.\nQ?,Yes, really\n"):
+        path.write_text(f"question,answer\n{rows}")
+        with pytest.raises(DataError, match="not a CSV table"):
+            read_file(path)
+
+
 def rows_of(*values: object) -> list[Row]:
     return [Row(f"f, line {number}", value) for number, value in enumerate(values, start=1)]
 
