@@ -194,7 +194,9 @@ class Preparation:
             model, _, evaluator = self.load(folder)
             return asdict(evaluator.reference(model, key=key, path=str(folder.resolve())))
 
-        values = self.cache.note(f"retain-values/{key}", compute)
+        # For running text, entries of previous versions have values of the forget set, not of the texts in forget_eval.
+        is_text = any(getattr(item, "is_text", False) for item in spec.data.forget_eval)
+        values = self.cache.note(f"retain-values/{digest(key, 'texts') if is_text else key}", compute)
         if given is None:
             used(Path(values["path"]) / RECORD)
         lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
