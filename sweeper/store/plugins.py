@@ -43,7 +43,7 @@ def set_worker_plugins(out: Path) -> None:
 
 
 def restore_plugins(out: Path) -> list[str]:
-    """Load the plug-ins of a sweep. Return a note for each plug-in whose original has changed.
+    """Load the plug-ins of a sweep. Return a note for each plug-in that is not loaded, or whose original has changed.
 
     Raises:
         PluginError: a plug-in in the sweep's folder is missing or has changed.
@@ -52,8 +52,12 @@ def restore_plugins(out: Path) -> list[str]:
         records = json.loads((out / "sweep.json").read_text(encoding="utf-8")).get("plugins", [])
     except (OSError, ValueError, AttributeError):
         return []  # read_settings() reports this error
-    problems, notes = list[str](), list[str]()
+    problems, notes, files = list[str](), list[str](), []
     for record in records:
+        if record["file"] is None:
+            notes.append(f"plug-in {record['name']} of an installed package is not loaded: plug-ins are files now")
+            continue
+        files.append(record)
         digest, path, original = record["digest"], out / record["file"], Path(record["path"])
         if path != out / FOLDER / Path(record["file"]).name:
             problems.append(f"{out / 'sweep.json'}: plug-in {record['file']} is not in the sweep's own {FOLDER}/")
@@ -66,7 +70,7 @@ def restore_plugins(out: Path) -> list[str]:
             notes.append(f"plug-in {original} has changed since the sweep started; the sweep uses its own copy, {path}")
     if problems:
         raise PluginError(*problems)
-    plugins.use(plugins.read(out / record["file"], place=record["path"]) for record in records)
+    plugins.use(plugins.read(out / record["file"], place=record["path"]) for record in files)
     return notes
 
 

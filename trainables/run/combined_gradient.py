@@ -48,7 +48,7 @@ def combined_gradient(
     weighting, options = spec.parsed_method.weighting, spec.option_values
 
     def weigh(losses: Losses, inner: Gramian) -> tuple[Weights, State]:
-        assert weighting.weigh is not None, f"{weighting.name} needs 'weigh' or 'combine'"
+        assert weighting.weigh is not None
         weights, new = weighting.weigh(losses, inner, state, options)
         return (weights.unit() if spec.weight_scale == "unit" else weights), new
 

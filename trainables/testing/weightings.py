@@ -37,7 +37,7 @@ def check_weighting(weighting: Weighting, *, non_negative: bool = True) -> None:
     if weighting.needs is Needs.GRADIENTS:
         _check_combination(weighting)
         return
-    assert weighting.weigh is not None, "the weighting has no function 'weigh'"
+    assert weighting.weigh is not None
     for options in option_values(weighting.options):
         for history in _histories():
             state = weighting.init(7)
@@ -66,7 +66,7 @@ def _check_combination(weighting: Weighting) -> None:
     import torch
 
     combine = weighting.combine
-    assert combine is not None, "the weighting declares that it acts on the gradients, but it has no 'combine'"
+    assert combine is not None
 
     def combined(
         retain: list[float], forget: list[float], state: State, options: dict[str, float]

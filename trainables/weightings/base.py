@@ -132,6 +132,11 @@ class Weighting:
     init: Callable[[int], State] = field(default=lambda seed: {})
     combine: CombineFunction | None = None
 
+    def __post_init__(self) -> None:
+        name = "combine" if self.needs is Needs.GRADIENTS else "weigh"
+        if getattr(self, name) is None:
+            raise ValueError(f"weighting {self.name} needs the function '{name}'")
+
 
 def of_gramian(weights: Callable[[Gramian], Weights]) -> WeighFunction:
     """Return the ``weigh`` of a method whose weights depend only on the Gramian."""

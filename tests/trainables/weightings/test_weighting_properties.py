@@ -56,6 +56,13 @@ def test_the_broken_promise_of_a_weighting_is_named(promise: str) -> None:
         check_weighting(BROKEN[promise])
 
 
+@pytest.mark.parametrize(("name", "function"), [("ngdiff", "weigh"), ("graddrop", "combine")])
+def test_a_weighting_without_its_function_cannot_be_made(name: str, function: str) -> None:
+    """So a plug-in without the function is refused when it is loaded, and not by its first step."""
+    with pytest.raises(ValueError, match=f"{name} needs the function '{function}'"):
+        replace(WEIGHTINGS[name], weigh=None, combine=None)
+
+
 OF_GRAMIAN = [weighting.name for weighting in WEIGHTINGS.values() if weighting.needs is Needs.GRAMIAN]
 
 
