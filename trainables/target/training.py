@@ -194,6 +194,6 @@ def finetune(
         raise TargetError(
             f"the data were not memorised within {recipe.epochs} epochs: the mean loss is {mean_nll():.3g}, expected a "
             f"loss below {MEMORISED_LOSS:g} and a verbmem above 0.95; set --target-epochs N to use the target as it is "
-            f"after N epochs"
+            "after N epochs"
         )
     return recipe.epochs
