@@ -30,6 +30,7 @@ import numpy as np
 from study_rows import print_table, read_rows
 
 from trainables.batches import EndlessBatches, epoch_batches
+from trainables.data.examples import UnlearningData
 from trainables.data.tofu import load_tofu
 from trainables.models.checkpoints import load_tokenizer
 from trainables.spec import TrialSpec
@@ -89,6 +90,7 @@ def write_data(tofu: Path, folder: Path) -> Path:
 def write_problem(task: Task, path: Path) -> None:
     """Write the token ids and the batches of all steps of a trial with seed 0."""
     known = prepare_target(TrialSpec(dataset="jsonl", data_dir=str(task.data), target_path=str(task.target))).data
+    assert isinstance(known, UnlearningData)
     tokenizer = load_tokenizer(task.target)
     forget, retain = (encode_examples(tokenizer, part, max_length=512) for part in (known.forget, known.retain))
     endless = EndlessBatches([len(item) for item in retain], BATCH, "retain:0")

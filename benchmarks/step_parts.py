@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.nn.functional import linear
 
-from trainables.data import load_data
+from trainables.data.authors import authors
 from trainables.models.kernels import (
     fuse_activations,
     onednn_is_faster,
@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     rounds = parser.parse_args().rounds
     torch.set_num_threads(1)
-    spelled_out = make_tiny("tiny-phi", tokenizer_for("tiny-phi", load_data("authors").full)).train()
+    spelled_out = make_tiny("tiny-phi", tokenizer_for("tiny-phi", authors().full)).train()
     fused = fuse_activations(copy.deepcopy(spelled_out))
     compare("GELU", rounds, spelled_out=step(spelled_out), one_kernel=step(fused))
     if onednn_works():

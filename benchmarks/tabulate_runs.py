@@ -57,6 +57,7 @@ def write_tofu_rows(tofu: Path, folder: Path) -> None:
 @cache
 def prepare(problem: str, tofu: Path | None) -> tuple[TrialSpec, Workspace]:
     """Return the spec and the workspace of a problem. The target is fine-tuned or is loaded from the cache."""
+    from trainables.data.examples import UnlearningData
     from trainables.run.workspace import Workspace
     from trainables.target.prepare import prepare_target
 
@@ -69,8 +70,10 @@ def prepare(problem: str, tofu: Path | None) -> tuple[TrialSpec, Workspace]:
         write_tofu_rows(tofu, folder)
         spec = replace(spec, dataset="jsonl", data_dir=str(folder))
     target = prepare_target(spec, device="cpu")
-    every = max(1, len(target.data.retain) // RETAIN_SAMPLE)
-    data = replace(target.data, retain_eval=target.data.retain[::every][:RETAIN_SAMPLE])  # type: ignore[type-var]
+    data = target.data
+    assert isinstance(data, UnlearningData)
+    every = max(1, len(data.retain) // RETAIN_SAMPLE)
+    data = replace(data, retain_eval=data.retain[::every][:RETAIN_SAMPLE])
     return spec, Workspace(replace(target, data=data), device="cpu")
 
 
