@@ -245,8 +245,6 @@ def fetch_sweep(storage: Storage, out: Path) -> bool:
     names = [name for name in storage.names(folders=False) if name != DRIVER]
     if "sweep.json" not in names:
         return False
-    if EVENTS not in names:  # the driver was killed during its first upload
-        names = [name for name in names if name not in TABLES]
     names += [f"{PLUGINS}/{name}" for name in storage.names(PLUGINS, folders=False)]
     items = [f"items/{name}" for name in storage.names("items", folders=False)]
     names += [name for name in items if any(fnmatch(name, pattern) for pattern in _ITEMS)]
