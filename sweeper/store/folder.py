@@ -118,7 +118,7 @@ def check_record(out: Path) -> None:
         return
     try:
         read_source(out)
-        read_rows(out / "auto_lr.csv", required=())
+        read_rows(out / "auto_lr.csv", required=("trial_id", "step"))
     except AnalysisError as error:
         raise UsageError(
             f"{error}; restore the file from a copy, or repair or delete the damaged rows. The sweep has no event log, "

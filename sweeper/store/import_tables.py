@@ -59,7 +59,7 @@ def events_of_tables(out: Path) -> list[Event]:
             found.append((at, Kind.METRICS_MEASURED, trial_id, {"step": step, "metrics": later}))
     for trial_id, row in trials.items():
         outcome = _values({name: text for name, text in row.items() if name not in ("trial_id", *_SETTINGS)})
-        found.append((float(row["ended_at"] or 0.0), Kind.TRIAL_ENDED, trial_id, {"outcome": outcome}))
+        found.append((float(row.get("ended_at") or 0.0), Kind.TRIAL_ENDED, trial_id, {"outcome": outcome}))
     found.sort(key=lambda item: item[0])
     return [Event.new(seq, kind, trial_id, payload) for seq, (_, kind, trial_id, payload) in enumerate(found)]
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
+import pandas as pd
 import pytest
 
 from sweeper.driver.open_sweep import OpenSweep
@@ -48,12 +49,16 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "binary": lambda content: bytes(range(256)) * 8,
     "zeroed": lambda content: content[:1500] + bytes(500) + content[2000:],
     "a line cut in the middle": lambda content: content.replace(b",", b"", 3),
+    "other columns": lambda content: b"a,b\n1,2\n",
 }
 
 
 @pytest.mark.parametrize(
     ("table", "damage"),
-    [*itertools.product(["trials.csv"], DAMAGES), *itertools.product(["history.csv", "auto_lr.csv"], ["binary"])],
+    [
+        *itertools.product(["trials.csv"], DAMAGES),
+        *itertools.product(["history.csv", "auto_lr.csv"], ["binary", "other columns"]),
+    ],
 )
 def test_without_a_log_a_damaged_table_is_named_and_left_as_it_is(resumable: Path, table: str, damage: str) -> None:
     path = resumable / table
@@ -130,6 +135,19 @@ def test_without_a_log_all_tables_are_rebuilt_even_if_candidates_csv_has_lost_ep
     bare_sweep(sweep.out)
     assert {path: path.read_bytes() for path in before} == before
     assert before[path].count(b"\n") == 1 + 3 + 2 + 2 + 1
+
+
+def test_without_a_log_tables_with_other_columns_are_read_and_keep_their_values(sweep: OpenSweep) -> None:
+    path = sweep.out / "trials.csv"
+    sweep.tables.rewrite(sweep.log.state)
+    old = pd.read_csv(path, dtype=str, keep_default_na=False).drop(columns="ended_at").assign(padding="0.25")
+    old.to_csv(path, index=False)
+    sweep.log.path.unlink()
+    check_record(sweep.out)
+    write_log(sweep.out)
+    bare_sweep(sweep.out)
+    new = pd.read_csv(path, dtype=str, keep_default_na=False)
+    assert new[list(old)].equals(old)
 
 
 def test_without_a_log_a_finished_trial_that_lost_epochs_is_refused(sweep: OpenSweep) -> None:
