@@ -153,11 +153,11 @@ class SweepStudy:
 
     def ask(self) -> tuple[str, dict[str, Any]] | None:
         """Return the id and the configuration of the next trial, or None after the last trial."""
+        if self.asked - len(self._unfinished) >= self._trials:  # the trials that have ended or are running
+            return None
         if self._unfinished:
             trial_id = self._unfinished.popleft()
             return trial_id, dict(self._own_trials()[int(trial_id)].user_attrs["config"])
-        if self.asked >= self._trials:
-            return None
         self._enqueue_next()
         trial = self._study.ask()
         point = trial.user_attrs.get(_POINT)

@@ -82,6 +82,15 @@ def test_the_study_has_the_last_result_of_a_trial_that_was_retried(sweep: OpenSw
     assert reopened.controller.study.archive.trace == retried.controller.study.archive.trace, "the order of the ends"
 
 
+def test_a_sweep_that_resumes_with_fewer_trials_continues_only_some_of_its_unfinished_trials(out: Path) -> None:
+    sweep = bare_sweep(out, replace(SETTINGS, trials=4))
+    run_trial(sweep)
+    first, *_ = [running(sweep) for _ in range(3)]
+    resumed = bare_sweep(out, replace(SETTINGS, trials=2))
+    assert running(resumed) == first
+    assert resumed.controller.next_trial() is None
+
+
 def test_after_the_epoch_budget_only_unfinished_trials_run_and_after_the_deadline_none(out: Path) -> None:
     sweep = bare_sweep(out, stopping=Stopping(epoch_budget=3))
     run_trial(sweep)
