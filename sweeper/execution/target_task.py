@@ -144,7 +144,8 @@ def prepare_for_sweep(
         if prepared.unseen:
             console.print(f"node {prepared.unseen}, so the target is prepared on this machine", soft_wrap=True)
         elif settings.bucket:
-            fetch_target(prepared.key, cache.folder / "targets" / target_spec.trained_key, settings.bucket)
+            if target_spec.target_path is None:  # otherwise this machine has the model
+                fetch_target(prepared.key, cache.folder / "targets" / target_spec.trained_key, settings.bucket)
             cache.take_over(prepared.notes)
 
     return prepare_with_progress(spec, console=console, fill_cache=fill_cache)

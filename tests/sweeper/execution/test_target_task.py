@@ -147,6 +147,19 @@ def test_with_object_storage_the_driver_downloads_the_model_and_the_scores(
     assert cached(spec) == target
 
 
+def test_with_object_storage_a_given_target_is_not_stored_in_the_cache(
+    spec: TrialSpec, cluster: NodeCluster, tmp_path: Path, cache: Path
+) -> None:
+    """The cache names a model by its recipe, which says nothing about a model that the user gives."""
+    own = prepare_target(replace(spec, target_epochs=2), device="cpu", cache=tmp_path / "own")
+    (tmp_path / "bucket").mkdir()
+    given = replace(spec, target_path=own.path)
+    target, _ = sweep_target(given, cluster, storage=(tmp_path / "bucket").as_uri(), stored_as="one-0123")
+    assert (target.path, target.baseline) == (own.path, own.baseline)
+    assert [*cache.rglob("*.safetensors")] == []
+    assert cached(given) == target
+
+
 def test_a_worker_that_dies_is_restarted_twice(spec: TrialSpec, cluster: NodeCluster) -> None:
     cluster.deaths = 3
     with pytest.raises(TargetError, match="its node died"):
