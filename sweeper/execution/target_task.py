@@ -10,6 +10,7 @@ import contextlib
 import math
 import os
 import socket
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 Show = Callable[[Progress], None]
 _ATTEMPTS = 3
 """How often the preparation is tried. Each attempt continues from the last saved training state."""
-_POLL_SECONDS = 1.0
+_POLL_SECONDS = 0.4
 
 plugins.active()  # load the plug-ins before a worker unpickles a target spec that uses their parts
 
@@ -172,11 +173,15 @@ def _run_task(target_spec: TargetSpec, settings: SweepSettings, cache: Path | No
         except RayTaskError as error:
             if hasattr(error.cause, "exit_code"):  # an error that a user can fix
                 raise error.cause from None
-            raise TargetError(one_line(error.traceback_str)) from None
+            print(error, file=sys.stderr)  # Ray's text is the worker's traceback
+            raise TargetError(f"the worker that prepares the target failed: {one_line(str(error))}") from None
         except RayError as error:
             if attempt == _ATTEMPTS - 1:
                 reason = one_line(str(error))
-                raise TargetError(f"the worker that prepares the target died {_ATTEMPTS} times: {reason}") from None
+                raise TargetError(
+                    f"the worker that prepares the target died {_ATTEMPTS} times, perhaps because the memory is full: "
+                    f"{reason}"
+                ) from None
         finally:
             ray.kill(worker)  # releases its GPU
     raise AssertionError("unreachable")

@@ -90,7 +90,7 @@ class NodeCluster:
                 try:
                     done.set_result(method(*arguments))
                 except Exception as error:
-                    done.set_exception(RayTaskError("prepare", "Traceback ...", error).as_instanceof_cause())
+                    done.set_exception(RayTaskError("prepare", f"Traceback\n{error}", error).as_instanceof_cause())
             return done
 
         return SimpleNamespace(remote=call)
@@ -162,7 +162,7 @@ def test_with_object_storage_a_given_target_is_not_stored_in_the_cache(
 
 def test_a_worker_that_dies_is_restarted_twice(spec: TrialSpec, cluster: NodeCluster) -> None:
     cluster.deaths = 3
-    with pytest.raises(TargetError, match="its node died"):
+    with pytest.raises(TargetError, match=r"memory.*its node died"):
         sweep_target(spec, cluster)
     assert cluster.workers == cluster.killed == 3
 
@@ -186,3 +186,12 @@ def test_an_error_of_the_worker_is_raised_in_the_driver(spec: TrialSpec, cluster
     (tmp_path / "base" / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(LoadError, match="base"):
         sweep_target(spec, cluster)
+
+
+def test_an_unexpected_error_of_the_worker_is_printed_with_its_traceback(
+    spec: TrialSpec, cluster: NodeCluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(TargetTask, "prepare", Mock(side_effect=ValueError("a mistake in a plug-in")))
+    with pytest.raises(TargetError, match="a mistake in a plug-in"):
+        sweep_target(spec, cluster)
+    assert "Traceback" in capsys.readouterr().err
