@@ -44,7 +44,8 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> tuple[Fl
     # Loading is not counted, because the start of a worker would make its first trial seem slower.
     seconds = (train + evaluation.fillna(0.0)).fillna(wall).fillna(0.0)
     if "reused_from" in trials.columns:
-        seconds = seconds.where(trials["reused_from"].fillna("") == "", 0.0)
+        source = trials["reused_from"]  # only NaN if the column has no entries
+        seconds = seconds.where(source.isna() | (source == ""), 0.0)
     models = table.models.trials.reset_index(drop=True)
     usable, costs = scored(models, objectives)
     places = models[usable].groupby(["sweep", "trial_id"]).indices
