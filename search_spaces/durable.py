@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 _ABANDONED = 86_400.0  # seconds; writing a large model may take hours
+LOCK = ".lock"
+"""The name of the file with which :func:`exclusive` locks a folder. The file stays in the folder."""
 _GLANCE = 0.2  # seconds; :func:`is_held` holds the lock for a shorter time than this
 _BLOCK = 1 << 16  # bytes read at a time to find the last newline
 
@@ -137,7 +139,7 @@ def exclusive(folder: Path, refusal: Exception) -> Iterator[None]:
     opened the file and be about to lock it.
     """
     deadline = time.monotonic() + _GLANCE
-    with (folder / ".lock").open("a+") as file:
+    with (folder / LOCK).open("a+") as file:
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -152,7 +154,7 @@ def exclusive(folder: Path, refusal: Exception) -> Iterator[None]:
 def is_held(folder: Path) -> bool:
     """Return whether a process holds the lock of :func:`exclusive`."""
     try:
-        with (folder / ".lock").open("rb") as file:
+        with (folder / LOCK).open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from search_spaces.durable import LOCK
 from search_spaces.messages import resume_command
 from sweeper.settings.problems import refuse
 from sweeper.settings.sources import Raw
@@ -107,7 +108,7 @@ def output_problems(out: str | None, *, continues: bool = False) -> list[str]:
     if (folder / "sweep.json").exists():
         remedy = f"continue that sweep with '{resume_command(folder)}', or name another folder"
         return [f"--out {out}: the folder holds another sweep; {remedy}"]
-    if folder.is_dir() and any(folder.iterdir()):
+    if folder.is_dir() and any(path.name != LOCK for path in folder.iterdir()):  # a run that wrote nothing leaves LOCK
         from sweeper.store.unfinished_run import RunFile
 
         if not continues or RunFile.read(folder) is None:
