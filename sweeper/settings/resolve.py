@@ -172,8 +172,9 @@ def _check_resources(options: Options) -> None:
 
     def check_fit(unit: str, *, wanted: float, available: int) -> None:
         if is_here and wanted > available:
-            flag = f"--{unit.lower()}s-per-trial"
-            options.add(f"a trial takes {wanted:g} {unit}s, but this machine has {available} {unit}s: lower {flag}")
+            item = options.fields[f"{unit.lower()}s_per_trial"]
+            text = f"a trial takes {wanted:g} {unit}s, but this machine has {available} {unit}s: lower {item.flag}"
+            options.add(text, item.name)
 
     check_fit("CPU", wanted=cpus, available=os.cpu_count() or 1)
     if gpus == AUTO:

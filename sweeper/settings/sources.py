@@ -88,6 +88,8 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
             near = did_you_mean(key.replace("_", "-"), {name.replace("_", "-") for name in known})
             expected = near or f"see 'python -m sweeper {command} --help'"
             problems.append(f"{source}: unknown option '{key}': {expected}")
+        elif item.name in found:  # with - and with _, or by two names
+            problems.append(f"{source}: {key} is given twice")
         elif given := _given(item, value, source):
             found[item.name] = given
     return found, problems

@@ -29,6 +29,8 @@ FILES = {
     "multipliers.yaml": "method: [ngdiff]\noptimizer: [adamw, prodigy]\nauto_lr: [off, on]\nd_growth: [1.1]\n",
     "torn.yaml": "trials: [1\n",
     "twice.yaml": "trials: 1\ntrials: 2\n",
+    "alias.yaml": "batch_size: 4\nbatch-size: 8\n",
+    "large.yaml": "epochs: 1\ncpus-per-trial: 9999\n",
     "list.yaml": "- trials\n",
     "options.yaml": "trails: 3\nepochs: two\nseed: [1, 2]\ngradient-checkpointing: maybe\nzzz: 1\n"
     "option: {beta: {deep: 1}}\nmethod: ngdif\nbatch_size: 0\njson: true\n",
@@ -140,6 +142,8 @@ sweep --config options.yaml | options.yaml:1 'trails' 'trials' | options.yaml:5 
 pareto --config nowhere.yaml --method nothing | nowhere.yaml | nothing
 lr-study --config torn.yaml --method nothing | torn.yaml:2 | nothing
 pareto --config twice.yaml | twice.yaml:2 trials
+pareto --config alias.yaml | alias.yaml:2 batch-size twice
+sweep --config large.yaml | large.yaml:2 --cpus-per-trial 9999
 unlearn --config list.yaml --method nothing | list.yaml | nothing
 evaluate | --model-path --eval-log
 evaluate --eval-log file --metrics tofu | --metrics --eval-log
