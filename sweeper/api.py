@@ -181,7 +181,7 @@ def pick(out: Path | str, **options: Any) -> dict[str, Any]:
 
     Raises:
         Problems: some options are invalid; the exception lists all problems.
-        AnalysisError: no model meets all limits, such as ``where="verbmem<=0.1"``.
+        AnalysisError: no model meets all limits, such as ``where="verbmem<=0.1"``, or a column does not exist.
     """
     raw, problems = _raw(PICK, options)
     from sweeper.store.plugins import restore_plugins
