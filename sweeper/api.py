@@ -42,11 +42,11 @@ class Sweep:
         Raises:
             Problems: the options, the space, the model or the data are invalid. The exception lists all problems.
         """
-        from sweeper.store.folder import begin
-
         raw, problems = _raw(PARETO, {"out": out, **options})
         settings = resolve_and_check(PARETO, raw, problems).settings
         assert settings is not None
+        from sweeper.store.folder import begin  # imports the registries, so the plug-ins must be loaded before
+
         folder = output_folder(None if out is None else str(out), name=settings.name)
         begin(settings, folder)
         return cls(folder)

@@ -43,6 +43,16 @@ def test_parts_come_from_a_file(toy: Path) -> None:
     assert {row["name"]: row["yours"] for row in rows if row["yours"]} == {"toy": str(toy)}
 
 
+def test_a_sweep_of_the_python_api_has_the_plug_ins_of_its_config_file(toy: Path) -> None:
+    toy.with_name("sweep.yaml").write_text("plugin: [toy.py]\nmethod: toy\ntrials: 1\n")
+    begin = "from sweeper import Sweep; Sweep.begin(config='sweep.yaml', out='out')"
+    command = [sys.executable, "-c", begin]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(toy.with_name("cache")), "PYTHONPATH": str(ROOT)}
+    subprocess.run(command, cwd=toy.parent, env=environment, check=True)
+    assert (toy.with_name("out") / "plugins" / "toy.py").read_text() == TOY
+    assert "toy.py" in sweeper(toy.parent, "config", "out").stdout
+
+
 @pytest.mark.parametrize("taken", [[('"toy"', '"ngdiff"'), ('"toy"', '"npo"')], [('"share"', '"lr"')]])
 def test_names_that_exist_already_are_refused_before_any_work(toy: Path, taken: list[tuple[str, str]]) -> None:
     """The name of a weighting, of a method and of a column."""
