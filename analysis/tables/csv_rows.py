@@ -57,7 +57,8 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
                 records[line] = cells
             line = reader.line_num + 1
     except csv.Error as error:
-        raise AnalysisError(f"{path}, line {line}: not CSV: {error}") from None
+        reason = "a quote is never closed" if "unexpected end of data" in str(error) else error
+        raise AnalysisError(f"{path}, line {line}: not CSV: {reason}") from None
     if not records:
         return pd.DataFrame(columns=list(required), dtype=object), torn
     columns = next(iter(records.values()))
