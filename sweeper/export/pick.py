@@ -19,7 +19,7 @@ from search_spaces.durable import staged
 from search_spaces.messages import no_sweep
 from sweeper.export.card import Card
 from sweeper.export.export import export
-from sweeper.settings.fields import PICK
+from sweeper.settings.fields import LIMITED, PICK
 from sweeper.settings.objectives import known_constraint
 from sweeper.settings.problems import Problems, refuse
 from sweeper.settings.sources import Options, Raw, command_line
@@ -194,6 +194,9 @@ def _request(options: Options) -> tuple[str | None, tuple[Constraint, ...], Best
                 limits.append(parse(text))
             except ConstraintError as error:
                 options.add(str(error))
+    for side, sign in (("max", "<="), ("min", ">=")):
+        values = {name: options[f"{side}_{name}"] for name in LIMITED}
+        limits += [parse_constraint(f"{name}{sign}{value}") for name, value in values.items() if value is not None]
     best = [Best(column, side) for side in ("max", "min") for column in options[f"{side}imize"]]
     rule = options["rule"] or (CONSTRAINT if limits else None)
     if rule == CONSTRAINT and not limits:

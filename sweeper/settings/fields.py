@@ -24,6 +24,8 @@ NO_SCHEDULER = "none"
 """The value of ``--scheduler`` with which every trial runs all its epochs."""
 ARMS = ("auto_lr_smoothing", "auto_lr_probe", "auto_lr_probe_batches")
 """The AutoLR settings that a learning-rate study compares. Each combination of values is an arm."""
+LIMITED = ("verbmem", "utility", "truth_ratio", "forget_loss", "retain_loss")
+"""The columns for which ``pick`` has the options ``--max-COLUMN`` and ``--min-COLUMN``."""
 _OWN = ("method", "lr", "auto_lr", "seed")
 """Trial fields whose options are described separately for each command."""
 _ROLES: tuple[Role, ...] = ("training", "scoring", "method", "auto_lr")
@@ -341,6 +343,11 @@ DESCRIBED: list[Field] = [
     option("maximize", "Choose the model with the largest value in this column.", PICK, repeats=True, metavar="COLUMN"),
     option(
         "minimize", "Choose the model with the smallest value in this column.", PICK, repeats=True, metavar="COLUMN"
+    ),
+    *(
+        _number(f"{side}_{name}", f"Consider only models whose {name} is at {word} this value.", PICK)
+        for name in LIMITED
+        for side, word in (("max", "most"), ("min", "least"))
     ),
     option("copy_to", "Copy the checkpoint to this new folder.", PICK, is_path=True),
     option(
