@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from analysis.figures.ablation import ablation_data
+from analysis.figures.attainment import attainment_figures
+from analysis.figures.auto_lr import auto_lr_data
 from analysis.figures.compute import anytime_figure, tuning_figures
 from analysis.figures.courses import final_metrics_data, gradients_data, metrics_data, rate_courses_data
+from analysis.figures.gradient_plane import gradient_plane_data
 from analysis.figures.landscape import landscape_data
 from analysis.figures.panels import PanelFigure
 from analysis.study.lr_study import LrStudy
@@ -18,10 +21,12 @@ FIGURES: tuple[tuple[str, Callable[[Sources], PanelFigure | None]], ...] = (
     ("sensitivity", final_metrics_data),
     ("sensitivity", rate_courses_data),
     ("auto_lr", ablation_data),
+    ("auto_lr", auto_lr_data),
     ("auto_lr", landscape_data),
     ("compute", anytime_figure),
     ("courses", metrics_data),
     ("gradients", gradients_data),
+    ("gradients", gradient_plane_data),
 )
 """The figures for one problem: pairs (section of the page, data function)."""
 _SECTIONS = ("sensitivity", "auto_lr", "compute", "courses", "gradients")
@@ -40,7 +45,9 @@ def gallery(parts: Mapping[Problem, Sources], study: LrStudy | None = None) -> l
                 caption = data.caption and replace(data.caption, source=str(problem))
                 data = replace(data, name=file_stem(data.name, *problem.names), caption=caption)
             found += [(section, data)] if data is not None else []
-    found += [("auto_lr", curve) for curve in (tuning_figures(study) if study is not None else ())]
+    if study is not None:
+        objectives = [item.name for item in next(iter(parts.values())).sweep.objectives]
+        found += [("auto_lr", data) for data in (*tuning_figures(study), *attainment_figures(study, objectives))]
     # The overall result comes before its details.
     first = "auto_lr_ablation"
     return sorted(found, key=lambda item: (_SECTIONS.index(item[0]), not item[1].name.startswith(first)))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ABSENT = "no finished trial"
 _GRADES = (0.1, 0.9)
 """The part of the colour map viridis that is used. Its ends are hard to see on black or on white."""
-_PANEL_HEIGHT = 3.0
+_PANEL_HEIGHT, _SQUARE_HEIGHT = 3.0, 3.8
 _MARKED = 60
 """A line with more points than this is drawn without markers."""
 
@@ -44,13 +44,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A shaded area between two curves."""
+    """A shaded area between two curves. ``opacity`` is between 0 and 1."""
 
     name: str
     xs: tuple[float, ...]
     lows: tuple[float, ...]
     highs: tuple[float, ...]
     colour: str
+    opacity: float = 0.18
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class Panel:
     A scale is ``linear`` or ``log``. A log axis does not show values up to 0. A linear axis spans at least
     ``x_least`` or ``y_least``. If ``x_whole`` is true, the ticks of the x axis are whole numbers. ``y_names`` are the
     labels of the positions 0, 1, ... on the y axis, from top to bottom. ``absent`` has the x values without a y value,
-    which are drawn as crosses on the x axis.
+    which are drawn as crosses on the x axis. ``square`` has the limits of both axes of a square panel.
     """
 
     title: str
@@ -86,6 +87,7 @@ class Panel:
     x_whole: bool = False
     y_names: tuple[str, ...] = ()
     absent: tuple[float, ...] = ()
+    square: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,8 @@ def draw_panels(data: PanelFigure) -> Figure:
 
     columns = min(data.columns, len(data.panels))
     rows, width = math.ceil(len(data.panels) / columns), 10.0 if columns > 1 else 6.4
-    height = max(0.9 + 0.34 * len(panel.y_names) if panel.y_names else _PANEL_HEIGHT for panel in data.panels)
+    normal = min(_SQUARE_HEIGHT, width / columns) if data.panels[0].square else _PANEL_HEIGHT
+    height = max(0.9 + 0.34 * len(panel.y_names) if panel.y_names else normal for panel in data.panels)
     with house_style():
         figure = Figure(layout="constrained")
         grid = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
@@ -173,8 +176,9 @@ def _panel(axes: Axes, panel: Panel) -> None:
 
     for band in panel.bands:
         axes.fill_between(
-            band.xs, band.lows, band.highs, color=band.colour, alpha=0.18, linewidth=0, zorder=1, label=band.name
-        )
+            band.xs, band.lows, band.highs,
+            color=band.colour, alpha=band.opacity, linewidth=0, zorder=1, label=band.name,
+        )  # fmt: skip
     for line in panel.lines:
         _line(axes, line)
     if panel.absent:
@@ -203,6 +207,8 @@ def _panel(axes: Axes, panel: Panel) -> None:
     if panel.y_names:
         axes.set_yticks(range(len(panel.y_names)), panel.y_names)
         axes.set_ylim(len(panel.y_names) - 0.4, -0.6)
+    if panel.square:
+        axes.set(xlim=panel.square, ylim=panel.square, aspect="equal")
     axes.set_title(panel.title, loc="left", fontsize=10.5)
 
 

@@ -1,7 +1,15 @@
-"""Compute indicators of sets of costs, and additional reference boxes. Costs are in [0, 1], and smaller is better."""
+"""Compute indicators and attainment of sets of costs, and additional reference boxes.
+
+Costs are in [0, 1], and smaller is better. For attainment, a run is the set of costs of one seed, shape (n, 2). A run
+attains all costs that one of its points weakly dominates.
+
+Sources: Grunert da Fonseca, Fonseca and Hall (2001) for attainment surfaces; López-Ibáñez, Paquete and Stützle (2010)
+for the comparison of two groups.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -105,3 +113,38 @@ def indicators(sets: Mapping[str, npt.ArrayLike]) -> dict[str, Indicators]:
         distances = (igd_plus(costs, target), additive_epsilon(costs, target)) if there else (None, None)
         found[name] = Indicators(hypervolume(costs), *distances)
     return found
+
+
+def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> list[Floats]:
+    """For each k from 1 to the number of runs, return the corners, shape (c, 2), of the region that k runs attain."""
+    labelled = _labelled(runs, (2.0, 2.0))
+    corners = np.asarray(moocore.eaf(labelled[:, :2], sets=labelled[:, 2]), dtype=np.float64)
+    counts = np.where(corners[:, :2].max(axis=1) <= 1, np.rint(corners[:, 2] * len(runs) / 100), 0)
+    return [corners[counts == count, :2] for count in range(1, len(runs) + 1)]
+
+
+def attainment_difference(first: Sequence[npt.ArrayLike], second: Sequence[npt.ArrayLike]) -> Floats:
+    """Return the disjoint boxes that two groups of runs attain unequally often, shape (b, 5).
+
+    A row has the lower corner (x, y) and the upper corner (x, y) of a box, and the first group's share of attaining
+    runs minus the second group's share.
+    """
+    # moocore is exact for groups of equal size only, so runs are repeated. It fails if the groups are equal everywhere.
+    size = math.lcm(len(first), len(second))
+    groups = [
+        _labelled([*runs] * (size // len(runs)), outside)
+        for runs, outside in ((first, (-1.0, 2.0)), (second, (2.0, 2.0)))
+    ]
+    boxes = np.asarray(moocore.eafdiff(*groups, intervals=size, rectangles=True), dtype=np.float64)
+    boxes = np.column_stack([boxes[:, :4].clip(0.0, 1.0), boxes[:, 4] / size])
+    inside = (boxes[:, :2] < boxes[:, 2:4]).all(axis=1)
+    return np.asarray(boxes[inside & (boxes[:, 4] != 0)], dtype=np.float64)
+
+
+def _labelled(runs: Sequence[npt.ArrayLike], outside: tuple[float, float]) -> Floats:
+    """Return the costs and the number of each point's run, shape (n, 3).
+
+    Each run has a point outside the box of costs in addition, because moocore ignores runs without points.
+    """
+    sets = [np.vstack([outside, checked_costs(np.reshape(run, (-1, 2)))]) for run in runs]
+    return np.column_stack([np.concatenate(sets), np.repeat(np.arange(len(sets)), list(map(len, sets)))])

@@ -1,10 +1,10 @@
-"""The trial table (trials.csv, history.csv and candidates.csv), from which all figures and numbers are computed."""
+"""The tables of a sweep (trials.csv, history.csv, ...), from which all figures and numbers are computed."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import or_
@@ -21,6 +21,8 @@ from analysis.tables.sweep_file import SweepFile
 
 STATUSES = ("finished", "stopped", "diverged", "failed")
 _CANDIDATE = ("trial_id", "epoch", "step", "checkpoint")
+_UPDATE = frozenset({"step", "eta", "eta_star", "eta_new"})
+"""The columns of auto_lr.csv that are read as numbers."""
 REQUIRED = ("trial_id", "spec_hash", "model", "dataset", "method", "lr", "seed", "status", "checkpoint", "error")
 
 
@@ -32,6 +34,7 @@ class TrialTable:
         trials: one row per trial. The column ``external`` marks rows from another program's table.
         history: one row per result that a trial reported, including running trials.
         candidates: one row per evaluated epoch; empty if the sweep evaluates only the last epoch of a trial.
+        updates: one row per AutoLR update; empty without auto_lr.csv.
         notes: notes on rows that were left out while the tables were read.
         methods: the methods in the order of their colours in figures. Copies with fewer trials keep all methods.
     """
@@ -40,7 +43,8 @@ class TrialTable:
     history: pd.DataFrame
     columns: Columns
     notes: tuple[Note, ...] = ()
-    candidates: pd.DataFrame = field(default_factory=lambda: _no_candidates())
+    candidates: pd.DataFrame = field(default_factory=lambda: _no_rows(*_CANDIDATE))
+    updates: pd.DataFrame = field(default_factory=lambda: _no_rows("trial_id", "step"))
     methods: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -71,11 +75,11 @@ class TrialTable:
             again = tuple(sorted(set(trials.loc[repeated, "trial_id"])))
             notes.append(note("repeated_rows", file=path.name, trials=again))
         trials = trials[~repeated].reset_index(drop=True)
-        history = _history(out / "history.csv", sweep, columns)
+        history, updates = _courses(out, sweep, columns)
         candidates = _read_candidates(out, sweep, columns)
         if file.settings.get("candidates") == "all" and (lost := _lost_ends(trials, candidates)):
             notes.append(note("missing_epochs", trials=lost))
-        return cls(trials, history, columns, tuple(notes), candidates)
+        return cls(trials, history, columns, tuple(notes), candidates, updates)
 
     @classmethod
     def read_run(cls, out: Path, columns: Columns) -> TrialTable:
@@ -95,7 +99,8 @@ class TrialTable:
             )
         cells = {name: "" if value is None else str(value) for name, value in values.items()}
         trials = typed_trials(path, pd.DataFrame(cells, [1], dtype=object), columns, out.name)
-        return cls(trials, _history(out / "history.csv", out.name, columns), columns)
+        history, updates = _courses(out, out.name, columns)
+        return cls(trials, history, columns, updates=updates)
 
     @classmethod
     def merge(cls, tables: Sequence[TrialTable]) -> TrialTable:
@@ -106,6 +111,7 @@ class TrialTable:
             reduce(or_, [table.columns for table in tables]),
             tuple(item for table in tables for item in table.notes),
             concatenated([table.candidates for table in tables]),
+            concatenated([table.updates for table in tables]),
         )
 
     def with_trials(self, trials: pd.DataFrame) -> TrialTable:
@@ -134,8 +140,8 @@ class TrialTable:
         return self._mapped(renamed)
 
     def _mapped(self, change: Callable[[pd.DataFrame], pd.DataFrame]) -> TrialTable:
-        trials, history, candidates = map(change, (self.trials, self.history, self.candidates))
-        return replace(self, trials=trials, history=history, candidates=candidates)
+        trials, history, candidates, updates = map(change, (self.trials, self.history, self.candidates, self.updates))
+        return replace(self, trials=trials, history=history, candidates=candidates, updates=updates)
 
     @cached_property
     def own(self) -> TrialTable:
@@ -268,13 +274,15 @@ def check_status(path: Path, line: int, status: str) -> None:
         raise AnalysisError(f"{path}, line {line}: status is '{status}', expected one of {', '.join(STATUSES)}")
 
 
-def _history(path: Path, sweep: str, columns: Columns) -> pd.DataFrame:
-    cells, _ = read_rows(path, required=("trial_id", "step"))
-    return _by_step(typed_frame(path, cells, is_number=columns.is_number), sweep)
+def _courses(out: Path, sweep: str, columns: Columns) -> Iterator[pd.DataFrame]:
+    """Yield the rows of history.csv and of auto_lr.csv, sorted by trial and step."""
+    for path, is_number in ((out / "history.csv", columns.is_number), (out / "auto_lr.csv", _UPDATE.__contains__)):
+        cells, _ = read_rows(path, required=("trial_id", "step"))
+        yield _by_step(typed_frame(path, cells, is_number=is_number), sweep)
 
 
-def _no_candidates() -> pd.DataFrame:
-    return pd.DataFrame({name: pd.Series(dtype=object) for name in ("sweep", *_CANDIDATE)})
+def _no_rows(*columns: str) -> pd.DataFrame:
+    return pd.DataFrame({name: pd.Series(dtype=object) for name in ("sweep", *columns)})
 
 
 def _read_candidates(out: Path, sweep: str, columns: Columns) -> pd.DataFrame:

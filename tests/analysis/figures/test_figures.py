@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import io
 import math
 import warnings
@@ -14,8 +15,10 @@ import pandas as pd
 import pytest
 
 from analysis.figures.ablation import ablation_data
+from analysis.figures.auto_lr import auto_lr_data, rate_course
 from analysis.figures.courses import final_metrics_data, metrics_data
 from analysis.figures.gallery import gallery
+from analysis.figures.gradient_plane import gradient_plane_data, plane
 from analysis.figures.landscape import landscape_data
 from analysis.figures.panels import draw_panels
 from analysis.figures.pareto import pareto_data
@@ -27,9 +30,14 @@ from tests.analysis.conftest import MakeSweep, report, trial
 
 T = TypeVar("T")
 NAMES = {
-    *("learning_rate_sensitivity", "courses_by_learning_rate", "auto_lr_ablation", "loss_landscape"),
-    *("metrics_over_steps", "gradients_over_steps", "anytime_hypervolume"),
+    *("learning_rate_sensitivity", "courses_by_learning_rate", "auto_lr_ablation", "auto_lr_log", "loss_landscape"),
+    *("metrics_over_steps", "gradients_over_steps", "gradient_plane", "anytime_hypervolume"),
 }
+UPDATES = (
+    "trial_id,step,eta,eta_star,eta_new,slope,curvature,loss_zero,fallback,clipped\n"
+    "3,1,0.0001,0.0003,0.0002,3,10000,0.5,,True\n"
+    "3,11,0.0002,,0.0002,-1,10000,0.5,no descent,False\n"
+)
 
 
 def _landscape(slope: float = 2.0, curvature: float = 1000.0, zero: float = 0.5) -> str:
@@ -65,6 +73,7 @@ def sources(make_sweep_once: MakeSweep) -> Sources:
     columns: dict[str, Any] = {"grad_norm_retain": 3.0, "grad_norm_forget": 4.0, "grad_cosine": -0.5, "c_t": 4 / 7}
     history = pd.read_csv(out / "history.csv").assign(**columns, strange="x")
     history.to_csv(out / "history.csv", index=False)
+    (out / "auto_lr.csv").write_text(UPDATES, encoding="utf-8")
     return replace(read_source(out), landscape=pd.read_csv(io.StringIO(_landscape())))
 
 
@@ -121,6 +130,25 @@ def test_an_ablation_without_pairs_compares_the_best_of_each_side(make_sweep: Ma
     assert data.caption == note("ablation", paired=False, lost=0)
 
 
+def test_ngdiffs_direction_halves_the_angle_of_the_gradients_drawn(sources: Sources) -> None:
+    """The reported mean of c_t differs from the c_t of the mean norms, with which d halves the angle."""
+    history = sources.table.history.assign(grad_norm_retain=1.0, grad_norm_forget=9.0, c_t=0.6)
+    gdiff, ngdiff = some(gradient_plane_data(replace(sources, table=replace(sources.table, history=history)))).panels
+    titles = [panel.title.split("\n") for panel in (gdiff, ngdiff)]
+    assert titles == [["gdiff, step 20", "cosine -0.5, c_t 0.6"], ["ngdiff, step 20", "cosine -0.5, c_t 0.9"]]
+    retain, forget, direction = (complex(line.xs[1], line.ys[1]) for line in ngdiff.lines)
+    assert (abs(retain), abs(forget), abs(direction)) == pytest.approx((1 / 9, 1.0, 1.0))
+    assert cmath.phase(forget / direction) == pytest.approx(cmath.phase(direction / retain))
+
+
+def test_the_plane_of_a_right_angle_and_of_a_conflict() -> None:
+    assert plane(3.0, 4.0, 0.0, 0.5) == pytest.approx((0.75, 1j, 0.6 + 0.8j))
+    # The gradients are opposed and forgetting has all the weight, so the retain objective rises.
+    assert plane(1.0, 1.0, -1.0, 0.0) == pytest.approx((1.0, -1.0, -1.0))
+    # Equal weights of opposite gradients cancel.
+    assert plane(1.0, 1.0, -1.0, 0.5)[2] == plane(0.0, 0.0, 0.0, 0.5)[2] == 0
+
+
 def test_a_rate_at_which_every_trial_diverged_is_a_cross_on_the_axis(make_sweep: MakeSweep) -> None:
     rows = [
         trial("0", 2.0, 0.4, lr=1e-4),
@@ -141,6 +169,26 @@ def test_the_parabola_of_a_quadratic_loss_passes_through_its_measurements(source
     assert at == pytest.approx(measured.ys, abs=1e-5)
     guides = [(guide.label, guide.value) for guide in data.panels[0].guides]
     assert guides == [("", 0.0), ("eta", 0.001), ("eta*", 0.002)]
+
+
+def test_auto_lrs_rate_changes_at_the_step_that_was_made_at_it() -> None:
+    updates = pd.DataFrame({"step": [1, 11, 21], "eta": [1e-4, 4e-4, 3e-4], "eta_new": [4e-4, 3e-4, 3e-4]})
+    reports = pd.DataFrame({"step": [10, 20, 30], "lr": [4e-4, 3e-4, 1e-4]})
+    steps, rates = rate_course(updates, reports)
+    assert list(zip(steps, rates, strict=True)) == [
+        *((0, 1e-4), (1, 1e-4), (1, 4e-4)),  # a horizontal line, then a vertical line
+        *((10, 4e-4), (11, 4e-4), (11, 3e-4)),
+        *((20, 3e-4), (21, 3e-4), (21, 3e-4)),
+        (30, 1e-4),  # annealed after the last update
+    ]
+    put_back = reports.assign(lr=[4e-4, 3e-4, 4e-4], auto_lr_rolled_back=[0, 0, 10])
+    assert rate_course(updates, put_back)[0][-1] == 21, "the last report has the rate of the weights put back"
+
+
+def test_an_update_without_a_minimum_is_marked_with_its_reason(sources: Sources) -> None:
+    (panel,) = some(auto_lr_data(sources)).panels
+    marks = {line.name: (line.xs, line.ys) for line in panel.lines if line.look == "marks"}
+    assert marks == {"eta* of the parabola": ((1,), (3e-4,)), "no minimum: no descent": ((11,), (2e-4,))}
 
 
 def test_trials_with_auto_lr_are_filled_if_fixed_rates_are_drawn_too(sources: Sources) -> None:
@@ -169,6 +217,7 @@ AUTO = [trial("2", 5.0, 0.01, auto_lr="on"), trial("3", 6.0, 3.0, auto_lr="on")]
 )
 def test_odd_tables_break_no_figure(make_sweep: MakeSweep, rows: Any, values: tuple[float, float] | None) -> None:
     out = make_sweep(rows, values and [report(str(i), step, *values) for i in range(3) for step in (1, 2)])
+    (out / "auto_lr.csv").write_text("trial_id,step,eta,eta_star,fallback\n0,1,nan,inf,not finite\n1,1,1e-4,,\n1,2,")
     columns = "trial_id,step,eta,x,retain_loss,forget_loss,slope,curvature,loss_zero,eta_star"
     landscape = pd.read_csv(io.StringIO(f"{columns}\n0,1,1e-4,0.0,nan,1,,,,\n"))
     for _, data in gallery(by_problem(replace(read_source(out), landscape=landscape))[0]):

@@ -1,9 +1,10 @@
-"""Frontiers, hypervolumes and indicators against closed forms and independent computations."""
+"""Frontiers, hypervolumes, indicators and attainment against closed forms and independent computations."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from analysis.figures.compute import anytime_data
 from analysis.frontier.frontier import Frontier, contributions, frontier, hypervolume, nondominated
 from analysis.frontier.indicators import (
     additive_epsilon,
+    attainment_difference,
+    attainment_surfaces,
     igd_plus,
     indicators,
     pooled_front,
@@ -86,6 +89,9 @@ def points(dimensions: int = 2, *, most: int = 6) -> st.SearchStrategy[Points]:
     return st.lists(st.tuples(*[EIGHTHS] * dimensions), min_size=1, max_size=most)
 
 
+RUNS = st.lists(st.just([]) | points(most=4), min_size=1, max_size=3)
+
+
 def union_of_boxes(costs: Points) -> Fraction:
     """The volume between the points and (1, ..., 1), by inclusion and exclusion over all subsets, in fractions."""
     total = Fraction(0)
@@ -142,6 +148,30 @@ def test_the_pooled_front_is_at_no_distance_from_itself_and_every_other_set_is_b
     # From (0.75, 0.25) the nearest of a, (0.5, 0.5), is 0.25 behind in one axis; a contains the other two points.
     assert (found["a"].epsilon, found["a"].igd_plus) == pytest.approx((0.25, 0.25 / 3))
     assert (found["none"].hypervolume, found["none"].epsilon, found["none"].igd_plus) == (0.0, None, None)
+
+
+def attained(runs: Sequence[Points], place: tuple[float, ...]) -> int:
+    return sum(any(x <= place[0] and y <= place[1] for x, y in run) for run in runs)
+
+
+@given(RUNS)
+def test_a_place_is_behind_the_kth_surface_exactly_if_k_runs_attain_it(runs: list[Points]) -> None:
+    """A run without points attains nothing but counts."""
+    surfaces = attainment_surfaces(runs)
+    assert len(surfaces) == len(runs)
+    for place in itertools.product([k / 8 for k in range(9)], repeat=2):
+        behind = [bool((corners <= place).all(axis=1).any()) for corners in surfaces]
+        assert behind == [attained(runs, place) > k for k in range(len(runs))]
+
+
+@given(RUNS, RUNS)
+def test_the_difference_of_two_groups_is_that_of_their_shares_everywhere(one: list[Points], two: list[Points]) -> None:
+    boxes = attainment_difference(one, two)
+    for place in itertools.product([(2 * k + 1) / 16 for k in range(8)], repeat=2):
+        expected = attained(one, place) / len(one) - attained(two, place) / len(two)
+        inside = [box[4] for box in boxes if box[0] < place[0] < box[2] and box[1] < place[1] < box[3]]
+        assert len(inside) <= 1
+        assert sum(inside) == pytest.approx(expected)
 
 
 def anytime(out: Path, **columns: object) -> tuple[list[float], list[float]]:

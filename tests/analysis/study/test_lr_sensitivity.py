@@ -1,4 +1,4 @@
-"""The best learning rate, the range around it, and the fronts of the arms."""
+"""The best learning rate, the range around it, and the fronts and the attainment of the arms."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import math
 
 import pytest
 
+from analysis.figures.attainment import attainment_figures
 from analysis.report.study_text import sensitivity_line
 from analysis.study.fronts import arm_fronts
 from analysis.study.judging import verdicts_data
+from analysis.study.lr_study import LrStudy
 from analysis.study.sensitivity import rate_sensitivity
 from analysis.study.verdict import Verdict
 from tests.analysis.conftest import MakeGrid, MakeRow, Row
@@ -43,12 +45,24 @@ def test_the_range_within_5_percent_is_that_of_neighbours_of_the_best(grid: Make
     assert [(item.lr, item.seeds) for item in found.auto["clip/fresh"]] == [(1e-4, 1), (1e-3, 1)]
 
 
-def test_arms_are_compared_as_fronts(grid: MakeGrid, row: MakeRow) -> None:
+def test_arms_are_compared_as_fronts_and_seeds_as_attainment(grid: MakeGrid, row: MakeRow) -> None:
     found = grid(table(row, 0.15, seeds=range(3)))
     (fronts,) = arm_fronts(found)
     assert list(fronts.indicators) == ["gdiff, fixed lr", "gdiff, AutoLR clip/fresh"]
     assert fronts.indicators["gdiff, AutoLR clip/fresh"].epsilon == 0.0
     assert fronts.indicators["gdiff, fixed lr"].epsilon > 0.0  # type: ignore[operator]
+    (verdict,) = verdicts_data(found)
+    assert isinstance(verdict, Verdict)
+    (figure,) = attainment_figures(LrStudy(found, (), (verdict,), (), ()), ("x", "y"))
+    surfaces, difference = figure.panels
+    assert [(line.name, line.look) for line in surfaces.lines] == [
+        *(("AutoLR clip/fresh", look) for look in ("line", "dashed", "dashed")),
+        *(("lr 1e-4", look) for look in ("line", "dashed", "dashed")),
+    ]
+    # A run has one point (1 - s, 1 - s), where s is the square root of its hypervolume.
+    assert surfaces.lines[0].xs == pytest.approx((1 - math.sqrt(0.6 + 0.02 * math.sin(2)),) * 2 + (1.0,))
+    assert surfaces.lines[0].ys == surfaces.lines[0].xs[::-1]
+    assert {band.colour for band in difference.bands} == {surfaces.lines[0].colour}, "AutoLR is ahead everywhere"
 
 
 def test_rates_are_compared_on_the_seeds_that_all_of_them_have(grid: MakeGrid, row: MakeRow) -> None:

@@ -1,0 +1,73 @@
+"""The figure of the learning rate over steps, with the updates of AutoLR."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+
+from analysis.figures.panels import Line, Panel, PanelFigure, figure_of, finite_lines
+from analysis.figures.representatives import shown_trials
+from analysis.figures.style import INK, MUTED, scale_for
+from analysis.tables.note import note
+from analysis.tables.sources import Sources
+from analysis.tables.trial_table import auto_lr_on, numbers
+from analysis.words import trial_name
+
+_MOST_TRIALS = 6
+_REASONS = ("no descent", "no curvature", "not finite")
+_MARKERS = ("x", "s", "^", "v", "P", "D")
+
+
+def auto_lr_data(sources: Sources) -> PanelFigure | None:
+    """Return the learning rate over steps, with a panel for each method's AutoLR trial; None without updates.
+
+    The trials are chosen as in :func:`shown_trials`.
+    """
+    table = sources.table
+    trials = table.trials[auto_lr_on(table.trials) & table.trials["trial_id"].isin(set(table.updates["trial_id"]))]
+    chosen = shown_trials(replace(sources, table=table.with_trials(trials))).head(_MOST_TRIALS)
+    return figure_of(
+        (
+            _panel(table.updates[table.updates["trial_id"] == row["trial_id"]], table.history_of(row["trial_id"]), row)
+            for _, row in chosen.iterrows()
+        ),
+        name="auto_lr_log",
+        title="What AutoLR did at each update",
+        caption=note("auto_lr_log"),
+    )
+
+
+def rate_course(updates: pd.DataFrame, reports: pd.DataFrame) -> tuple[list[float], list[float]]:
+    """Return the steps and the learning rates of one trial, from its rows in auto_lr.csv and history.csv."""
+    # The rate changes at the step of an update, because this step already uses the new rate.
+    points: list[tuple[float, int, float]] = []
+    eta, new = numbers(updates, "eta"), numbers(updates, "eta_new")
+    for at, before, after in zip(numbers(updates, "step"), eta, new.fillna(eta), strict=True):
+        points += [(at, 0, before), (at, 1, after)]
+    if len(updates):
+        points.append((0.0, 0, float(eta.iloc[0])))
+    # A report after a rollback is left out.
+    back = numbers(reports, "auto_lr_rolled_back").fillna(0.0)
+    kept = reports[~(back.diff().fillna(back) > 0)]
+    points += [(at, 2, rate) for at, rate in zip(numbers(kept, "step"), numbers(kept, "lr"), strict=True)]
+    points.sort()
+    return [at for at, _, _ in points], [rate for *_, rate in points]
+
+
+def _panel(updates: pd.DataFrame, reports: pd.DataFrame, trial: pd.Series) -> Panel | None:
+    steps, eta, best = (numbers(updates, name) for name in ("step", "eta", "eta_star"))
+    course = rate_course(updates, reports)
+    lines: list[Line] = [
+        *finite_lines("learning rate eta", *course, INK),
+        *finite_lines("eta* of the parabola", steps, best, MUTED, look="marks", marker="D"),
+    ]
+    fallback = updates.get("fallback", pd.Series("", index=updates.index)).map(str)
+    reasons = [reason for reason in dict.fromkeys([*_REASONS, *fallback]) if reason not in ("", "nan")]
+    for reason, marker in zip(reasons, _MARKERS, strict=False):
+        there = fallback == reason
+        lines += finite_lines(
+            f"no minimum: {reason}", steps[there], eta[there], INK, look="marks", marker=marker, filled=False
+        )
+    scale = scale_for(value for value in [*course[1], *best] if value > 0)
+    return Panel(trial_name(trial), "step", "learning rate", tuple(lines), y_scale=scale) if lines else None

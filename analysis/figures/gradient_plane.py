@@ -1,0 +1,103 @@
+"""The figure of two gradients and an update direction, in the plane that the gradients span."""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from analysis.figures.panels import Band, Guide, Line, Panel, PanelFigure, figure_of
+from analysis.figures.representatives import shown_trials
+from analysis.figures.style import INK, OKABE_ITO
+from analysis.tables.note import note
+from analysis.tables.sources import Sources
+from analysis.tables.trial_table import numbers
+from analysis.words import number
+
+_MOST_METHODS = 9
+_REACH = 1.25
+"""The largest coordinate in a panel."""
+
+
+def gradient_plane_data(sources: Sources) -> PanelFigure | None:
+    """Return the gradients of one trial for each method, at the report nearest to the middle of the trial.
+
+    The result is None if no trial measured the gradients.
+    """
+    panels = (
+        panel
+        for _, row in shown_trials(sources).iterrows()
+        for panel in _panels(str(row["method"]), sources.table.history_of(str(row["trial_id"])))
+    )
+    return figure_of(
+        list(panels)[:_MOST_METHODS],
+        name="gradient_plane",
+        title="The gradients and the direction of each method",
+        caption=note("gradient_plane"),
+        columns=3,
+    )
+
+
+def plane(norm_retain: float, norm_forget: float, cosine: float, c_t: float) -> tuple[complex, complex, complex]:
+    """Return the retain gradient, the forget gradient and the combined direction, as vectors in a plane.
+
+    The vector ``x + iy`` has the coordinates (x, y). The longer gradient has length 1, and the retain gradient lies on
+    the x axis. The direction is ``c_t retain + (1 - c_t) forget``, normalized to length 1; 0 if the gradients cancel.
+    The training step goes in the opposite direction.
+    """
+    longest = max(norm_retain, norm_forget) or 1.0
+    # Rounding may put a mean of cosines outside [-1, 1].
+    cosine = min(max(cosine, -1.0), 1.0)
+    retain = complex(norm_retain / longest)
+    forget = norm_forget / longest * complex(cosine, math.sqrt(1.0 - cosine**2))
+    mixed = c_t * retain + (1 - c_t) * forget
+    return retain, forget, mixed / abs(mixed) if abs(mixed) > 1e-12 else 0j
+
+
+def _panels(method: str, history: pd.DataFrame) -> Iterator[Panel]:
+    """Yield the panel of a method; nothing without gradients."""
+    columns = ("step", "grad_norm_retain", "grad_norm_forget", "grad_cosine", "c_t")
+    values = np.column_stack([numbers(history, name).to_numpy() for name in columns])
+    values = values[np.isfinite(values).all(axis=1) & (values[:, 1:3] >= 0).all(axis=1)]
+    if len(values) == 0:
+        return
+    away = np.abs(values[:, 0] - 0.5 * values[:, 0].max())
+    # If two reports are equally near, use the later one.
+    step, norm_retain, norm_forget, cosine, c_t = values[np.flatnonzero(away == away.min())[-1]].tolist()
+    if method == "ngdiff" and norm_retain + norm_forget > 0:
+        # NGDiff uses this ratio at every step, but reports its mean, which is not the ratio of the mean norms.
+        c_t = norm_forget / (norm_retain + norm_forget)
+    retain, forget, direction = plane(norm_retain, norm_forget, cosine, c_t)
+    arrows = (
+        (retain, OKABE_ITO[0], "g_R, retain gradient"),
+        (forget, OKABE_ITO[1], "g_F, forget gradient"),
+        (direction, INK, "d, combined direction (length 1)"),
+    )
+    halves = ((retain, OKABE_ITO[0], "retain objective falls"), (forget, OKABE_ITO[1], "forget objective falls"))
+    yield Panel(
+        f"{method}, step {number(int(step))}\ncosine {number(cosine)}, c_t {number(c_t)}",
+        "along g_R (longer gradient = 1)",
+        "across g_R",
+        tuple(_arrow(name, vector, colour) for vector, colour, name in arrows if vector),
+        tuple(_half_plane(name, vector, colour) for vector, colour, name in halves if vector),
+        (Guide("x", 0.0), Guide("y", 0.0)),
+        square=(-_REACH, _REACH),
+    )
+
+
+def _arrow(name: str, tip: complex, colour: str) -> Line:
+    """Return a line from the origin to the tip, with an arrowhead."""
+    back = cmath.rect(0.12, cmath.phase(-tip))
+    points = (0j, tip, tip + back * cmath.rect(1.0, 0.45), tip, tip + back * cmath.rect(1.0, -0.45))
+    return Line(name, tuple(point.real for point in points), tuple(point.imag for point in points), colour)
+
+
+def _half_plane(name: str, vector: complex, colour: str) -> Band:
+    """Return the points at an acute angle to a vector that does not point downwards."""
+    # A vertical edge becomes a very steep one.
+    slope = -vector.real / max(vector.imag, 1e-3 * abs(vector))
+    ends = (-_REACH, _REACH)
+    return Band(name, ends, tuple(slope * x for x in ends), (_REACH, _REACH), colour, 0.12)
