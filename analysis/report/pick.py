@@ -109,9 +109,8 @@ def pick(
     if best is not None:
         scores, there = [best], np.isfinite(numbers(within, best.column))
         if not there.any():
-            there = found_instead([best.column], within.columns) if best.column not in within.columns else ""
-            reason = f"no {noun}{_with(limits)} has a number in the column {best.column}"
-            raise NothingQualifies(f"{reason}: {there}" if there else reason)
+            instead = f": {found_instead([best.column], within.columns)}" if best.column not in within.columns else ""
+            raise NothingQualifies(f"no {noun}{_with(limits)} has a number in the column {best.column}{instead}")
         within = within[there]
     elif rule != KNEE and keys and columns[keys[0].column].of == "retain":
         scores, best = keys, Best(keys[0].column, keys[0].direction)
