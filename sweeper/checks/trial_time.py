@@ -53,7 +53,7 @@ def earlier_pace(spec: TrialSpec, folders: Iterable[Path], *, gpus: float | str)
         whole = [
             row
             for row in rows
-            if not row.get("reused_from") and row["status"] == Status.FINISHED and number(row["epochs_done"]) > 0
+            if not row.get("reused_from") and row["status"] == Status.FINISHED and number(row.get("epochs_done")) > 0
         ]
         if not whole:
             continue

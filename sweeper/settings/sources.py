@@ -90,6 +90,8 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
             problems.append(f"{source}: unknown option '{key}': {expected}")
         elif item.name in found:  # with - and with _, or by two names
             problems.append(f"{source}: {key} is given twice")
+        elif len(_each(value)) > 1 and not (item.repeats or item.name in ("metrics", "objectives")):
+            problems.append(f"{source}: {key} takes one value, got {', '.join(map(str, value))}")
         elif given := _given(item, value, source):
             found[item.name] = given
     return found, problems

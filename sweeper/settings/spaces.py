@@ -18,7 +18,7 @@ from search_spaces.yaml_nodes import load
 from sweeper.settings.sources import Options
 from trainables.methods import OPTIONS, MethodError, option_names, options_by_method, parse_method
 from trainables.models.registry import find_model
-from trainables.optimizers import LR_FREE, LR_FREE_LR, LR_FREE_RANGE
+from trainables.optimizers import LR_FREE, LR_FREE_LR, LR_FREE_RANGE, OPTIMIZERS
 from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import method_problems, trial_problems
 
@@ -159,15 +159,20 @@ def _value_problems(space: Space, base: TrialSpec) -> dict[str, Collection[str]]
 
 
 def _rate_problems(space: Space) -> list[str]:
+    """Return a problem if a learning-rate-free optimizer has the rates of another optimizer, or small rates."""
+    rates: dict[bool, set[object]] = {True: set(), False: set()}
     for config in _corners(space, ("optimizer", "lr")).grid():
-        optimizer, lr = config.get("optimizer"), config.get("lr")
-        if optimizer in LR_FREE and (lr is None or float(str(lr)) < LR_FREE_RANGE[0]):
-            return [
-                f"the learning-rate-free optimizer {optimizer} multiplies lr by a step length that it computes "
-                f"(published lr: 1), but lr is {'not given' if lr is None else lr}; give this optimizer its own sweep, "
-                f"or its own lr with 'when: {{optimizer: {optimizer}}}'"
-            ]
-    return []
+        if (optimizer := config.get("optimizer")) in OPTIMIZERS:
+            rates[optimizer in LR_FREE].add(config.get("lr"))
+    small = [lr for lr in rates[True] if lr is None or float(str(lr)) < LR_FREE_RANGE[0]]
+    if not (wrong := small or [*rates[True] & rates[False]]):
+        return []
+    got = "not given" if wrong[0] is None else wrong[0]
+    return [
+        f"the learning-rate-free optimizers {', '.join(LR_FREE)} multiply lr by a step length that they compute "
+        f"(published lr: 1), but lr is {got}; give these optimizers their own sweep, or their own lr with "
+        "'when: {optimizer: [...]}'"
+    ]
 
 
 def _corners(space: Space, names: Collection[str]) -> Space:

@@ -28,6 +28,7 @@ FILES = {
     "rates.yaml": "method: [ngdiff]\noptimizer: [adamw, prodigy]\nlr: {low: 1.0e-5, high: 1.0e-3, log: true}\n",
     "multipliers.yaml": "method: [ngdiff]\noptimizer: [adamw, prodigy]\nauto_lr: [off, on]\nd_growth: [1.1]\n",
     "torn.yaml": "trials: [1\n",
+    "shared.yaml": "method: [ngdiff]\nlr: 1\noptimizer: [adamw, prodigy]\n",
     "twice.yaml": "trials: 1\ntrials: 2\n",
     "alias.yaml": "batch_size: 4\nbatch-size: 8\n",
     "large.yaml": "epochs: 1\ncpus-per-trial: 9999\n",
@@ -136,8 +137,9 @@ sweep --space excluded.yaml | excluded.yaml:2 c ngdiff | excluded.yaml:3 kl npo
 sweep --space rates.yaml | rates.yaml:2 prodigy lr 1e-05
 sweep --space multipliers.yaml | multipliers.yaml:4 d_growth | multipliers.yaml:3 AutoLR prodigy \
     | multipliers.yaml:2 prodigy lr
-sweep --config options.yaml | options.yaml:1 'trails' 'trials' | options.yaml:5 zzz | options.yaml:9 json \
-    | options.yaml:3 seed | options.yaml:2 --epochs 'two' | options.yaml:8 batch_size 0 \
+sweep --space shared.yaml | shared.yaml:3 prodigy lr 1
+sweep --config options.yaml | options.yaml:1 'trails' 'trials' | options.yaml:3 seed | options.yaml:5 zzz \
+    | options.yaml:9 json | options.yaml:2 --epochs 'two' | options.yaml:8 batch_size 0 \
     | options.yaml:4 gradient-checkpointing maybe | options.yaml:6 option | 'ngdif' 'ngdiff'
 pareto --config nowhere.yaml --method nothing | nowhere.yaml | nothing
 lr-study --config torn.yaml --method nothing | torn.yaml:2 | nothing
