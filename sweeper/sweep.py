@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,8 @@ from sweeper.driver.open_sweep import OpenSweep, open_sweep
 from sweeper.driver.tune_run import run_trials, watch_head
 from sweeper.execution.cluster import Cluster
 from sweeper.execution.shutdown import interruptible, is_interrupted
-from sweeper.execution.target_task import prepare_for_sweep
+from sweeper.execution.target_process import target_process
+from sweeper.execution.target_task import is_prepared_remotely, prepare_for_sweep
 from sweeper.followers.mlflow.runs import SweepEnd
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import Origin, SweepError, UsageError, check_record, describe, read_origin, read_settings
@@ -91,21 +92,30 @@ def _load_targets(
         f"The model or data of the sweep in {out} changed after the sweep started, so new trials would not be "
         "comparable with existing ones. Start a new sweep."
     )
-    if origin.target_path is None:  # a new sweep
+    first, *others = settings.target_seeds
+    base = settings.base_of(first)
+
+    def load(seed: int, while_loading: Callable[[], object] = lambda: None) -> Target:
+        spec = settings.base_of(seed)
+        process = target_process(spec, python=lambda: cluster.python, is_new=origin.target_path is None)
+        with nullcontext() if is_prepared_remotely(settings) else process as wait_for_target:
+            while_loading()
+            return prepare_for_sweep(
+                spec, settings=settings, cluster=cluster, out=out, console=console, fill_cache=wait_for_target
+            )
+
+    if origin.target_path is None:  # a new sweep, which will need Ray
         # A cluster that is too small ends the sweep before a target is fine-tuned for hours.
-        cluster.slots(sharing=settings.shared(out.resolve()))
+        targets = {first: load(first, lambda: cluster.slots(sharing=settings.shared(out.resolve())))}
     else:
-        base = settings.base_of(settings.target_seeds[0])
         if base.target_path is None and target_spec_of(base).trained_key != Path(origin.target_path).name:
             raise changed  # before another target is fine-tuned, which may take hours
         if settings.bucket and origin.target_key:
             fetch_target(origin.target_key, Path(origin.target_path), settings.bucket)
-    targets: dict[int, Target] = {}
-    for seed in settings.target_seeds:
-        spec = settings.base_of(seed)
-        targets[seed] = prepare_for_sweep(spec, settings=settings, cluster=cluster, out=out, console=console)
-        if len(targets) == 1 and origin.target_key not in (None, targets[seed].key):
-            raise changed
+        targets = {first: load(first)}
+    if origin.target_key not in (None, targets[first].key):
+        raise changed
+    targets |= {seed: load(seed) for seed in others}
     if len({target.vocabulary_size for target in targets.values()}) > 1:
         raise SweepError(
             "the targets of the seeds have vocabularies of different sizes, so their losses have different upper bounds"

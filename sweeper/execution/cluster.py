@@ -13,17 +13,19 @@ import importlib.resources
 import json
 import logging
 import os
+import shlex
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweeper.execution.fork_server import fork_server, is_possible
 from sweeper.execution.placement import PlacementError, address_problem, require_shared, slots
 from sweeper.execution.shutdown import defer_signals, preserve_sigterm_handler
-from sweeper.settings.resources import Resources, gpus_here
+from sweeper.settings.resources import Resources
 from sweeper.store.version import PACKAGES
 from trainables.plugins import VARIABLE
 
@@ -86,7 +88,7 @@ def runtime_env(*, ship: bool) -> dict[str, Any]:
 
 @contextmanager
 def ray_cluster(
-    address: str | None, *, resources: Resources, ship: bool = False, python: str | None = None
+    address: str | None, *, resources: Resources, ship: bool = False, python: Sequence[str] | None = None
 ) -> Iterator[int]:
     """Join the cluster at ``address``, or start Ray on this machine. Shut Ray down when the block ends.
 
@@ -95,7 +97,7 @@ def ray_cluster(
     Args:
         resources: the resources of one trial.
         ship: whether the driver sends this project to the nodes of a cluster.
-        python: the command line that starts workers on this machine; None for this Python interpreter.
+        python: the command that starts workers on this machine; None for this Python interpreter.
 
     Raises:
         PlacementError: Ray cannot be started or joined, or no node can run a trial.
@@ -108,7 +110,7 @@ def ray_cluster(
         environment = runtime_env(ship=ship)
         options = {"runtime_env": environment} if environment else {}
     elif python is not None:
-        options["runtime_env"] = {"py_executable": python}
+        options["runtime_env"] = {"py_executable": shlex.join(python)}
     try:
         try:
             ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **options)
@@ -149,15 +151,24 @@ class Cluster:
             set_environment(settings.address)
             # An interrupted start may crash or leave Ray processes running.
             with _import_in_parallel(), defer_signals(), _without_rays_sigterm_handler():
-                python = None
-                # A fork could not use CUDA if an import initialised CUDA in the server.
-                if settings.address is None and not gpus_here() and is_possible():
-                    threads = max(1, int(settings.cpus_per_trial))
-                    python = self._stack.enter_context(fork_server(threads=threads))
-                ray = ray_cluster(settings.address, resources=settings.resources, ship=settings.ship, python=python)
+                ray = ray_cluster(
+                    settings.address, resources=settings.resources, ship=settings.ship, python=self.python
+                )
                 self._slots = self._stack.enter_context(ray)
         require_shared(sharing)
         return self._slots
+
+    @cached_property
+    def python(self) -> Sequence[str] | None:
+        """The command that forks a Python process from a server, or None for normal Python processes.
+
+        The first access starts the server. Processes that use GPUs are not forked. If an import initialised CUDA in the
+        server, a fork could not use CUDA.
+        """
+        settings = self._settings
+        if settings.address is not None or settings.resources.gpus > 0 or not is_possible():
+            return None
+        return self._stack.enter_context(fork_server(threads=max(1, int(settings.cpus_per_trial))))
 
     def leave(self) -> None:
         """Shut Ray down in another thread. The sweep ends about 2 s earlier than with a shutdown after the report."""

@@ -8,7 +8,7 @@ With the fork server, a sweep of two trials takes 12.6 s instead of 15.3 s (benc
 4. The launcher exits when the worker exits.
 
 If the server does not respond, the launcher becomes a normal Python interpreter. This file imports few modules at the
-top, because every worker waits for its launcher.
+top, because every worker waits for its launcher. The process that prepares a target is forked too.
 """
 
 from __future__ import annotations
@@ -49,12 +49,11 @@ def is_possible() -> bool:
 
 
 @contextlib.contextmanager
-def fork_server(*, threads: int) -> Iterator[str]:
-    """Run the server while the block runs. Yield the command line that starts a worker.
+def fork_server(*, threads: int) -> Iterator[Sequence[str]]:
+    """Run the server while the block runs. Yield the command that starts a worker.
 
     ``threads`` is the number of OpenMP threads of a worker. Libraries read the number only on import.
     """
-    import shlex
     import subprocess
     import tempfile
 
@@ -68,7 +67,7 @@ def fork_server(*, threads: int) -> Iterator[str]:
             env={"OMP_NUM_THREADS": str(threads), **os.environ},
         ) as server:
             try:
-                yield shlex.join([sys.executable, "-I", "-S", __file__, place])
+                yield [sys.executable, "-I", "-S", __file__, place]
             finally:
                 server.kill()
 

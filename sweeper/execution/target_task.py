@@ -1,14 +1,13 @@
-"""Prepare the target in this process or, for a sweep, in a Ray worker, and show the progress.
+"""Prepare the target on this machine or on a node with a GPU, and show the progress.
 
-A worker leaves no weights and no GPU memory in the driver. The worker fills the cache that all nodes share. With object
-storage, the worker uploads the target, and the driver downloads the target.
+A node fills the cache that all nodes share. With object storage, the node uploads the target, and the driver downloads
+the target.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-import os
 import socket
 import sys
 from collections import deque
@@ -17,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
 from rich.console import Console
 
 from sweeper.followers.progress_bar import heartbeat, progress_bar
+from sweeper.settings.resources import gpus_here
 from trainables import plugins
 from trainables.metrics.registry import primary_metrics
 from trainables.spec import TrialSpec
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from sweeper.settings.sweep_settings import SweepSettings
 
 Show = Callable[[Progress], None]
+FillCache = Callable[[TrialSpec, Show], None]
 _ATTEMPTS = 3
 """How often the preparation is tried. Each attempt continues from the last saved training state."""
 _POLL_SECONDS = 0.4
@@ -44,15 +44,14 @@ _POLL_SECONDS = 0.4
 plugins.active()  # load the plug-ins before a worker unpickles a target spec that uses their parts
 
 
-# In this process ------------------------------------------------------------------------------------------------------
+# On this machine -----------------------------------------------------------------------------------------------------
 
 
-def prepare_with_progress(
-    spec: TrialSpec, *, console: Console, fill_cache: Callable[[Show], None] = lambda show: None
-) -> Target:
-    """Call ``fill_cache``. Then return the target from :func:`prepare_target`, and show the progress."""
+def prepare_with_progress(spec: TrialSpec, *, console: Console, fill_cache: FillCache | None = None) -> Target:
+    """Call ``fill_cache``, if given. Then return the target from :func:`prepare_target`, and show the progress."""
     with progress_shown(spec, console) as (show, seen):
-        fill_cache(show)
+        if fill_cache is not None:
+            fill_cache(spec, show)
         target = prepare_target(spec, on_progress=show)
     print_left_out_metrics(target.left_out, console)
     if progress := seen.get("target"):
@@ -110,14 +109,14 @@ def progress_shown(
         console.print(f"{progress.text}; cached")
 
 
-# In a Ray worker -----------------------------------------------------------------------------------------------------
+# On a node -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The key of a target prepared by a worker, and the records of the models in the worker's cache.
+    """The key of a target prepared on a node, and the records of the models in the node's cache.
 
-    If the worker's node lacks a folder, no target is prepared, and ``unseen`` names the node and the folder.
+    If the node lacks a folder, no target is prepared, and ``unseen`` names the node and the folder.
     """
 
     key: str = ""
@@ -125,30 +124,44 @@ class Prepared:
     unseen: str | None = None
 
 
+def is_prepared_remotely(settings: SweepSettings) -> bool:
+    """Return whether a node with a GPU prepares the target instead of this machine."""
+    return settings.address is not None and settings.resources.gpus > 0 and not gpus_here()
+
+
 def prepare_for_sweep(
-    spec: TrialSpec, *, settings: SweepSettings, cluster: Cluster, out: Path, console: Console
+    spec: TrialSpec,
+    *,
+    settings: SweepSettings,
+    cluster: Cluster,
+    out: Path,
+    console: Console,
+    fill_cache: FillCache | None = None,
 ) -> Target:
-    """Return the target for the trials of a sweep. If the target is not in the cache, a Ray worker prepares it.
+    """Return the target for the trials of a sweep. ``fill_cache`` waits for the process that prepares the target.
 
     Raises:
         DataError, TargetError, LoadError, PlacementError, StorageError: the target cannot be prepared.
     """
 
-    def fill_cache(show: Show) -> None:
+    def prepare_remotely(spec: TrialSpec, show: Show) -> None:
         target_spec, cache = target_spec_of(spec), Cache()
         with contextlib.suppress(NotCached):
             Preparation(spec=target_spec, cache=Cache(computing=False)).target()
             return
         cache.folder.mkdir(parents=True, exist_ok=True)
         cluster.slots(sharing=settings.shared(out.resolve(), cache.folder))
+        console.print("preparing the target on a node with a GPU, because this machine has none", soft_wrap=True)
         prepared = _run_task(target_spec, settings, None if settings.bucket else cache.folder, show)
         if prepared.unseen:
-            console.print(f"node {prepared.unseen}, so the target is prepared on this machine", soft_wrap=True)
+            console.print(f"node {prepared.unseen}, so the target is prepared here, without a GPU", soft_wrap=True)
         elif settings.bucket:
             if target_spec.target_path is None:  # otherwise this machine has the model
                 fetch_target(prepared.key, cache.folder / "targets" / target_spec.trained_key, settings.bucket)
             cache.take_over(prepared.notes)
 
+    if is_prepared_remotely(settings):
+        fill_cache = prepare_remotely
     return prepare_with_progress(spec, console=console, fill_cache=fill_cache)
 
 
@@ -160,8 +173,7 @@ def _run_task(target_spec: TargetSpec, settings: SweepSettings, cache: Path | No
     resources = {"num_cpus": settings.cpus_per_trial, "num_gpus": math.ceil(settings.resources.gpus)}
     for attempt in range(_ATTEMPTS):
         worker = ray.remote(max_concurrency=2, **resources)(TargetTask).remote()  # news() runs while prepare() runs
-        threads = os.environ.get("OMP_NUM_THREADS", "")
-        prepared = worker.prepare.remote(target_spec, cache, settings.bucket, threads)
+        prepared = worker.prepare.remote(target_spec, cache, settings.bucket)
         try:
             is_over = False
             while not is_over:
@@ -197,30 +209,14 @@ class TargetTask:
         """Return the progress reports since the previous call."""
         return [self._news.popleft() for _ in range(len(self._news))]
 
-    def prepare(self, target_spec: TargetSpec, cache: Path | None, storage: Storage | None, threads: str) -> Prepared:
-        """Prepare the target in ``cache`` or, if None, in the node's own cache. Upload the target to ``storage``.
-
-        ``threads`` is the driver's OMP_NUM_THREADS, or "".
-        """
+    def prepare(self, target_spec: TargetSpec, cache: Path | None, storage: Storage | None) -> Prepared:
+        """Prepare the target in ``cache`` or, if None, in the node's own cache. Upload the target to ``storage``."""
         for folder in filter(None, (target_spec.base_folder, target_spec.target_path, target_spec.retain_path)):
             if not folder.is_dir():
                 return Prepared(unseen=f"{socket.gethostname()} does not see {folder}")
-        use_all_cores(threads)
+
         local = Cache(cache)
         target = Preparation(spec=target_spec, cache=local, on_progress=self._news.append).target()
         if storage is not None:
             share_target(target, storage)
         return Prepared(target.key, local.notes)
-
-
-def use_all_cores(given: str) -> None:
-    """Let torch use as many threads as in a new process with OMP_NUM_THREADS ``given``.
-
-    Ray's workers have the threads of one trial.
-    """
-    import torch
-
-    given = given.partition(",")[0].strip()
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    cores = min(usable, psutil.cpu_count(logical=False) or usable)
-    torch.set_num_threads(int(given) if given.isdecimal() and int(given) else cores)

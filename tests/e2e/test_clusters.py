@@ -167,6 +167,7 @@ def test_a_target_is_prepared_on_the_node_with_the_gpu_in_a_shared_cache_or_thro
 
     with running_cluster({**environment, "XDG_CACHE_HOME": str(of_the_nodes)}) as address:
         shared, said = sweep("target-shared", tmp_path / "shared", address)
+        assert "preparing the target on a node" in said
         assert "fine-tuning the target small-phi on tofu" in said
         assert shared.ids("finished") == ["00000"]
         assert not of_the_nodes.exists()
@@ -174,11 +175,11 @@ def test_a_target_is_prepared_on_the_node_with_the_gpu_in_a_shared_cache_or_thro
         (tmp_path / "bucket").mkdir()
         storage = ("--storage", (tmp_path / "bucket").as_uri())
         fetched, said = sweep("target-bucket", tmp_path / "driver", address, *storage)
-        assert "fine-tuning the target" in said
+        assert "preparing the target on a node" in said
         assert fetched.ids("finished") == ["00000"]
 
         _, said = sweep("target-known", tmp_path / "driver", address, *storage)
-        assert "fine-tuning the target" not in said
+        assert "preparing the target" not in said
 
     (made,) = weights(of_the_nodes)
     assert weights(tmp_path / "shared") == weights(tmp_path / "driver") == [made]

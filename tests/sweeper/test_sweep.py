@@ -45,6 +45,7 @@ def _no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sweeper.execution.cluster.is_possible", lambda: False)
     monkeypatch.setattr("sweeper.execution.cluster.require_shared", lambda shared: None)
     monkeypatch.setattr("sweeper.execution.cluster._import_in_parallel", nullcontext)
+    monkeypatch.setattr("sweeper.sweep.target_process", lambda spec, **given: nullcontext())
 
 
 def use_target(

@@ -100,16 +100,16 @@ def test_a_first_signal_while_ray_starts_waits_for_the_start_and_a_second_does_n
 
 
 @pytest.mark.parametrize(
-    ("changes", "gpus", "forks"),
+    ("changes", "forks"),
     [
-        ({"cpus_per_trial": 2.0}, 0, "forks of 2"),
-        ({"cpus_per_trial": 0.5}, 0, "forks of 1"),
-        ({}, 1, None),
-        ({"address": "auto"}, 0, None),
+        ({"cpus_per_trial": 2.0}, "forks of 2"),
+        ({"cpus_per_trial": 0.5}, "forks of 1"),
+        ({"gpus_per_trial": 0.25}, None),
+        ({"address": "auto"}, None),
     ],
 )
 def test_workers_on_this_machine_without_gpus_are_forked(
-    events: list[str], monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], gpus: int, forks: str | None
+    events: list[str], monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], forks: str | None
 ) -> None:
     @contextmanager
     def stand_in(*, threads: int) -> Iterator[str]:
@@ -118,7 +118,6 @@ def test_workers_on_this_machine_without_gpus_are_forked(
 
     monkeypatch.setattr("sweeper.execution.cluster.fork_server", stand_in)
     monkeypatch.setattr("sweeper.execution.cluster.is_possible", lambda: True)
-    monkeypatch.setattr("sweeper.execution.cluster.gpus_here", lambda: gpus)
     with closing(Cluster(replace(SETTINGS, **changes))) as cluster:
         cluster.slots(sharing=())
     # Ray is shut down first, because its workers are forks.

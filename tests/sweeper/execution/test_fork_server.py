@@ -170,7 +170,7 @@ import time
 from sweeper.execution import fork_server
 fork_server._IMPORTED = ("json",)
 with fork_server.fork_server(threads=1) as python:
-    print(python.split()[-1], flush=True)
+    print(python[-1], flush=True)
     time.sleep(600)
 """
     command, environment = [sys.executable, "-c", code], {**os.environ, "PYTHONPATH": modules(place)}
@@ -189,7 +189,7 @@ with fork_server.fork_server(threads=1) as python:
 def test_the_server_ends_with_the_block_and_only_its_user_can_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)  # tests/conftest.py sets it
     with fork_server(threads=3) as python:
-        socket_file = Path(python.split()[-1])
+        socket_file = Path(python[-1])
         assert socket_file.parent.stat().st_mode & 0o777 == 0o700
         wait_until(socket_file.exists)
         (server,) = [child for child in psutil.Process().children() if str(socket_file) in " ".join(child.cmdline())]

@@ -1,11 +1,11 @@
-"""A worker prepares the same target as the driver would, and it ends up in the driver's cache."""
+"""A process or a worker prepares the same target as the driver would, and it ends up in the driver's cache."""
 
 from __future__ import annotations
 
 import io
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -20,13 +20,16 @@ import torch
 from ray.exceptions import NodeDiedError, RayTaskError
 from rich.console import Console
 
-from sweeper.execution.target_task import TargetTask, prepare_for_sweep, use_all_cores
-from tests.sweeper.conftest import SETTINGS, write_questions
+from sweeper.execution.fork_server import fork_server, is_possible
+from sweeper.execution.target_process import target_process, use_all_cores
+from sweeper.execution.target_task import TargetTask, prepare_for_sweep
+from tests.sweeper.conftest import SETTINGS, wait_until, write_questions
 from trainables.models.checkpoints import LoadError
 from trainables.spec import TrialSpec
 from trainables.target.cache import Cache, TargetError
 from trainables.target.prepare import Preparation, prepare_target
 from trainables.target.target import Target, target_spec_of
+from trainables.target.training import Progress
 
 
 @pytest.fixture
@@ -44,14 +47,75 @@ def spec(tmp_path: Path, tiny_phi: Path, cache: Path) -> TrialSpec:
     return TrialSpec(dataset="jsonl", target_epochs=1, **given)
 
 
+@pytest.fixture(scope="module", params=["forked", pytest.param("new", marks=pytest.mark.slow)])
+def python(request: pytest.FixtureRequest) -> Iterator[Sequence[str] | None]:
+    """The command that starts a process, with and without the server of the workers."""
+    if request.param == "new":
+        yield None
+    elif is_possible():
+        with fork_server(threads=1) as command:
+            yield command
+    else:
+        pytest.skip("processes are forked only on Linux")
+
+
+def test_the_process_prepares_the_same_target_as_this_process(
+    spec: TrialSpec, tmp_path: Path, python: Sequence[str] | None
+) -> None:
+    shown: list[Progress] = []
+
+    def prepare(spec: TrialSpec) -> Target:
+        with target_process(spec, python=lambda: python) as wait:
+            assert wait is not None
+            wait(spec, shown.append)
+        with target_process(spec, python=lambda: python) as wait:
+            assert wait is None, "the target and its scores are in the cache"
+        return prepare_target(spec)
+
+    trained, own = prepare(spec), prepare_target(spec, device="cpu", cache=tmp_path / "own")
+    assert [step.done for step in shown] == [1]
+    assert replace(trained, path="") == replace(own, path="")
+    assert prepare(replace(spec, model_path=None, target_path=trained.path)).baseline == own.baseline
+
+
+def test_errors_of_the_process_are_raised_in_the_driver(
+    spec: TrialSpec, tmp_path: Path, python: Sequence[str] | None
+) -> None:
+    (tmp_path / "base" / "model.safetensors").write_bytes(b"no weights")
+    with target_process(spec, python=lambda: python) as wait:
+        assert wait is not None
+        with pytest.raises(LoadError, match="base"):
+            wait(spec, lambda step: None)
+
+
+def test_the_process_ends_with_the_block_and_a_killed_process_is_an_error(
+    spec: TrialSpec, python: Sequence[str] | None
+) -> None:
+    def started() -> list[psutil.Process]:
+        children = psutil.Process().children()
+        return children if python is None else [fork for child in children for fork in child.children()]
+
+    with target_process(spec, python=lambda: python):
+        wait_until(lambda: bool(started()))
+    wait_until(lambda: not started())
+    with target_process(spec, python=lambda: python) as wait:
+        assert wait is not None
+        wait_until(lambda: bool(started()))
+        for process in started():
+            process.kill()
+        with pytest.raises(TargetError, match="memory"):
+            wait(spec, lambda step: None)
+
+
 @pytest.mark.parametrize(("given", "threads"), [("", 4), ("0", 4), ("many", 4), ("3", 3), ("2,1", 2)])
-def test_a_worker_uses_all_cores_unless_the_user_gives_a_number_of_threads(
+def test_a_forked_process_uses_all_cores_unless_the_user_gives_a_number_of_threads(
     given: str, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", given)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(4), raising=False)
     monkeypatch.setattr(psutil, "cpu_count", lambda logical: 8)
     monkeypatch.setattr(torch, "set_num_threads", found := Mock())
-    use_all_cores(given)
+    use_all_cores()
     found.assert_called_once_with(threads)
 
 
@@ -69,6 +133,7 @@ class NodeCluster:
         monkeypatch.setattr(ray, "get", Future.result)
         monkeypatch.setattr(ray, "wait", lambda calls, timeout: (calls, []))
         monkeypatch.setattr(ray, "kill", self.kill)
+        monkeypatch.setattr("sweeper.execution.target_task.gpus_here", lambda: 0)
 
     def slots(self, *, sharing: tuple[Path, ...]) -> int:
         self.shared.append(sharing)
@@ -132,8 +197,6 @@ def test_with_a_shared_cache_a_worker_prepares_the_same_target_as_the_driver(
     own = prepare_target(spec, device="cpu", cache=tmp_path / "own")
     assert weights_of(target.path) == weights_of(own.path)
     assert replace(target, path="") == replace(own, path="")
-    given, _ = sweep_target(replace(spec, model_path=None, target_path=target.path), cluster)
-    assert (given.baseline, cluster.workers) == (own.baseline, 2)
 
 
 def test_with_object_storage_the_driver_downloads_the_model_and_the_scores(

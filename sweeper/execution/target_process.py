@@ -1,0 +1,139 @@
+"""Prepare the target of a sweep in a separate process while Ray starts in the driver.
+
+Importing and starting Ray takes five seconds. In the driver, training would wait for the imports, which hold Python's
+global interpreter lock. A separate process also leaves no weights and no GPU memory in the driver. The process runs
+:mod:`sweeper.execution.target_program`, which calls :func:`serve`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import psutil
+
+from sweeper.execution.target_task import FillCache, Show
+from sweeper.settings.resources import gpus_here
+from trainables.spec import TrialSpec
+from trainables.target.cache import Cache, NotCached, TargetError
+from trainables.target.prepare import Preparation, prepare_target
+from trainables.target.target import target_spec_of
+
+_PROGRAM = Path(__file__).with_name("target_program.py")
+
+
+@contextlib.contextmanager
+def target_process(
+    spec: TrialSpec, *, python: Callable[[], Sequence[str] | None] = lambda: None, is_new: bool = False
+) -> Iterator[FillCache | None]:
+    """Start a process that prepares the target. The process ends when the block ends.
+
+    Args:
+        python: returns the command that starts a Python process, or None for this interpreter.
+        is_new: whether the sweep is new. In a new sweep, the process hashes the weights of a given target, which takes
+            long.
+
+    Yields:
+        A function that waits until the target is in the cache, and passes progress reports to its second argument. None
+        if no process is needed, or if the system is not POSIX.
+
+    Raises:
+        DataError, TargetError, LoadError: the target cannot be prepared; the message is for the user.
+    """
+    if os.name != "posix" or (not (is_new and spec.target_path) and _is_cached(spec)):
+        yield None
+        return
+    ours, theirs = Pipe()
+    interpreter = (None if gpus_here() else python()) or [sys.executable]
+    with (
+        subprocess.Popen(
+            [*interpreter, str(_PROGRAM)],
+            stdin=theirs.fileno(),
+            stdout=subprocess.DEVNULL,
+            process_group=0,  # Ctrl-C is for the driver
+        ) as process,
+        ours,
+    ):
+        theirs.close()
+        ours.send(spec)
+
+        def wait(spec: TrialSpec, show: Show) -> None:
+            try:
+                while (news := ours.recv()) is not None:
+                    if isinstance(news, Exception):
+                        raise news
+                    show(news)
+            except (EOFError, ConnectionError):
+                raise TargetError(
+                    "the process that prepares the target ended unexpectedly. If it printed no error, perhaps the "
+                    "memory is full."
+                ) from None
+
+        try:
+            yield wait
+        finally:
+            process.kill()  # a forked process ends when the connection closes
+
+
+def _is_cached(spec: TrialSpec) -> bool:
+    try:
+        Preparation(spec=target_spec_of(spec), cache=Cache(computing=False)).target()
+    except NotCached:
+        return False
+    return True
+
+
+# In the process -------------------------------------------------------------------------------------------------------
+
+
+def serve(driver: Connection, *, is_forked: bool) -> None:
+    """Prepare the target for the spec that the driver sends. Report the progress to the driver.
+
+    The last message is None or an error. The process ends when the driver closes the connection. ``is_forked`` is
+    whether the fork server started the process.
+    """
+
+    def send(news: object) -> None:
+        try:
+            driver.send(news)
+        except OSError:
+            os._exit(1)  # the driver does not wait any more
+
+    spec = driver.recv()
+    threading.Thread(target=_end_with_driver, args=[driver], daemon=True).start()
+    try:
+        if is_forked:
+            use_all_cores()
+        prepare_target(spec, on_progress=send)
+        send(None)
+    except Exception as error:
+        if hasattr(error, "exit_code"):  # an error that a user can fix
+            send(error)
+            return
+        traceback.print_exc()
+        send(TargetError(f"the process that prepares the target failed: {type(error).__name__}: {error}"))
+
+
+def use_all_cores() -> None:
+    """Let torch use as many threads as in a new process, because a fork has the threads of one worker."""
+    import torch
+
+    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    usable = len(os.sched_getaffinity(0))
+    cores = min(usable, psutil.cpu_count(logical=False) or usable)
+    torch.set_num_threads(int(given) if given.isdecimal() and int(given) else cores)
+
+
+def _end_with_driver(driver: Connection) -> None:
+    try:
+        driver.recv()
+    finally:
+        os._exit(1)

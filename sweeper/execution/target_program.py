@@ -1,0 +1,17 @@
+"""The program of the process that prepares a target. Its standard input is a socket to the driver."""
+
+from __future__ import annotations
+
+import sys
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+if __name__ == "__main__":
+    is_forked = "torch" in sys.modules
+    folder, root = Path(__file__).parent, Path(__file__).parents[2]
+    # Import the code that the driver runs. Files of this folder must not hide top-level modules of the same names.
+    sys.path[:] = [str(root), *(path for path in sys.path if path != str(folder))]
+
+    from sweeper.execution.target_process import serve
+
+    serve(Connection(0), is_forked=is_forked)
