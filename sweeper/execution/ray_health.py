@@ -51,8 +51,6 @@ def head_watched(
 
     over, lost = threading.Event(), threading.Event()
     addresses = [ray.get_runtime_context().gcs_address]
-    if not is_cluster:  # on a single machine, the head has two processes: GCS and raylet
-        addresses += [f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}" for node in ray.nodes()]
 
     def wait_for_head() -> None:
         while not (lost.is_set() or not any(map(address_problem, addresses))):
@@ -67,7 +65,9 @@ def head_watched(
         ):
             if over.wait(_INTERVAL):
                 return
-            answered |= {address: time.monotonic() for address in addresses if not address_problem(address)}
+            for address in [*addresses]:
+                if address not in answered or not address_problem(address):
+                    answered[address] = time.monotonic()
         lost.set()
         on_loss(min(answered, key=lambda address: answered[address]))
         over.wait(_MAIN_THREAD_GRACE)
@@ -76,6 +76,9 @@ def head_watched(
     watcher = threading.Thread(target=watch, name="head watch", daemon=True)
     watcher.start()
     try:
+        if not is_cluster:  # on a single machine, the head has two processes: GCS and raylet
+            # Without a GCS, this call does not return, so the watcher runs already.
+            addresses += [f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}" for node in ray.nodes()]
         yield wait_for_head
     except Exception:
         wait_for_head()

@@ -54,6 +54,22 @@ class Watched:
         return head_watched(self.calls.append, end_process=lambda: self.calls.append("end"), is_cluster=is_cluster)
 
 
+def test_a_head_that_is_lost_before_the_watch_begins_is_noticed_although_ray_does_not_return(
+    head: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched, address = Watched(), address_of(head)
+
+    def nodes() -> list[dict[str, str]]:
+        wait_until(lambda: "end" in watched.calls)
+        return []
+
+    monkeypatch.setattr(ray, "nodes", nodes)
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(gcs_address=address))
+    head.close()
+    with watched.watch():
+        assert watched.calls == [address, "end"]
+
+
 @pytest.mark.parametrize("is_restarted", [False, True])
 @pytest.mark.parametrize("fails", [False, True], ids=["a wait", "an error"])
 def test_a_wait_for_the_head_or_an_error_of_ray_ends_when_the_head_is_lost_or_has_restarted(
