@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from study_rows import print_table, read_rows
@@ -89,8 +90,8 @@ def write_data(tofu: Path, folder: Path) -> Path:
 
 def write_problem(task: Task, path: Path) -> None:
     """Write the token ids and the batches of all steps of a trial with seed 0."""
-    known = prepare_target(TrialSpec(dataset="jsonl", data_dir=str(task.data), target_path=str(task.target))).data
-    assert isinstance(known, UnlearningData)
+    spec = TrialSpec(dataset="jsonl", data_dir=str(task.data), target_path=str(task.target))
+    known = cast(UnlearningData, prepare_target(spec).data)
     tokenizer = load_tokenizer(task.target)
     forget, retain = (encode_examples(tokenizer, part, max_length=512) for part in (known.forget, known.retain))
     endless = EndlessBatches([len(item) for item in retain], BATCH, "retain:0")

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pandas as pd
 from study_rows import run_missing
@@ -70,8 +70,7 @@ def prepare(problem: str, tofu: Path | None) -> tuple[TrialSpec, Workspace]:
         write_tofu_rows(tofu, folder)
         spec = replace(spec, dataset="jsonl", data_dir=str(folder))
     target = prepare_target(spec, device="cpu")
-    data = target.data
-    assert isinstance(data, UnlearningData)
+    data = cast(UnlearningData, target.data)
     every = max(1, len(data.retain) // RETAIN_SAMPLE)
     data = replace(data, retain_eval=data.retain[::every][:RETAIN_SAMPLE])
     return spec, Workspace(replace(target, data=data), device="cpu")
