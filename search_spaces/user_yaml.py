@@ -81,7 +81,7 @@ def _parameter(key: str, given: Any, fields: Fields) -> Parameter:
     parts = dict(given) if isinstance(given, dict) else {"values": given}
     conditions = parts.pop("when", {})
     if not isinstance(conditions, dict):
-        raise SpaceError([f"{key}: when needs a mapping such as {{method: [gdiff]}}, got {shown(conditions)}"])
+        raise SpaceError([f"{key}: 'when' needs a mapping such as {{method: [gdiff]}}, got {shown(conditions)}"])
     when = {name: _values(name, values, fields) for name, values in conditions.items()}
     if parts.keys() == {"values"}:
         return Choice(plain_name(key), _values(key, parts["values"], fields), when=when, key=key)

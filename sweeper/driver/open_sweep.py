@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSweep:
-    """A sweep that this driver runs. The fields after ``console`` are the followers of the event log.
+    """A sweep that this driver runs. The fields after ``console`` react to new events of the log.
 
     ``targets`` maps each seed to its target. ``states`` maps unfinished trials to their saved states.
     """

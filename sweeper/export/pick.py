@@ -35,10 +35,10 @@ class Choice:
     """The chosen model, and how its metrics compare with the thresholds. ``pick`` prints the fields.
 
     Attributes:
-        rule: the rule that chose the model, such as ``knee``, ``maximize utility`` or ``answer`` (as in the report).
+        rule: the rule that chose the model, such as ``knee`` or ``maximize utility``; ``answer`` for the report's rule.
         checkpoint: the folder of the checkpoint, or None if no checkpoint was saved.
         delivered: the exported folder and the registered version.
-        notes: the messages of the export.
+        notes: the messages that the export printed.
     """
 
     rule: str

@@ -27,7 +27,7 @@ def ask(out: Path, run: str, trial_id: str | None = None) -> None:
 
 
 def take(out: Path, run: str) -> list[str | None]:
-    """Delete all request files. Return the trials to stop in the process ``run``. None stands for the whole sweep."""
+    """Delete all request files. Return the trials that the process ``run`` was asked to stop; None for the sweep."""
     found: list[str | None] = []
     for path in out.glob(_NAME.format("*")):
         request = {}

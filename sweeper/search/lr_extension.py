@@ -1,6 +1,6 @@
 """Add learning rates beyond the grid if the best fixed rate is at the edge (``lr-study --extend``).
 
-The added rates depend only on the tables and sweep.json, so a killed study can continue.
+The added rates are computed only from the tables and sweep.json, so a killed study adds the same rates when it resumes.
 """
 
 from __future__ import annotations

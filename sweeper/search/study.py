@@ -122,7 +122,7 @@ class SweepStudy:
         return len(self._unfinished)
 
     def restore(self, state: SweepState) -> None:
-        """Add the trials of the event log. Trials without a result are proposed again."""
+        """Add the trials of the event log to the Optuna study. Trials without a result are proposed again."""
         results = {
             trial.id: self._final(row := trial.row(), self._add_outcome(trial.id, row, list(trial.candidates())))
             for trial in state.ended_trials

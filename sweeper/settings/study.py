@@ -30,7 +30,7 @@ def study_values(options: Options, methods: Sequence[str]) -> dict[str, Any]:
 
 
 def check_study(options: Options, base: TrialSpec) -> None:
-    """Add the problems with the options of a learning-rate study."""
+    """Check the options of a learning-rate study, and add the problems to ``options``."""
     probes = options["auto_lr_probe"]
     if options["auto_lr_probe_batches"] and "fresh" not in (probes or (base.auto_lr_probe,)):
         got = ", ".join(probes)
