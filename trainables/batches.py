@@ -50,7 +50,7 @@ class TrainingBatches:
 
     Attributes:
         steps_per_epoch: the number of forget batches in one epoch, which is one pass over the forget set.
-        probe: the retain batches for AutoLR's probes, in an order of their own.
+        probe: the retain batches for AutoLR's probes, shuffled independently of the training batches.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ class AutoLR:
     """Takes the optimizer steps of a run. At some steps, AutoLR fits the learning rate.
 
     Args:
-        fresh: the retain batches for AutoLR's probes, in an order of their own.
+        fresh: the retain batches for AutoLR's probes, shuffled independently of the training batches.
         steps: the number of steps of the whole run.
 
     Attributes:

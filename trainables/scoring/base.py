@@ -48,7 +48,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class RetainValues:
-    """The values of the retain model, with which metrics compare other models.
+    """The measured values of the retain model. Some metrics compare other models with these values.
 
     Attributes:
         key: the content hash of the retain model and of its data.
