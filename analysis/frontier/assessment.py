@@ -151,7 +151,8 @@ class Evidence:
     """The evidence about a side that no threshold decides.
 
     Attributes:
-        least, proof: the checks of the stand-in's two bounds; None if there is no stand-in.
+        least: whether the metric that stands in for the missing one reaches the minimum; None without such a metric.
+        proof: whether this metric shows that the side succeeded; None without such a metric.
         by_loss: whether the stand-in is a loss.
     """
 
@@ -207,7 +208,7 @@ class Assessment:
 
     @property
     def decided(self) -> tuple[str, ...]:
-        """The sides that a threshold decides."""
+        """The sides (forget, retain) whose success depends on a threshold."""
         return tuple(side for side in SIDES if side not in {item.side for item in self.evidence})
 
     @property

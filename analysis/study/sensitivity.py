@@ -85,7 +85,7 @@ class Sensitivity:
 
 
 def rate_sensitivity(grid: LrGrid) -> tuple[Sensitivity, ...]:
-    """Return the sensitivity of every task."""
+    """Return, for every task, how strongly its results depend on the learning rate."""
     return tuple(_sensitivity(grid, task) for task in grid.tasks)
 
 
