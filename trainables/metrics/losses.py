@@ -54,8 +54,8 @@ def standard_error(losses: ItemLosses) -> float:
 def agreement(losses: ItemLosses) -> float:
     """Return the share of an item's supervised positions before the first wrong prediction, as a mean over the items.
 
-    For images, the result is the accuracy. For text, the result underestimates the ROUGE-L
-    recall of the greedily decoded answer.
+    For images, the result is the accuracy. For text, the result underestimates the ROUGE-L recall of the greedily
+    decoded answer.
     """
     return float((losses.agreed / losses.counts).mean())
 
