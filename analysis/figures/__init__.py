@@ -1,1 +1,1 @@
-"""The figures of a report. ``*_data`` computes the content of a figure, and ``draw_*`` draws the figure."""
+"""The figures of a report. The functions ``draw_*`` draw the content that the other functions compute."""

@@ -17,10 +17,11 @@ from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
 
 
 def ablation_data(sources: Sources) -> PanelFigure | None:
-    """Return each method's metrics without AutoLR and with AutoLR; None if no method has both.
+    """Return the figure that compares each method without and with AutoLR; None if no method was run both ways.
 
-    The values are means over pairs of trials that differ only in the use of AutoLR. Without pairs, the values are those
-    of the best trial without AutoLR and the best trial with AutoLR. Behind the name of a method is the number of pairs.
+    The values are means over all pairs of trials that differ only in the use of AutoLR. The label of a method contains
+    the number of pairs. For a method without pairs, the figure compares the best trial without AutoLR and the best
+    trial with AutoLR (:func:`selected`).
     """
     table, own = sources.table, sources.table.own
     labelled = table.trials.assign(_on=auto_lr_on(table.trials))
@@ -47,7 +48,7 @@ def ablation_data(sources: Sources) -> PanelFigure | None:
 
 
 def _pairs(table: TrialTable, values: pd.Series, how: str) -> pd.DataFrame:
-    """Return a row for each pair of trials that differ only in AutoLR. The columns are False (off) and True (on)."""
+    """Return a row of values for each pair of trials that differ only in AutoLR: False (off) and True (on)."""
     rows = table.trials.loc[values.index]
     same = [name for name in table.spec_columns if table.columns[name].role != "auto_lr"]
     # As text, two missing values are equal.
@@ -57,7 +58,6 @@ def _pairs(table: TrialTable, values: pd.Series, how: str) -> pd.DataFrame:
 
 
 def _panel(title: str, x_label: str, changes: dict[str, tuple[float, float]], *, is_loss: bool) -> Panel:
-    """Return the panel of a metric, in which a line joins the two values of each method."""
     places = tuple(range(len(changes)))
     before, after = zip(*changes.values(), strict=True)
     lines = [Line("", pair, (place, place), MUTED) for place, pair in enumerate(changes.values())]

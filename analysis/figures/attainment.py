@@ -1,4 +1,4 @@
-"""The figures of the objectives that AutoLR and the best single rate attain in a learning-rate study."""
+"""Figures of the objectives that AutoLR and the best single learning rate attain in a learning-rate study."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _ARMS = OKABE_ITO[:2]
 
 
 def attainment_figures(study: LrStudy, objectives: Sequence[str]) -> Iterator[PanelFigure]:
-    """Yield a figure for each verdict that is based on two or more fresh seeds, if there are two objectives.
+    """Yield a figure for each verdict with at least two fresh seeds. Without exactly two objectives, yield nothing.
 
-    A run is the Pareto front over all values of c on one fresh seed. AutoLR has a run for each initial rate and seed.
+    In these figures, a run is the Pareto front over all values of c on one fresh seed. The best single rate has one run
+    for each seed. AutoLR has one run for each initial rate and seed.
     """
     for verdict in study.verdicts if len(objectives) == 2 else ():
         if len(verdict.fresh) > 1:
@@ -54,7 +55,7 @@ def _panels(study: LrStudy, verdict: Verdict, objectives: Sequence[str]) -> Iter
 
 
 def _surfaces(arm: str, runs: Sequence[Floats], colour: str) -> Iterator[Line]:
-    """Yield the bounds of the regions that half of the runs, one run and all runs attain."""
+    """Yield the boundaries of the regions that at least half of the runs, at least one run, and all runs attain."""
     surfaces = attainment_surfaces(runs)
     for count, look in (((len(runs) + 1) // 2, "line"), (1, "dashed"), (len(runs), "dashed")):
         points = surfaces[count - 1]

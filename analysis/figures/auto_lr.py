@@ -20,9 +20,9 @@ _MARKERS = ("x", "s", "^", "v", "P", "D")
 
 
 def auto_lr_data(sources: Sources) -> PanelFigure | None:
-    """Return the learning rate over steps, with a panel for each method's AutoLR trial; None without updates.
+    """Return the figure of the learning rate over steps; None without AutoLR updates.
 
-    The trials are chosen as in :func:`shown_trials`.
+    Each panel shows one AutoLR trial of a method (:func:`shown_trials`).
     """
     table = sources.table
     trials = table.trials[auto_lr_on(table.trials) & table.trials["trial_id"].isin(set(table.updates["trial_id"]))]

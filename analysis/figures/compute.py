@@ -1,4 +1,4 @@
-"""Figures of the hypervolume over time and of tuning curves."""
+"""Figures of the hypervolume over the time spent on trials, and of tuning curves."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _HYPERVOLUME = "hypervolume (share of the box)"
 
 
 def anytime_figure(sources: Sources) -> PanelFigure | None:
-    """Return the hypervolume over the time spent; None without data.
+    """Return the figure of the hypervolume over the time spent on trials; None without objectives or ended trials.
 
-    Each method has up to two curves, one with and one without AutoLR.
+    Each method has up to two curves, one without and one with AutoLR.
     """
     lines = tuple(_anytime_lines(sources))
     panel = Panel("", "training and evaluation (trial-seconds)", _HYPERVOLUME, lines, y_least=LEAST_SPAN)
@@ -34,8 +34,9 @@ def anytime_figure(sources: Sources) -> PanelFigure | None:
 def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> tuple[Floats, Floats]:
     """Return the cumulative time in seconds and the hypervolume after each ended trial.
 
-    Both arrays have the shape (ended trials,), in the order in which the trials ended. A trial whose result was reused
-    counts as 0 seconds. The time is not wall-clock time if trials run in parallel.
+    Both arrays have the shape (ended trials,), in the order in which the trials ended. The time is the sum over the
+    trials, which exceeds the wall-clock time if trials run in parallel. A trial with a reused result counts as 0
+    seconds.
     """
     trials = table.trials
     if "ended_at" in trials.columns:
@@ -79,17 +80,17 @@ def _anytime_lines(sources: Sources) -> Iterator[Line]:
 
 
 def tuning_figures(study: LrStudy) -> Iterator[PanelFigure]:
-    """Yield a figure of the tuning curve for every verdict."""
+    """Yield the figure of the tuning curve (:class:`TuningCurve`) of each verdict."""
     for verdict in study.verdicts:
         name = file_stem("tuning-curve", *verdict.task.names, verdict.variant)
         yield tuning_figure(verdict.curve, name=name, title=study.subject(verdict))
 
 
 def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure:
-    """Return a figure of the expected hypervolume of the best of n rates.
+    """Return the figure of the expected hypervolume of the best of n randomly picked learning rates, over n.
 
-    One point shows AutoLR at its cost in runs. The mark ``n*`` shows how many rates are needed to attain AutoLR's
-    hypervolume.
+    A marker shows AutoLR's hypervolume at the cost of one AutoLR run. The guide ``n*`` shows how many rates are needed
+    to match AutoLR's hypervolume.
     """
     picks, expected = curve.picks.tolist(), curve.expected.tolist()
     ends = (picks[0], max(curve.charge, picks[-1]))

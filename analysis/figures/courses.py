@@ -1,4 +1,4 @@
-"""Figures of values over training steps, and of final metrics over the learning rate."""
+"""Figures of metrics and gradients over training steps, and of final metrics over the learning rate."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _BUDGET = 4000
 
 
 def metrics_data(sources: Sources) -> PanelFigure | None:
-    """Return losses and primary metrics over steps; None without a history.
+    """Return the figure of losses and primary metrics over steps; None without a history.
 
-    Each method has a line for its trial nearest to the ideal corner. If the target was measured, a line
+    Each method has a line for one trial (:func:`shown_trials`). If the target was measured before unlearning, the line
     starts at step 0 with the target's score.
     """
     columns = sources.table.columns
@@ -59,9 +59,9 @@ def metrics_data(sources: Sources) -> PanelFigure | None:
 
 
 def gradients_data(sources: Sources) -> PanelFigure | None:
-    """Return norms and cosine of the gradients, ``c_t`` and the learning rate over steps; None without data.
+    """Return the figure of the gradients, their weight ``c_t`` and the learning rate over steps; None without data.
 
-    Norms and cosine are measured only for methods that compute two separate gradients.
+    The norms and the cosine of the gradients are measured only for methods that compute the two gradients separately.
     """
     return figure_of(
         _courses_of_methods(sources, _GRADIENTS, from_target=False),
@@ -72,10 +72,10 @@ def gradients_data(sources: Sources) -> PanelFigure | None:
 
 
 def final_metrics_data(sources: Sources) -> PanelFigure | None:
-    """Return a panel for each method and metric, with the final metric over the learning rate.
+    """Return the figure of the final metrics over the learning rate; None if no method was tried at two fixed rates.
 
-    Each marker is a fixed-rate trial. A line joins the medians at the rates. For AutoLR, a horizontal line shows the
-    median of the trials, and a band shows the range. The result is None if no method was tried at two rates.
+    Each panel shows one metric of one method. A marker is a fixed-rate trial, and a line joins the medians at the
+    rates. A horizontal line shows the median of the AutoLR trials, and a band shows their range.
     """
     own = sources.table.own
     metrics = own.with_trials(own.finished).measured(shown_metrics(own))
@@ -90,9 +90,9 @@ def final_metrics_data(sources: Sources) -> PanelFigure | None:
 
 
 def rate_courses_data(sources: Sources) -> PanelFigure | None:
-    """Return metrics over steps, with a line for each trial; None if no method was tried at two rates.
+    """Return the figure of metrics over steps at each rate; None if no method was tried at two fixed rates.
 
-    The lines of fixed-rate trials are coloured by the rate. The lines of AutoLR trials are dashed.
+    Each line is a trial. The lines of fixed-rate trials are coloured by the rate, and those of AutoLR are dashed.
     """
     table = sources.table.own
     methods = _methods_with_rates(table.finished)
@@ -144,7 +144,7 @@ def _courses_of_methods(sources: Sources, units: Mapping[str, str], *, from_targ
 
 
 def _courses_at_rates(table: TrialTable, metric: str, low: float, high: float) -> Panel | None:
-    """Return the panel of one method and metric; None if no trial has two reports of the metric."""
+    """Return the panel of one method and metric; None if no trial reported the metric at least twice."""
     points = max(12, min(_MOST_POINTS_OF_MANY, _BUDGET // max(1, len(table.trials))))
     runs = []
     for (_, row), automatic in zip(table.trials.iterrows(), auto_lr_on(table.trials), strict=True):
@@ -198,7 +198,7 @@ def _fixed_rates(trials: pd.DataFrame) -> list[float]:
 
 
 def _methods_with_rates(trials: pd.DataFrame) -> list[str]:
-    """Return the methods that were tried at two or more fixed rates, at most 12."""
+    """Return the methods that were tried at two or more fixed rates, at most 12 methods."""
     methods = [str(method) for method, rows in trials.groupby("method") if len(set(_fixed_rates(rows))) >= 2]
     return methods[:_MOST_METHODS]
 

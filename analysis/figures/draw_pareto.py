@@ -28,7 +28,7 @@ def draw_pareto(data: ParetoData, *, subtitle: str, notes: Sequence[str], links:
     """Draw the frontier figure.
 
     Args:
-        links: anchors, keyed by trial id. In an SVG, a point links to the anchor of its trial.
+        links: the HTML anchor of each trial, keyed by trial id. In an SVG, a point links to the anchor of its trial.
     """
     with house_style():
         from matplotlib.figure import Figure

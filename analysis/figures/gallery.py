@@ -35,7 +35,7 @@ _SECTIONS = ("sensitivity", "auto_lr", "compute", "courses", "gradients")
 def gallery(parts: Mapping[Problem, Sources], study: LrStudy | None = None) -> list[tuple[str, PanelFigure]]:
     """Return the figures that have data, as pairs (section of the page, figure).
 
-    ``parts`` maps each problem to its sources.
+    ``parts`` has the tables and settings of each unlearning problem.
     """
     found = []
     for problem, part in parts.items():

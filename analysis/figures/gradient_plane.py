@@ -1,4 +1,4 @@
-"""The figure of two gradients and an update direction, in the plane that the gradients span."""
+"""The figure of the retain gradient, the forget gradient and their combination, in the plane of the gradients."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _REACH = 1.25
 
 
 def gradient_plane_data(sources: Sources) -> PanelFigure | None:
-    """Return the gradients of one trial for each method, at the report nearest to the middle of the trial.
+    """Return the figure of the gradients of one trial of each method; None if no trial measured the gradients.
 
-    The result is None if no trial measured the gradients.
+    The figure shows the gradients that the trial reported nearest to its middle step.
     """
     panels = (
         panel
@@ -42,11 +42,11 @@ def gradient_plane_data(sources: Sources) -> PanelFigure | None:
 
 
 def plane(norm_retain: float, norm_forget: float, cosine: float, c_t: float) -> tuple[complex, complex, complex]:
-    """Return the retain gradient, the forget gradient and the combined direction, as vectors in a plane.
+    """Return the retain gradient, the forget gradient and the combined direction as complex numbers ``x + iy``.
 
-    The vector ``x + iy`` has the coordinates (x, y). The longer gradient has length 1, and the retain gradient lies on
-    the x axis. The direction is ``c_t retain + (1 - c_t) forget``, normalized to length 1; 0 if the gradients cancel.
-    The training step goes in the opposite direction.
+    The gradients are scaled so that the longer gradient has length 1. The retain gradient lies on the x axis. The
+    direction is ``c_t retain + (1 - c_t) forget``, normalized to length 1. If this sum is 0, the direction is 0. The
+    training step goes in the opposite direction.
     """
     longest = max(norm_retain, norm_forget) or 1.0
     # Rounding may put a mean of cosines outside [-1, 1].
@@ -58,14 +58,14 @@ def plane(norm_retain: float, norm_forget: float, cosine: float, c_t: float) -> 
 
 
 def _panels(method: str, history: pd.DataFrame) -> Iterator[Panel]:
-    """Yield the panel of a method; nothing without gradients."""
+    """Yield the panel of a method if the history has gradients."""
     columns = ("step", "grad_norm_retain", "grad_norm_forget", "grad_cosine", "c_t")
     values = np.column_stack([numbers(history, name).to_numpy() for name in columns])
     values = values[np.isfinite(values).all(axis=1) & (values[:, 1:3] >= 0).all(axis=1)]
     if len(values) == 0:
         return
     away = np.abs(values[:, 0] - 0.5 * values[:, 0].max())
-    # If two reports are equally near, use the later one.
+    # If two reports are equally near, use the later report.
     step, norm_retain, norm_forget, cosine, c_t = values[np.flatnonzero(away == away.min())[-1]].tolist()
     if method == "ngdiff" and norm_retain + norm_forget > 0:
         # NGDiff uses this ratio at every step, but reports its mean, which is not the ratio of the mean norms.
@@ -96,8 +96,8 @@ def _arrow(name: str, tip: complex, colour: str) -> Line:
 
 
 def _half_plane(name: str, vector: complex, colour: str) -> Band:
-    """Return the points at an acute angle to a vector that does not point downwards."""
-    # A vertical edge becomes a very steep one.
+    """Return the half-plane of points at an acute angle to ``vector``, which must not point downwards."""
+    # A vertical edge is drawn as a very steep edge.
     slope = -vector.real / max(vector.imag, 1e-3 * abs(vector))
     ends = (-_REACH, _REACH)
     return Band(name, ends, tuple(slope * x for x in ends), (_REACH, _REACH), colour, 0.12)

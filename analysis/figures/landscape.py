@@ -16,10 +16,10 @@ _MOST_STEPS = 3
 
 
 def landscape_data(sources: Sources) -> PanelFigure | None:
-    """Return the losses along the update direction at several steps of a single run; None without landscape.csv.
+    """Return the figure of the losses along the update direction at several steps; None without landscape.csv.
 
-    A row of landscape.csv has the losses of the model at ``theta - x d``. Here, ``theta`` are the parameters, ``d`` is
-    the update direction, and ``x`` is in units of the learning rate. The fitted parabola is
+    A row of landscape.csv has the losses of the model with the parameters ``theta - x d``. Here, ``theta`` are the
+    parameters at the step, ``d`` is the update direction, and ``x`` is a learning rate. AutoLR fits the parabola
     ``loss_zero - slope x + curvature x^2 / 2``.
     """
     rows, columns = sources.landscape, sources.table.columns

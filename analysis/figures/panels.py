@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ABSENT = "no finished trial"
 _GRADES = (0.1, 0.9)
-"""The part of the colour map viridis that is used. Its ends are hard to see on black or on white."""
+"""The part of the colour map viridis that is used. The ends of the map are hard to see on black or on white."""
 _PANEL_HEIGHT, _SQUARE_HEIGHT = 3.0, 3.8
 _MARKED = 60
 """A line with more points than this is drawn without markers."""
@@ -26,11 +26,11 @@ _MARKED = 60
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line through points with finite coordinates, or marks at these points.
+    """A line through points, or markers at the points. All coordinates are finite.
 
-    ``name`` is the legend entry; "" for no entry.
-
-    ``look`` is ``line``, ``dots`` (a line with markers), ``dashed`` or ``marks`` (markers only).
+    Attributes:
+        name: the legend entry; "" for no entry.
+        look: ``line``, ``dots`` (a line with markers), ``dashed`` or ``marks`` (markers only).
     """
 
     name: str
@@ -56,7 +56,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """A labelled line across the panel at one value of the axis ``x`` or ``y``."""
+    """A labelled straight line across the panel: vertical if ``axis`` is ``x``, horizontal if ``axis`` is ``y``."""
 
     axis: str
     value: float
@@ -67,10 +67,13 @@ class Guide:
 class Panel:
     """One plot.
 
-    A scale is ``linear`` or ``log``. A log axis does not show values up to 0. A linear axis spans at least
-    ``x_least`` or ``y_least``. If ``x_whole`` is true, the ticks of the x axis are whole numbers. ``y_names`` are the
-    labels of the positions 0, 1, ... on the y axis, from top to bottom. ``absent`` has the x values without a y value,
-    which are drawn as crosses on the x axis. ``square`` has the limits of both axes of a square panel.
+    Attributes:
+        x_scale, y_scale: ``linear`` or ``log``. A log axis shows only positive values.
+        x_least, y_least: the minimum span of a linear axis.
+        x_whole: whether the ticks of the x axis are whole numbers.
+        y_names: the labels of the positions 0, 1, ... on the y axis, from top to bottom.
+        absent: x values without a y value. They are drawn as crosses on the x axis.
+        square: the limits of both axes of a square panel; None if the panel is not square.
     """
 
     title: str
@@ -94,8 +97,11 @@ class Panel:
 class PanelFigure:
     """A figure that consists of panels.
 
-    ``name`` is the stem of the file names. ``caption`` is rendered with figure_captions.j2. ``rates`` are the learning
-    rates at the ends of the colour bar (see :func:`graded`).
+    Attributes:
+        name: the stem of the file names.
+        caption: a note that figure_captions.j2 renders.
+        columns: the maximum number of panels in a row.
+        rates: the learning rates at the ends of the colour bar (:func:`graded`); None for no colour bar.
     """
 
     name: str
@@ -119,7 +125,7 @@ def finite_lines(  # noqa: PLR0913 - the fields of a Line
     name: str, xs: Iterable[float], ys: Iterable[float], colour: str, *, look: str = "line", marker: str = "o",
     filled: bool = True,
 ) -> tuple[Line, ...]:  # fmt: skip
-    """Return a line through the finite points; () if there are none."""
+    """Return a line through the points with finite coordinates; () if there are no such points."""
     pairs = [(float(x), float(y)) for x, y in zip(xs, ys, strict=True) if math.isfinite(x) and math.isfinite(y)]
     if not pairs:
         return ()

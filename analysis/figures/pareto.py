@@ -23,7 +23,7 @@ Position = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class AxisData:
-    """One axis. ``guess`` is the loss of a random guess; None if the axis does not show this loss."""
+    """One axis. ``guess`` is the loss of a random guess; None if the axis does not show this value."""
 
     label: str
     low_is_better: bool
@@ -36,9 +36,12 @@ class AxisData:
 class Series:
     """The points of one legend entry.
 
-    ``points`` has a row for each model, with the columns ``trial_id``, ``epoch`` (NaN if unknown), ``x``, ``y``,
-    ``on_front`` and ``filled``. Positions are clipped to the bounds of the objectives. If trials with AutoLR are also
-    drawn, ``filled`` is false for fixed-rate trials. ``external`` is true for the rows of an external table.
+    Attributes:
+        points: a row for each model, with the columns ``trial_id``, ``epoch`` (NaN if unknown), ``x``, ``y``,
+            ``on_front`` and ``filled``. The positions are clipped to the bounds of the objectives. If the figure has
+            both fixed-rate trials and AutoLR trials, ``filled`` is false for fixed-rate trials. Otherwise, ``filled``
+            is true.
+        external: whether the points are rows of an external table.
     """
 
     name: str
@@ -50,7 +53,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The recommended model or, if ``recommended`` is false, the model closest to the thresholds."""
+    """The model that :func:`choose_model` chose. ``recommended`` is :attr:`Judgement.recommended`."""
 
     at: Position
     model: Model
@@ -62,15 +65,15 @@ class ParetoData:
     """The data of the frontier figure.
 
     Attributes:
-        methods: a series for each method, with the models that can be selected (see :func:`selectable_models`).
+        methods: a series for each method, with the models that can be selected (:func:`selectable_models`).
         unfinished: a series for each status of the unfinished trials.
-        both_policies: whether both fixed learning rates (hollow) and AutoLR (filled) are drawn.
-        staircase: the corners of the line that bounds the dominated region; empty if there is no frontier, or
-            if there are more than two objectives.
-        corner: the reference point, which closes the dominated region.
-        baseline: the target before unlearning; None if it was not measured.
-        chosen: the model that is marked; None if no model can be compared.
-        paths: for each trial with an epoch on the frontier, the line through all its epochs.
+        both_policies: whether the figure has both fixed-rate trials (hollow) and AutoLR trials (filled).
+        staircase: the corners of the line that bounds the dominated region; empty if there is no frontier, or if there
+            are more than two objectives.
+        corner: the reference point, which is the last corner of the dominated region.
+        baseline: the position of the target before unlearning; None if it was not measured.
+        chosen: the marked model; None if no model can be chosen.
+        paths: a line through all epochs of each trial that has an epoch on the frontier.
     """
 
     title: str
@@ -146,7 +149,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
 
 
 def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ...]:
-    """Return the two primary metrics as objectives; () if one was not measured or if both are objectives already."""
+    """Return the two primary metrics as objectives; () if both already are objectives, or if one was not measured."""
     pair = table.columns.primary_objectives(table.measured(table.columns.metrics))
     if {item.column for item in sweep.objectives[:2]} == {item.column for item in pair}:
         return ()
@@ -156,7 +159,7 @@ def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ..
 def _points(
     rows: pd.DataFrame, pair: Sequence[Objective], on_front: Collection[object] = (), hollow: Collection[str] = ()
 ) -> pd.DataFrame:
-    """Return the points of the rows that have both objectives, with the columns of :class:`Series`."""
+    """Return :attr:`Series.points` for the rows that have both objectives."""
     values = values_of(rows, pair)
     x, y = (item.clip(values[:, i]) for i, item in enumerate(pair))
     points = {"trial_id": rows["trial_id"], "epoch": numbers(rows, "epoch"), "x": x, "y": y}
@@ -177,7 +180,6 @@ def _chosen(choice: ModelChoice, table: TrialTable, pair: Sequence[Objective]) -
 
 
 def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Iterator[list[Position]]:
-    """Yield a line through the epochs of each trial that has an epoch on the frontier."""
     if table.every_epoch:
         models = table.models.trials
         for _, rows in models[models["trial_id"].isin(front.trial_ids)].groupby("trial_id"):
@@ -192,7 +194,7 @@ def _axis(objective: Objective, values: Sequence[float], sweep: SweepFile) -> Ax
     # A minimized loss ranges from 0.01 (memorized data) to 3 (broken model). On a linear axis, all good trials would
     # overlap.
     scale = scale_for(values) if loss and objective.direction == "min" else "linear"
-    # The axis includes the guess for a loss to be maximized. A loss to be minimized is far below the guess.
+    # For a loss to be maximized, the axis includes the guess. A loss to be minimized is far below the guess.
     shown = [*values, guess] if guess is not None and (objective.direction == "max" or not values) else values
     limits = limits_of(scale, shown, least=LEAST_SPAN)
     if guess is not None and not limits[0] <= guess <= limits[1]:
@@ -202,7 +204,6 @@ def _axis(objective: Objective, values: Sequence[float], sweep: SweepFile) -> Ax
 
 
 def _staircase(front: Frontier) -> tuple[Position, ...]:
-    """Return the corners of the line that bounds the dominated region."""
     if len(front.members) == 0:
         return ()
     first, second = front.objectives

@@ -22,12 +22,11 @@ def shown_metrics(table: TrialTable) -> tuple[str, ...]:
 
 
 def panel_title(columns: Columns, name: str) -> str:
-    """Return the title of the panel of a column."""
     return short(name) if columns[name].role in ("loss", "metric") else columns.label(name)
 
 
 def selected(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
-    """Return the finished trial nearest to the ideal corner for each group of trials.
+    """Return, for each group of trials, the finished trial nearest to the ideal corner (all costs 0).
 
     The trials of a group have equal values in the columns ``by``. The result is empty if the sweep has no objectives.
     """
@@ -38,7 +37,10 @@ def selected(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
 
 
 def shown_trials(sources: Sources) -> pd.DataFrame:
-    """Return the selected trials with a history. If there are none, return each method's first trial with a history."""
+    """Return the trials from :func:`selected` that have a history.
+
+    If there are no such trials, return the first trial with a history of each method.
+    """
     table = sources.table
     reporting = set(table.history["trial_id"])
     best = selected(sources)

@@ -83,13 +83,13 @@ def limits_of(scale: str, values: Iterable[float], *, least: float = 0.0) -> tup
         air = max((high / low) ** 0.07, 1.1)
         return low / air, high * air
     air = max(0.05 * (high - low) or 0.05 * abs(high) or 0.05, (least - (high - low)) / 2)
-    # An axis of small values of at least 0 does not extend far below 0.
+    # If all values are small and none is negative, the axis does not extend far below 0.
     near_zero = low >= 0 and low - air < 0 and high + air < least
     return (-0.03 * least, 0.97 * least) if near_zero else (low - air, high + air)
 
 
 def apply_scale(axes: Axes, which: Literal["x", "y"], scale: str, low: float, high: float) -> None:
-    """Set the scale, the limits and, on a logarithmic axis, the ticks of one axis of a plot."""
+    """Set the scale and the limits of one axis of a plot. For a logarithmic axis, also set the ticks."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     set_scale, set_limits = (axes.set_xscale, axes.set_xlim) if which == "x" else (axes.set_yscale, axes.set_ylim)

@@ -55,7 +55,7 @@ def svg_text(figure: Figure) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PointLabel:
-    """The label of a point: the model's name (with epoch and status), its settings, and its values."""
+    """The label of a point. ``name`` includes the epoch and the status of the model."""
 
     name: str
     settings: str
@@ -63,7 +63,7 @@ class PointLabel:
 
 
 def point_link(anchor: str, epoch: float) -> str:
-    """Return the link of a point: the anchor of its trial's row and, if known, the epoch."""
+    """Return the link of a point: the anchor of the trial and, if known, the epoch, such as ``#trial-7@3``."""
     return f"#{anchor}" if math.isnan(epoch) else f"#{anchor}@{epoch:g}"
 
 
@@ -71,8 +71,12 @@ def inline_svg(document: str, *, prefix: str, description: str, labels: Mapping[
     """Return the ``<svg>`` element of an SVG document, for use in HTML.
 
     Colours become CSS variables, such as ``--ink`` or ``--hue-0``. Every id starts with ``prefix``, so that ids are
-    unique on a page. A point links to the row of its trial. The label of a point becomes ``aria-label`` and data
-    attributes.
+    unique on a page. A point links to the row of its trial.
+
+    Args:
+        description: the ``aria-label`` of the element.
+        labels: the labels of the points, keyed by :func:`point_link`. Each label becomes the attributes ``aria-label``
+            and ``data-*`` of the point's link.
     """
     svg = document[document.index("<svg") :]
     # Comments are removed, because they repeat names from the sweep.
