@@ -1,12 +1,14 @@
 """Determine the thresholds of a sweep, and compare the scores of a model with them.
 
-The user states thresholds with ``--constraint``. The paper's thresholds apply to data sets without a stated threshold.
+The user states thresholds with ``--constraint``. A threshold from the paper applies if the user stated no threshold for
+the same data set (forget set or retain set).
 
-- The two *sides* of unlearning are forgetting and keeping.
+- Unlearning has two *sides*: a model must forget enough (*forgetting*) and keep enough (*keeping*).
 - A threshold *decides* a side if it shows whether a model forgot (or kept) enough.
-- If no threshold decides a side, another score is the *stand-in*: a primary metric or a loss.
-- A model that misses the stand-in's bound ``least`` forgot (or kept) too little.
-- A model that meets the stand-in's bound ``proof`` forgot (or kept) enough.
+- If no threshold decides a side, a primary metric or a loss replaces the threshold. This score is the *stand-in* for
+  the side, and has two bounds.
+- A model that misses the bound ``least`` forgot (or kept) too little.
+- A model that meets the bound ``proof`` forgot (or kept) enough.
 - Between the two bounds, it is unknown whether a model forgot (or kept) enough.
 """
 
@@ -44,8 +46,8 @@ class Thresholds:
     """The thresholds that apply to the models of a sweep.
 
     Attributes:
-        all: the stated thresholds, followed by the paper's thresholds.
-        baseline_of: a function that takes the row of a model and returns the metrics of the model's target.
+        all: the stated thresholds, followed by the thresholds from the paper that apply.
+        baseline_of: a function from the row of a model to the metrics of its target before unlearning.
     """
 
     all: tuple[Constraint, ...]
@@ -54,7 +56,6 @@ class Thresholds:
     columns: Columns = field(default_factory=Columns)
 
     def of(self, name: str) -> tuple[Constraint, ...]:
-        """Return the thresholds on a column."""
         return tuple(item for item in self.all if item.name == name)
 
 
@@ -72,7 +73,7 @@ def thresholds_of(sweep: SweepFile) -> Thresholds:
 
 
 def asks_for(item: Constraint, columns: Columns) -> str:
-    """Return the side that a threshold is about: ``forgetting``, ``keeping``, or "" for neither side."""
+    """Return the side that a threshold requires: ``forgetting``, ``keeping``, or "" for neither side."""
     column = columns[item.name]
     if column.of not in _OF.values() or column.direction is None:
         return ""
@@ -85,7 +86,8 @@ def stand_ins(
 ) -> dict[str, tuple[Constraint, Constraint]]:
     """Return the bounds (``least``, ``proof``) of the stand-in for each side.
 
-    A side is left out if no suitable score was measured. Keeping is also left out if the target itself keeps nothing.
+    A side without a suitable measured score is left out. Keeping is also left out if even the target before unlearning
+    keeps nothing (:data:`NEAR_GUESS`).
     """
     found: dict[str, tuple[Constraint, Constraint]] = {}
     for name, column in columns.entries.items():
@@ -124,10 +126,11 @@ class Check:
         target: the score of the target before unlearning; None if not measured.
         met: whether the model meets the threshold; None if unknown.
         source: ``stated`` (by the user), ``paper`` or ``stand-in``.
-        side: the side that the threshold is about (:func:`asks_for`).
-        miss: the size of the miss, ``x / (1 + x)`` in (0, 1); 0 if the model does not miss the threshold. The number x
-            is the distance from the score to the threshold, divided by the distance from the worst score to the
-            threshold. The worst score is the target's score for forgetting, and the worse bound for keeping.
+        side: the side that the threshold requires (:func:`asks_for`).
+        miss: by how much the model misses the threshold, as ``x / (1 + x)`` in (0, 1); 0 if the threshold is not
+            missed. Here, ``x`` is the distance from the model's score to the threshold, divided by the distance from
+            the worst score to the threshold. For a threshold on forgetting, the worst score is the target's score. For
+            a threshold on keeping, the worst score is the worse bound of the column.
     """
 
     wanted: Constraint
@@ -151,9 +154,9 @@ class Evidence:
     """The evidence about a side that no threshold decides.
 
     Attributes:
-        least: whether the metric that stands in for the missing one reaches the minimum; None without such a metric.
-        proof: whether this metric shows that the side succeeded; None without such a metric.
-        by_loss: whether the stand-in is a loss.
+        least: the check of the stand-in's bound ``least``; None without a stand-in.
+        proof: the check of the stand-in's bound ``proof``; None without a stand-in.
+        by_loss: whether the stand-in is a loss; true without a stand-in.
     """
 
     side: str
@@ -164,7 +167,7 @@ class Evidence:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the stand-in settles the side: the model misses ``least`` or meets ``proof``."""
+        """Whether the stand-in shows if the model did enough: the model misses ``least`` or meets ``proof``."""
         return self.least is not None and self.proof is not None and (self.least.met is False or bool(self.proof.met))
 
 
@@ -174,10 +177,12 @@ class Assessment:
 
     Attributes:
         evidence: the evidence about each side that no threshold decides.
-        keeps_nothing: whether the target before unlearning scores 0 on everything that the model should keep.
-        repetition: the largest repetition score of the model's retain answers, in [0, 1]; infinite if unknown.
-        target_repetition: the largest repetition score of the target's retain answers; infinite if unknown.
-        forget_repetition: the largest repetition score of the model's forget answers; infinite if unknown.
+        keeps_nothing: whether the target before unlearning scores 0 on every metric of which the model must keep a
+            share, and keeping has no stand-in.
+        repetition: the largest repetition score of the model's answers on the retain set, in [0, 1]; infinite if
+            unknown.
+        target_repetition: the same score for the target before unlearning.
+        forget_repetition: the same score for the model's answers on the forget set.
         repeats: whether the model repeats itself (:data:`REPETITION_MARGIN`); None if unknown.
         unchecked_repetition: whether the model is a language model whose repetition was not measured.
     """
@@ -193,12 +198,12 @@ class Assessment:
 
     @property
     def applied(self) -> tuple[Check, ...]:
-        """The checks of all thresholds, followed by the known checks of the stand-ins' bounds ``least``."""
+        """The checks of all thresholds, followed by those checks of the bounds ``least`` whose result is known."""
         return (*self.checks, *(item.least for item in self.evidence if item.least and item.least.met is not None))
 
     @property
     def missed(self) -> tuple[Check, ...]:
-        """The checks in :attr:`applied` that the model misses."""
+        """The checks in :attr:`applied` whose threshold the model misses."""
         return tuple(check for check in self.applied if check.miss > 0)
 
     @property
@@ -208,12 +213,12 @@ class Assessment:
 
     @property
     def decided(self) -> tuple[str, ...]:
-        """The sides (forget, retain) whose success depends on a threshold."""
+        """The sides that a threshold decides."""
         return tuple(side for side in SIDES if side not in {item.side for item in self.evidence})
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The sides that neither a threshold nor a stand-in settles."""
+        """The sides for which neither a threshold nor a stand-in shows whether the model did enough."""
         return tuple(item.side for item in self.evidence if not item.is_shown)
 
     @property
@@ -223,15 +228,19 @@ class Assessment:
 
     @property
     def unknowns(self) -> tuple[int, int, bool]:
-        """A sort key. A model with fewer unknown results comes first."""
+        """A sort key: how many sides are not shown, how many checks are unknown, whether repetition is unknown."""
         return len(self.not_shown), [check.met for check in self.applied].count(None), self.repeats is None
 
     @property
     def is_good(self) -> bool:
         """Whether the model is good.
 
-        A good model misses no threshold. Every stated threshold was judged. A threshold decides at least one side. No
-        side is unknown.
+        A model is good if these conditions hold:
+
+        - The model misses no threshold and no bound ``least``.
+        - The result for every stated threshold is known.
+        - A threshold decides at least one side.
+        - No side is unknown (:attr:`unknown`).
         """
         stated = all(check.met is not None for check in self.checks if check.source == "stated")
         missed = any(check.met is False for check in self.applied)
@@ -239,7 +248,7 @@ class Assessment:
 
     @property
     def already_met(self) -> tuple[Check, ...]:
-        """The met thresholds on forgetting that the target also meets; () if another threshold decides forgetting."""
+        """The thresholds on forgetting that both model and target meet; () if a threshold decides forgetting."""
         asked = (check for check in self.checks if check.side == FORGETTING and FORGETTING not in self.decided)
         return tuple(check for check in asked if check.met and check.wanted.met(check.target, check.target))
 
@@ -252,7 +261,7 @@ class Assessment:
         return tuple(dict.fromkeys(check.wanted.name for check in self.checks if check.reason == reason))
 
     def about(self, side: str) -> Evidence:
-        """Return the evidence about a side. The evidence is empty if a threshold decides the side."""
+        """Return the evidence about a side; empty evidence if a threshold decides the side."""
         return next((item for item in self.evidence if item.side == side), Evidence(side))
 
 

@@ -1,7 +1,8 @@
 """Compute the frontier of a table of trials, and its hypervolume.
 
-Costs are in [0, 1], and smaller is better. The reference point is (1, ..., 1), so the hypervolume is the share of the
-unit box that the models dominate. The functions raise a ValueError if a cost is NaN or outside [0, 1].
+A *model* is the state of a trial after an epoch. Costs are in [0, 1], and smaller is better. All coordinates of the
+reference point are 1, so the hypervolume is the share of the unit box that the models dominate. The functions raise a
+ValueError if a cost is NaN or outside [0, 1].
 """
 
 from __future__ import annotations
@@ -22,11 +23,13 @@ from analysis.words import format_settings, model_name
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The description of one model, with a name such as ``trial 00007 after epoch 3``.
+    """The description of one model.
 
     Attributes:
-        epoch: None if only the last epochs of trials can be selected.
-        checkpoint: the checkpoint's folder; "" if there is none.
+        name: text such as ``trial 00007 after epoch 3``.
+        settings: text such as ``gdiff, c 0.44, lr 2e-4``.
+        epoch: the epoch; None if only the last epoch of each trial can be selected.
+        checkpoint: the checkpoint's folder; "" if there is no checkpoint.
     """
 
     name: str
@@ -49,7 +52,7 @@ class Frontier:
     """The non-dominated models, sorted by the first objective, best first.
 
     Attributes:
-        members: the rows of the k models, including models with equal objectives.
+        members: the rows of the k models. Models with equal objectives are all members.
         values: the measured values of the m objectives, shape (k, m).
         costs: the costs in [0, 1], shape (k, m).
         contributions: the hypervolume that would be lost without each member, shape (k,).
@@ -80,8 +83,8 @@ class Frontier:
 def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
     """Return the frontier of the finished rows. Pass ``table.models`` to include every evaluated epoch.
 
-    Dominance depends on the measured values. The hypervolume depends on the values clipped to the bounds.
-    Without objectives, the frontier is empty.
+    Dominance is computed from the measured values, and the hypervolume from the values clipped to the bounds. Without
+    objectives, the frontier is empty.
 
     Raises:
         AnalysisError: the table lacks the column of an objective.
@@ -111,7 +114,7 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
 def selectable_models(table: TrialTable, objectives: Sequence[Objective]) -> TrialTable:
     """Return the models that can be selected: the last epochs of finished trials, and all epochs on the frontier.
 
-    Other epochs have no checkpoint, and only their losses were measured.
+    For other epochs, no checkpoint exists, and only the losses were measured.
     """
     models = table.models
     if not table.every_epoch:
@@ -127,7 +130,7 @@ LEAST_GAIN = 0.01
 
 
 def gained(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
-    """Return a mask, shape (rows,), of the models that have begun to unlearn.
+    """Return a mask, shape (rows,), of the models that have begun to unlearn (:data:`LEAST_GAIN`).
 
     Models whose target was not measured are included. If no model has begun to unlearn, all models are included.
     """
@@ -161,7 +164,8 @@ def hypervolume(costs: npt.ArrayLike) -> float:
 def contributions(costs: npt.ArrayLike) -> Floats:
     """Return the hypervolume that would be lost without each point, shape (n,).
 
-    The costs, shape (n, m), must be non-dominated. Equal points count as one point, so their contributions are equal.
+    The costs, shape (n, m), must be non-dominated. Equal points count as one point, and each of them has the
+    contribution of this point.
     """
     array = checked_costs(costs)
     if len(array) == 0:

@@ -1,7 +1,7 @@
-"""Compute indicators and attainment of sets of costs, and additional reference boxes.
+"""Compute quality indicators and attainment surfaces of sets of costs, and choose additional reference boxes.
 
-Costs are in [0, 1], and smaller is better. For attainment, a run is the set of costs of one seed, shape (n, 2). A run
-attains all costs that one of its points weakly dominates.
+Costs are in [0, 1], and smaller is better. The attainment functions take *runs*. A run is the set of costs on one seed,
+shape (n, 2). The run attains all costs that one of its points weakly dominates.
 
 Sources: Grunert da Fonseca, Fonseca and Hall (2001) for attainment surfaces; López-Ibáñez, Paquete and Stützle (2010)
 for the comparison of two groups.
@@ -44,10 +44,10 @@ class Indicators:
 def further_objectives(
     objectives: Sequence[Objective], columns: Columns, measured: Sequence[str]
 ) -> dict[str, tuple[Objective, ...]]:
-    """Return additional reference boxes for reports, keyed by name.
+    """Return the objectives of additional reference boxes for reports, keyed by the name of the box.
 
-    - :data:`LOG_RETAIN` has a log scale for the retain loss. On the linear scale, a retain loss at which half of the
-      utility is lost has a cost of only 0.1.
+    - :data:`LOG_RETAIN` has a log scale for the retain loss. On the linear scale, the cost is only 0.1 at a retain loss
+      at which half of the utility is lost.
     - A box such as ``verbmem and utility`` has a metric of the forget set and the primary metric of the retain set.
     """
     found: dict[str, tuple[Objective, ...]] = {}
@@ -116,7 +116,7 @@ def indicators(sets: Mapping[str, npt.ArrayLike]) -> dict[str, Indicators]:
 
 
 def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> list[Floats]:
-    """For each k from 1 to the number of runs, return the corners, shape (c, 2), of the region that k runs attain."""
+    """For k = 1, ..., len(runs), return the corners, shape (c, 2), of the region that at least k runs attain."""
     labelled = _labelled(runs, (2.0, 2.0))
     corners = np.asarray(moocore.eaf(labelled[:, :2], sets=labelled[:, 2]), dtype=np.float64)
     counts = np.where(corners[:, :2].max(axis=1) <= 1, np.rint(corners[:, 2] * len(runs) / 100), 0)
@@ -124,12 +124,13 @@ def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> list[Floats]:
 
 
 def attainment_difference(first: Sequence[npt.ArrayLike], second: Sequence[npt.ArrayLike]) -> Floats:
-    """Return the disjoint boxes that two groups of runs attain unequally often, shape (b, 5).
+    """Return disjoint boxes in which the share of attaining runs differs between two groups, shape (b, 5).
 
-    A row has the lower corner (x, y) and the upper corner (x, y) of a box, and the first group's share of attaining
-    runs minus the second group's share.
+    A row has the lower corner (x, y) and the upper corner (x, y) of a box, and the share in the first group minus the
+    share in the second group.
     """
-    # moocore is exact for groups of equal size only, so runs are repeated. It fails if the groups are equal everywhere.
+    # moocore is exact only for groups of equal size, so runs are repeated. moocore fails if the groups are equal
+    # everywhere, so their points outside the unit box differ.
     size = math.lcm(len(first), len(second))
     groups = [
         _labelled([*runs] * (size // len(runs)), outside)
@@ -142,9 +143,9 @@ def attainment_difference(first: Sequence[npt.ArrayLike], second: Sequence[npt.A
 
 
 def _labelled(runs: Sequence[npt.ArrayLike], outside: tuple[float, float]) -> Floats:
-    """Return the costs and the number of each point's run, shape (n, 3).
+    """Return the costs of all runs and the index of each point's run, shape (n, 3).
 
-    Each run has a point outside the box of costs in addition, because moocore ignores runs without points.
+    The point ``outside`` the unit box is added to each run, because moocore ignores runs without points.
     """
     sets = [np.vstack([outside, checked_costs(np.reshape(run, (-1, 2)))]) for run in runs]
     return np.column_stack([np.concatenate(sets), np.repeat(np.arange(len(sets)), list(map(len, sets)))])

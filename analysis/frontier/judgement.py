@@ -31,7 +31,7 @@ from search_spaces.constraint import Constraint
 
 
 class Outcome(StrEnum):
-    """The outcome of a sweep."""
+    """The result of judging the models of a sweep."""
 
     GOOD = "good trade-off"
     TOO_LITTLE = "too little was forgotten"
@@ -45,11 +45,11 @@ class Outcome(StrEnum):
 
 
 class Decisive(NamedTuple):
-    """The threshold that an outcome is about.
+    """The threshold that explains an outcome.
 
     Attributes:
         best: the score that is nearest to meeting the threshold.
-        uniform: whether all models have this score.
+        uniform: whether all models have the same score.
     """
 
     wanted: Constraint
@@ -62,11 +62,11 @@ class Judgement:
     """The judgement on a table of models.
 
     Attributes:
-        place: the position of the chosen row; None if no row can be compared with the thresholds.
+        place: the position of the chosen row; None if no row was judged and no row has all objectives.
         considered: the number of rows.
         judged: the number of rows that could be judged.
-        decisive: the threshold that the outcome is about; None if there is no single threshold.
-        unknown: the unknown side if the outcome is ``ONE_SIDED``; "" for other outcomes.
+        decisive: the threshold that explains the outcome; None if no single threshold explains it.
+        unknown: the side that is unknown if the outcome is ``ONE_SIDED``; "" for other outcomes.
         near: whether some models forget enough and others keep enough, but no model does both.
         selection: how the recommended row was selected; None if no row is recommended.
         assessment: the assessment of the chosen row.
@@ -89,13 +89,12 @@ class Judgement:
 
     @property
     def unjudged(self) -> int:
-        """The number of rows that could not be judged."""
         return self.considered - self.judged
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelChoice:
-    """The considered models (``rows``), their thresholds and the judgement."""
+    """The models of a sweep that can be selected (``rows``), the thresholds, and the judgement on the models."""
 
     rows: pd.DataFrame
     thresholds: Thresholds
@@ -103,7 +102,7 @@ class ModelChoice:
 
     @property
     def row(self) -> pd.Series | None:
-        """The chosen model; None if no model can be compared with the thresholds."""
+        """The chosen model; None if no model was chosen."""
         return None if self.judgement.place is None else self.rows.iloc[self.judgement.place]
 
 
@@ -151,7 +150,7 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objec
 def _outcome(
     rows: pd.DataFrame, missed: Mapping[int, Sequence[Check]], thresholds: Thresholds
 ) -> tuple[Outcome, Decisive | None, bool]:
-    """Return the outcome if every judged row misses a threshold, with the fields ``decisive`` and ``near``."""
+    """Return ``outcome``, ``decisive`` and ``near`` of the judgement if every judged row misses a threshold."""
     judged = rows.iloc[list(missed)]
     size = {
         side: np.array([sum(check.miss for check in checks if check.side == side) for checks in missed.values()])
@@ -185,7 +184,10 @@ def _decisive(rows: pd.DataFrame, item: Constraint, values: pd.Series) -> Decisi
 
 
 def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> list[tuple[float, float]]:
-    """Return a sort key for each row. Both numbers of the key are infinite if an objective is missing."""
+    """Return a sort key for each row: the distance from the ideal corner, and the sum of the unclipped costs.
+
+    Both numbers are infinite if an objective is missing.
+    """
     found = np.full((len(rows), 2), np.inf)
     if objectives and len(rows):
         values = values_of(rows, objectives)
@@ -200,10 +202,12 @@ def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> list[tuple
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """The settings of the considered models. Unknown settings are () or None.
+    """The settings of the models that can be selected. Unknown settings are () or None.
 
-    ``diverged_lr`` is the lowest learning rate at which a trial diverged. It is None if a considered model has this
-    rate or a higher rate.
+    Attributes:
+        lr, c: the smallest and the largest value.
+        diverged_lr: the lowest learning rate at which a trial diverged; None if no trial diverged, or if one of the
+            models was trained with this rate or a higher rate.
     """
 
     epochs: tuple[float, ...]
@@ -216,7 +220,7 @@ class Tried:
 
 
 def tried(rows: pd.DataFrame, diverged: pd.DataFrame) -> Tried:
-    """Summarize the settings of the considered models and of the diverged trials."""
+    """Summarize the settings of the models (``rows``) and of the diverged trials."""
 
     def values(name: str) -> tuple[float, ...]:
         return tuple(sorted(set(numbers(rows, name).dropna())))

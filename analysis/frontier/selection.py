@@ -1,10 +1,11 @@
-"""Select the model to recommend from the acceptable models.
+"""Select the model to recommend from the acceptable models (:func:`analysis.frontier.judgement.judge`).
 
 If a threshold states how much must be forgotten, the model that keeps most is selected. Otherwise, the model nearest to
 the ideal corner is selected.
 
-Models are compared by the *cost* of each score; a smaller cost is better. The cost of a retain loss is the loss in
-nats. The cost of any other score is the score divided by its range, negated if larger scores are better.
+A model *beats* another model by its costs (:func:`beaten_rows`); a smaller cost is better. For this comparison, the
+cost of a retain loss is the loss in nats. The cost of any other score is the score divided by its range, negated if
+larger scores are better.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ class Selection:
     """The selected model, and how many acceptable models were left out for each reason.
 
     Attributes:
-        place: the position of the selected model in the rows.
+        place: the position of the selected model's row.
         eligible: the number of acceptable models.
         repeating: the number of models left out because their answers on the retain set are repetitive.
         unmeasured: the number of models left out because another model has fewer unknown results.
-        beaten: the number of models left out because another model beats them.
+        beaten: the number of models left out because another model beats them (:func:`beaten_rows`).
     """
 
     place: int
@@ -71,7 +72,7 @@ def select(
     1. Leave out models with repetitive answers on the retain set.
     2. Keep the models with the fewest unknown results (:attr:`Assessment.unknowns`).
     3. Leave out models that another model beats.
-    4. Keep the models that keep most. If :func:`_keeping` is None, keep the models nearest to the ideal corner.
+    4. Keep the models that keep most. If :func:`_keeping` returns None, keep the models nearest to the ideal corner.
     5. Keep the models with the least repetition in forget answers.
     6. Select the model nearest to the ideal corner.
 
@@ -79,7 +80,8 @@ def select(
 
     Args:
         acceptable: the positions of the acceptable models in ``rows``.
-        distance: for each row, the distance from the ideal corner, and a number that breaks ties.
+        found: the assessment of each row.
+        distance: a sort key for each row: the distance from the ideal corner, and a number that breaks ties.
     """
     fluent = [i for i in acceptable if found[i].repeats is not True]
     if not fluent:
@@ -110,8 +112,11 @@ def select(
 def beaten_rows(costs: Floats) -> Mask:
     """Return a mask, shape (n,), of the models that another model beats.
 
-    Model A beats model B if three conditions hold. Every score measured for B was measured for A. No cost of A exceeds
-    B's cost by more than the tolerance. One cost of A is below B's cost by more than the tolerance.
+    Model A beats model B if three conditions hold:
+
+    - Every score measured for B was also measured for A.
+    - No cost of A is above B's cost by more than :data:`TOLERANCE`.
+    - At least one cost of A is below B's cost by more than :data:`TOLERANCE`.
 
     Args:
         costs: the costs of the models, shape (n, scores); NaN for unmeasured scores.
@@ -133,7 +138,7 @@ def beaten_rows(costs: Floats) -> Mask:
 
 
 def _keeping(rows: pd.DataFrame, found: Sequence[Assessment], columns: Columns) -> Sequence[float] | None:
-    """Return each row's cost of the primary retain metric; None if models cannot be compared by this metric."""
+    """Return each row's cost of the primary retain metric; None if a row lacks it or forgetting is not decided."""
     measured = [name for name in columns.metrics if np.isfinite(numbers(rows, name)).all()]
     scores = [
         item
