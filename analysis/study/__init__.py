@@ -1,1 +1,1 @@
-"""The learning-rate study: the sensitivity to the rate, and the comparison of AutoLR with hand-tuned rates."""
+"""The learning-rate study: how much results depend on the rate, and how AutoLR compares with hand-tuned rates."""

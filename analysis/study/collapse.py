@@ -22,12 +22,14 @@ COLLAPSED = "collapsed"
 class Collapse:
     """The number of collapsed runs of AutoLR or of a hand-tuned baseline.
 
+    A seed collapsed if all runs of at least one of its Pareto fronts collapsed.
+
     Attributes:
-        seeds: the share of judged seeds on which all runs of a front collapsed.
+        seeds: the share of collapsed seeds among the seeds with a known result.
         runs: the number of collapsed runs.
-        of: the number of judged runs.
-        seeds_unknown: the number of seeds that cannot be judged.
-        runs_unknown: the number of runs that cannot be judged.
+        of: the number of runs with a known result.
+        seeds_unknown: the number of seeds for which it is unknown whether they collapsed.
+        runs_unknown: the number of runs for which it is unknown whether they collapsed.
     """
 
     seeds: Share
@@ -40,7 +42,8 @@ class Collapse:
 def with_collapse(part: Sources) -> TrialTable:
     """Add the column :data:`COLLAPSED` to the table: 1 if a model collapsed, 0 if it did not, NaN if unknown.
 
-    A model collapsed if its primary metric on the retain set is below the paper's share of the target's value.
+    A model collapsed if it misses the paper's threshold on the primary retain metric, which is a share of the target's
+    value.
     """
     table, sweep = part.table, part.sweep
     found = pd.Series(np.nan, index=table.trials.index)
@@ -55,9 +58,9 @@ def with_collapse(part: Sources) -> TrialTable:
 
 
 def collapse(seeds: Sequence[Sequence[Unit]]) -> Collapse:
-    """Count the collapsed runs. ``seeds`` has a list of fronts for each seed."""
+    """Count the collapsed runs. ``seeds`` has the Pareto fronts of each seed."""
     runs = [collapsed for units in seeds for unit in units for collapsed in _collapsed(unit)]
-    # A front collapsed if all its runs collapsed. A seed collapsed if any of its fronts collapsed. None means unknown.
+    # None means unknown.
     lost = [_any(all_met(_collapsed(unit)) for unit in units) for units in seeds]
     known_runs, known = ([item for item in found if item is not None] for found in (runs, lost))
     share = exact_share(sum(known), len(known))

@@ -1,6 +1,6 @@
 """Compare the Pareto fronts of a study's arms.
 
-An arm has all runs of one method on one problem, with fixed rates or with one AutoLR variant.
+An arm consists of all runs of one method on one problem, either with fixed rates or with one AutoLR variant.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ class ArmFronts:
 
     Attributes:
         indicators: the indicators of each arm, relative to the Pareto front of all arms together.
-        trials: the number of trials with an outcome in each arm. Arms with more trials have an advantage.
-        further: the indicators of each arm in each additional reference box. Arms with unmeasured scores are left out.
+        trials: the number of runs of each arm that have an outcome (:attr:`StudyRun.judged`). Arms with more runs have
+            an advantage.
+        further: the indicators of each arm in each additional reference box. An arm is left out if a finished run lacks
+            a score of the box.
     """
 
     problem: Problem
@@ -33,7 +35,7 @@ class ArmFronts:
 
 
 def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
-    """Compare the arms of every problem, in the order of the table."""
+    """Compare the arms of every problem. The problems are in the order of the trial table."""
     found = []
     for problem in dict.fromkeys(task.problem for task in grid.tasks):
         units: dict[str, list[Unit]] = {}

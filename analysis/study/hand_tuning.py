@@ -1,4 +1,4 @@
-"""Compute the hand-tuned baselines, and check whether a better rate may lie outside the grid."""
+"""Choose the hand-tuned learning rates, and check whether a better rate may lie outside the grid of tried rates."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _STEP = 10**0.5
 
 @dataclass(frozen=True, slots=True)
 class GridEdge:
-    """The edge of the grid at which the best rate lies. A rate outside the grid may be better.
+    """The edges of the grid at which the best rate lies, so that a rate outside the grid may be better.
 
     Attributes:
         rates: the tried rates, in ascending order.
-        beyond: the rates outside the grid to try next.
+        beyond: the rates to try next: one outside the grid for each of these edges.
         nothing: whether the hypervolume is zero at every rate.
     """
 
@@ -35,7 +35,8 @@ class GridEdge:
 def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge | None:
     """Return the edges of the grid with the highest mean hypervolume; None if an inner rate is at least as good.
 
-    If every mean hypervolume is 0, both edges are returned. ``volumes`` has the mean hypervolume of each rate.
+    The result has both edges if only one rate was tried, or if every mean hypervolume is 0. ``volumes`` has the mean
+    hypervolume of each rate.
     """
     nothing = max(volumes) <= 0
     if len(rates) == 1 or nothing:
@@ -47,9 +48,10 @@ def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge 
 
 
 def edge_of_choice(hand: Arm, choice: Mapping[Configuration, float], tuning: Sequence[int]) -> GridEdge | None:
-    """Return the edges at which a configuration has its best rate; None if there are none.
+    """Return the edges at which the best rate of a configuration lies; None if there are no such edges.
 
-    An edge rate counts as best if the next inner rate gives a lower mean hypervolume on the tuning seeds.
+    The rate at an edge is the best rate of a configuration if the next inner rate gives a lower mean hypervolume on the
+    tuning seeds.
     """
     rates = tuple(hand)
     if len(rates) == 1:
@@ -65,7 +67,7 @@ def edge_of_choice(hand: Arm, choice: Mapping[Configuration, float], tuning: Seq
 
 
 def best_rate(rates: Sequence[float], volumes: Sequence[float]) -> float:
-    """Return the rate with the highest mean hypervolume. If rates tie, prefer an inner rate, then the lowest."""
+    """Return the rate with the highest mean hypervolume. Ties go to an inner rate, then to the lowest rate."""
     ties = _ties(volumes)
     inner = [place for place in ties if 0 < place < len(rates) - 1]
     return rates[(inner or ties)[0]]
@@ -74,9 +76,10 @@ def best_rate(rates: Sequence[float], volumes: Sequence[float]) -> float:
 def oracle_choice(
     hand: Arm, single: Mapping[Configuration, float], tuning: Sequence[int]
 ) -> dict[Configuration, float]:
-    """Choose a rate for each configuration, so that the mean hypervolume on the tuning seeds is largest.
+    """Choose a rate for each configuration to maximize the mean hypervolume on the tuning seeds.
 
-    The result is exact if there are at most 4096 combinations of rates.
+    If there are at most 4096 combinations of rates, all combinations are tried. Otherwise, the search starts from
+    ``single`` and changes the rate of one configuration at a time, until no change improves the hypervolume.
     """
     rates, configurations = tuple(hand), tuple(single)
     best, top = dict(single), mean_volume(hand, single, tuning)

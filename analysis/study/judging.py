@@ -1,18 +1,19 @@
 """Compare AutoLR with hand-tuned learning rates on the same seeds.
 
-The rules, for one method on one model and data set:
+These rules apply to one method on one model and data set:
 
-- Each seed gives one hypervolume of AutoLR and one hypervolume of hand-tuning. A hypervolume belongs to a Pareto front
-  over all values of c.
+- On each seed, AutoLR and each hand-tuned baseline have one hypervolume. It is the hypervolume of the Pareto front over
+  all values of c.
 - AutoLR's hypervolume is the mean over all initial rates, so that nothing about AutoLR is tuned.
-- The seeds are split in advance (:func:`split_seeds`). The hand-tuned rates are chosen on the tuning seeds. Every
+- The seeds with runs of both AutoLR and fixed rates are split into tuning seeds and fresh seeds (:func:`split_seeds`;
+  docs/analysis.md calls the fresh seeds report seeds). The hand-tuned rates are chosen on the tuning seeds. Every
   difference is measured on the fresh seeds.
-- Only seeds with runs of both AutoLR and fixed rates are split. Seeds with an incomplete frontier are left out after
-  the split, so that the other seeds keep their roles.
-- There are two baselines: the best single rate for all c, and the per-c oracle with a rate for each c. With L rates,
-  each baseline costs L runs per c.
-- If the best rate is at the edge of the grid, a rate outside the grid may be better. Then the only possible conclusion
-  is that AutoLR is worse.
+- Seeds with an incomplete front are left out after the split, so the split does not depend on which fronts are
+  complete.
+- There are two baselines: the best single rate for all values of c, and the per-c oracle, which has a rate for each
+  value of c. With L rates, each baseline costs L runs per value of c.
+- If the best rate is at the edge of the grid, a rate outside the grid may be better. In this case, the comparison can
+  show that AutoLR is worse, but not that AutoLR is better.
 - The mean difference is tested by betting (:mod:`analysis.study.paired`). Holm's correction covers both directions of
   every comparison in the report. The probability of any wrong decision is at most 5%.
 - The primary question (:func:`asks`) is corrected separately, with its own limit of 5%.
@@ -69,7 +70,7 @@ def verdicts_data(grid: LrGrid, primary: str = "") -> tuple[Verdict | NoVerdict,
 
 
 def described(verdict: Verdict) -> Verdict:
-    """Return a copy of the verdict without p-values, bounds and tested outcomes."""
+    """Return a copy of the verdict without p-values and bounds, and with the outcome :data:`DESCRIBED`."""
     baselines = []
     for item in verdict.baselines:
         result = replace(item.result, p_above=math.nan, p_below=math.nan, sign_flip_p=None)
@@ -129,10 +130,11 @@ def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | NoVerdict:
 
 
 def auto_lr_charge(hand: Arm, auto: Arm) -> float:
-    """Return the cost of an AutoLR run, as a multiple of a fixed-rate run.
+    """Return the cost of an AutoLR run, as a multiple of the cost of a fixed-rate run.
 
-    The cost is the median ratio of training times over pairs of runs with equal seeds, configurations and rates. The
-    result is at least :data:`PROBE_CHARGE`, because measured times are noisy.
+    The cost is the median ratio of training times over pairs of runs. The runs of a pair have the same seed and
+    configuration, and AutoLR's initial rate equals the fixed rate. The result is at least :data:`PROBE_CHARGE`, because
+    measured times are noisy.
     """
     pairs = [
         (unit.runs[item].train_seconds, hand[lr][seed].runs[item].train_seconds)

@@ -1,6 +1,6 @@
-"""The units of a learning-rate study.
+"""Group the runs of a learning-rate study into Pareto fronts: one front for each task, learning rate and seed.
 
-The points of a front are not independent samples, so each seed contributes only the hypervolume of its front.
+The points of a front are not independent samples, so statistics over seeds use only the hypervolume of each front.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from analysis.tables.trial_table import TrialTable
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unit:
-    """The Pareto front over all configurations (values of c) of a task, for one seed and learning rate.
+    """The Pareto front over all configurations (values of c) of a task, for one seed and one learning rate.
 
     Attributes:
         variant: the variant of AutoLR, such as ``clip/fresh``; "" for a fixed rate.
         lr: the fixed learning rate, or AutoLR's initial rate.
-        missing: the configurations without a run that has an outcome (:attr:`StudyRun.judged`).
+        missing: the configurations without an outcome (:attr:`StudyRun.judged`). A front without missing configurations
+            is complete.
     """
 
     task: Task
@@ -44,22 +45,20 @@ class Unit:
         return None if len(known) < len(found) else np.stack(known) if known else np.empty((0, 2))
 
     def hypervolume(self, box: str = "") -> float:
-        """Return the hypervolume in a reference box; 0 if all trials diverged, NaN if a run or a cost is missing."""
+        """Return the hypervolume in a reference box; 0 if all runs diverged, NaN if an outcome or cost is missing."""
         points = self.points(box)
         return math.nan if self.missing or points is None else hypervolume(points)
 
 
 class Arm(dict[float, dict[int, Unit]]):
-    """The units of a task, one per rate and seed, with fixed rates or with one AutoLR variant."""
+    """The fronts of a task with fixed rates or with one AutoLR variant, keyed by learning rate and then by seed."""
 
     @property
     def units(self) -> list[Unit]:
-        """All units."""
         return [unit for units in self.values() for unit in units.values()]
 
     @property
     def runs(self) -> list[StudyRun]:
-        """All runs of all units."""
         return [run for unit in self.units for run in unit.runs.values()]
 
     @property
@@ -68,27 +67,27 @@ class Arm(dict[float, dict[int, Unit]]):
         return {seed for units in self.values() for seed in units}
 
     def on(self, seed: int) -> list[Unit]:
-        """Return the units with this seed."""
+        """Return the fronts on a seed, one for each rate."""
         return [units[seed] for units in self.values() if seed in units]
 
     def is_whole(self, seed: int) -> bool:
-        """Return whether every rate has a complete frontier on the seed."""
+        """Return whether every rate has a complete front on the seed."""
         return all(seed in units and not units[seed].missing for units in self.values())
 
     def chosen(self, choice: Mapping[Configuration, float], seed: int) -> Unit:
-        """Return the unit of a seed in which each configuration uses its chosen rate."""
+        """Return the front on a seed in which each configuration uses its chosen rate."""
         runs = {item: self[rate][seed].runs[item] for item, rate in choice.items()}
         return replace(next(iter(self.values()))[seed], runs=runs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LrGrid:
-    """All units of a study.
+    """All fronts of a study.
 
     Attributes:
-        configuration_columns: the columns of a :data:`Configuration`, in order.
+        configuration_columns: the names of the settings in a :data:`Configuration`, in order.
         boxes: the names of the additional reference boxes.
-        seeds_vary: what the seed of a run changes: ``order``, ``target`` or ``data``; "" if the sweeps disagree.
+        seeds_vary: what the seed of a run changes (:attr:`SweepFile.seeds_vary`).
     """
 
     units: tuple[Unit, ...]
@@ -104,11 +103,10 @@ class LrGrid:
         return tuple(dict.fromkeys(unit.task for unit in self.units))
 
     def variants(self, task: Task) -> tuple[str, ...]:
-        """Return the AutoLR variants that were run on a task."""
         return tuple(dict.fromkeys(unit.variant for unit in self.units if unit.task == task and unit.variant))
 
     def arm(self, task: Task, variant: str = "") -> Arm:
-        """Return the units of a task with fixed rates (default) or with an AutoLR variant, sorted by rate and seed."""
+        """Return the fronts of a task with fixed rates (default) or with an AutoLR variant, sorted by rate and seed."""
         found: dict[float, dict[int, Unit]] = defaultdict(dict)
         for unit in self.units:
             if unit.task == task and unit.variant == variant:
@@ -117,9 +115,9 @@ class LrGrid:
 
 
 def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, seeds_vary: str = "order") -> LrGrid:
-    """Return the units of one or more sweeps.
+    """Group the runs of one or more sweeps into Pareto fronts.
 
-    Trials with different data or training settings belong to different tasks.
+    Trials with different data settings or training settings belong to different tasks.
 
     Args:
         parts: the table and the objectives of each sweep.

@@ -27,7 +27,7 @@ class LrStudy:
     Attributes:
         notes: the notes on trials that were left out, and on differences between the sweeps.
         without: the methods and AutoLR variants without a verdict.
-        primary: the question that was named before the results were known (:func:`asks`); "" if none was named.
+        primary: the primary question (:func:`asks`); "" if no question was named.
         afterwards: a note that the objectives were chosen after the results were known; None if they were not.
     """
 
@@ -42,12 +42,12 @@ class LrStudy:
 
     @property
     def compared(self) -> tuple[Sensitivity, ...]:
-        """The sensitivities of the methods with at least two rates and at least one complete frontier."""
+        """The sensitivities of the methods with at least two rates and at least one complete front."""
         return tuple(item for item in self.sensitivity if len(item.rates) > 1 and item.has_front)
 
     @property
     def asked(self) -> list[Verdict | NoVerdict]:
-        """All methods and AutoLR variants, with and without a verdict. The primary question comes first."""
+        """The verdicts and the reasons for missing verdicts. Those about the primary question come first."""
         return sorted((*self.verdicts, *self.without), key=lambda item: not self.is_primary(item))
 
     @property
@@ -56,18 +56,17 @@ class LrStudy:
         return any(map(self.is_primary, self.asked))
 
     def subject(self, verdict: Verdict) -> str:
-        """Return a verdict's method and AutoLR variant as text, with the problem if the study has several problems."""
+        """Return a verdict's method and AutoLR variant as text. Add the problem if the study has several problems."""
         return f"{verdict.task if self._is_several else verdict.task.method}, AutoLR {verdict.variant}"
 
     def short_subject(self, item: Verdict | NoVerdict) -> str:
-        """Return the method as text, with the variant and the problem where the study has more than one."""
+        """Return the method as text. Add the AutoLR variant and the problem only if the study has several of them."""
         variants = {other.variant for other in self.asked if other.variant}
         name = str(item.task) if self._is_several else item.task.method
         variant = f" ({item.variant})" if len(variants) > 1 and item.variant else ""
         return f"{name}{variant}" + (" (the primary question)" if self.is_primary(item) else "")
 
     def is_primary(self, item: Verdict | NoVerdict) -> bool:
-        """Return whether the primary question is about this method and variant."""
         return asks(self.primary, item.task.method, item.variant)
 
     @property
@@ -82,7 +81,7 @@ def read_study(folders: Sequence[Path], objectives: Sequence[Objective] = ()) ->
         objectives: objectives that replace the objectives of the sweeps.
 
     Raises:
-        AnalysisError: a folder has no sweep or no objectives yet, or the objectives of the sweeps differ.
+        AnalysisError: a folder has no sweep, a sweep has no objectives yet, or the objectives of the sweeps differ.
     """
     parts = [read_source(folder, sweep=f"{index + 1}: {folder}") for index, folder in enumerate(folders)]
     for folder, part in zip(folders, parts, strict=True):
@@ -101,16 +100,17 @@ def _directed(objectives: Iterable[Objective]) -> str:
 
 
 def study_in(sources: Sources) -> LrStudy | None:
-    """Return the study for a report; None if a sweep has no grid, or if no method was run at two learning rates.
+    """Return the study for a report; None if the sources contain no study.
 
-    A study with AutoLR and a single fixed rate is returned if it has a verdict.
+    The sources contain a study if all sweeps use the sampler ``grid`` and have objectives, and if there is a verdict or
+    a method with at least two fixed rates.
     """
     # In a search, every trial has a different learning rate, so no rate has a Pareto front.
     grids = all(sweep.settings.get("sampler") == "grid" for sweep in sources.sweeps)
     if not sources.sweeps or not grids or not sources.sweep.objectives:
         return None
     study = study_of([replace(part, table=replace(part.table, notes=())) for part in sources.each_sweep])
-    # Rates without a shared seed are included, because the report of a study must give the reason for no verdict.
+    # Rates without a shared seed are included, because the report must give the reason for a missing verdict.
     return study if study.verdicts or any(len(item.rates) > 1 for item in study.sensitivity) else None
 
 

@@ -1,9 +1,10 @@
 """Test the mean of paired differences over seeds, and correct p-values for multiple comparisons.
 
 The mean is tested by betting, which is valid for any distribution in [-1, 1] (Waudby-Smith & Ramdas 2024). A bettor
-bets that the mean is above m, and stakes the fraction ``f`` of the largest possible stake. Each difference d multiplies
-the capital by ``1 + f (d - m) / (1 + m)``. If the mean is at most m, the capital reaches 1/p with probability at most
-p. The capital is divided among several fixed f, so the order of the seeds does not matter.
+with the capital 1 bets that the mean is above m. On each difference d, the bettor stakes the fraction ``f`` of the
+largest possible stake, so d multiplies the capital by ``1 + f (d - m) / (1 + m)``. If the mean is at most m, the
+capital reaches 1/p with probability at most p. The capital is divided among several constant values of f, so the order
+of the seeds does not matter.
 
 The test takes into account that a rare collapse may not have been observed. If all n differences are +d, no valid test
 can have a p-value below (1 + d)^-n. The bet with f = 1 attains this limit.
@@ -28,7 +29,7 @@ TIE = 1e-12
 """Hypervolumes with a smaller difference count as equal, because of rounding errors."""
 SHARES = np.array([1.0, 0.5, 0.2])
 CAPITAL = np.array([0.7, 0.2, 0.1])
-"""The part of the capital for each f in ``SHARES``, tuned for small differences (benchmarks/verdict_coverage.py)."""
+"""The initial capital for each f in ``SHARES``, tuned for small differences (benchmarks/verdict_coverage.py)."""
 _MOST_SEEDS = 1_000_000
 _BISECTIONS = 60
 _MOST_EXACT, _DRAWS = 22, 100_000
@@ -73,7 +74,10 @@ def upper_bound(differences: npt.ArrayLike, level: float) -> float:
 
 
 def seeds_to_tell(difference: float, level: float) -> int | None:
-    """Return how many seeds with equal differences give a one-sided p-value below ``level``; None if over 10^6."""
+    """Return the smallest number of seeds with this difference that gives a one-sided p-value below ``level``.
+
+    The result is None if the difference is 0, or if more than 10^6 seeds are needed.
+    """
     if not 0 < abs(difference) <= 1:
         return None
 
@@ -85,7 +89,7 @@ def seeds_to_tell(difference: float, level: float) -> int | None:
 
 
 def exact_share(count: int, n: int) -> Share:
-    """Return the share ``count / n`` with the exact 95% confidence interval of the probability."""
+    """Return the share ``count / n`` with the exact 95% confidence interval of the underlying probability."""
     tail = (1 - CONFIDENCE) / 2
     low = float(betaincinv(count, n - count + 1, tail)) if count else 0.0
     high = float(betaincinv(count + 1, n - count, 1 - tail)) if count < n else 1.0
@@ -110,8 +114,7 @@ class PairedResult:
         p_below: the one-sided p-value of "the mean is at least 0"; valid for any distribution.
         ahead: the share of seeds with a difference above 0.
         t_interval: the paired-t 95% interval of the mean, valid for normal differences; None if n < 2.
-        sign_flip_p: the p-value of the sign-flip test, valid for symmetric differences; None if
-            nothing is tested.
+        sign_flip_p: the p-value of the sign-flip test, valid for symmetric differences; None if no test was made.
         tied: the number of seeds with a difference of 0.
     """
 
@@ -171,7 +174,7 @@ def sign_flip_p(differences: npt.ArrayLike) -> float:
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Adjust p-values for multiple comparisons (Holm 1979). The order of the p-values is kept.
+    """Adjust p-values for multiple comparisons (Holm 1979). The result has the order of ``p_values``.
 
     The i-th smallest of m p-values becomes ``max over j <= i of min(1, (m - j + 1) p_(j))``, where p_(j) is the j-th
     smallest p-value.

@@ -1,7 +1,7 @@
 """Measure how much a method's result depends on the learning rate.
 
-The result of a learning rate is the hypervolume of its Pareto front over all values of c. Only seeds on which all
-compared rates have a complete frontier are averaged, because missing seeds could favour a rate.
+The result of a learning rate is the hypervolume of its Pareto front over all values of c. The average is over the
+compared seeds, on which all rates have a complete front. Averages over different seeds could favour a rate.
 """
 
 from __future__ import annotations
@@ -49,10 +49,11 @@ class Sensitivity:
     Attributes:
         rates: a row for each fixed learning rate, in ascending order.
         best_lr: the rate with the highest mean hypervolume; None if every hypervolume is zero or unknown.
-        near_best: the range of rates around the best rate with at least 95% of the best rate's hypervolume.
+        near_best: the lowest and the highest rate of the range around the best rate in which every rate has at least
+            95% of the best rate's hypervolume; None without a best rate.
         spread: the largest hypervolume minus the smallest hypervolume.
         auto: a row for each initial rate of each AutoLR variant, on the seeds shared with the fixed rates.
-        left_out: the seeds on which only some of the rates have a complete frontier.
+        left_out: the seeds on which only some of the rates have a complete front.
     """
 
     task: Task
@@ -80,7 +81,7 @@ class Sensitivity:
 
     @property
     def has_front(self) -> bool:
-        """Whether the rates share a seed with complete frontiers."""
+        """Whether there is a seed on which all rates have a complete front."""
         return any(row.seeds for row in self.rates)
 
 
@@ -114,7 +115,7 @@ def _whole(units: Mapping[int, Unit]) -> set[int]:
 
 
 def _shared(*arms: Arm) -> set[int]:
-    """Return the seeds with a complete frontier at every rate. Rates without any complete frontier are ignored."""
+    """Return the seeds with a complete front at every rate. Rates without any complete front are ignored."""
     found = [whole for arm in arms for units in arm.values() if (whole := _whole(units))]
     return set.intersection(*found) if found else set()
 

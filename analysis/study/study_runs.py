@@ -1,4 +1,4 @@
-"""The runs of a study."""
+"""Convert the trials of one or more sweeps to the runs of a study."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Configuration = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """An unlearning problem and the unlearning method."""
+    """An unlearning method on an unlearning problem."""
 
     problem: Problem
     method: str
@@ -47,8 +47,8 @@ class StudyRun:
         variant: the variant of AutoLR, such as ``clip/fresh``; "" for a fixed rate.
         lr: the fixed learning rate, or AutoLR's initial rate; None if an external table lacks the rate.
         seed: the seed; None if an external table lacks the seed.
-        costs_in: the costs in [0, 1] in each reference box, shape (m,). The key "" is the box of the objectives. The
-            costs are None if the trial did not finish or lacks a score of the box.
+        costs_in: the costs in [0, 1], shape (m,), keyed by the name of the reference box. The key "" is the box of the
+            sweep's objectives. The costs are None if the trial did not finish or lacks a score of the box.
     """
 
     task: Task
@@ -86,7 +86,7 @@ class StudyRuns:
 
     Attributes:
         configuration_columns: the names of the settings in a configuration.
-        problems: the problem of every trial, including trials left out.
+        problems: the problem of every trial, including the trials that are not in ``runs``.
     """
 
     runs: tuple[StudyRun, ...]
@@ -111,9 +111,8 @@ def study_runs(
 
     Args:
         parts: the table and the objectives of each sweep.
-        sweep: see :func:`analysis.tables.problems.problems_of`.
-        roles: the roles of the columns that distinguish tasks, ``data`` or ``training``.
-        seeds_vary: what the seed changes. Columns that depend on the seed are ignored.
+        sweep, seeds_vary: see :func:`analysis.tables.problems.problems_of`.
+        roles: the roles of the columns that distinguish tasks, such as ``data`` or ``training``.
 
     Raises:
         AnalysisError: the sweeps have different objectives, or a table lacks the column of an objective.

@@ -22,13 +22,15 @@ PROBE_CHARGE = 1.033
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TuningCurve:
-    """The comparison of the best of n hand-picked learning rates with one AutoLR run.
+    """The comparison of AutoLR with the best of n randomly picked learning rates.
 
     Attributes:
         picks: the numbers of rates n = 1, ..., L, shape (L,).
-        expected: the expected hypervolume of the best of n random rates, shape (L,).
-        charge: the cost of an AutoLR run, relative to a run with a fixed rate.
-        equals: the interpolated n from which ``expected`` stays at or above ``auto``; infinite if there is no such n.
+        expected: the expected hypervolume of the best of n rates, shape (L,).
+        auto: the hypervolume of AutoLR.
+        charge: the cost of an AutoLR run, as a multiple of the cost of a fixed-rate run.
+        equals: the number n, interpolated, from which on ``expected`` is never below ``auto``; infinite if there is no
+            such n.
     """
 
     picks: npt.NDArray[np.intp]
@@ -46,17 +48,17 @@ class TuningCurve:
 def expected_best(choice: npt.ArrayLike, report: npt.ArrayLike | None = None) -> Floats:
     """Return the expected hypervolume of the best of n random rates, for n = 1, ..., L.
 
-    In each subset of n rates, the rate with the highest ``choice`` is chosen; ties go to the first rate. The result is
-    the mean of the chosen rates' ``report`` over all subsets.
+    In each subset of n rates, the rate with the highest ``choice`` is chosen; ties go to the first rate. For each n,
+    the result is the mean ``report`` of the chosen rates over all subsets.
 
     Args:
         choice: the hypervolume of each rate on the tuning seeds, shape (L,).
-        report: the hypervolume of each rate on the seeds of the report, shape (L,); by default, ``choice``.
+        report: the hypervolume of each rate on the fresh seeds, shape (L,); by default, ``choice``.
     """
     chosen = np.asarray(choice, dtype=np.float64)
     scores = chosen if report is None else np.asarray(report, dtype=np.float64)
     count = len(chosen)
-    # The last rate in this order is chosen. Of equal rates, the first rate must therefore come last.
+    # The last rate in this order is chosen, so the first of several equal rates must come last.
     rising = scores[sorted(range(count), key=lambda index: (chosen[index], -index))]
     # The rate with the r-th lowest choice is chosen in C(r-1, n-1) of the C(L, n) subsets.
     return np.array(
@@ -77,11 +79,11 @@ def tuning_curve(
 
 
 def _reached(expected: Sequence[float] | Floats, auto: float) -> float:
-    """Return the interpolated n from which ``expected`` stays at or above ``auto``; infinite if there is no such n."""
+    """Return :attr:`TuningCurve.equals`."""
     below = np.flatnonzero(np.asarray(expected) < auto - TIE)
     if len(below) == 0:
         return 1.0
-    # The curve may fall, because the best rate on the tuning seeds may not be the best on the seeds of the report.
+    # The curve may fall, because the best rate on the tuning seeds may not be the best rate on the fresh seeds.
     last = int(below[-1])
     if last == len(expected) - 1:
         return math.inf

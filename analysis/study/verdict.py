@@ -35,9 +35,11 @@ class Sides(NamedTuple):
 def asks(primary: str, method: str, variant: str) -> bool:
     """Return whether the primary question is about this method and variant.
 
+    The primary question is whether AutoLR beats the best single learning rate for one method. The user names this
+    method before the results are known.
+
     Args:
-        primary: the question that was named before the results are known: whether AutoLR beats the best single lr for
-            one method. It is a method or, if AutoLR has several variants, a method and a variant, such as ``ngdiff`` or
+        primary: the method or, if AutoLR has several variants, the method and the variant, such as ``ngdiff`` or
             ``ngdiff/safe/freshx4``; "" if no question was named.
         variant: the variant of AutoLR; "" if AutoLR was not run.
     """
@@ -61,17 +63,19 @@ class Baseline:
     Attributes:
         name: :data:`SINGLE` or :data:`ORACLE`.
         choice: the learning rate of every configuration.
-        hand: the hypervolume of the baseline on each seed of the report.
-        auto: the hypervolume of AutoLR on each seed of the report.
+        hand: the hypervolume of the baseline on each fresh seed.
+        auto: the hypervolume of AutoLR on each fresh seed.
         result: the paired test of ``auto - hand``.
-        edge: the edge of the grid at which the best rate lies; None if the best rate is an inner rate.
+        edge: the edges of the grid at which the best rate lies; None if the best rate is an inner rate.
         further: the mean hypervolumes in each additional reference box. Boxes with unmeasured scores are left out.
-        p_holm: the p-value after Holm's correction; None if nothing can be concluded.
+        p_holm: the p-value after Holm's correction; None without a conclusion (see ``outcome``).
         bounds: the joint 95% confidence bounds of the mean difference for all comparisons; None if the rates were
-            chosen on the seeds of the report.
-        outcome: whether AutoLR is :data:`BETTER`, :data:`WORSE` or :data:`UNDECIDED`. :data:`OPEN`: a rate outside the
-            grid may be better. :data:`TOO_FEW`: there are too few seeds. :data:`DESCRIBED`: nothing was tested.
-        comparisons: the number of comparisons that are corrected jointly.
+            chosen on the fresh seeds, or if the verdict is only descriptive.
+        outcome: the conclusion about AutoLR is :data:`BETTER`, :data:`WORSE` or :data:`UNDECIDED`. There is no
+            conclusion if a rate outside the grid may be better (:data:`OPEN`), if there are too few seeds
+            (:data:`TOO_FEW`), or if nothing was tested (:data:`DESCRIBED`).
+        comparisons: the number of comparisons that are corrected together.
+        primary: whether this comparison answers the primary question (:func:`asks`).
     """
 
     name: str
@@ -106,13 +110,14 @@ class Verdict:
     Attributes:
         starts: the initial rates of AutoLR.
         of_starts: AutoLR's hypervolume for each initial rate, averaged over the fresh seeds.
-        tuning: the seeds on which the rates were chosen.
-        fresh: the seeds of the report. ``tuning`` and ``fresh`` are equal if one of them would be empty.
-        left_out: the seeds on which AutoLR or hand-tuning has no complete frontier.
-        planned: the fresh seeds before seeds were left out.
+        tuning: the seeds on which the hand-tuned rates were chosen.
+        fresh: the seeds on which AutoLR and the baselines are compared. If ``tuning`` or ``fresh`` would be empty, both
+            have all seeds with complete fronts.
+        left_out: the seeds on which a front of AutoLR or of a fixed rate is missing or incomplete.
+        planned: the fresh seeds, including those that were left out later.
         collapse: the number of collapsed runs of AutoLR on the fresh seeds.
         other_collapse: the number of collapsed runs of AutoLR on all other seeds.
-        seeds_vary: what the seed of a run changes: ``order``, ``target`` or ``data``; "" if the sweeps disagree.
+        seeds_vary: what the seed of a run changes (:attr:`SweepFile.seeds_vary`).
         updates: the median number of AutoLR updates in a run; None if unknown.
     """
 
@@ -139,7 +144,7 @@ class Verdict:
 
     @property
     def same_seeds(self) -> bool:
-        """Whether the rates were chosen on the seeds of the report, which favours hand-tuning."""
+        """Whether the rates were chosen on the fresh seeds, which favours hand-tuning."""
         return self.tuning == self.fresh
 
     @property
@@ -155,14 +160,12 @@ class Verdict:
 
     @property
     def single_volume(self) -> float:
-        """The hypervolume of the best single rate, averaged over the seeds of the report."""
+        """The hypervolume of the best single rate, averaged over the fresh seeds."""
         return sum(self.single.hand) / len(self.single.hand)
 
     @property
     def start_decides(self) -> bool:
-        """Whether AutoLR is over 5% better than the best single rate at one initial rate, and over 5% worse at another
-        one.
-        """
+        """Whether AutoLR beats the best single rate by over 5% at one initial rate and loses by over 5% at another."""
         hand = self.single_volume
         return min(self.of_starts) < (1 - WITHIN) * hand < (1 + WITHIN) * hand < max(self.of_starts)
 
@@ -186,7 +189,7 @@ def split_seeds(seeds: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def seeds_for(fresh: int) -> int:
-    """Return the smallest number of seeds for which :func:`split_seeds` gives ``fresh`` fresh seeds."""
+    """Return the smallest number of seeds that :func:`split_seeds` splits into at least ``fresh`` fresh seeds."""
     count = fresh + 1
     while len(split_seeds(range(count))[1]) < fresh:
         count += 1
@@ -194,8 +197,8 @@ def seeds_for(fresh: int) -> int:
 
 
 def least_seeds(comparisons: int) -> int:
-    """Return the smallest number of fresh seeds with which one of ``comparisons`` comparisons can be decided.
+    """Return the smallest number of fresh seeds that can decide one of several jointly corrected comparisons.
 
-    A decision with so few seeds requires the largest possible difference, 1, on every seed.
+    With so few seeds, a decision requires the largest possible difference, 1, on every seed.
     """
     return seeds_to_tell(1.0, ALPHA / (2 * comparisons)) or 0
