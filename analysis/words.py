@@ -109,7 +109,7 @@ def cell(value: object) -> Hashable:
 
 
 def rounded_cell(value: object) -> Hashable:
-    """Return a table cell as a Python value. Floats are rounded to nine digits, so 0.0003 equals 3 * 0.0001."""
+    """Return the result of :func:`cell`, with floats rounded to nine digits, so 0.0003 equals 3 * 0.0001."""
     plain = cell(value)
     return float(f"{plain:.9g}") if isinstance(plain, float) else plain
 

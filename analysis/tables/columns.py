@@ -1,4 +1,4 @@
-"""The column dictionary, which describes each column of the tables, so that no metric name is hard-coded."""
+"""The column dictionary, which describes each column of the tables."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ class Column:
     Attributes:
         direction: ``max`` or ``min``; None if neither large nor small values are better.
         bounds: the lowest and the highest value; None for a missing bound.
-        of: the data set on which the column is measured, such as ``forget``.
+        of: the data set on which the loss or metric is measured, such as ``forget``.
         primary: whether the metric is shown beside the losses.
+        threshold: the threshold from the paper; None without such a threshold.
         fluency: whether the metric detects repetitive answers.
     """
 
@@ -54,7 +55,7 @@ class Columns:
         return cls({str(name): _column(str(name), values) for name, values in content.items()})
 
     def __or__(self, other: Columns) -> Columns:
-        """Merge two column dictionaries. The left entry is used for columns in both."""
+        """Merge two column dictionaries. If both have an entry for a column, the left entry is used."""
         return Columns({**self.entries, **{name: item for name, item in other.entries.items() if name not in self}})
 
     def __contains__(self, name: str) -> bool:
@@ -64,7 +65,6 @@ class Columns:
         return self.entries.get(name) or Column(role=_STRUCTURE.get(name, ""))
 
     def is_setting(self, name: str) -> bool:
-        """Return whether the column is a setting of a trial."""
         return self[name].role in SETTINGS
 
     def is_number(self, name: str) -> bool:
@@ -94,7 +94,7 @@ class Columns:
         return tuple(name for name in self.entries if self[name].role in ("loss", "metric"))
 
     def primaries(self, measured: Iterable[str]) -> tuple[str, ...]:
-        """Return the measured primary metrics: at most one of the forget set and one of the retain set."""
+        """Return the primary metrics in ``measured``: at most one of the forget set and one of the retain set."""
         there = set(measured)
         found = {item.of: name for name, item in reversed(list(self.entries.items())) if item.primary and name in there}
         return tuple(found[of] for of in ("forget", "retain") if of in found)
@@ -132,7 +132,7 @@ class Columns:
         return Objective(name=name, column=name, direction=column.direction, low=low, high=high, label=self.axis(name))
 
     def primary_objectives(self, measured: Iterable[str]) -> tuple[Objective, ...]:
-        """Return the two primary metrics as objectives; () if one of them was not measured or lacks a bound."""
+        """Return the two primary metrics in ``measured`` as objectives; () if one of them is not usable."""
         found = tuple(item for name in self.primaries(measured) if (item := self.objective(name)))
         return found if len(found) == 2 else ()
 
@@ -142,7 +142,7 @@ class Columns:
         return {name: item.threshold for name, item in self.entries.items() if item.threshold is not None}
 
     def success(self, value: Callable[[str], float | None], baseline: Mapping[str, float]) -> bool | None:
-        """Return whether all thresholds are met; None if unknown."""
+        """Return whether a model meets all thresholds from the paper; None if unknown."""
         return all_met(item.met(value(name), baseline.get(name)) for name, item in self.thresholds.items())
 
 

@@ -37,7 +37,7 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
 
     Raises:
         AnalysisError: the file is not UTF-8 CSV, a required column is missing, a column is repeated, a record does not
-            have as many cells as the header, or a path leads out of the table's folder.
+            have as many cells as the header, or a trial id or checkpoint path leads out of the table's folder.
     """
     data = path.read_bytes() if path.is_file() else b""
     whole = whole_lines(data) if growing else data

@@ -30,9 +30,12 @@ def read_external(
     columns ``name`` (default: the line number) and ``status`` (default: finished) are optional. Numeric columns that
     are not in the dictionary ``columns`` become metrics.
 
+    Args:
+        objectives: if given, the table must have all objectives, all losses or all primary metrics.
+
     Raises:
-        AnalysisError: the file is missing or empty, a method is missing, a name is repeated, or a number is invalid. If
-            ``objectives`` are given, the table must have all objectives, all losses or all primary metrics.
+        AnalysisError: the file is missing or empty, a column or a method is missing, a name is repeated, or a number or
+            status is invalid.
     """
     if not path.is_file():
         raise AnalysisError(f"{path} is not a file: expected the folder of a sweep, or a CSV file with a header")

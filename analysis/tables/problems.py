@@ -24,9 +24,11 @@ _BY_SEED = {"target": ("target_key", "target_seed"), "data": ("target_key", "dat
 
 
 class Problem(NamedTuple):
-    """The model, the data set, and the settings that distinguish the problem from others.
+    """An unlearning problem: a model, a data set, and the settings that distinguish it from other problems.
 
-    ``apart`` is text such as ``forget split forget01``; "" if there is only one problem with this model and data set.
+    Attributes:
+        apart: these settings as text, such as ``forget split forget01``; "" if there is only one problem with this
+            model and data set.
     """
 
     model: str
@@ -50,7 +52,7 @@ class Problems:
     Attributes:
         of: the problem of each trial, in the order of the table.
         differ: for each pair (model, data set), the columns that distinguish its problems.
-        given: the cells of each trial that may distinguish problems; a missing value is None.
+        given: the values of each trial in all columns that may distinguish problems; None for a missing value.
     """
 
     of: tuple[Problem, ...]
@@ -70,12 +72,12 @@ def problems_of(
 ) -> Problems:
     """Return the unlearning problem of every trial.
 
-    Trials on one model and data set belong to different problems if they differ in a column with one of these roles.
+    Trials with the same model and data set belong to different problems if they differ in a column with one of the
+    ``roles``. An unknown value is replaced by the value of the other trials with the same model and data set, if these
+    trials agree. Otherwise, unknown counts as a separate value.
 
     Args:
-        sweep: the settings of the sweeps, which tell unknown cells from empty cells. An unknown cell takes the value of
-            the other trials on the model and data set, if these trials agree. Otherwise, the trial belongs to a problem
-            of its own.
+        sweep: the settings of the sweeps, which show whether an empty cell is unknown. By default, no cell is unknown.
         roles: the roles of the columns that distinguish problems.
         seeds_vary: what the seed changes. Columns that depend on the seed are ignored.
     """
@@ -115,7 +117,7 @@ def _left_to_seeds(own: pd.DataFrame, asked: Sequence[str], seeds_vary: str) -> 
 
 
 def _silent(table: TrialTable, given: pd.DataFrame, sweep: SweepFile | None) -> pd.DataFrame:
-    """Return a mask of the unknown cells: the empty cells of external rows, and of sweeps that lack the column."""
+    """Return a mask of the unknown cells: empty cells in external rows, or in rows of sweeps that lack the column."""
     nobody = np.zeros(given.shape, dtype=bool)
     if sweep is not None:
         external = table.trials["external"].to_numpy(dtype=bool)
@@ -130,10 +132,10 @@ def _in_words(name: str, value: object) -> str:
 
 
 def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ...]]:
-    """Return the sources of each problem, in the order of the table, and the notes on all problems.
+    """Split the sources by problem, in the order of the table. Also return the notes on all problems.
 
-    An external row belongs to every problem that matches its known values. A row without a matching problem is left
-    out. If the sweeps have no trials, all sources belong to one problem, whose model name and data set name are empty.
+    An external row belongs to every problem that matches its known values. An external row without a matching problem
+    is left out. If the sweeps have no trials, all sources belong to one problem with empty names.
     """
     table, sweep = sources.table, sources.sweep
     problems = problems_of(table, sweep, seeds_vary=sweep.seeds_vary)
@@ -157,12 +159,12 @@ def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ..
 
 
 def file_stem(name: str, *words: str) -> str:
-    """Return the file stem of a figure. Special characters are replaced."""
+    """Return the stem of a figure's file name. Special characters become hyphens."""
     return "_".join("".join(c if c.isalnum() or c in "-_" else "-" for c in word) for word in (name, *words))
 
 
 def _inside(table: TrialTable, problems: Problems, problem: Problem) -> Mask:
-    """Return a mask of the trials that belong, or may belong, to a problem; shape (trials,)."""
+    """Return a mask, shape (trials,), of the trials of a problem and of the external rows that may belong to it."""
     external = table.trials["external"].to_numpy(dtype=bool)
     mask = np.array([found == problem for found in problems.of], dtype=bool) & ~external
     one = table.trials.index[mask][0]

@@ -90,7 +90,7 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
     """Read sweeps, single runs and CSV tables, and merge them.
 
     Args:
-        out: the report's folder, to which checkpoint paths become relative.
+        out: the report's folder. Checkpoint paths become relative to this folder.
 
     Raises:
         AnalysisError: no source is a sweep, the objectives of the sweeps differ, or a source cannot be read.
@@ -129,7 +129,7 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
 
 
 def labelled(part: Sources, prefix: str, checkpoint: Callable[[str], str] = str, sweep: str = "") -> Sources:
-    """Prefix the trial ids, and change the checkpoint paths. The prefix becomes the source of the notes."""
+    """Prefix the trial ids, change the checkpoint paths with ``checkpoint``, and set the source of the notes."""
     table = part.table.renamed(lambda trial_id: f"{prefix}/{trial_id}", checkpoint, sweep)
     table = replace(table, notes=tuple(replace(item, source=prefix) for item in table.notes))
     return replace(part, table=table)
@@ -151,7 +151,8 @@ def _prefixes(paths: Sequence[Path]) -> list[str]:
 def shared(files: Mapping[str, SweepFile]) -> SweepFile:
     """Return the settings that one or more sweeps share.
 
-    The bounds of an objective enclose its bounds in every sweep. The baseline is empty if the sweeps disagree on it.
+    The bounds of an objective enclose its bounds in every sweep. If the sweeps have different baselines, the shared
+    baseline is empty.
 
     Raises:
         AnalysisError: the objectives of the sweeps differ in more than their bounds.
@@ -186,12 +187,12 @@ def shared(files: Mapping[str, SweepFile]) -> SweepFile:
 
 
 def same_model(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    """Return whether two baselines agree, up to rounding, in all metrics that both contain."""
+    """Return whether two baselines have equal values, up to rounding, for all metrics that both contain."""
     return all(math.isclose(one[name], other[name], rel_tol=1e-6) for name in one.keys() & other.keys())
 
 
 def _agreed(baselines: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Merge the baselines; return {} if two baselines disagree."""
+    """Merge the baselines; return {} if two baselines differ (:func:`same_model`)."""
     if all(same_model(*pair) for pair in itertools.combinations(baselines, 2)):
         return {name: value for baseline in reversed(baselines) for name, value in baseline.items()}
     return {}

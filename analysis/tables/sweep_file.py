@@ -27,8 +27,8 @@ class SweepFile:
     """The part of sweep.json that figures and reports use. Sources without a sweep.json also have a ``SweepFile``.
 
     Attributes:
-        objectives: empty while the sweep is making its target.
-        random_guess_loss: ln|V| in nats per token; None while the sweep is making its target.
+        objectives: the objectives; empty until the sweep has its target model.
+        random_guess_loss: ln|V| in nats per token; None until the sweep has its target model.
         baseline: the metrics of the target before unlearning, averaged if each seed has its own target.
         baselines: the metrics of each seed's target; empty if all seeds have one target.
         parts: the settings of each merged sweep, keyed by the name in the column ``sweep``.
@@ -94,15 +94,16 @@ class SweepFile:
 
     @property
     def seeds_vary(self) -> str:
-        """What the seed of a trial changes: ``order``, ``target`` or ``data``; "" if the merged sweeps disagree."""
+        """What the seed of a trial changes: ``order`` (of examples), ``target`` or ``data``; "" if the sweeps differ."""
         varied = {file.seeds_vary for file in self.parts.values()} or {str(self.settings.get("seeds_vary") or "order")}
         return varied.pop() if len(varied) == 1 else ""
 
     def baseline_of(self, trial: pd.Series) -> Mapping[str, float]:
         """Return the metrics of the target model from which a trial started.
 
-        If each seed has its own target, the target of the trial's seed is used. The result is empty if only other
-        sweeps have measured their targets. For a row without a sweep, the result is the shared baseline.
+        If each seed has its own target, the target of the trial's seed is used. The result is empty if the trial's
+        sweep has not measured its target, but another sweep has. For a row without a sweep, the result is the shared
+        baseline.
         """
         measured = any(file.baseline for file in self.parts.values())
         # A sweep without a measured target must not use the target of another sweep.

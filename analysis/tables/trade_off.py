@@ -69,7 +69,6 @@ class Objective:
         return self.high if self.direction == "min" else self.low
 
     def clip(self, values: npt.ArrayLike) -> Floats:
-        """Clip values to the bounds."""
         return np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
 
     def cost(self, values: npt.ArrayLike) -> Floats:
@@ -123,10 +122,9 @@ def measured(values: Floats) -> Mask:
 
 
 def scored(rows: pd.DataFrame, objectives: Sequence[Objective]) -> tuple[Mask, Floats]:
-    """Return a mask, shape (rows,), of the finished trials that have a value for every objective, and all costs.
+    """Return a mask of the finished trials with all objectives, shape (rows,), and costs, shape (rows, objectives).
 
-    The costs have the shape (rows, objectives). Costs outside the mask are NaN. Without objectives, the mask is false
-    for all rows.
+    The costs of other trials are NaN. Without objectives, the mask is false for all rows.
 
     Raises:
         AnalysisError: the column of an objective is missing or contains text.

@@ -36,7 +36,8 @@ class TrialTable:
         candidates: one row per evaluated epoch; empty if the sweep evaluates only the last epoch of a trial.
         updates: one row per AutoLR update; empty without auto_lr.csv.
         notes: notes on rows that were left out while the tables were read.
-        methods: the methods in the order of their colours in figures. Copies with fewer trials keep all methods.
+        methods: the methods in the order of their colours in figures. A copy with fewer trials keeps all methods, so
+            that the colours do not change.
     """
 
     trials: pd.DataFrame
@@ -119,7 +120,6 @@ class TrialTable:
         return replace(self, trials=trials)
 
     def of_sweep(self, name: str) -> TrialTable:
-        """Return the table of one sweep."""
         return self._mapped(lambda part: part[part["sweep"] == name])
 
     def renamed(self, name: Callable[[str], str], checkpoint: Callable[[str], str], sweep: str = "") -> TrialTable:
@@ -152,7 +152,7 @@ class TrialTable:
     def models(self) -> TrialTable:
         """The table with one row for each model that may be on a frontier.
 
-        Each evaluated epoch is a model. Of a finished trial without candidates, the last epoch is a model.
+        Each evaluated epoch is a model. For a finished trial without rows in ``candidates``, the last epoch is a model.
         """
         return self.with_trials(_models_of(self.trials, self.candidates))
 
@@ -174,7 +174,6 @@ class TrialTable:
 
     @property
     def finished(self) -> pd.DataFrame:
-        """The trials with the status ``finished``."""
         return self.with_status("finished")
 
     def with_status(self, status: str) -> pd.DataFrame:
@@ -303,7 +302,7 @@ def _by_step(rows: pd.DataFrame, sweep: str) -> pd.DataFrame:
 
 
 def _lost_ends(trials: pd.DataFrame, candidates: pd.DataFrame) -> tuple[str, ...]:
-    """Return the ids of the finished trials whose last epoch is not among the candidates. Reused trials are ignored."""
+    """Return the ids of the finished trials whose last epoch is not in candidates.csv, except for reused trials."""
     if "steps" not in trials:
         return ()
     ended = trials[trials["status"] == "finished"]
