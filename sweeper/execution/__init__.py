@@ -1,1 +1,1 @@
-"""Start Ray, place trials, share GPUs, prepare the target, and shut Ray down."""
+"""Start Ray, place trials, share GPUs, prepare the target (the model before unlearning), and shut Ray down."""

@@ -1,8 +1,8 @@
 """Start Ray or join a Ray cluster for one sweep. Shut Ray down after the sweep.
 
-On a cluster, Ray sends this project from the driver to the nodes, so workers run the driver's code. Other packages,
-such as torch, must be installed on the nodes. The versions of these packages are compared by
-:func:`sweeper.execution.placement.require_shared`.
+By default, Ray copies the project's source code from the driver to the nodes of a cluster, so all workers run the
+driver's version. Other packages, such as torch, must be installed on all nodes in the driver's versions
+(:func:`sweeper.execution.placement.require_shared`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RAY_ENVIRONMENT = {
     "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DEDUP_LOGS": "1",
-    # Seconds that this process survives without Ray's head. Writing the report and ending MLflow's runs take less.
+    # Seconds that this process survives after the loss of Ray's head. The report and MLflow need less time.
     "RAY_gcs_rpc_server_reconnect_timeout_s": "600",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
@@ -51,7 +51,7 @@ RAY_ENVIRONMENT = {
     "TUNE_WARN_EXCESSIVE_EXPERIMENT_CHECKPOINT_SYNC_THRESHOLD_S": "0",
 }
 _JOB_CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
-"""The environment variable with the runtime environment of a submitted job. A driver can only add entries."""
+"""The environment variable with a submitted job's runtime environment. The driver can only add entries to it."""
 _IMPORTED_AT_START = ("ray.tune", "sweeper.driver.ray_bridge", "sweeper.search.study", "optuna", "mlflow.tracking")
 _IMPORTED_FOR_REPORT = ("analysis.report.report", "analysis.figures.gallery", "matplotlib.backends.backend_agg")
 
@@ -67,12 +67,15 @@ def set_environment(address: str | None) -> None:
 
 
 def project_folders() -> list[str]:
-    """Return the folders of the project's packages."""
+    """Return the source folders of the project's Python packages."""
     return [str(importlib.resources.files(name)) for name in PACKAGES]
 
 
 def runtime_env(*, ship: bool) -> dict[str, Any]:
-    """Return Ray's runtime environment for a cluster: the plug-ins and, if ``ship`` is true, this project."""
+    """Return Ray's runtime environment for a cluster.
+
+    The environment contains the list of plug-ins and, if ``ship`` is true, the project's source code.
+    """
     submitted = json.loads(os.environ.get(_JOB_CONFIG, "{}")).get("runtime_env") or {}
     plugins = os.environ.get(VARIABLE)
     environment: dict[str, Any] = {"env_vars": {VARIABLE: plugins}} if plugins else {}
@@ -92,12 +95,12 @@ def ray_cluster(
 ) -> Iterator[int]:
     """Join the cluster at ``address``, or start Ray on this machine. Shut Ray down when the block ends.
 
-    Yields the number of trials that fit at the same time.
+    Yields the number of trials that can run at the same time.
 
     Args:
         resources: the resources of one trial.
-        ship: whether the driver sends this project to the nodes of a cluster.
-        python: the command that starts workers on this machine; None for this Python interpreter.
+        ship: whether Ray copies the project's source code to the nodes of a cluster.
+        python: the command that starts a worker on this machine. If None, workers use this Python interpreter.
 
     Raises:
         PlacementError: Ray cannot be started or joined, or no node can run a trial.
@@ -139,10 +142,12 @@ class Cluster:
         self._leaving: threading.Thread | None = None
 
     def slots(self, *, sharing: tuple[Path, ...]) -> int:
-        """Return the number of trials that fit at the same time. All nodes must have the folders ``sharing``.
+        """Return the number of trials that can run at the same time.
+
+        On a cluster, every call checks that all nodes see the folders ``sharing`` and have equal package versions.
 
         Raises:
-            PlacementError: the cluster cannot be reached, or cannot run the trials.
+            PlacementError: Ray cannot be started or joined, no node can run a trial, or a node fails the check.
         """
         settings = self._settings
         if self._slots is None:
@@ -155,16 +160,16 @@ class Cluster:
                     settings.address, resources=settings.resources, ship=settings.ship, python=self.python
                 )
                 self._slots = self._stack.enter_context(ray)
-        if settings.address is not None:  # without Ray's head, this check would not return
+        if settings.address is not None:  # the check would hang if a local Ray has lost its head
             require_shared(sharing)
         return self._slots
 
     @cached_property
     def python(self) -> Sequence[str] | None:
-        """The command that forks a Python process from a server, or None for normal Python processes.
+        """The command that forks a Python process from the fork server, or None if processes are not forked.
 
-        The first access starts the server. Processes that use GPUs are not forked. If an import initialised CUDA in the
-        server, a fork could not use CUDA.
+        The first access starts the fork server. Processes that use GPUs are not forked, because CUDA does not work in a
+        fork if an import has initialised CUDA in the server.
         """
         settings = self._settings
         if settings.address is not None or settings.resources.gpus > 0 or not is_possible():
@@ -172,7 +177,7 @@ class Cluster:
         return self._stack.enter_context(fork_server(threads=max(1, int(settings.cpus_per_trial))))
 
     def leave(self) -> None:
-        """Shut Ray down in another thread. The sweep ends about 2 s earlier than with a shutdown after the report."""
+        """Shut Ray down in another thread while the report is written. This saves about 2 s."""
         if self._leaving is None and self._slots is not None:
             # Tune leaves Ray objects in reference cycles. Ray crashes if they are garbage-collected during shutdown.
             gc.freeze()
@@ -193,7 +198,7 @@ class Cluster:
 
 @contextmanager
 def _without_rays_sigterm_handler() -> Iterator[None]:
-    """Keep the current SIGTERM handler while Ray starts. Ray's handler ends the process silently."""
+    """While Ray starts, prevent it from installing its SIGTERM handler, which ends the process silently."""
     import ray  # the whole package, because another thread imports it at the same time
 
     utils = ray._private.utils
@@ -210,10 +215,10 @@ def _without_rays_sigterm_handler() -> Iterator[None]:
 
 @contextmanager
 def _import_in_parallel() -> Iterator[None]:
-    """Import the modules that the sweep needs next, in another thread while the block runs.
+    """While the block runs, import :data:`_IMPORTED_AT_START` in another thread.
 
-    The block ends only after the imports, because two threads must not import a package at the same time. Garbage
-    collection is disabled, because it would take a fifth of the import time.
+    The block ends only after the imports, because two threads must not import a package at the same time. During the
+    imports, garbage collection is disabled, because it would take a fifth of the time.
     """
     was_enabled = gc.isenabled()
     gc.disable()

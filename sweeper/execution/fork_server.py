@@ -3,12 +3,12 @@
 With the fork server, a sweep of two trials takes 12.6 s instead of 15.3 s (benchmarks/start_time.py, two cores).
 
 1. The driver starts the server (:func:`serve`).
-2. In place of each Python worker, Ray starts this file as a script, the launcher (:func:`launch`).
-3. The launcher sends its command line to the server, which forks the worker.
+2. For each worker, Ray starts this file as a script. The script is called the launcher (:func:`launch`).
+3. The launcher sends the worker's command line to the server, and the server forks the worker.
 4. The launcher exits when the worker exits.
 
-If the server does not respond, the launcher becomes a normal Python interpreter. This file imports few modules at the
-top, because every worker waits for its launcher. The process that prepares a target is forked too.
+If the server does not respond, a normal Python interpreter replaces the launcher and runs the command line. The process
+of :mod:`sweeper.execution.target_process` is forked in the same way. Each import in this file delays every worker.
 """
 
 from __future__ import annotations
@@ -34,25 +34,26 @@ _IMPORTED = (
 )
 """The slow imports that the server runs before it forks.
 
-Ray is left out, because Ray reads environment variables on import. This project is left out, because it loads plug-ins
-on import.
+Ray is left out, because Ray reads environment variables on import. The project's own modules are left out, because they
+load plug-ins on import.
 """
 VARIABLE = "SWEEPER_FORK_WORKERS"
 """The environment variable that disables the fork server if its value is 0."""
 _TIMEOUT = 20.0
-"""Seconds that a launcher waits for the server. Ray waits 60 s for a worker, so the limit must be lower."""
+"""Seconds that a launcher waits for the server. Must be less than the 60 s that Ray waits for a worker."""
 
 
 def is_possible() -> bool:
-    """Return whether the system can fork workers and the user has not disabled the fork server."""
+    """Return whether the fork server can be used: on Linux, unless the user has disabled it."""
     return sys.platform == "linux" and os.environ.get(VARIABLE) != "0"
 
 
 @contextlib.contextmanager
 def fork_server(*, threads: int) -> Iterator[Sequence[str]]:
-    """Run the server while the block runs. Yield the command that starts a worker.
+    """Run the server while the block runs. Yield the launcher's command, to which Ray appends a worker's script.
 
-    ``threads`` is the number of OpenMP threads of a worker. Libraries read the number only on import.
+    ``threads`` is the number of OpenMP threads of each worker. The number is set for the server, because libraries read
+    it only on import.
     """
     import subprocess
     import tempfile
@@ -76,10 +77,10 @@ def fork_server(*, threads: int) -> Iterator[Sequence[str]]:
 
 
 def serve(place: str, imported: Sequence[str]) -> None:
-    """Import modules, then fork a process for each request at the Unix socket ``place``.
+    """Import the modules ``imported``. Then fork a process for each request at the Unix socket with path ``place``.
 
-    The server ends when its standard input closes, which happens when the driver exits. In a forked process, the
-    function returns after the command has run.
+    The server ends when its standard input closes, because the driver has exited. In each forked process, this function
+    runs the requested command and returns.
     """
     import select
     import shutil
@@ -103,7 +104,7 @@ def serve(place: str, imported: Sequence[str]) -> None:
 
 
 def _import(names: Sequence[str]) -> dict[str, str]:
-    """Import modules. Return the environment variables that the imports changed."""
+    """Import the modules. Return the environment variables that the imports have set."""
     import importlib
 
     before = dict(os.environ)
@@ -117,7 +118,7 @@ def _import(names: Sequence[str]) -> dict[str, str]:
 
 
 def _run_request(connection: socket.socket, added: Mapping[str, str]) -> None:
-    """Run the requested command in this fork, as a new Python process would run the command."""
+    """Run the requested command in this forked process, with the launcher's streams, environment and limits."""
     import runpy
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -155,7 +156,7 @@ def _run_request(connection: socket.socket, added: Mapping[str, str]) -> None:
 
 
 def launch(place: str, command: list[str]) -> None:
-    """Run a script with arguments in a fork of the server or, if no server responds, in this process."""
+    """Run the Python command line ``command`` in a fork of the server or, if no server responds, in this process."""
     connection = socket.socket(socket.AF_UNIX)
     if not _is_forked(connection, place, command):
         os.execv(sys.executable, [sys.executable, *command])
@@ -164,7 +165,10 @@ def launch(place: str, command: list[str]) -> None:
 
 
 def _is_forked(connection: socket.socket, place: str, command: list[str]) -> bool:
-    """Return whether a fork runs the command. If not, the server will never run the command."""
+    """Ask the server to run the command in a fork. Return whether a fork runs the command.
+
+    If the result is False, no fork will run the command later, so this process can run it.
+    """
     connection.settimeout(_TIMEOUT)
     try:
         connection.connect(place)
@@ -180,7 +184,7 @@ def _is_forked(connection: socket.socket, place: str, command: list[str]) -> boo
 
 
 def _request(command: list[str]) -> dict[str, Any]:
-    """Return the command, and the state of this process that a fork must copy."""
+    """Return a request to run the command with this process's folder, environment, priorities and limits."""
     limits = [name for name in dir(resource) if name.startswith("RLIMIT_")]
     return {
         "command": command,

@@ -1,7 +1,7 @@
 """Choose how many trials share a GPU (``--gpus-per-trial auto``), based on measured GPU memory.
 
-Trials with equal models, data and batch sizes form a memory class. The first trial of a class gets a whole GPU. The
-measured memory peak determines the share of the next trials.
+Trials with equal models, data and batch sizes form a memory class. The trials of a class get whole GPUs until one of
+them has finished or was stopped. Then the measured memory peak determines the GPU share of the following trials.
 """
 
 from __future__ import annotations
@@ -34,21 +34,22 @@ _FIELDS = (
 
 
 def memory_class(spec: TrialSpec) -> MemoryClass:
-    """Return the values that determine the memory of a trial."""
+    """Return the settings that determine how much GPU memory a trial needs."""
     method = spec.parsed_method
     return (*(getattr(spec, name) for name in _FIELDS), str(method.weighting.needs), str(method.objective.reference))
 
 
 def part(trials: int) -> float:
-    """Return the GPU share of one trial if ``trials`` trials use one GPU, rounded down to Ray's unit of 1/10000."""
+    """Return the GPU share of each of ``trials`` trials on one GPU, rounded down to Ray's unit of 1/10000."""
     # If shares were rounded up, six trials would exceed one GPU: 6 * 0.1667 > 1.
     return math.floor(10_000 / trials) / 10_000
 
 
 def share(peak_gb: float, gpu_gb: float, *, more_than_gb: float = 0.0) -> float:
-    """Return the smallest sufficient GPU share for a trial with a memory peak of ``peak_gb``, or 1 (a whole GPU).
+    """Return the smallest GPU share that suffices for a memory peak of ``peak_gb``, or 1 (a whole GPU).
 
-    With ``more_than_gb`` of memory, a trial has run out of memory. All three arguments are in GB.
+    The share must provide more memory than ``more_than_gb``, with which a trial ran out of memory. All three arguments
+    are in GB (1e9 bytes).
     """
     required = peak_gb * (1.0 + MARGIN) + CONTEXT_GB
     for trials in range(MAX_PER_GPU, 1, -1):
@@ -65,7 +66,7 @@ def _count(gpus: float) -> int:
 
 @dataclass
 class _Measured:
-    """The measurements of a memory class."""
+    """The measured GPU memory of the trials of a memory class."""
 
     peak_gb: float = 0.0
     more_than_gb: float = 0.0  # the largest memory with which a trial ran out of memory
@@ -81,8 +82,8 @@ class GpuShares(Follower):
     Attributes:
         gpus: the number of GPUs of the cluster.
         gpu_gb: the memory of the smallest GPU in GB (1e9 bytes); None if unknown.
-        max_concurrent: the maximum number of concurrent trials, which the scheduler enforces.
-        say: prints a line when a memory class gets a new share.
+        max_concurrent: the maximum number of concurrent trials. The scheduler enforces this limit.
+        say: the function that prints a line when a memory class gets a new share.
     """
 
     gpus: float = 1.0
@@ -96,7 +97,7 @@ class GpuShares(Follower):
     needs_disk = False
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Release the share of a trial that pauses or ends. Reserve the share again if the trial continues."""
+        """Update which shares are in use. When a trial ends, learn its memory peak."""
         match event.kind:
             case Kind.TRIAL_STARTED:
                 self._paused.discard(event.trial_id)
@@ -112,7 +113,7 @@ class GpuShares(Follower):
                 self.print_new()
 
     def learn(self, rows: Iterable[Mapping[str, object]]) -> None:
-        """Learn memory peaks from rows of trials.csv."""
+        """Update the memory classes with the memory peaks of ended trials, given as rows of trials.csv."""
         for row in rows:
             peak, available = number(row.get("peak_gpu_gb")), number(row.get("gpu_share")) * number(row.get("gpu_gb"))
             if not math.isfinite(peak):
@@ -131,7 +132,7 @@ class GpuShares(Follower):
             known.is_complete |= row.get("status") in (Status.FINISHED, Status.STOPPED)
 
     def print_new(self) -> None:
-        """Print a line for each memory class with a new share."""
+        """Print a line for each memory class whose share has changed since its last line."""
         for known in self._classes.values():
             if not known.is_complete or self.gpu_gb is None or (gpus := self._share(known)) == known.printed:
                 continue
@@ -144,7 +145,7 @@ class GpuShares(Follower):
             known.printed = gpus
 
     def share_of(self, spec: TrialSpec) -> float:
-        """Return the GPU share of the next trial with this spec."""
+        """Return the GPU share for a new trial with the settings ``spec``."""
         return self._share(self._classes.get(memory_class(spec)))
 
     def _share(self, known: _Measured | None) -> float:
@@ -154,7 +155,7 @@ class GpuShares(Follower):
 
     @property
     def largest(self) -> float:
-        """The largest share of a memory class, or 1 (a whole GPU) without measurements."""
+        """The largest share of all measured memory classes, or 1 (a whole GPU) if no class is measured."""
         return max((self._share(known) for known in self._classes.values() if known.is_complete), default=1.0)
 
     @property
@@ -163,7 +164,7 @@ class GpuShares(Follower):
         return max(1, min(self.max_concurrent, int(self.gpus) * _count(self.largest)))
 
     def has_room(self, gpus: float = part(MAX_PER_GPU)) -> bool:
-        """Return whether another trial with this GPU share can start. If no trial is running, a trial always fits."""
+        """Return whether a trial with this GPU share can start. A trial can always start if no trial is running."""
         running = [gpus for trial_id, gpus in self._reserved.items() if trial_id not in self._paused]
         return not running or sum(running) + gpus <= self.gpus * (1.0 + 1e-9)
 

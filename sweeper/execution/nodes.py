@@ -1,4 +1,4 @@
-"""Query the nodes of a Ray cluster with Ray tasks. One task runs on each node."""
+"""Query the hardware, packages and folders of the nodes of a Ray cluster. One Ray task runs on each node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIMEOUT = 30.0
 
 PROJECT = "unlearning-sweeper"
 PACKAGES = ("torch", "transformers", "peft", "ray", PROJECT)
-"""Packages that must have equal versions on all nodes. If the driver sends this project, it is not compared."""
+"""Packages that must have equal versions on all nodes. The project is not compared if Ray copies it to the nodes."""
 
 T = TypeVar("T")
 Node = Mapping[str, Any]
@@ -29,9 +29,9 @@ class Facts:
 
     Attributes:
         gpus: the names of the GPUs that torch finds.
-        memory_gb: the free memory in GB (1e9 bytes); None if unknown.
+        memory_gb: the free main memory in GB (1e9 bytes); None if unknown.
         unseen: the requested folders that do not exist on the node.
-        refused: maps each folder or storage that the node cannot use to the reason.
+        refused: the folders and storages that the node cannot read or write, mapped to the reasons.
         free_gb: the free disk space of each existing folder in GB (1e9 bytes).
     """
 
@@ -66,8 +66,8 @@ def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence
 
     Args:
         paths: the folders to check.
-        mark: the name of a file that the driver wrote to each folder and storage. The node must be able to read this
-            file and to write another file.
+        mark: the name of a file that the driver wrote to each folder and storage. This function reads the file, and
+            writes and deletes another file. If None, folders are not read or written.
         storages: the storage addresses to check, in pyarrow's format.
     """
     import pathlib
@@ -133,7 +133,6 @@ def unseen(paths: Sequence[str]) -> list[str]:
 
 
 def unseen_and_versions(paths: Sequence[str]) -> tuple[list[str], dict[str, str | None]]:
-    """Return the results of :func:`unseen` and :func:`versions`."""
     return unseen(paths), versions()
 
 
@@ -144,7 +143,7 @@ def ask_nodes(question: Callable[..., T], *arguments: object, nodes: Sequence[No
     """Call a function of this module on each node. Return a mapping from node name to result.
 
     If a node does not answer within :data:`TIMEOUT` seconds, the result is None. The function is pickled by value, so
-    the nodes need not have this version of the project.
+    it also runs on nodes with another version of the project.
     """
     import ray
     from ray import cloudpickle
@@ -173,13 +172,13 @@ def ask_nodes(question: Callable[..., T], *arguments: object, nodes: Sequence[No
 def facts_of_nodes(
     nodes: Sequence[Node], paths: Sequence[Path], *, mark: str | None = None, storages: Sequence[str] = ()
 ) -> dict[str, Facts | None]:
-    """Return a mapping from node name to the facts of the node. If a node does not answer, its facts are None."""
+    """Return a mapping from node name to the node's facts, or to None if the node does not answer."""
     answers = ask_nodes(facts, [str(path) for path in paths], mark, list(storages), nodes=nodes)
     return {name: None if answer is None else Facts(**answer) for name, answer in answers.items()}
 
 
 def differences(here: Versions, there: Versions) -> list[str]:
-    """Return the differences between two machines, such as ``torch 2.4.0 instead of 2.13.0`` or ``no peft``."""
+    """Return the package versions that differ, such as ``torch 2.4.0 instead of 2.13.0`` or ``no peft``."""
     return [
         f"{package} {there[package]} instead of {version}" if there.get(package) else f"no {package}"
         for package, version in here.items()

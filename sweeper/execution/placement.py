@@ -1,4 +1,4 @@
-"""Check whether a Ray cluster can run trials, and compute how many trials fit at the same time."""
+"""Check whether a Ray cluster can run trials, and compute how many trials can run at the same time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEAD_NODE_SECONDS = 60.0
 
 
 class PlacementError(RuntimeError):
-    """Trials cannot be placed on the nodes; the message is a sentence for the user."""
+    """Raised if the nodes cannot run the trials; the message is for the user."""
 
     exit_code = 2
 
@@ -43,19 +43,19 @@ def address_problem(address: str | None) -> str | None:
 
 
 def slots_here(resources: Resources) -> int:
-    """Return the number of trials that fit on this machine at the same time.
+    """Return the number of trials that can run on this machine at the same time.
 
     Raises:
-        PlacementError: no trial fits.
+        PlacementError: this machine cannot run a trial.
     """
     return slots([{"Resources": {"CPU": os.cpu_count() or 1, "GPU": gpus_here()}}], resources)
 
 
 def slots(nodes: Sequence[Node], resources: Resources) -> int:
-    """Return the number of trials that fit on the nodes at the same time. A GPU share is never split over two GPUs.
+    """Return the number of trials that can run on the nodes at the same time. A GPU share belongs to a single GPU.
 
     Raises:
-        PlacementError: no trial fits.
+        PlacementError: no node can run a trial.
     """
     sizes = [(node["Resources"].get("CPU", 0), node["Resources"].get("GPU", 0)) for node in nodes]
     total = 0
@@ -78,10 +78,10 @@ def _times(part: float, whole: float) -> int:
 
 
 def require_shared(folders: Sequence[Path]) -> None:
-    """Check that all nodes have the shared folders and the driver's package versions.
+    """Check that all nodes see the folders and have the driver's package versions.
 
     Raises:
-        PlacementError: a node does not respond, has another version of a package, or lacks a folder.
+        PlacementError: a node does not answer, does not see a folder, or has another version of a package.
     """
     import ray
 
@@ -116,7 +116,7 @@ def require_shared(folders: Sequence[Path]) -> None:
 
 
 def is_shipped() -> bool:
-    """Return whether Ray sends this project to the workers."""
+    """Return whether Ray copies the project's source code to the nodes."""
     import ray
 
     return bool(ray.is_initialized() and "py_modules" in (ray.get_runtime_context().runtime_env or {}))

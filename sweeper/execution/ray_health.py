@@ -1,7 +1,7 @@
 """Check whether Ray's head responds and whether trials run, and find Ray's logs.
 
-If the head is lost, Ray reports no error for a minute or more and may then end the process. Meanwhile, the main thread
-is blocked in Ray calls that cannot be interrupted. Therefore another thread watches the head.
+After the loss of the head, Ray reports no error for a minute or more, and may then end the process. During this time,
+Ray calls block the main thread and cannot be interrupted. Therefore another thread watches the head.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INTERVAL = 1.0
 _LOST_AFTER = 4.0
 """Seconds without a response after which the head counts as lost."""
 _LOST_AFTER_ON_CLUSTER = 120.0
-"""The limit on a cluster, which may restart its head node."""
+"""The same limit on a cluster. A cluster may restart its head node."""
 _MAIN_THREAD_GRACE = 5.0
 """Seconds that the main thread gets to return after the head is lost."""
 _STARVED_AFTER = 60.0
@@ -35,17 +35,19 @@ _STARVATION_INTERVAL = 10.0
 def head_watched(
     on_loss: Callable[[str], None], *, end_process: Callable[[], None], is_cluster: bool
 ) -> Iterator[Callable[[], None]]:
-    """Watch Ray's head while the block runs.
+    """Watch Ray's head in another thread while the block runs.
 
     Yields a function that waits until the head responds. Call the function before a Ray call that needs the head.
 
-    If the block raises an exception, the exception leaves the block only after the state of the head is known.
-    Otherwise, a lost head node could appear as a Ray error that does not name the cause.
+    If the block raises an exception, this function waits until the head responds or is known to be lost, and only then
+    passes the exception on. A lost head can cause a Ray error that does not mention the head.
 
     Args:
-        on_loss: called with the address of a lost head. The function should end the block.
-        end_process: called after ``on_loss``, even if the block has ended. Ray cannot be shut down without its head.
-        is_cluster: whether the head may be restarted. If so, the time limit is longer, unless the sweep is interrupted.
+        on_loss: called with the address of a lost head. Should raise an exception in the block.
+        end_process: called after ``on_loss``, when the block has ended or after 5 s. Must end the process, because Ray
+            cannot be shut down without its head.
+        is_cluster: whether Ray runs on a cluster, which may restart its head. The head then has more time to respond,
+            unless the sweep is interrupted.
     """
     import ray
 
@@ -77,7 +79,7 @@ def head_watched(
     watcher.start()
     try:
         if not is_cluster:  # on a single machine, the head has two processes: GCS and raylet
-            # Without a GCS, this call does not return, so the watcher runs already.
+            # This call hangs without a GCS, so the watcher is started before.
             addresses += [f"{node['NodeManagerAddress']}:{node['NodeManagerPort']}" for node in ray.nodes()]
         yield wait_for_head
     except Exception:
@@ -90,7 +92,7 @@ def head_watched(
 
 
 class StarvationCheck:
-    """Detects that no trial has run for a minute."""
+    """Detects that no trial has had a worker for a minute."""
 
     def __init__(self, resources: Resources, *, is_cluster: bool) -> None:
         self._resources = resources
@@ -99,7 +101,7 @@ class StarvationCheck:
         self._message = ""
 
     def message(self, *, is_running: bool) -> str:
-        """Return for how long and why no trial has run, or "" if a trial ran recently."""
+        """Return a message with the duration and the possible cause, or "" if a trial had a worker recently."""
         now = time.monotonic()
         if is_running:
             self._last_running, self._message = now, ""
@@ -132,7 +134,7 @@ def ray_logs() -> Path | None:
 
 
 def worker_logs(text: str) -> list[Path]:
-    """Return the log files of a dead worker on this machine. ``text`` is Ray's error message."""
+    """Return this machine's log files of the dead worker whose process id is in Ray's error message ``text``."""
     process = re.search(r"^\s*pid[:=] ?(\d+)", text, re.MULTILINE) or re.search(r"\bpid=(\d+)", text)
     logs = ray_logs()
     return sorted(logs.glob(f"worker-*-{process[1]}.*")) if process is not None and logs is not None else []

@@ -1,8 +1,8 @@
-"""Send settings to workers inside the pickled class or function, and not through Ray's object store.
+"""Send settings to workers inside the pickled trainable class or task function, not through Ray's object store.
 
 ``tune.with_parameters`` and ``ray.put`` use the object store. If a node with a stored object is lost, Ray ends the
-driver without a message. Therefore only settings that are too large for a class, such as the pixels of CIFAR, use the
-object store.
+driver without a message. Therefore the object store is used only for settings that are larger than
+:data:`LARGEST_CLASS`, such as the pixels of CIFAR.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LARGEST_CLASS = 8_000_000
 
 
 def trainable_with(**settings: Any) -> type[tune.Trainable]:
-    """Return a trainable class whose method ``setup`` gets the settings."""
+    """Return a trainable class whose method ``setup`` receives the settings as keyword arguments."""
     if _is_large(settings):
         stored: type[tune.Trainable] = tune.with_parameters(UnlearningTrainable, **settings)
         return stored
@@ -33,7 +33,10 @@ def trainable_with(**settings: Any) -> type[tune.Trainable]:
 def task_with(
     function: Callable[..., Any], settings: Mapping[str, Any], **options: Any
 ) -> Callable[..., ray.ObjectRef[Any]]:
-    """Return a function that submits a Ray task. The task calls ``function(..., **settings)``."""
+    """Return a function that submits a Ray task. The task calls ``function(*args, **kwargs, **settings)``.
+
+    The ``options`` are those of ``ray.remote``.
+    """
     if _is_large(settings):
         return partial(ray.remote(**options)(function).remote, **{name: ray.put(it) for name, it in settings.items()})
 

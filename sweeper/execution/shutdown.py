@@ -1,4 +1,4 @@
-"""Stop a sweep on Ctrl-C, SIGTERM and SIGHUP. Finished results are kept, and Ray is never left partly started.
+"""Stop a sweep on Ctrl-C, SIGTERM and SIGHUP, and keep all finished results.
 
 One handler serves all three signals:
 
@@ -6,7 +6,7 @@ One handler serves all three signals:
 - While trials run, the handler sends SIGUSR1, which ends Tune's loop.
 - At any other time, and for a second signal, the handler raises KeyboardInterrupt.
 
-If a call into Ray blocks the main thread, the handler cannot run. In that case, another thread ends the process.
+If a Ray call blocks the main thread, the handler cannot run. In this case, another thread ends the process after 20 s.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 
 
 class Interrupted(Exception):
-    """The user stopped the sweep; all finished results are on disk."""
+    """Raised if a signal stopped the sweep; all finished results are on disk."""
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -33,7 +33,7 @@ _TIME_LIMIT = 20.0
 _REPORT_AFTER = 0.5
 """Seconds after which an unhandled signal is reported."""
 _PRINT_TIMEOUT = 2.0
-"""Seconds to wait for the last printed lines, because stderr may have no reader."""
+"""Seconds to wait until the last lines are printed. Printing may hang if stderr has no reader."""
 
 _STOPPING_TRIALS = (
     "stopping the running trials, then writing the report; press Ctrl-C again to cancel the step in progress"
@@ -45,8 +45,6 @@ _UNHANDLED = f"waiting for a call to Ray that cannot be interrupted; the process
 
 @dataclass
 class _State:
-    """The state of the signal handler."""
-
     shutdown_message: str = ""
     interrupted: threading.Event = field(default_factory=threading.Event)
     aborted: threading.Event = field(default_factory=threading.Event)
@@ -60,7 +58,7 @@ _state = _State()
 
 
 def is_interrupted() -> bool:
-    """Return whether a user has stopped the sweep."""
+    """Return whether a signal has interrupted the sweep."""
     return _state.interrupted.is_set()
 
 
@@ -69,8 +67,8 @@ def interruptible(shutdown_message: str, *, say: Callable[[str], object]) -> Ite
     """Handle Ctrl-C, SIGTERM and SIGHUP while the block runs. If a signal stops the block, raise :class:`Interrupted`.
 
     Args:
-        shutdown_message: printed if the main thread is blocked and the process must end.
-        say: prints a line. Called in another thread.
+        shutdown_message: the text printed before the process is ended because a Ray call blocks the main thread.
+        say: the function that prints a line. Called in another thread.
     """
     global _state
     _state = _State(shutdown_message)
@@ -112,7 +110,7 @@ def _report(number: int, text: str) -> None:
 
 @contextmanager
 def defer_signals() -> Iterator[None]:
-    """Delay the effect of a first signal until the block ends. End the process if the signal waits for 20 s."""
+    """Delay the effect of a first signal until the block ends. After a delay of 20 s, end the process."""
     _state.is_deferring = True
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     try:
@@ -126,12 +124,12 @@ def defer_signals() -> Iterator[None]:
 
 
 def detach_tune() -> None:
-    """Stop passing signals to Tune's loop. Must be called after the loop has ended."""
+    """Reset the handler of SIGUSR1, so that signals no longer stop Tune's loop. Must be called after the loop."""
     signal.signal(signal.SIGUSR1, signal.SIG_DFL)
 
 
 def abort_main_thread() -> None:
-    """Raise KeyboardInterrupt in the main thread, from another thread. :func:`is_interrupted` stays False."""
+    """From another thread, raise KeyboardInterrupt in the main thread. :func:`is_interrupted` does not change."""
     _state.aborted.set()
     os.kill(os.getpid(), signal.SIGINT)
 
@@ -156,7 +154,7 @@ def _lines_printed(say: Callable[[str], object]) -> Iterator[None]:
 
 @contextmanager
 def _unhandled_signals_watched() -> Iterator[None]:
-    """Report a signal that is not handled after 0.5 s. After 20 s without an effect, end the process.
+    """Report a signal that is not handled within 0.5 s. End the process if a signal is unhandled or delayed for 20 s.
 
     Python runs signal handlers only between two instructions of the main thread. So no handler runs during a Ray call
     that waits for a lost head.
@@ -203,7 +201,7 @@ def _end_process() -> None:
 
 
 def _detach_from_terminal() -> None:
-    """Redirect the streams of a closed terminal to the null device, so that writes raise no error."""
+    """Redirect the standard streams from a closed terminal to the null device, so that writes raise no error."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         try:
@@ -220,10 +218,9 @@ def _detach_from_terminal() -> None:
 def preserve_sigterm_handler() -> Iterator[None]:
     """Keep the SIGTERM handler of this process while the block shuts Ray down. The block may run in any thread.
 
-    Ray's C++ code replaces the handler by the default handler, which ends the process (measured with Ray 2.60). Ray has
-    no option to prevent the replacement. Blocking the signal would require blocking it in the threads of all libraries.
-    So a thread sets the handler again every 10 ms. The thread calls sigaction, because Python can change handlers only
-    in the main thread.
+    Ray's C++ code resets the handler to the default, which ends the process (measured with Ray 2.60). No option of Ray
+    prevents this, so a thread sets the handler again every 10 ms. The thread calls sigaction, because Python can change
+    handlers only in the main thread.
     """
     libc, handler, over = ctypes.CDLL(None), ctypes.create_string_buffer(256), threading.Event()
     libc.sigaction(int(signal.SIGTERM), None, handler)

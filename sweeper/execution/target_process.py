@@ -1,8 +1,8 @@
 """Prepare the target of a sweep in a separate process while Ray starts in the driver.
 
-Importing and starting Ray takes five seconds. In the driver, training would wait for the imports, which hold Python's
-global interpreter lock. A separate process also leaves no weights and no GPU memory in the driver. The process runs
-:mod:`sweeper.execution.target_program`, which calls :func:`serve`.
+Importing and starting Ray takes five seconds. In a thread of the driver, the target's training would wait for these
+imports, because they hold Python's global interpreter lock. A separate process also keeps the weights out of the
+driver's memory. The process runs :mod:`sweeper.execution.target_program`, which calls :func:`serve`.
 """
 
 from __future__ import annotations
@@ -37,16 +37,14 @@ def target_process(
     """Start a process that prepares the target. The process ends when the block ends.
 
     Args:
-        python: returns the command that starts a Python process, or None for this interpreter.
-        is_new: whether the sweep is new. In a new sweep, the process hashes the weights of a given target, which takes
-            long.
+        python: the function that returns the command for a forked Python process. If the function returns None, a new
+            Python process is started instead.
+        is_new: whether the sweep is new. A new sweep with ``spec.target_path`` always starts the process, because
+            hashing the weights takes long.
 
     Yields:
-        A function that waits until the target is in the cache, and passes progress reports to its second argument. None
-        if no process is needed, or if the system is not POSIX.
-
-    Raises:
-        DataError, TargetError, LoadError: the target cannot be prepared; the message is for the user.
+        A function ``(spec, show)`` that waits until the target is in the cache, and calls ``show`` with the progress.
+        None if the target is already in the cache, or if the system is not POSIX.
     """
     if os.name != "posix" or (not (is_new and spec.target_path) and _is_cached(spec)):
         yield None
@@ -80,7 +78,7 @@ def target_process(
         try:
             yield wait
         finally:
-            process.kill()  # a forked process ends when the connection closes
+            process.kill()  # if this is a launcher, its forked process ends when the connection closes
 
 
 def _is_cached(spec: TrialSpec) -> bool:
@@ -97,8 +95,8 @@ def _is_cached(spec: TrialSpec) -> bool:
 def serve(driver: Connection, *, is_forked: bool) -> None:
     """Prepare the target for the spec that the driver sends. Report the progress to the driver.
 
-    The last message is None or an error. The process ends when the driver closes the connection. ``is_forked`` is
-    whether the fork server started the process.
+    The last message to the driver is an error, or None after success. The process ends when the driver closes the
+    connection. ``is_forked`` is true if the fork server started the process.
     """
 
     def send(news: object) -> None:
@@ -123,7 +121,7 @@ def serve(driver: Connection, *, is_forked: bool) -> None:
 
 
 def use_all_cores() -> None:
-    """Let torch use as many threads as in a new process, because a fork has the threads of one worker."""
+    """Let torch use OMP_NUM_THREADS threads or, if not set, all cores. A fork has the threads of one worker."""
     import torch
 
     given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()

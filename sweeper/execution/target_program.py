@@ -1,4 +1,4 @@
-"""The program of the process that prepares a target. Its standard input is a socket to the driver."""
+"""A script that prepares a target. Its standard input is a socket to the driver."""
 
 from __future__ import annotations
 

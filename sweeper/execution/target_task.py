@@ -1,7 +1,7 @@
 """Prepare the target on this machine or on a node with a GPU, and show the progress.
 
-A node fills the cache that all nodes share. With object storage, the node uploads the target, and the driver downloads
-the target.
+If a node prepares the target, it writes the target to the cache folder, which all nodes share. With object storage, the
+node uploads the target, and the driver downloads it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ plugins.active()  # load the plug-ins before a worker unpickles a target spec th
 
 
 def prepare_with_progress(spec: TrialSpec, *, console: Console, fill_cache: FillCache | None = None) -> Target:
-    """Call ``fill_cache``, if given. Then return the target from :func:`prepare_target`, and show the progress."""
+    """Call ``fill_cache`` if given, and return the target from :func:`prepare_target`. Show the progress."""
     with progress_shown(spec, console) as (show, seen):
         if fill_cache is not None:
             fill_cache(spec, show)
@@ -62,13 +62,13 @@ def prepare_with_progress(spec: TrialSpec, *, console: Console, fill_cache: Fill
 
 
 def retain_model_with_progress(spec: TrialSpec, *, console: Console) -> Path:
-    """Train the retain model, show the progress, and return the model's folder."""
+    """Return the folder of the retain model, which is trained only on the retain set. Show the progress."""
     with progress_shown(spec, console) as (show, _):
         return Preparation(spec=target_spec_of(spec), on_progress=show).retain_model()
 
 
 def print_left_out_metrics(names: Sequence[str], console: Console) -> None:
-    """Print the metrics that are left out because there is no retain model."""
+    """Print the names of the metrics that cannot be measured without a retain model."""
     if names:
         console.print(
             f"metrics left out because there is no retain model: {', '.join(names)}. Pass a retain model with "
@@ -81,7 +81,10 @@ def print_left_out_metrics(names: Sequence[str], console: Console) -> None:
 def progress_shown(
     spec: TrialSpec, console: Console, *, first: str = "loading the target"
 ) -> Iterator[tuple[Show, dict[str, Progress]]]:
-    """Show the text ``first``. Yield a function that shows progress, and a mapping from model to last progress."""
+    """Show the text ``first`` until the first progress report.
+
+    Yields a function that shows a report, and the last report of each model ("target" or "retain model").
+    """
     seen: dict[str, Progress] = {}
     line = first
     with progress_bar(console) as bar, heartbeat(console, lambda: line):
@@ -114,9 +117,12 @@ def progress_shown(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The key of a target prepared on a node, and the records of the models in the node's cache.
+    """A target that a node has prepared.
 
-    If the node lacks a folder, no target is prepared, and ``unseen`` names the node and the folder.
+    Attributes:
+        key: the target's key.
+        notes: the notes that were computed or read (:class:`~trainables.target.cache.Cache`).
+        unseen: the node, and a folder that the node does not see, if the target was not prepared for this reason.
     """
 
     key: str = ""
@@ -138,10 +144,10 @@ def prepare_for_sweep(
     console: Console,
     fill_cache: FillCache | None = None,
 ) -> Target:
-    """Return the target for the trials of a sweep. ``fill_cache`` waits for the process that prepares the target.
+    """Return the target for the trials of a sweep, prepared here or on a node.
 
-    Raises:
-        DataError, TargetError, LoadError, PlacementError, StorageError: the target cannot be prepared.
+    ``fill_cache`` waits for :func:`~sweeper.execution.target_process.target_process`. It is not called if a node
+    prepares the target.
     """
 
     def prepare_remotely(spec: TrialSpec, show: Show) -> None:
@@ -200,7 +206,7 @@ def _run_task(target_spec: TargetSpec, settings: SweepSettings, cache: Path | No
 
 
 class TargetTask:
-    """A Ray actor that prepares the target. Another thread answers calls to :meth:`news`."""
+    """A Ray actor that prepares the target. :meth:`news` can be called while :meth:`prepare` runs."""
 
     def __init__(self) -> None:
         self._news: deque[Progress] = deque()
@@ -210,7 +216,7 @@ class TargetTask:
         return [self._news.popleft() for _ in range(len(self._news))]
 
     def prepare(self, target_spec: TargetSpec, cache: Path | None, storage: Storage | None) -> Prepared:
-        """Prepare the target in ``cache`` or, if None, in the node's own cache. Upload the target to ``storage``."""
+        """Prepare the target in the folder ``cache``, by default the node's own cache. Upload it to ``storage``."""
         for folder in filter(None, (target_spec.base_folder, target_spec.target_path, target_spec.retain_path)):
             if not folder.is_dir():
                 return Prepared(unseen=f"{socket.gethostname()} does not see {folder}")
