@@ -1,7 +1,7 @@
-"""Keep the models of epochs on the Pareto front, and delete all other models.
+"""Keep the models of the epochs on the Pareto front, and delete the models of dominated epochs.
 
 Workers save models, and only the driver deletes models. The model of an epoch is deleted as soon as another epoch
-dominates the epoch. The model of a finished trial's last epoch is in ``checkpoints/ID`` and is always kept.
+dominates the epoch. A finished trial always keeps the model of its last epoch, in ``checkpoints/TRIAL_ID``.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 class CheckpointManager(Follower):
     """Maintains the Pareto front of all evaluated epochs, and deletes the models of other epochs.
 
-    Epochs with equal objectives are all on the front. If ``goals`` is empty, the front stays empty. ``states`` is the
-    storage of the saved states of trials.
+    Epochs with equal objective values are all on the front. ``goals`` contains the objectives. If ``goals`` is empty,
+    the front stays empty. ``states`` is the storage of the saved states from which interrupted trials continue.
     """
 
     def __init__(self, out: Path, goals: Goals, *, states: Storage, syncer: Syncer | None = None) -> None:
@@ -51,7 +51,7 @@ class CheckpointManager(Follower):
         return frozenset(candidate_folder(*candidate) for candidate in self._front)
 
     def find(self, trial: Trial, row: Row) -> str:
-        """Return the folder of an epoch's model relative to the sweep's folder, or "" without a model."""
+        """Return the folder of an epoch's model relative to the sweep's folder, or "" if there is no model."""
         if not self._goals:
             return ""
         own = str(trial.outcome.get("checkpoint") or "")
@@ -76,7 +76,7 @@ class CheckpointManager(Follower):
             self._over.add(event.trial_id)
 
     def flush(self, state: SweepState) -> None:
-        """Publish the front to the workers. Delete dominated models and the saved states of ended trials."""
+        """Write the front to a file for the workers. Delete dominated models and the saved states of ended trials."""
         if self._goals and self._published != self._front:
             self._published = dict(self._front)
             try:
@@ -97,7 +97,7 @@ class CheckpointManager(Follower):
         self._over.clear()
 
     def reconcile(self) -> None:
-        """Delete the models that are not on the front, including models of killed processes.
+        """Delete all models of epochs that are not on the front, including models that killed processes left behind.
 
         Must not be called while a worker is running.
         """
@@ -112,7 +112,7 @@ class CheckpointManager(Follower):
                     self._syncer.remove(folder)
 
     def fetch_models(self) -> list[str]:
-        """Download the models on the front from object storage. Return the files that are still missing.
+        """Download the models on the front from object storage. Return the files that could not be downloaded.
 
         Must not be called while a worker is running.
         """

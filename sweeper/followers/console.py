@@ -1,4 +1,4 @@
-"""The console on stderr for all messages. A write error on stderr never ends a sweep."""
+"""Write all messages to a console on stderr. A write error on stderr never ends a sweep."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def own_console() -> Console:
 
 
 class _Unfailing:
-    """A stderr that discards all text after a write error, such as a closed pipe or a full disk."""
+    """Writes to stderr. After a write error, such as a closed pipe or a full disk, discards all text."""
 
     def __init__(self) -> None:
         self._stream = sys.stderr  # a live display replaces sys.stderr

@@ -23,10 +23,12 @@ _REDRAW = 0.25  # seconds
 
 
 class Display(Follower):
-    """Shows progress on stderr until :meth:`close`. The owner sets the public fields.
+    """Shows progress on stderr until :meth:`close`. The driver sets the public fields.
 
-    ``activity`` is the current step of the sweep. ``starving`` is the reason why no trial runs. ``remaining`` estimates
-    the remaining trials.
+    Attributes:
+        activity: the current step of the sweep.
+        starving: the reason why no trial runs, or "".
+        remaining: the function that estimates the remaining trials, or None.
     """
 
     needs_disk = False

@@ -1,4 +1,4 @@
-"""Compute the cost of a sweep, and estimate the remaining trials and time."""
+"""Compute the time and the CPU and GPU hours of a sweep, and estimate the remaining trials and time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ from sweeper.store.state import Phase, Row, SweepState
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of trials: wall-clock seconds in total, the resources of one trial, and GPU seconds in total."""
+    """The time that a set of trials took.
+
+    Attributes:
+        seconds: the sum of the trials' wall-clock seconds.
+        resources: the resources of one trial.
+        gpu_seconds: the sum of each trial's wall-clock seconds times its number of GPUs.
+    """
 
     seconds: float
     resources: Resources
@@ -38,7 +44,10 @@ class Cost:
 
 
 def cost_of(state: SweepState, resources: Resources, *, is_running: bool = True) -> Cost:
-    """Return the cost of the ended trials and, if ``is_running``, of the running trials. Reused trials cost nothing."""
+    """Return the cost of the ended trials and, if ``is_running`` is true, of the running trials.
+
+    Trials with results copied from other trials cost nothing.
+    """
     now = time.time()
     held: list[tuple[float, float]] = []
     for trial in list(state.trials.values()):
@@ -52,7 +61,7 @@ def cost_of(state: SweepState, resources: Resources, *, is_running: bool = True)
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """An estimate of the remaining trials. ``seconds`` is None before the first trial has ended."""
+    """The estimated number and duration of the remaining trials. ``seconds`` is None until a trial has ended."""
 
     trials: int
     seconds: float | None = None
@@ -63,7 +72,10 @@ class Remaining:
 
 
 def remaining(state: SweepState, *, trials: int, epochs_left: float | None, max_concurrent: int) -> Remaining:
-    """Estimate the remaining trials and seconds from the mean time of the ended trials."""
+    """Estimate the number and duration of the remaining trials from the means of the ended trials.
+
+    ``epochs_left`` is the unused part of the epoch budget, or None without a budget.
+    """
     ended = state.ended_trials
     left = max(0, trials - len(ended))
 

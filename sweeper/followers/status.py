@@ -1,4 +1,4 @@
-"""Read the status of a sweep from its folder, in any process."""
+"""Read the status of a sweep from its folder. The sweep may be running in another process."""
 
 from __future__ import annotations
 
@@ -23,14 +23,18 @@ from trainables.run.reports import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepStatus:
-    """The status of a sweep. The fields are the keys of ``status --json``, except ``spent`` and ``left``.
+    """The status of a sweep. Except for ``spent`` and ``left``, the fields are the keys of ``status --json``.
 
     Attributes:
         state: running, finished, interrupted or failed.
-        process: the driver's process and machine.
+        doing: the current step of the running driver, or "".
+        process: a text with the running driver's process id and host, or "".
         asked: the number of requested trials.
-        trials: the number of ended trials for each status.
+        trials: maps each status to the number of ended trials with this status.
+        running: the running and paused trials. If no driver runs, the trials that have started but not ended.
         front: the number of epochs on the frontier.
+        front_trials: the number of trials with an epoch on the frontier.
+        spent: the cost of the trials so far.
         left: the estimate of the remaining trials; None if no driver runs.
         warned_at: the time of the last warning in seconds since 1970.
     """
@@ -125,7 +129,7 @@ def _trial_values(trial: Trial, *, is_live: bool) -> dict[str, Any]:
 
 
 def _resources(settings: Mapping[str, Any], ended: list[Trial]) -> Resources:
-    """Return the resources of a trial. If GPU shares are measured, the last ended trial provides the share."""
+    """Return the resources of one trial. If GPU shares are measured, use the share of the last ended trial."""
     cpus, gpus = float(settings.get("cpus_per_trial") or 1), settings.get("gpus_per_trial") or 0
     if gpus == AUTO:
         gpus = next((share for trial in reversed(ended) if (share := trial.outcome.get("gpu_share"))), 0.0)

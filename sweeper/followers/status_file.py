@@ -1,4 +1,4 @@
-"""Read and write status.json, which has the facts about a running sweep that are not in the event log."""
+"""Read and write status.json. The file describes the state of the driver, which is not in the event log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TARGET = "target"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusFile:
-    """The content of status.json. The fields are the keys of the file. Stop requests contain the value of ``run``."""
+    """The content of status.json; the fields are the keys. ``run`` is a random id of the driver process."""
 
     run: str
     state: str

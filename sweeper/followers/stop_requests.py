@@ -1,8 +1,8 @@
-"""Stop requests to a running sweep. Each request is a small file in the sweep's folder.
+"""Send stop requests to a running sweep, and receive them. Each request is a small file in the sweep's folder.
 
-A request names the process that should execute the request (``run`` in status.json). The process deletes the file
-first, so each request is executed at most once. After ``resume``, the new process deletes requests to the previous
-process.
+A request contains the id of the driver process that should execute it (``run`` in status.json). The driver first
+deletes the file and then executes the request, so each request is executed at most once. When a sweep resumes, the new
+driver process deletes requests to the previous process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NAME = ".stop-{}.json"
 
 
 def ask(out: Path, run: str, trial_id: str | None = None) -> None:
-    """Ask the process ``run`` to stop one trial or, without ``trial_id``, the whole sweep.
+    """Ask the driver process ``run`` to stop one trial or, if ``trial_id`` is None, the whole sweep.
 
     Raises:
         OSError: writing to the disk failed.
@@ -27,7 +27,10 @@ def ask(out: Path, run: str, trial_id: str | None = None) -> None:
 
 
 def take(out: Path, run: str) -> list[str | None]:
-    """Delete all request files. Return the trials that the process ``run`` was asked to stop; None for the sweep."""
+    """Delete all request files. Return the requests to the driver process ``run``.
+
+    A request is the id of the trial to stop, or None if the whole sweep should stop.
+    """
     found: list[str | None] = []
     for path in out.glob(_NAME.format("*")):
         request = {}

@@ -1,7 +1,7 @@
 """Synchronize a sweep's folder with object storage, in a background thread.
 
-The key of a file in the storage is its path relative to the folder. The driver's files are uploaded. Files that workers
-uploaded are downloaded.
+The thread uploads the files that the driver writes, and downloads the files that workers have uploaded. The key of a
+file in the storage is the file's path relative to the sweep's folder.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _Transfer = Callable[[str], None]
 
 
 class Syncer(Follower):
-    """Transfers the files of a sweep until :meth:`close`. The fields describe the queue and the stored files."""
+    """Transfers files to and from object storage until :meth:`close`. The fields track queued and stored files."""
 
     def __init__(self, out: Path, storage: Storage) -> None:
-        """List the models in the storage.
+        """Read from the storage which models it contains.
 
         Raises:
             StorageError: the storage does not answer.
@@ -70,7 +70,7 @@ class Syncer(Follower):
         self._dirty = self._urgent = True  # after the first upload, the sweep can be resumed from the storage alone
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Note which models are in the storage. When a trial ends, queue the transfers of its files."""
+        """Update the set of models in the storage. When a trial ends, queue the transfers of its files."""
         self._dirty = True
         if event.kind is Kind.TRIAL_REPORTED and event.payload["report"].get("stored"):
             self._models.add(candidate_folder(event.trial_id, float(event.payload["report"]["epoch"])))
@@ -79,7 +79,7 @@ class Syncer(Follower):
             self._urgent = True
 
     def flush(self, state: SweepState) -> None:
-        """Queue an upload: at once after the end of a trial, otherwise at most every 10 s."""
+        """Queue an upload of changed files: always after the end of a trial, otherwise at most every 10 s."""
         if self._urgent or (self._dirty and self._throttle.is_due()):
             self._urgent = self._dirty = False
             self._queue(self._upload)
@@ -95,14 +95,14 @@ class Syncer(Follower):
         return frozenset(self._models)
 
     def fetch(self, keys: Iterable[str], trial_id: str = "") -> None:
-        """Queue downloads of the files and folders that the sweep's folder lacks."""
+        """Queue downloads of those files and folders in ``keys`` that the sweep's folder lacks."""
         for key in keys:
             if not (self._out / key).exists():
                 self._awaited[key] = trial_id
                 self._queue(self._get, key)
 
     def is_awaited(self, trial_id: str) -> bool:
-        """Return whether files of the trial still have to be downloaded."""
+        """Return whether files of the trial must still be downloaded."""
         return trial_id in [*self._awaited.values()]
 
     def publish_front(self) -> None:
@@ -116,16 +116,16 @@ class Syncer(Follower):
             self._queue(self._storage.delete, folder)
 
     def forget(self, trial_id: str) -> None:
-        """Queue the deletion of a trial's saved states."""
+        """Queue the deletion of a trial's saved states in the storage."""
         self._queue(self._forget, trial_id)
 
     def settle(self) -> list[str]:
-        """Make all waiting transfers. Return the files that are still missing."""
+        """Make all queued transfers. Return the files that could not be downloaded."""
         wait([self._pool.submit(self._transfer_waiting, now=True)])
         return sorted(self._awaited)
 
     def close(self, timeout: float = 60.0) -> str | None:
-        """Finish the uploads and stop. Return the error, or None. A second call does not upload again."""
+        """Finish the uploads and stop. Return the error if an upload failed. A second call uploads nothing."""
         with self._lock:
             uploads = {item: None for item in self._waiting if item[0] == self._put}
             self._waiting = uploads | {(self._upload, ""): None}
@@ -136,7 +136,7 @@ class Syncer(Follower):
         return self._result
 
     def _transfer_files(self, trial: Trial) -> None:
-        """Download the files of an ended trial, and upload the files of a reused trial."""
+        """Queue downloads of an ended trial's files. If the files are copies from another trial, queue uploads."""
         outcome, items = trial.outcome, f"items/{trial.id}.json"
         if trial.reused_from:
             models = {f"checkpoints/{path.name}" for path in (self._out / "checkpoints").glob(f"{trial.id}*")}
@@ -160,9 +160,9 @@ class Syncer(Follower):
     # In the thread --------------------------------------------------------------------------------------------------
 
     def _transfer_waiting(self, *, now: bool = False) -> None:
-        """Make the waiting transfers. Failed transfers wait for the next call.
+        """Make the queued transfers. Failed transfers are queued again.
 
-        Soon after an error, make no transfers unless ``now`` is true.
+        For 30 s after an error, make no transfers unless ``now`` is true.
         """
         if not now and self._error is not None and time.monotonic() - self._error_at < _RETRY:
             return

@@ -11,7 +11,7 @@ from sweeper.store.tables import CsvTable, ResultTables
 from trainables.worker.candidates import candidate_folder
 
 FindCheckpoint = Callable[[Trial, Row], str]
-"""Returns the folder of an epoch's model relative to the sweep's folder, or "" without a model."""
+"""Returns the folder of an epoch's model relative to the sweep's folder, or "" if there is no model."""
 
 
 class TableWriter(Follower):
@@ -28,7 +28,7 @@ class TableWriter(Follower):
         self._stale = True
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Queue the rows of an event, or mark the tables as stale."""
+        """Queue the rows of an event. If the event changes rows that are already written, mark the tables as stale."""
         if event.kind in (Kind.TRIAL_REQUEUED, Kind.METRICS_MEASURED):
             self._stale = True
         if self._stale:

@@ -1,8 +1,9 @@
-"""Send the records of a sweep that MLflow lacks.
+"""Send the missing records of a sweep to MLflow: runs, parameters, tags, metrics and artifacts.
 
 No file stores which records were sent; MLflow is queried instead. The tag ``sweep_id`` identifies the runs of a sweep.
-The last step of a run shows which reports were sent. The tag ``delivered`` shows that all metrics and artifacts were
-sent. Requests may be repeated, because MLflow ignores a metric value that it already has.
+The last step of a run's metrics shows which reports of the trial were sent. The tag ``delivered`` shows that all
+metrics and artifacts of the run were sent. Requests may be repeated, because MLflow ignores a metric value that it
+already has.
 """
 
 from __future__ import annotations
@@ -41,9 +42,11 @@ logger = logging.getLogger(__name__)
 
 
 class Attempts:
-    """Makes requests to MLflow, and skips a run after a refusal or repeated failures.
+    """Makes requests to MLflow. After a refused request or repeated failures, skips all requests for the same run.
 
-    ``refused`` maps the key of each skipped run to the reason. If ``stopped`` is true, no requests are made.
+    Attributes:
+        refused: maps the key of each skipped run to the reason.
+        stopped: if true, no more requests are made.
     """
 
     def __init__(self, store: Store) -> None:
@@ -53,7 +56,7 @@ class Attempts:
         self._failures: dict[str, int] = {}
 
     def make(self, key: str, action: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs) -> None:
-        """Call ``action``, unless the run is skipped. Raise the error if the request must be repeated."""
+        """Call ``action``, unless the run ``key`` is skipped. Raise the error if a later attempt may succeed."""
         if key in self.refused:
             return
         if self.stopped:
@@ -73,9 +76,9 @@ class Attempts:
 
 
 class Delivery:
-    """Sends the records of one sweep to MLflow. Most fields describe what MLflow already has.
+    """Sends the records of one sweep to MLflow. Most fields cache what MLflow already has.
 
-    ``is_awaited`` returns whether files of a trial are not downloaded from object storage yet.
+    ``is_awaited`` returns whether files of a trial must still be downloaded from object storage.
     """
 
     def __init__(self, log: EventLog, sweep: TrackedSweep, store: Store, is_awaited: Callable[[str], bool]) -> None:
@@ -93,11 +96,13 @@ class Delivery:
 
     @property
     def sweep_run_id(self) -> str | None:
-        """MLflow's id of the sweep's own run, or None if MLflow was never reached."""
+        """MLflow's id of the sweep's parent run, or None if MLflow was never reached."""
         return self._runs[SWEEP].id if SWEEP in self._runs else None
 
     def follow(self, is_urgent: Callable[[], bool]) -> None:
-        """Send all records that MLflow lacks. Artifacts are sent last, and only until ``is_urgent`` returns True.
+        """Send all records that MLflow lacks, artifacts last.
+
+        If ``is_urgent`` returns True, the remaining artifacts wait for the next call.
 
         Raises:
             UnavailableError, MLflow's own errors: the store cannot be used now. The next call sends the remaining
@@ -133,7 +138,7 @@ class Delivery:
             attempt(SWEEP, self._keep_sweep_artifacts, end)
 
     def pending(self) -> int:
-        """Return the number of records that MLflow lacks: reports, ends of trials, and the sweep's run."""
+        """Return the number of records that MLflow lacks. Counts reports, ended trials and the sweep's parent run."""
         trials = [trial for trial in list(self._log.state.trials.values()) if not self._is_delivered(trial)]
         steps = {key: run.step for key, run in list(self._runs.items())}
         reports = sum(int(item["step"]) > steps.get(trial.id, -1) for trial in trials for item in list(trial.reports))
@@ -229,7 +234,7 @@ class Delivery:
         return {**end.tags, NOTE: "\n\n".join(filter(None, parts))}
 
     def _tag_front(self, key: str, end: SweepEnd) -> None:
-        """Update the frontier tag and the recommendation tag of a run."""
+        """Set the tag ``pareto`` of a run. Reset the tag ``recommended`` if the run is no longer recommended."""
         run = self._runs[key]
         if key in (end.front or ()):
             self._store.set_tags(run, {PARETO: "true"})
@@ -239,7 +244,7 @@ class Delivery:
             self._store.set_tags(run, {RECOMMENDED: "false", NOTE: _REPLACED})
 
     def _recommend(self, answer: Recommendation) -> None:
-        """Tag the run of the recommended model, after the model is sent."""
+        """Tag the run of the recommended model as soon as MLflow has the model."""
         trial = self._state.trials[answer.trial_id]
         if answer.epoch is not None:
             self._keep_epoch(answer, trial, answer.epoch)

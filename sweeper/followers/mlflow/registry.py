@@ -20,7 +20,7 @@ _NO_REGISTRY = ("FEATURE_DISABLED", "ENDPOINT_NOT_FOUND", "NOT_IMPLEMENTED")
 
 
 class RegistryError(Exception):
-    """The checkpoint cannot be registered; the message is a plain sentence."""
+    """Raised if the checkpoint cannot be registered; the message is for the user."""
 
     exit_code = 1
 
@@ -66,8 +66,8 @@ def registry_problems(name: str | None, alias: str | None, uri: str) -> Iterator
 def register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str | None) -> Registered:
     """Register a checkpoint as a version of the model ``name``, and set the alias.
 
-    If the checkpoint is already registered, its version gets the alias. If the run lacks the checkpoint, the checkpoint
-    is first added to the run.
+    If the checkpoint is already registered, its version gets the alias. If the trial's MLflow run lacks the checkpoint,
+    the checkpoint is first logged to the run.
 
     Raises:
         RegistryError: the server does not answer, has no registry, or does not know the trial.
@@ -112,7 +112,7 @@ def _register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str 
 
 
 def _run_of(client: Any, entry: Entry, *, uri: str, experiment: str) -> Any:
-    """Return the epoch's own run if it has the checkpoint, otherwise the trial's run."""
+    """Return the MLflow run of the epoch if this run has the checkpoint, otherwise the run of the trial."""
     found = client.get_experiment_by_name(experiment)
     of_epoch = (
         f"tags.{RECOMMENDED_TRIAL} = '{entry.trial_id}' and tags.{RECOMMENDED_EPOCH} = '{entry.epoch}' "

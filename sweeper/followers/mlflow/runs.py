@@ -1,4 +1,4 @@
-"""Build the parameters, tags and metrics of a sweep's MLflow runs, within MLflow's limits."""
+"""Build the parameters, tags and metrics of a sweep's MLflow runs, within MLflow's length limits."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from sweeper.store.state import Trial
 from trainables.run.reports import Status
 
 SWEEP = "sweep"
-"""The key and the ``trial_id`` tag of the sweep's own run."""
+"""The key and the ``trial_id`` tag of the sweep's parent run."""
 NOTE = "mlflow.note.content"
 """The tag that MLflow's UI shows as the description of a run (Markdown)."""
 DELIVERED = "delivered"
 """The tag of a run whose metrics and artifacts have all been sent. The value is the end time of the trial."""
 PARETO = "pareto"
-"""The tag that shows whether an epoch of the trial is on the frontier."""
+"""The tag of a trial's run that shows whether an epoch of the trial is on the frontier."""
 RECOMMENDED = "recommended"
 """The tag that shows whether the sweep recommends the model of the run."""
 RECOMMENDED_TRIAL, RECOMMENDED_EPOCH = "recommended_trial", "recommended_epoch"
-"""The tags that identify the run of a recommended epoch before the last epoch of its trial."""
+"""The tags with the trial id and the epoch of the recommended model."""
 MLFLOW_STATUS = {
     Status.FINISHED: "FINISHED",
     Status.STOPPED: "KILLED",
@@ -41,7 +41,7 @@ _TAG_LENGTH = 5000  # MLflow 3 accepts 8,000, servers before 2.16 accept 5,000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
-    """A run to create in MLflow. ``key`` is unique in the sweep; ``at`` is the start in milliseconds since 1970."""
+    """An MLflow run to create. ``key`` is unique in the sweep; ``at`` is the start time in milliseconds since 1970."""
 
     key: str
     parent: str | None
@@ -53,7 +53,7 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The model that a sweep recommends. ``epoch`` is None if the model is in the trial's own run."""
+    """The model that a sweep recommends. ``epoch`` is None if the model is an artifact of the trial's run."""
 
     trial_id: str
     epoch: str | None
@@ -62,13 +62,13 @@ class Recommendation:
 
     @property
     def run_key(self) -> str:
-        """The key of the MLflow run that has the model."""
+        """The key of the MLflow run to which the model is logged."""
         return self.trial_id if self.epoch is None else epoch_run_key(self.trial_id, self.epoch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepEnd:
-    """The final results of a sweep for MLflow. ``at`` is in milliseconds since 1970."""
+    """The final results of a sweep for MLflow. ``at`` is the end time in milliseconds since 1970."""
 
     status: str
     metrics: Mapping[str, object] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class SweepEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedSweep:
-    """The name, the parameters and the tags of a sweep in MLflow."""
+    """A sweep as recorded in MLflow. Builds the runs of the sweep, its trials and its epochs."""
 
     id: str
     name: str
@@ -91,7 +91,7 @@ class TrackedSweep:
     opened_at: int = field(default_factory=lambda: milliseconds(None))
 
     def run(self) -> NewRun:
-        """Return the sweep's own run."""
+        """Return the sweep's parent run."""
         return NewRun(
             key=SWEEP,
             parent=None,
@@ -102,7 +102,6 @@ class TrackedSweep:
         )
 
     def trial_run(self, trial: Trial) -> NewRun:
-        """Return the run of a trial."""
         row = trial.row()
         tags = {name: row.get(name) for name in ("spec_hash", "method", "auto_lr")}
         return NewRun(
@@ -167,12 +166,12 @@ def _answer_tags(answer: Mapping[str, Any] | None) -> dict[str, object]:
 
 
 def ended_at(trial: Trial) -> str:
-    """Return the end time of a trial in the format of trials.csv, or "" before the end."""
+    """Return a trial's end time in seconds since 1970, as text; "" before the end."""
     return repr(float(trial.outcome["ended_at"])) if trial.outcome else ""
 
 
 def epoch_run_key(trial_id: str, epoch: str) -> str:
-    """Return the key of an epoch's own run, such as ``00007 epoch 3``."""
+    """Return the key of an epoch's run, such as ``00007 epoch 3``."""
     return f"{trial_id} epoch {epoch}"
 
 

@@ -1,4 +1,4 @@
-"""Make requests to MLflow. All requests block, so only the tracker's thread makes them.
+"""Make requests to MLflow. Requests block the calling thread, so a sweep makes them only in the tracker's thread.
 
 Importing MLflow takes seconds, so functions of this module import MLflow only when needed.
 """
@@ -39,7 +39,7 @@ _REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALR
 
 @dataclass(slots=True)
 class StoredRun:
-    """What MLflow has stored for a run. ``step`` is the last step of any metric, or -1."""
+    """A run that MLflow has stored. ``step`` is the largest step of the run's metrics, or -1 without metrics."""
 
     id: str
     active: bool = True
@@ -62,7 +62,7 @@ class Store:
 
     Args:
         uri: MLflow's tracking URI.
-        artifact_root: the folder of the artifacts if the experiment is created in a database.
+        artifact_root: the folder for artifacts. Used only if this class creates the experiment in a database.
     """
 
     def __init__(self, *, uri: str, experiment: str, artifact_root: Path) -> None:
@@ -112,7 +112,7 @@ class Store:
         return True
 
     def runs(self, sweep_id: str) -> dict[str, StoredRun]:
-        """Return a mapping from key to run for all runs of a sweep, including deleted runs."""
+        """Return all runs of a sweep, including deleted runs, as a mapping from :attr:`NewRun.key` to run."""
         from mlflow.entities import ViewType
 
         query = f"tags.sweep_id = '{sweep_id}'"
@@ -130,11 +130,11 @@ class Store:
         return found
 
     def address(self, run_id: str) -> str:
-        """Return the address of the run's page, relative to MLflow's UI."""
+        """Return the URL of the run's page, relative to the URL of MLflow's UI."""
         return f"#/experiments/{self._experiment_id}/runs/{run_id}"
 
     def create_run(self, new: NewRun, tags: Mapping[str, str]) -> StoredRun:
-        """Create a run in MLflow, with additional tags."""
+        """Create a run in MLflow with the tags of ``new`` and the additional ``tags``."""
         tags = {**new.tags, **tags}
         run = self._client.create_run(self._experiment_id, start_time=new.at, tags=tags, run_name=new.name)
         return StoredRun(run.info.run_id, tags=tags)
@@ -161,7 +161,7 @@ class Store:
             self._client.update_run(run.id, status="RUNNING")
 
     def log_metrics(self, run: StoredRun, points: list[tuple[str, float, int, int]]) -> None:
-        """Log up to 1,000 metrics (name, value, milliseconds since 1970, step): all of them or none."""
+        """Log up to 1,000 metrics: name, value, milliseconds since 1970, step. MLflow stores all of them or none."""
         from mlflow.entities import Metric
 
         if points:
@@ -169,7 +169,7 @@ class Store:
             run.metrics |= {name: value for name, value, _, _ in points}
 
     def end(self, run: StoredRun, *, status: str, tags: Mapping[str, str], at: int) -> None:
-        """Set the last tags and the final status: FINISHED, FAILED or KILLED."""
+        """Set the tags, the end time and the final status: FINISHED, FAILED or KILLED."""
         self.set_tags(run, tags)
         self._client.set_terminated(run.id, status, end_time=at)
 
@@ -183,15 +183,14 @@ class Store:
             run.tags |= changed
 
     def keep(self, run: StoredRun, source: Path, *, under: str) -> None:
-        """Log a file or folder to a run with :func:`keep_artifact`."""
         keep_artifact(self._client, run.id, source, under=under)
 
 
 def keep_artifact(client: Any, run_id: str, source: Path, *, under: str) -> None:
-    """Log a file or folder to the folder ``under`` of a run's artifacts. An existing artifact is replaced.
+    """Log a file or folder as an artifact of a run, below the artifact path ``under``. Replace existing artifacts.
 
-    In a local artifact folder, the files of a folder are hard-linked if possible, so that a large checkpoint takes no
-    space. A single file is copied, because the next resume may rewrite the file.
+    If the artifacts are in a local folder, a logged folder is hard-linked if possible, so a large checkpoint takes no
+    additional space. A single file is copied, because a resumed sweep may rewrite the file.
 
     Raises:
         FileNotFoundError: ``source`` does not exist.
@@ -213,7 +212,7 @@ def keep_artifact(client: Any, run_id: str, source: Path, *, under: str) -> None
 
 
 def prepare_environment() -> None:
-    """Set MLflow's request limits for this process, except limits that the user has set.
+    """Set MLflow's environment variables, such as the request timeout, unless the user has set them.
 
     Must not be called in a background thread, because adding environment variables is not thread-safe.
     """
@@ -228,7 +227,7 @@ def quiet_mlflow() -> None:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return whether a request with this error would fail again."""
+    """Return whether the failed request would fail again with the same error."""
     return isinstance(error, RefusedError | FileNotFoundError) or getattr(error, "error_code", None) in _REFUSALS
 
 

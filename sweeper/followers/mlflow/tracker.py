@@ -23,8 +23,9 @@ logger = logging.getLogger(__name__)
 class Tracker(Follower):
     """Records a sweep in MLflow: a parent run for the sweep, and a child run for each trial.
 
-    A recommended epoch that is not the last epoch of its trial gets its own run. Each event wakes the thread. Only
-    :meth:`close` waits for MLflow, and no method raises an error of MLflow, the network or the disk.
+    If the recommended epoch is not the last epoch of its trial, the epoch also gets a run. Each event of the sweep
+    wakes the background thread. Only :meth:`close` waits for MLflow, and no method raises errors of MLflow, the network
+    or the disk.
     """
 
     def __init__(
@@ -49,12 +50,12 @@ class Tracker(Follower):
         self._news.set()
 
     def sweep_ended(self, end: SweepEnd) -> None:
-        """Let the thread send the final results of the sweep."""
+        """Pass the final results of the sweep to the background thread, which sends them."""
         self._delivery.sweep_end = replace(end, artifacts=[path.absolute() for path in end.artifacts])
         self._news.set()
 
     def close(self, timeout: float = 30.0) -> str:
-        """Send the remaining records for up to ``timeout`` seconds. Return a sentence about missing records, or "".
+        """Wait up to ``timeout`` seconds until all records are sent. Return a message if MLflow lacks records, or "".
 
         A second call sends nothing, and returns the first result.
         """
