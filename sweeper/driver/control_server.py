@@ -30,7 +30,7 @@ POLL_SECONDS = 1.0
 
 
 class ControlServer(Follower):
-    """A context manager that updates status.json and executes stop requests.
+    """A context manager that updates status.json and executes stop requests every second, in another thread.
 
     The process must hold the lock of the folder ``out``.
     """
@@ -63,7 +63,7 @@ class ControlServer(Follower):
         self._write_end(error)
 
     def follow(self, sweep: OpenSweep) -> None:
-        """Report the state of a sweep in status.json from now on."""
+        """From now on, report the state of ``sweep`` in status.json, and pass stop requests to the sweep."""
         self._sweep = sweep
         sweep.log.attach(self)
 
@@ -85,7 +85,7 @@ class ControlServer(Follower):
     def close_after(self, finalize: Callable[[], Summary]) -> Summary:
         """Call ``finalize``, write the final state to status.json, and return the summary.
 
-        For a process that exits without leaving the ``with`` block.
+        Needed if the process exits inside the ``with`` block.
         """
         with contextlib.ExitStack() as stack:
             stack.push(self)

@@ -1,7 +1,8 @@
-"""Measure the metrics of epochs on the frontier after all trials have ended.
+"""Measure the metrics of epochs on the frontier (the Pareto front) after all trials have ended.
 
-By default, a trial measures its metrics only after the last epoch. For other epochs on the frontier, a worker loads the
-checkpoint and measures the metrics. Each result is recorded at once, so a resumed sweep measures no epoch twice.
+By default, a trial measures metrics other than losses only after its last epoch. For other epochs on the frontier, a
+worker loads the checkpoint and measures the metrics. Each result is recorded at once, so a resumed sweep measures no
+epoch twice.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Unmeasured:
 def unmeasured(out: Path, settings: SweepSettings) -> list[Unmeasured]:
     """Return the epochs on the frontier whose metrics are not measured, nearest to the ideal corner first.
 
-    At the ideal corner, all costs are 0. Only the ``settings.front_metrics`` nearest epochs are considered. Epochs
-    without a checkpoint are left out. If only losses are requested, the result is empty.
+    At the ideal corner, all objectives have their best possible values. Only the ``settings.front_metrics`` nearest
+    epochs are considered. Epochs without a checkpoint are left out. If only losses are requested, the result is empty.
     """
     most = settings.front_metrics
     if not (most and settings.goals and (out / "candidates.csv").is_file()):
@@ -64,7 +65,7 @@ def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None
     """Measure the metrics of the epochs from :func:`unmeasured` in Ray tasks.
 
     If an epoch cannot be measured, the next ``resume`` tries again. The function ``head_answers`` waits until Ray's
-    head responds. If the head were lost, a Ray task would hang or end this process.
+    head responds, because submitting a Ray task without a head would hang or end this process.
     """
     import ray
     from ray.exceptions import RayError

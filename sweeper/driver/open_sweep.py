@@ -43,9 +43,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSweep:
-    """A sweep that this driver runs. The fields after ``console`` react to new events of the log.
+    """A sweep that this driver runs. The fields after ``console`` follow the event log.
 
-    ``targets`` maps each seed to its target. ``states`` maps unfinished trials to their saved states.
+    ``targets`` maps each seed to its target, the model before unlearning. ``states`` maps the ids of unfinished trials
+    to the saved states from which the trials continue.
     """
 
     out: Path
@@ -78,11 +79,11 @@ class OpenSweep:
 
     @property
     def gpus_per_trial(self) -> float:
-        """The number of GPUs that one trial takes, or the largest measured GPU share."""
+        """The number of GPUs for one trial. If GPU shares are measured, the largest share."""
         return self.settings.resources.gpus if self.shares is None else self.shares.largest
 
     def max_concurrent(self, slots: int) -> int:
-        """Return the maximum number of concurrent trials if ``slots`` trials fit on the present nodes.
+        """Return the maximum number of concurrent trials if the present nodes can run ``slots`` trials at once.
 
         On a cluster, the result may exceed ``slots``, because a trial that does not fit makes Ray's autoscaler add
         nodes.
@@ -109,11 +110,7 @@ def open_sweep(
     console: Console,
     retry_failed: bool = False,
 ) -> OpenSweep:
-    """Open the sweep in ``out``, and requeue the trials without a result or, with ``retry_failed``, all failed trials.
-
-    Raises:
-        EventLogError: the event log is damaged.
-    """
+    """Open the sweep in ``out``. Requeue trials without a result and, if ``retry_failed`` is true, failed trials."""
     target = next(iter(targets.values()))
     log = _open_log(out)
     syncer = None if settings.bucket is None else Syncer(out, settings.bucket)
@@ -163,7 +160,7 @@ def _open_log(out: Path) -> EventLog:
 def _requeue(
     log: EventLog, settings: SweepSettings, out: Path, *, retry_failed: bool, console: Console
 ) -> dict[str, SavedState]:
-    """Requeue each trial without a result. Return a mapping from trial id to saved state."""
+    """Requeue unfinished trials, and failed trials that run again. Return a mapping from trial id to saved state."""
     failed = [
         trial.id
         for trial in log.state.ended_trials
@@ -182,7 +179,7 @@ def _requeue(
 
 
 def attach(sweep: OpenSweep) -> None:
-    """Attach all followers to the event log. Followers that need past events get a replay."""
+    """Attach all followers to the event log. First replay past events to the followers that need them."""
     log = sweep.log
     log.replay(sweep.controller, sweep.checkpoints)
     log.attach(sweep.tables)  # the first flush rewrites all tables
@@ -199,7 +196,7 @@ def attach(sweep: OpenSweep) -> None:
 
 
 def _shares(settings: SweepSettings, state: SweepState) -> GpuShares:
-    """Compute the GPU shares from the memory measured in this sweep and in previous sweeps."""
+    """Return the GPU shares that follow from the memory measured in this sweep and in previous sweeps."""
     shares = GpuShares()
     for folder in dict.fromkeys((*settings.warm_start, *settings.reuse)):
         shares.learn(ResultTables(Path(folder)).trials.read())

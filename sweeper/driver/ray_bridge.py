@@ -1,7 +1,8 @@
 """Connect Ray Tune to a sweep: Tune runs the sweep's trials, and the event log records the results.
 
-A resumed sweep is a new Tune run of the remaining trials, so nothing depends on Tune's own snapshots. For each report,
-Tune calls the stopper before the scheduler. So the stopper records the report, which the scheduler then reads.
+A resumed sweep starts a new Tune run with the remaining trials, and does not use Tune's snapshots. A trial reports its
+metrics after each epoch. For each report, Tune first calls the stopper, which records the report. Tune then calls the
+scheduler, which reads the recorded report.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class TrialSearcher(Searcher):
         self._scheduler = scheduler
 
     def suggest(self, trial_id: str) -> Any:
-        """Return the config of the next trial, or None if no trial can start now."""
+        """Return the config of the next trial, None if no trial can start now, or FINISHED if no trial remains."""
         scheduler, controller, shares = self._scheduler, self._sweep.controller, self._sweep.shares
         if not scheduler.has_room() or (shares is not None and not shares.has_room()):
             return None
@@ -77,7 +78,10 @@ class ReportRecorder(Stopper):
         self._sweep = sweep
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Record a report. Return whether a user asked to stop the trial. ``trial_id`` is Tune's id of the trial."""
+        """Record a report. Return whether a user asked to stop the trial.
+
+        ``trial_id`` is Tune's id of the trial, which differs from the sweep's id.
+        """
         trial = self._sweep.log.state.trials.get(str((result.get("config") or {}).get("trial_id")))
         if trial is None:
             return False
@@ -88,12 +92,11 @@ class ReportRecorder(Stopper):
         return trial.stop_requested
 
     def stop_all(self) -> bool:
-        """Return False, because this stopper never stops the whole sweep."""
         return False
 
 
 class TrialRecorder(Callback):
-    """Records the start and the end of trials. Logs exceptions, which would otherwise end the sweep."""
+    """Records the start and the end of trials. Exceptions are only logged, because Tune would end the sweep."""
 
     def __init__(self, sweep: OpenSweep) -> None:
         self._sweep = sweep
@@ -124,7 +127,7 @@ class TrialRecorder(Callback):
         _guarded(self._sweep.controller.end_trial, trial_id, {"status": str(Status.FAILED), "error": error})
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """End the paused trials that a user asked to stop, and flush the event log."""
+        """After each step of Tune's loop, end waiting trials that a user asked to stop, and flush the event log."""
         _guarded(self._sweep.controller.stop_waiting, all_trials=False)
         _guarded(self._check_starvation)
         _guarded(self._sweep.log.flush)
@@ -152,7 +155,7 @@ def _last_failure(trial: Any) -> str:
 
 
 def _forget_statistics(trial: Any) -> None:
-    """Delete Tune's running means, which are unused and take 100 kB for each ended trial."""
+    """Delete Tune's statistics of a trial's metrics. They are unused, and take 100 kB for each ended trial."""
     known = getattr(trial, "run_metadata", None)
     for name in ("metric_analysis", "metric_n_steps"):
         getattr(known, name, {}).clear()

@@ -29,7 +29,7 @@ WORKER_RESTARTS = 3
 
 
 def run_trials(sweep: OpenSweep, capacity: int) -> None:
-    """Run the remaining trials. The cluster has room for ``capacity`` concurrent trials."""
+    """Run the remaining trials. Unless trials share GPUs, the present nodes can run ``capacity`` trials at once."""
     settings = sweep.settings
     if sweep.shares is not None:
         capacity = _share_gpus(sweep.shares, sweep)
@@ -58,7 +58,7 @@ def run_trials(sweep: OpenSweep, capacity: int) -> None:
 def watch_head(sweep: OpenSweep, on_lost_head: Callable[[], None]) -> AbstractContextManager[Callable[[], None]]:
     """Watch Ray's head while the block runs. If the head is lost, stop the sweep and call ``on_lost_head``.
 
-    The function ``on_lost_head`` runs in another thread, finalizes the sweep, and ends the process.
+    The function ``on_lost_head`` is called in another thread. It must finalize the sweep and end the process.
     """
     settings = sweep.settings
 
@@ -135,7 +135,7 @@ def _resources(settings: SweepSettings) -> Any:
 
 
 def _share_gpus(shares: GpuShares, sweep: OpenSweep) -> int:
-    """Configure GPU sharing. Return the number of trials that fit with the smallest GPU share."""
+    """Configure GPU sharing. Return the number of trials that can run at the same time with the smallest share."""
     import ray
 
     settings = sweep.settings

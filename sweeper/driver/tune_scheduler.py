@@ -1,6 +1,6 @@
 """Adapt the scheduler of a sweep to Ray Tune, which calls the scheduler after every epoch.
 
-Tune stores no state of the scheduler, because a resumed sweep replays its event log to a new scheduler.
+Tune does not save the scheduler's state, because a resumed sweep rebuilds the state from the event log.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class TuneScheduler(FIFOScheduler):
         self._promoted: Any = None
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """Ignore Tune's metric and mode, because the scheduler has its own objectives."""
+        """Ignore Tune's metric and mode, because the sweep's scheduler has its own objectives."""
         return True
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
         self._trials[str(trial.config["trial_id"])] = trial
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: Mapping[str, Any]) -> str:
-        """Return whether the trial continues, stops or pauses. If the scheduler fails, the trial continues."""
+        """Return whether the trial continues, stops or pauses. After an error of the scheduler, the trial continues."""
         controller = self._sweep.controller
         if controller.scheduler is None or result.get("report/epoch") is None:
             return str(self.CONTINUE)
@@ -53,7 +53,7 @@ class TuneScheduler(FIFOScheduler):
             return str(self.CONTINUE)
 
     def has_room(self) -> bool:
-        """Return whether a new trial may start now. A promoted trial has priority."""
+        """Return whether a new trial may start now. A promoted trial (a paused trial that continues) starts first."""
         self._promote()
         return self._promoted is None and self.running < self._max_concurrent
 
@@ -65,8 +65,8 @@ class TuneScheduler(FIFOScheduler):
     def choose_trial_to_run(self, tune_controller: Any) -> Any:
         """Return the next trial to run, or None. Promoted trials run before new trials.
 
-        A paused trial is ended if a user stopped it. If no trial is running and no new trial will start, all paused
-        trials are ended.
+        This method also stops paused trials: each trial that a user asked to stop, and all paused trials if no trial is
+        running and no new trial will start.
         """
         state = self._sweep.log.state
         for trial_id, trial in self._paused().items():
@@ -85,7 +85,7 @@ class TuneScheduler(FIFOScheduler):
         return None
 
     def _promote(self) -> None:
-        """If a worker is free, let the scheduler promote a paused trial."""
+        """If a worker is free, ask the sweep's scheduler for a paused trial to promote."""
         controller = self._sweep.controller
         if self._promoted is not None or self.running >= self._max_concurrent or controller.is_over:
             return
