@@ -94,7 +94,7 @@ class SweepFile:
 
     @property
     def seeds_vary(self) -> str:
-        """What the seed of a trial changes: ``order`` (of examples), ``target`` or ``data``; "" if the sweeps differ."""
+        """What the seed of a trial changes: ``order`` (of examples), ``target`` or ``data``; "" if sweeps differ."""
         varied = {file.seeds_vary for file in self.parts.values()} or {str(self.settings.get("seeds_vary") or "order")}
         return varied.pop() if len(varied) == 1 else ""
 
