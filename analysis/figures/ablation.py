@@ -48,7 +48,7 @@ def ablation_data(sources: Sources) -> PanelFigure | None:
 
 
 def _pairs(table: TrialTable, values: pd.Series, how: str) -> pd.DataFrame:
-    """Return a row of values for each pair of trials that differ only in AutoLR: False (off) and True (on)."""
+    """Return a row for each pair of trials that differ only in AutoLR, with the columns False (off) and True (on)."""
     rows = table.trials.loc[values.index]
     same = [name for name in table.spec_columns if table.columns[name].role != "auto_lr"]
     # As text, two missing values are equal.

@@ -47,7 +47,7 @@ def rate_course(updates: pd.DataFrame, reports: pd.DataFrame) -> tuple[list[floa
         points += [(at, 0, before), (at, 1, after)]
     if len(updates):
         points.append((0.0, 0, float(eta.iloc[0])))
-    # A report after a rollback is left out.
+    # The first report after each rollback is left out.
     back = numbers(reports, "auto_lr_rolled_back").fillna(0.0)
     kept = reports[~(back.diff().fillna(back) > 0)]
     points += [(at, 2, rate) for at, rate in zip(numbers(kept, "step"), numbers(kept, "lr"), strict=True)]

@@ -92,7 +92,7 @@ def final_metrics_data(sources: Sources) -> PanelFigure | None:
 def rate_courses_data(sources: Sources) -> PanelFigure | None:
     """Return the figure of metrics over steps at each rate; None if no method was tried at two fixed rates.
 
-    Each line is a trial. The lines of fixed-rate trials are coloured by the rate, and those of AutoLR are dashed.
+    Each line is a trial. Lines of fixed-rate trials are coloured by the rate. Lines of AutoLR trials are dashed.
     """
     table = sources.table.own
     methods = _methods_with_rates(table.finished)
