@@ -1,8 +1,8 @@
 """Compute the frontier of a table of trials, and its hypervolume.
 
-A *model* is the state of a trial after an epoch. Costs are in [0, 1], and smaller is better. All coordinates of the
-reference point are 1, so the hypervolume is the share of the unit box that the models dominate. The functions raise a
-ValueError if a cost is NaN or outside [0, 1].
+A *model* is the state of a trial after an epoch. Costs are in [0, 1], and smaller is better. All costs are 0 at the
+*ideal corner* and 1 at the reference point, so the hypervolume is the share of the unit box that the models dominate.
+The functions raise a ValueError if a cost is NaN or outside [0, 1].
 """
 
 from __future__ import annotations

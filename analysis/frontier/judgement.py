@@ -102,7 +102,7 @@ class ModelChoice:
 
     @property
     def row(self) -> pd.Series | None:
-        """The chosen model; None if no model was chosen."""
+        """The row of the chosen model; None if no model was chosen."""
         return None if self.judgement.place is None else self.rows.iloc[self.judgement.place]
 
 
@@ -166,7 +166,7 @@ def _outcome(
     if forgets.any() and keeps.any():
         return Outcome.NO_TRADE_OFF, None, True
     for side, other in ((FORGETTING, keeps), (KEEPING, forgets)):
-        # The sides conflict if a row misses this side by less but also misses the other side.
+        # The sides conflict if some row comes closer to this side by missing the other side.
         if other.any() and not (size[side][~other] < size[side][other].min()).any():
             places = [checks for checks, is_other in zip(missed.values(), other, strict=True) if is_other]
             counts = Counter(check.wanted for checks in places for check in checks if check.side == side)

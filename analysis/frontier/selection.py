@@ -1,7 +1,7 @@
 """Select the model to recommend from the acceptable models (:func:`analysis.frontier.judgement.judge`).
 
 If a threshold states how much must be forgotten, the model that keeps most is selected. Otherwise, the model nearest to
-the ideal corner is selected.
+the ideal corner (cost 0 in all objectives) is selected.
 
 A model *beats* another model by its costs (:func:`beaten_rows`); a smaller cost is better. For this comparison, the
 cost of a retain loss is the loss in nats. The cost of any other score is the score divided by its range, negated if
@@ -73,7 +73,7 @@ def select(
     2. Keep the models with the fewest unknown results (:attr:`Assessment.unknowns`).
     3. Leave out models that another model beats.
     4. Keep the models that keep most. If :func:`_keeping` returns None, keep the models nearest to the ideal corner.
-    5. Keep the models with the least repetition in forget answers.
+    5. Keep the models with the least repetition in answers on the forget set.
     6. Select the model nearest to the ideal corner.
 
     Steps 4 and 5 ignore differences up to :data:`TOLERANCE`.
