@@ -2,8 +2,8 @@
 
 These rules apply to one method on one model and data set:
 
-- On each seed, AutoLR and each hand-tuned baseline have one hypervolume. It is the hypervolume of the Pareto front over
-  all values of c.
+- On each seed, AutoLR and each hand-tuned baseline have one hypervolume: that of the Pareto front over all values of c,
+  the weight of the retain objective.
 - AutoLR's hypervolume is the mean over all initial rates, so that nothing about AutoLR is tuned.
 - The seeds with runs of both AutoLR and fixed rates are split into tuning seeds and fresh seeds (:func:`split_seeds`;
   docs/analysis.md calls the fresh seeds report seeds). The hand-tuned rates are chosen on the tuning seeds. Every
@@ -196,7 +196,7 @@ def _corrected(verdicts: Sequence[Verdict], primary: str) -> Iterator[Verdict]:
 
 
 def _family(asked: Sequence[tuple[Verdict, Baseline]]) -> Iterator[Baseline]:
-    # Comparisons that cannot be tested are not counted. They are identified before the differences are known.
+    # Comparisons that cannot be tested are not counted. Whether a comparison can be tested depends on the seeds only.
     tested = [not verdict.same_seeds and baseline.result.n >= least_seeds(1) for verdict, baseline in asked]
     results = [baseline.result for (_, baseline), is_tested in zip(asked, tested, strict=True) if is_tested]
     adjusted = iter(holm([p for result in results for p in (result.p_above, result.p_below)]))

@@ -71,9 +71,9 @@ class Baseline:
         p_holm: the p-value after Holm's correction; None without a conclusion (see ``outcome``).
         bounds: the joint 95% confidence bounds of the mean difference for all comparisons; None if the rates were
             chosen on the fresh seeds, or if the verdict is only descriptive.
-        outcome: the conclusion about AutoLR is :data:`BETTER`, :data:`WORSE` or :data:`UNDECIDED`. There is no
-            conclusion if a rate outside the grid may be better (:data:`OPEN`), if there are too few seeds
-            (:data:`TOO_FEW`), or if nothing was tested (:data:`DESCRIBED`).
+        outcome: the conclusion about AutoLR: :data:`BETTER`, :data:`WORSE` or :data:`UNDECIDED`. Without a conclusion:
+            :data:`OPEN` (a rate outside the grid may be better), :data:`TOO_FEW` (too few seeds) or :data:`DESCRIBED`
+            (nothing was tested).
         comparisons: the number of comparisons that are corrected together.
         primary: whether this comparison answers the primary question (:func:`asks`).
     """
