@@ -132,7 +132,7 @@ class Columns:
         return Objective(name=name, column=name, direction=column.direction, low=low, high=high, label=self.axis(name))
 
     def primary_objectives(self, measured: Iterable[str]) -> tuple[Objective, ...]:
-        """Return the two primary metrics in ``measured`` as objectives; () if one of them is not usable."""
+        """Return the two primary metrics in ``measured`` as objectives; () if one is missing or lacks a bound."""
         found = tuple(item for name in self.primaries(measured) if (item := self.objective(name)))
         return found if len(found) == 2 else ()
 

@@ -73,8 +73,8 @@ def problems_of(
     """Return the unlearning problem of every trial.
 
     Trials with the same model and data set belong to different problems if they differ in a column with one of the
-    ``roles``. An unknown value is replaced by the value of the other trials with the same model and data set, if these
-    trials agree. Otherwise, unknown counts as a separate value.
+    ``roles``. An unknown cell takes the value of the other trials with the same model and data set, if these trials
+    have equal values. Otherwise, "unknown" counts as a separate value.
 
     Args:
         sweep: the settings of the sweeps, which show whether an empty cell is unknown. By default, no cell is unknown.

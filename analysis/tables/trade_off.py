@@ -1,4 +1,7 @@
-"""The objectives of a sweep: their columns, directions and bounds. The bounds are fixed before the sweep starts."""
+"""The objectives of a sweep: their columns, directions and bounds.
+
+The bounds of all objectives form the *reference box*. The bounds are fixed before the sweep starts.
+"""
 
 from __future__ import annotations
 
