@@ -1,4 +1,4 @@
-"""The Pareto front of a sweep, and the epoch that represents each trial."""
+"""Compute the Pareto front of a sweep, and choose for each trial the epoch whose values are reported to Optuna."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The objective values and constraint violations of an epoch. A violation above 0 means a missed constraint."""
+    """The objective values and constraint violations of an epoch. As in Optuna, a violation <= 0 is allowed."""
 
     values: tuple[float, ...]
     violations: tuple[float, ...] = ()
@@ -35,14 +35,14 @@ class Result:
 
 
 class ParetoArchive:
-    """The Pareto front of the epochs that satisfy the constraints.
+    """The Pareto front of the epochs that satisfy all constraints.
 
-    ``trace`` lists the hypervolume of the front, from 0 to 1, after each trial.
+    ``trace`` lists the hypervolume of the front after each added trial. A hypervolume lies between 0 and 1.
 
     Args:
-        objectives: the objectives with their bounds.
-        baseline: the metrics of the target before unlearning, for relative constraints.
-        every_epoch: whether all epochs of a trial are candidates, or only the last epoch of a finished trial.
+        baseline: the metrics of the target model (the model before unlearning), for relative constraints.
+        every_epoch: if true, every evaluated epoch of a trial can be on the front. If false, only the last epoch of a
+            finished trial can.
     """
 
     def __init__(
@@ -61,16 +61,15 @@ class ParetoArchive:
         self.trace: list[float] = []
 
     def add(self, row: Row, candidates: Sequence[Row] = ()) -> Result | None:
-        """Add an ended trial. Return the result of the epoch that represents the trial, or None.
+        """Add an ended trial. Return the result of one of its epochs, or None if every epoch is ignored.
 
-        The representing epoch adds the most hypervolume to the front of the previous trials. If no epoch satisfies the
-        constraints, the epoch with the smallest sum of violations represents the trial. Of equally good epochs, the
-        last one counts. Epochs without finite values of all objectives and constraints do not count. The result is None
-        if no epoch counts.
+        Among the epochs that satisfy all constraints, the epoch that adds the most hypervolume to the current front is
+        chosen. If no epoch satisfies all constraints, the epoch with the smallest sum of positive violations is chosen.
+        Ties go to the later epoch. An epoch is ignored if an objective or a constrained metric is missing or infinite.
 
         Args:
-            row: the trial's row of trials.csv.
-            candidates: the rows of the trial's evaluated epochs in candidates.csv.
+            row: the trial's row in trials.csv.
+            candidates: the trial's rows in candidates.csv, one for each evaluated epoch.
         """
         rows = list(candidates) if self._every_epoch else []
         if row.get("status") == Status.FINISHED:
@@ -84,7 +83,7 @@ class ParetoArchive:
         return best
 
     def result(self, row: Row) -> Result | None:
-        """Convert a row of trials.csv or candidates.csv to a result. Return None if a value is missing."""
+        """Convert a row of trials.csv or candidates.csv to a result. Return None if a value is missing or infinite."""
         values = tuple(number(row.get(item.column)) for item in self.objectives)
         found = [item.violation(number(row.get(item.name)), self._baseline.get(item.name)) for item in self.constraints]
         violations = tuple(violation for violation in found if violation is not None and math.isfinite(violation))
@@ -101,13 +100,13 @@ class ParetoArchive:
 
 
 def costs_of(objectives: Sequence[Objective], results: Sequence[Result]) -> Floats:
-    """Return costs of shape (results, objectives). A cost is 0 at the best bound and 1 at the worst bound."""
+    """Convert results to costs, shape (results, objectives). A cost is 0 at the best bound and 1 at the worst bound."""
     values = np.asarray([item.values for item in results]).T
     return np.column_stack([item.cost(column) for item, column in zip(objectives, values, strict=True)])
 
 
 def number(value: object) -> float:
-    """Return a table cell as a number, or NaN."""
+    """Convert a table cell to a number. Return NaN if the cell is empty or a text."""
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -1,12 +1,15 @@
-"""Multi-objective asynchronous successive halving (MO-ASHA). Does not use Ray.
+"""Multi-objective asynchronous successive halving (MO-ASHA), independent of Ray.
 
-MO-ASHA (Schmucker et al. 2021, arXiv:2106.12639) has rungs at ``grace * reduction**k`` epochs (k = 0, 1, ...). At a
-rung, a trial is compared with the trials that have reached the rung. With n trials at the rung, a trial continues if at
-most ``n // reduction`` trials are better. In the paper, the limit is lower by one, so the second trial at a rung stops
-if the first is better. In the mode ``pause``, a trial waits at the rung until enough later trials are worse.
+MO-ASHA (Schmucker et al. 2021, arXiv:2106.12639) has rungs at ``grace * reduction**k`` epochs (k = 0, 1, ...). A trial
+that reaches a rung is ranked among all trials that have reached the rung. If n trials have reached the rung, a trial
+may continue if at most ``n // reduction`` of them are better. In the paper, at most ``n // reduction - 1`` trials may
+be better, so no trial continues before ``reduction`` trials have reached the rung.
 
-Trials are ranked by non-dominated layers, with ties broken by hypervolume. The rank of a trial depends on all its
-epochs up to the rung. Each epoch is a point with one cost per objective.
+A trial that may not continue stops (mode ``stop``) or waits at the rung (mode ``pause``). A waiting trial may continue
+later, when enough worse trials have reached the rung.
+
+Each epoch is a point with one cost per objective. A trial is ranked by all its epochs up to the rung: by non-dominated
+layers, and within a layer by hypervolume (:func:`ranks`).
 """
 
 from __future__ import annotations
@@ -22,16 +25,16 @@ from sweeper.settings.search import rungs
 Decision = Literal["continue", "stop", "pause"]
 Mode = Literal["stop", "pause"]
 Points = tuple[tuple[float, ...], ...]
-"""The epochs of a trial, as points with one cost per objective."""
+"""The distinct epochs of a trial, as points with one cost per objective."""
 
 _LINEAR_BELOW = 1 / 400
 """Below this fraction of the way from the best to the worst value, a logarithmic axis is nearly linear."""
 
 
 class Axis(NamedTuple):
-    """The best and the worst value of an objective. A maximised objective has best > worst.
+    """The best and worst value of an objective. If the objective is maximized, ``best`` is greater than ``worst``.
 
-    ``log`` makes costs logarithmic.
+    With ``log``, the cost grows with the logarithm of the distance from ``best``.
     """
 
     best: float
@@ -39,7 +42,7 @@ class Axis(NamedTuple):
     log: bool = False
 
     def cost(self, value: float | None) -> float:
-        """Return the cost: 0 at the best value, 1 at the worst value, above 1 beyond it, and NaN for None."""
+        """Return 0 for the best value, 1 for the worst value, more than 1 beyond the worst value, and NaN for None."""
         if value is None:
             return math.nan
         share = (value - self.best) / (self.worst - self.best)
@@ -52,9 +55,10 @@ class SuccessiveHalving:
     """Decides at the rungs which trials continue.
 
     Args:
-        axes: the objectives in the order of the values for :meth:`decide`, as :class:`Axis` or pairs (best, worst).
+        axes: an :class:`Axis` or a pair (best, worst) for each objective, in the order of the values for
+            :meth:`decide`.
         epochs, grace, reduction: define the rungs as in :func:`sweeper.settings.search.rungs`.
-        mode: whether a trial that may not continue stops or pauses.
+        mode: what happens to a trial that may not continue at a rung.
     """
 
     def __init__(
@@ -75,7 +79,7 @@ class SuccessiveHalving:
         self._passed: dict[int, set[str]] = {rung: set() for rung in self.rungs}
 
     def decide(self, trial_id: str, epoch: float, values: Sequence[float | None]) -> Decision:
-        """Record an epoch, and decide whether the trial continues. Repeating an epoch changes nothing."""
+        """Record the objectives of an epoch, and return the decision. A second call for an epoch changes nothing."""
         curve = self._curves.setdefault(trial_id, {})
         if epoch not in curve:
             curve[float(epoch)] = tuple(axis.cost(value) for axis, value in zip(self._axes, values, strict=True))
@@ -92,14 +96,17 @@ class SuccessiveHalving:
         return "continue" if trial_id in self._passed[rung] else self._mode
 
     def ended_at(self, trial_id: str) -> int | None:
-        """Return the rung at which the trial stopped or paused, or None if it continues."""
+        """Return the rung at which the trial stopped or paused, or None if the trial continues."""
         for rung in reversed(self.rungs):
             if trial_id in self._arrived[rung]:
                 return None if trial_id in self._passed[rung] else rung
         return None
 
     def next_promotion(self, among: Sequence[str]) -> str | None:
-        """Promote and return a trial from ``among`` that now ranks high enough, or None. Higher rungs come first."""
+        """Promote a paused trial from ``among`` that may continue now. Return its id, or None if no trial may continue.
+
+        Trials at higher rungs are promoted first. At a rung, the best trial is promoted first.
+        """
         if self._mode == "stop":
             return None
         for rung in reversed(self.rungs):
@@ -110,7 +117,7 @@ class SuccessiveHalving:
         return None
 
     def _best(self, rung: int) -> list[str]:
-        """Return the trials that may pass a rung, best first."""
+        """Return the ids of the trials that may continue after the rung, best first."""
         arrived = self._arrived[rung]
         limit = len(arrived) // self._reduction
         ranked = sorted(zip(ranks(list(arrived.values())), arrived, strict=True))
@@ -118,19 +125,20 @@ class SuccessiveHalving:
 
 
 def _points_up_to(rung: int, curve: Mapping[float, tuple[float, ...]]) -> Points:
-    """Return the distinct finite points up to the rung, or () if the point at the rung is not finite."""
+    """Return a trial's distinct finite points up to the rung, or () if the point at the rung is not finite."""
     if not all(map(math.isfinite, curve[rung])):
         return ()
-    # All epochs count, because the retain loss often rises for some epochs and then recovers.
+    # All epochs are used, because the retain loss often rises for some epochs and then recovers.
     return tuple(sorted({costs for epoch, costs in curve.items() if epoch <= rung and all(map(math.isfinite, costs))}))
 
 
 def ranks(sets: Sequence[Points]) -> list[int]:
-    """Return for each set of points the number of better sets. Equal sets get equal ranks.
+    """Return the rank of each trial: the number of better trials. A trial is given as the set of its points.
 
-    All points are sorted into non-dominated layers. A set belongs to the layer of its best point. Within a layer, the
-    next set is the set that adds the most hypervolume to the sets already ranked. The reference point is (1, ..., 1).
-    An empty set is last.
+    All points are sorted into non-dominated layers. A trial belongs to the layer of its best point. Trials in earlier
+    layers are better. Within a layer, the next rank goes to the trial that adds the most hypervolume to the points of
+    the trials already ranked in this layer. The reference point is (1, ..., 1). Trials with equal points have equal
+    ranks. Trials without points rank last.
     """
     import moocore
     import numpy as np
@@ -145,7 +153,7 @@ def ranks(sets: Sequence[Points]) -> list[int]:
     rank: dict[Points, int] = {}
     before = 0
     for layer in sorted(set(layers)):
-        # A set's gain can only shrink as other sets are ranked, so only the set with the largest known gain is updated.
+        # A trial's gain can only shrink as other trials are ranked, so only the largest known gain is updated.
         queue = [(-math.inf, points) for points, own_layer in zip(order, layers, strict=True) if own_layer == layer]
         reached, volume = np.empty((0, len(order[0][0]))), 0.0
         while queue:

@@ -1,6 +1,6 @@
-"""Add learning rates beyond the grid if the best fixed rate is at the edge (``lr-study --extend``).
+"""Add learning rates to the grid of an lr-study if the best fixed rate is the lowest or highest rate (``--extend``).
 
-The added rates are computed only from the tables and sweep.json, so a killed study adds the same rates when it resumes.
+The added rates depend only on the tables and on sweep.json. So a killed study adds the same rates after a resume.
 """
 
 from __future__ import annotations
@@ -23,9 +23,13 @@ Point = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """The rates to add to a method's grid if the best rate of ``baseline`` is the lowest or highest in ``tried``.
+    """The rates to add to a method's grid, because a hand-tuned baseline is best at the lowest or highest tried rate.
 
-    ``rates`` is empty if no further rate is allowed.
+    Attributes:
+        rates: the rates to add; empty if the method already has the maximum of added rates or the next rate is out of
+            bounds.
+        baseline: the name of the baseline, such as ``best single lr``.
+        tried: the rates of the grid, including rates that were added before.
     """
 
     method: str
@@ -35,7 +39,7 @@ class Extension:
 
 
 def extensions(study: LrStudy, settings: SweepSettings) -> tuple[Extension, ...]:
-    """Return an extension for each method whose best rate is at the edge of the grid."""
+    """Return an extension for each method whose best fixed rate is the lowest or highest rate tried."""
     beyond: dict[str, dict[float, str]] = {}
     for verdict in study.verdicts:
         for baseline in verdict.baselines:
@@ -52,7 +56,7 @@ def extensions(study: LrStudy, settings: SweepSettings) -> tuple[Extension, ...]
 
 
 def extended(settings: SweepSettings, found: Sequence[Extension]) -> dict[str, Any]:
-    """Return new values for the settings ``extension`` and ``trials``."""
+    """Return the settings ``extension`` and ``trials`` of the study, including the added rates."""
     points: list[Point] = []
     for item in found:
         fixed = fixed_points(settings, item.method)
@@ -78,7 +82,7 @@ def format_extensions(found: Sequence[Extension]) -> list[str]:
 
 
 def fixed_points(settings: SweepSettings, method: str) -> list[Point]:
-    """Return the grid points of a method without AutoLR."""
+    """Return the grid points of a method that use a fixed learning rate."""
     return [
         point for point in settings.space.grid() if point["method"] == method and point.get("auto_lr", "off") == "off"
     ]

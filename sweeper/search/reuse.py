@@ -19,29 +19,29 @@ RAN_TO_ITS_END = (Status.FINISHED, Status.DIVERGED)
 
 @dataclass(frozen=True, slots=True)
 class CachedTrial:
-    """A finished or diverged trial in the sweep folder ``out``."""
+    """A finished or diverged trial of the sweep in the folder ``out``. Its result can be copied to another trial."""
 
     out: Path
     trial: Trial
 
     @property
     def origin(self) -> str:
-        """The origin of a copied result, as ``FOLDER/ID``."""
+        """The sweep folder and the trial id, as ``FOLDER/ID``."""
         return f"{self.out}/{self.trial.id}"
 
     def reports(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the reports without the key ``stored``, because the storage of the new sweep lacks the models."""
+        """Yield the reports without the key ``stored``, because the copied models are not in object storage."""
         return ({name: value for name, value in report.items() if name != "stored"} for report in self.trial.reports)
 
     def outcome(self, trial_id: str) -> dict[str, Any]:
-        """Return the outcome for a copy of the trial with the id ``trial_id``."""
+        """Return the outcome of the copied trial, whose id is ``trial_id``."""
         outcome = {**self.trial.outcome, "reused_from": self.origin}
         if checkpoint := outcome.get("checkpoint"):
             outcome["checkpoint"] = renamed(str(checkpoint), self.trial.id, trial_id)
         return outcome
 
     def copy_files(self, out: Path, trial_id: str) -> None:
-        """Copy the checkpoints and items to another sweep under a new id, as hard links if possible."""
+        """Copy the trial's checkpoints and per-item scores to the sweep folder ``out``. Use hard links if possible."""
         old = self.trial.id
         found = [*(self.out / "checkpoints").glob(f"{old}*"), self.out / "items" / f"{old}.json"]
         for path in found:
@@ -57,9 +57,10 @@ class CachedTrial:
 
 
 class ReusableTrials:
-    """Finds reusable trials by the hash of the spec. If ``own`` is true, trials of this sweep are reused too.
+    """Finds a reusable trial by its spec hash (the hash of all settings that can change the result).
 
-    If several previous sweeps have trials with the same hash, the last folder in ``previous`` is used.
+    If ``own`` is true, trials of this sweep are found, too. Previous sweeps come before this sweep, and later folders
+    in ``previous`` come before earlier folders.
     """
 
     def __init__(self, out: Path, previous: Sequence[Path] = (), *, own: bool = True) -> None:
@@ -77,7 +78,7 @@ class ReusableTrials:
 
 
 def _by_hash(out: Path, state: SweepState) -> dict[str, CachedTrial]:
-    """Map each hash to a reusable trial. Trained trials are preferred to copied trials."""
+    """Return the reusable trials by spec hash. A trial that was trained is preferred to a copy of a trial."""
     found: dict[str, CachedTrial] = {}
     for trial in state.ended_trials:
         spec_hash = str(trial.settings["spec_hash"])
@@ -87,6 +88,6 @@ def _by_hash(out: Path, state: SweepState) -> dict[str, CachedTrial]:
 
 
 def renamed(path: str, old: str, new: str) -> str:
-    """Return a path such as ``checkpoints/00007-epoch-3`` with another trial id."""
+    """Replace the trial id ``old`` by ``new`` in a path such as ``checkpoints/00007-epoch-3``."""
     folder, _, name = path.rpartition("/")
     return f"{folder}/{new}{name.removeprefix(old)}"

@@ -1,6 +1,6 @@
-"""Samplers that propose every parameter of a space, for algorithms without conditional parameters.
+"""Samplers that propose a value for every parameter, for algorithms that do not support conditional parameters.
 
-Optuna ignores the proposed parameters that do not apply to a trial.
+Optuna ignores the values of parameters that do not apply to a trial.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Propose = Callable[[Study, FrozenTrial], dict[str, Any]]
 
 
 class WholeSpaceSampler(BaseSampler):
-    """Takes the values of each trial from the function ``propose``."""
+    """Proposes the values that the function ``propose`` returns."""
 
     def __init__(self, distributions: Distributions, propose: Propose) -> None:
         self._distributions = distributions
@@ -39,10 +39,10 @@ class WholeSpaceSampler(BaseSampler):
 
 
 class ImputingSampler:
-    """Makes proposals with a sampler that needs all parameters in every trial.
+    """Makes proposals with a sampler that needs a value of every parameter in every trial.
 
-    The sampler sees a copy of the study in which a missing parameter has the middle of its range. So the model sees no
-    effect of the parameter. SMAC imputes default values in the same way (Hutter et al. 2011).
+    The sampler sees a copy of the study in which each missing parameter is set to the middle of its range. SMAC imputes
+    default values in the same way (Hutter et al. 2011).
     """
 
     def __init__(self, sampler: BaseSampler, distributions: Distributions) -> None:
@@ -68,10 +68,9 @@ class ImputingSampler:
 
 
 class StartupSampler(BaseSampler):
-    """Proposes the middle of the space, then Sobol' points, then the proposals of ``model``.
+    """Proposes the middle of the space first, then Sobol' points, and then the proposals of ``model``.
 
-    The middle is the best guess before the first result. ``trials`` is the number of trials before ``model`` is used,
-    including trials of previous sweeps.
+    ``model`` makes proposals after ``trials`` trials. Trials of previous sweeps count; enqueued trials do not count.
     """
 
     def __init__(self, distributions: Distributions, model: BaseSampler, *, trials: int, seed: int) -> None:
@@ -98,9 +97,9 @@ class StartupSampler(BaseSampler):
 
 
 def sobol_point(distributions: Distributions, index: int, *, seed: int) -> dict[str, Any]:
-    """Return a scrambled Sobol' point (Owen 1998) of the space.
+    """Return the point with number ``index`` of a scrambled Sobol' sequence (Owen 1998) in the space.
 
-    Optuna's QMCSampler would draw categorical parameters at random and skip conditional parameters.
+    Unlike Optuna's QMCSampler, the sequence includes categorical and conditional parameters.
     """
     from scipy.stats import qmc
 
@@ -112,18 +111,18 @@ def sobol_point(distributions: Distributions, index: int, *, seed: int) -> dict[
 
 
 def sampled_before(study: Study, trial: FrozenTrial) -> int:
-    """Return the number of previous trials that a sampler proposed."""
+    """Return how many of the trials before ``trial`` were not enqueued."""
     previous = study.get_trials(deepcopy=False)[: trial.number]
     return sum("fixed_params" not in other.system_attrs for other in previous)
 
 
 def center_of(distributions: Mapping[str, BaseDistribution]) -> dict[str, Any]:
-    """Return the middle of the range of each parameter."""
+    """Return the middle of each parameter's range, by parameter name."""
     return {name: value_at(item, 0.5) for name, item in distributions.items()}
 
 
 def value_at(distribution: Any, share: float) -> Any:
-    """Return the value at the relative position ``share``, in [0, 1), of a range or a list."""
+    """Return the value at the fraction ``share``, in [0, 1), of a range (on its log scale, if any) or of a list."""
     if isinstance(distribution, CategoricalDistribution):
         return distribution.choices[int(share * len(distribution.choices))]
     low, high = distribution.low, distribution.high

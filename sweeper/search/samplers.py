@@ -1,16 +1,17 @@
 """The registry of samplers. A sampler proposes the next configuration.
 
-A space may have conditional parameters, such as ``c`` for gdiff only:
+A space can have conditional parameters. For example, the parameter ``c`` may apply only to the method gdiff.
 
 - TPE models each group of parameters that occur together.
-- NSGA-II and NSGA-III cross only the parameters that all trials have, and draw conditional parameters at random.
-- Optuna's GPSampler and QMCSampler would draw conditional parameters at random. The module
-  :mod:`sweeper.search.sampler_wrappers` makes both propose every parameter.
+- NSGA-II and NSGA-III apply crossover only to the parameters that all trials have. They draw conditional parameters at
+  random.
+- GP and QMC propose values for all parameters (:mod:`sweeper.search.sampler_wrappers`). Optuna's GPSampler and
+  QMCSampler would draw conditional parameters at random.
 
-TPE and the Gaussian process start with the middle of the space and quasi-random points. Optuna would start with random
-points, which may all be bad in a short sweep (docs/search.md).
+TPE and GP start with the middle of the space and quasi-random points. Optuna's samplers start with random points, which
+may all be bad in a short sweep (docs/search.md).
 
-For running trials, TPE assumes the worst result (constant liar). The Gaussian process integrates over its predictions
+For a running trial, TPE assumes the worst result (constant liar), and GP integrates over the predicted results
 (qLogEHVI). The other samplers ignore running trials.
 """
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """The inputs of a sampler. ``asked`` is the number of trials that were proposed before a resume."""
+    """The inputs of a sampler. ``asked`` is the number of trials proposed before the sweep was resumed."""
 
     space: Space
     trials: int
@@ -37,17 +38,17 @@ class Search:
 
     @property
     def resumed_seed(self) -> int:
-        """The sampler's seed, which changes after a resume, so that the first proposals are not repeated."""
+        """The sampler's seed. It changes after a resume, so that the sampler does not repeat its first proposals."""
         return self.seed + self.asked
 
     @property
     def startup(self) -> int:
-        """The number of trials before a model is fitted."""
+        """The number of trials before the sampler fits a model."""
         return max(4, min(10, self.trials // 3))
 
     @property
     def population(self) -> int:
-        """The population size. Optuna's default of 50 would make a short sweep a random search."""
+        """The population size of NSGA-II and NSGA-III. Optuna's default of 50 makes a short sweep a random search."""
         return max(4, min(50, self.trials // 4))
 
 

@@ -1,4 +1,4 @@
-"""The registry of schedulers, and the objectives by which trials are compared."""
+"""The registry of schedulers, and the objectives by which a scheduler compares trials."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Scheduler(Protocol):
     """Decides after every epoch whether a trial continues."""
 
     def decide(self, trial_id: str, epoch: float, values: Sequence[float | None]) -> Decision:
-        """Return the decision after an epoch. Repeating an epoch changes nothing."""
+        """Return the decision after an epoch. A second call for an epoch changes nothing."""
 
     def ended_at(self, trial_id: str) -> int | None:
-        """Return the epoch at which the trial stopped or paused, or None if it continues."""
+        """Return the epoch after which the trial stopped or paused, or None if the trial continues."""
 
     def next_promotion(self, among: Sequence[str]) -> str | None:
-        """Return a paused trial from ``among`` that may continue now, or None."""
+        """Promote a paused trial from ``among`` that may continue now. Return its id, or None without such a trial."""
 
 
 class MakeScheduler(Protocol):
-    """Creates a scheduler. ``epochs`` is the length of a complete trial."""
+    """Creates a scheduler. ``epochs`` is the number of epochs of a complete trial."""
 
     def __call__(self, axes: Sequence[Axis], *, epochs: int, grace: int, reduction: int, mode: Mode) -> Scheduler: ...
 
@@ -40,7 +40,7 @@ SCHEDULERS: Mapping[str, MakeScheduler] = {
 
 
 def open_scheduler(settings: SweepSettings, target: Target) -> tuple[Scheduler | None, tuple[str, ...]]:
-    """Return a new scheduler, or None, and the columns by which the scheduler compares trials."""
+    """Return the sweep's scheduler, and the columns by which it compares trials. Return (None, ()) if there is none."""
     from sweeper.settings.fields import NO_SCHEDULER
     from sweeper.settings.objectives import axes
     from trainables.modality import dataset_modality
@@ -60,7 +60,7 @@ def open_scheduler(settings: SweepSettings, target: Target) -> tuple[Scheduler |
 
 
 def compared_objectives(objectives: Sequence[Objective], *, metrics_every: int | None) -> tuple[Objective, ...]:
-    """Return the objectives if all are measured after every epoch, otherwise the two default losses."""
+    """Return the objectives if all are measured after every epoch, otherwise the forget loss and the retain loss."""
     from sweeper.settings.objectives import DEFAULT_OBJECTIVES, parse_objectives
     from trainables.metrics.registry import METRICS
 
@@ -69,7 +69,7 @@ def compared_objectives(objectives: Sequence[Objective], *, metrics_every: int |
 
 
 def comparison_axes(objectives: Iterable[BoundedObjective]) -> tuple[Axis, ...]:
-    """Return the axes by which trials are compared. A loss to be minimized gets a logarithmic axis.
+    """Return the axes on which trials are compared. A minimized loss gets a logarithmic axis.
 
     On a linear axis, retain losses of 0.03 and 0.3 would be nearly equal.
     """

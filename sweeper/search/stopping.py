@@ -11,7 +11,7 @@ from sweeper.settings.until import NEVER, Plateau
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The reason why a sweep ended early. ``further`` is the option of ``resume`` that runs the other trials."""
+    """The reason why a sweep ended early. ``further`` is the option with which ``resume`` runs the remaining trials."""
 
     because: str
     further: str = ""
@@ -19,9 +19,10 @@ class End:
 
 @dataclass(kw_only=True)
 class Stopping:
-    """The limits of a sweep. After a limit is reached, no new trial starts. ``deadline`` is in monotonic-clock seconds.
+    """The limits of a sweep. After a limit is reached, no new trial starts.
 
-    ``reached`` is the limit that ended the sweep. The limit stays set, because Ray Tune has already ended the search.
+    ``deadline`` is in seconds of :func:`time.monotonic`. ``reached`` is the limit that ended the search. It is never
+    reset, because Ray Tune does not restart an ended search.
     """
 
     plateau: Plateau | None = None
@@ -39,7 +40,10 @@ class Stopping:
         return None if self.epoch_budget is None else max(0.0, self.epoch_budget - trained)
 
     def end(self, *, trained: float, trace: Sequence[float]) -> End | None:
-        """Return the limit that the sweep has reached, or None. ``trace`` lists the hypervolume after each trial."""
+        """Return the limit (epoch budget or plateau) that the sweep has reached, or None.
+
+        ``trained`` is the number of trained epochs. ``trace`` lists the hypervolume after each trial.
+        """
         if self.epoch_budget is not None and trained >= self.epoch_budget:
             return End(f"the budget of {self.epoch_budget} epochs ({trained:g} trained)", "--epoch-budget EPOCHS")
         if (plateau := self.plateau) is not None and plateau.is_reached(trace):

@@ -1,20 +1,21 @@
-"""The Optuna study of a sweep: propose configurations and record outcomes.
+"""The Optuna study of a sweep: propose configurations, and record results.
 
-The study uses Optuna's ask and tell, because Ray's ``OptunaSearch`` reports wrong trial states:
+The study uses Optuna's ask-and-tell interface, because Ray's ``OptunaSearch`` reports wrong trial states. An ended
+trial gets one of these states:
 
-- COMPLETE: a finished trial with finite objectives.
-- PRUNED: a stopped trial. Comparing the few epochs of a stopped trial with complete trials would favour configurations
-  that are good only at first.
-- FAIL: a diverged or failed trial.
+- COMPLETE: the trial finished with finite objectives.
+- PRUNED: the trial was stopped early. It has no values, because comparing its few epochs with complete trials would
+  favour configurations that are good only at first.
+- FAIL: the trial diverged or failed.
 
-If every epoch is a candidate, one epoch represents each trial (:class:`sweeper.search.archive.ParetoArchive`). TPE
-ranks PRUNED trials behind all COMPLETE trials; the other samplers ignore PRUNED trials.
+The values of a COMPLETE trial are those of one of its epochs (:class:`sweeper.search.archive.ParetoArchive`). TPE ranks
+PRUNED trials behind all COMPLETE trials. The other samplers ignore PRUNED trials.
 
-The trials of previous sweeps (priors) come first in the Optuna study. So the id of a trial is its Optuna number minus
-the number of priors.
+The Optuna study begins with the trials taken from previous sweeps (priors). So the id of a trial is its Optuna number
+minus the number of priors.
 
-The event log contains everything that Optuna stores. Each driver builds a new study from the log, in a new file
-OUT/optuna.log, which optuna-dashboard can read.
+The event log contains everything that Optuna stores. When a sweep starts or is resumed, its study is rebuilt from the
+event log in a new file OUT/optuna.log. optuna-dashboard can read this file.
 """
 
 from __future__ import annotations
@@ -51,21 +52,23 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 STUDY_NAME = "sweep"
 _POINT, _PRIOR = "point", "prior"
-"""User attributes of an Optuna trial: a configuration outside the search space, and the origin of a prior."""
+"""Names of user attributes: a configuration outside the search space, and the origin of a prior."""
 _FIRST_GENERATION = {f"{name}:generation": 0 for name in ("NSGAIISampler", "NSGAIIISampler")}
-"""System attributes with which genetic samplers accept a trial as a parent."""
+"""System attributes that NSGA-II and NSGA-III require of a parent."""
 
 
 class SweepStudy:
-    """Proposes the trials of a search, and records their outcomes. The fields describe the space and the Optuna study.
+    """Proposes the trials of a sweep, and records their results.
 
-    Call :meth:`begin` first if there are priors or points to try first. Then call :meth:`restore`.
+    Call :meth:`restore` before the first :meth:`ask`. If there are priors or points to try first, call :meth:`begin`
+    before :meth:`restore`. The fields ``_planned`` and ``_unfinished`` are queues: the points to try first, and the
+    trials to run again.
 
     Args:
-        storage: an Optuna storage that contains no study.
+        storage: an Optuna storage without studies.
         search: the inputs of the sampler. ``search.asked`` is the number of trials that :meth:`restore` adds.
-        seeds: every configuration runs once for each seed.
-        extension: the points added to a grid, which may be outside the search space.
+        seeds: the random seeds. Each configuration is trained once with each seed.
+        extension: further points of a grid search. They may be outside the search space.
     """
 
     def __init__(
@@ -95,7 +98,7 @@ class SweepStudy:
         )
         self._priors = 0
         self._known_attrs: set[str] = set()
-        # The points that are tried first, as parameters and user attributes.
+        # The Optuna parameters and user attributes of the points to try first.
         self._planned: list[tuple[Mapping[str, Any], dict[str, Any]]] = []
         if sampler == "grid":
             self._planned += [(self._space.params_of(point), {}) for point in self._space.grid()]
@@ -103,7 +106,7 @@ class SweepStudy:
         self._unfinished: deque[str] = deque()
 
     def begin(self, *, points: Sequence[Mapping[str, Value]] = (), priors: Sequence[Prior] = ()) -> None:
-        """Add the trials of previous sweeps, and the points to try first (as Optuna parameters)."""
+        """Add the trials of previous sweeps, and plan the points to try first. Points consist of Optuna parameters."""
         for prior in priors:
             final = self._final({"status": Status.FINISHED}, prior.result)
             stored = {"params": self._space.params_of(prior.config), "user_attrs": {_PRIOR: prior.origin}}
@@ -118,11 +121,11 @@ class SweepStudy:
 
     @property
     def unfinished(self) -> int:
-        """The number of trials to propose again."""
+        """The number of trials that :meth:`ask` will return again, because they have no result."""
         return len(self._unfinished)
 
     def restore(self, state: SweepState) -> None:
-        """Add the trials of the event log to the Optuna study. Trials without a result are proposed again."""
+        """Add the trials of the event log to the Optuna study. :meth:`ask` returns trials without a result again."""
         results = {
             trial.id: self._final(row := trial.row(), self._add_outcome(trial.id, row, list(trial.candidates())))
             for trial in state.ended_trials
@@ -152,7 +155,7 @@ class SweepStudy:
         self._unfinished.appendleft(trial_id)
 
     def ask(self) -> tuple[str, dict[str, Any]] | None:
-        """Return the id and the configuration of the next trial, or None after the last trial."""
+        """Return the id and the configuration of the next trial, or None if no trial is left."""
         if self.asked - len(self._unfinished) >= self._trials:  # the trials that have ended or are running
             return None
         if self._unfinished:
@@ -167,10 +170,9 @@ class SweepStudy:
         return format_id(trial.number - self._priors), config
 
     def stored(self, trial_id: str) -> dict[str, Any]:
-        """Return what Optuna stores for a newly proposed trial, as a record for the event log.
+        """Return what Optuna stores about a newly proposed trial, for the event log.
 
-        Genetic samplers store the generation in the attributes of the trial, and the parents in the attributes of the
-        study.
+        The result includes new attributes of the study, because NSGA-II and NSGA-III store parents there.
         """
         trial = self._own_trials()[int(trial_id)]
         attrs = self._study._storage.get_study_system_attrs(self._study._study_id)
@@ -184,7 +186,7 @@ class SweepStudy:
         }
 
     def tell(self, trial_id: str, row: Row, candidates: Sequence[Row] = ()) -> None:
-        """Record the outcome of a trial. A repeated call has no effect. A trial that waits to run again is ignored."""
+        """Record the result of a trial. The call has no effect if the trial is recorded or waits to run again."""
         import optuna
 
         if trial_id in self._told or trial_id in self._unfinished:
@@ -200,7 +202,7 @@ class SweepStudy:
         return self.archive.add(row, candidates)
 
     def _final(self, row: Row, result: Result | None) -> dict[str, Any]:
-        """Return the state, values and constraints of an ended Optuna trial."""
+        """Return the Optuna state, values and constraints of an ended trial."""
         from optuna.trial import TrialState
 
         if row.get("status") == Status.FINISHED and result is not None:
@@ -209,7 +211,7 @@ class SweepStudy:
         return {"state": TrialState.PRUNED if row.get("status") == Status.STOPPED else TrialState.FAIL}
 
     def _add(self, stored: Mapping[str, Any], final: Mapping[str, Any], trial: Trial | None = None) -> None:
-        """Add an Optuna trial. If ``final`` is empty, the trial is running."""
+        """Add a trial to the Optuna study. If ``final`` is empty, the trial's state is RUNNING."""
         from optuna.trial import TrialState, create_trial
 
         distributions, params = self._space.distributions(), stored["params"]
@@ -229,7 +231,7 @@ class SweepStudy:
             self._study._storage.set_study_system_attr(self._study._study_id, name, value)
 
     def _derived(self, trial: Trial) -> dict[str, Any]:
-        """Derive Optuna's record of a trial from the settings. Old event logs contain only the settings."""
+        """Compute the result of :meth:`stored` from the trial's settings, for event logs without Optuna's data."""
         index = int(trial.id)
         repetition = index % len(self._seeds)
         try:
@@ -248,7 +250,7 @@ class SweepStudy:
         }
 
     def _enqueue_next(self) -> None:
-        """Enqueue the next trial, unless the sampler proposes the next trial."""
+        """Enqueue the next trial in Optuna if its configuration is planned."""
         trials, index = self._own_trials(), self.asked
         if len(trials) > index:
             return
@@ -261,8 +263,9 @@ class SweepStudy:
     def _plan(self, index: int, config: Mapping[str, Value] | None) -> tuple[Mapping[str, Any], dict[str, Any]] | None:
         """Return the parameters and user attributes of a planned trial, or None if the sampler proposes the trial.
 
-        With k seeds, trials form groups of k with equal configurations. Each group gets the next planned point. After
-        the planned points, ``config``, the configuration of the first trial of the group, is repeated.
+        With k seeds, k consecutive trials form a group with equal configurations. The first groups get the planned
+        points. In a later group, the sampler proposes the first trial, and the other trials repeat its configuration
+        ``config``.
         """
         group, repetition = divmod(index, len(self._seeds))
         attributes = {"seed": self._seeds[repetition]}
@@ -272,7 +275,7 @@ class SweepStudy:
         return None if config is None else (self._space.params_of(config), attributes)
 
     def _own_trials(self) -> list[optuna.trial.FrozenTrial]:
-        """Return the trials without the priors. The index of a trial is its id."""
+        """Return the Optuna trials of this sweep in the order of their ids, without the priors."""
         return list(self._study.get_trials(deepcopy=False)[self._priors :])
 
 
@@ -282,7 +285,7 @@ def format_id(index: int) -> str:
 
 
 def open_study(log: EventLog, settings: SweepSettings, target: Target, *, console: Console) -> SweepStudy:
-    """Build the study of a sweep from its event log. A new sweep first records its enqueued points and priors."""
+    """Build the study of a sweep from its event log. A new sweep first logs its priors and its points to try first."""
     unit = dataset_modality(settings.base.dataset).unit
     objectives = axes(settings.parsed_objectives, math.log(target.vocabulary_size), unit=unit)
     archive = ParetoArchive(

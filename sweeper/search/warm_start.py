@@ -26,7 +26,7 @@ _SEARCHED = ("method", "lr", "auto_lr", "seed")
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """A previous trial whose result is comparable with the results of this sweep."""
+    """A trial of a previous sweep that could also run in this sweep with the same spec, so its result is comparable."""
 
     config: Mapping[str, Value]
     result: Result
@@ -41,14 +41,14 @@ class Prior:
 
 @dataclass(frozen=True, slots=True)
 class WarmStart:
-    """What a new sweep takes from a previous sweep.
+    """The trials of a previous sweep that a new sweep uses.
 
     Attributes:
         priors: the trials with comparable results, from which the sampler learns.
         points: the configurations to try first, as Optuna parameters.
-        finished: the number of finished trials of the previous sweep.
-        outside: the number of finished trials outside the new search space.
-        differences: the fixed settings that differ between the sweeps.
+        finished: the number of finished trials in the previous sweep.
+        outside: how many of these trials are outside the new search space.
+        differences: descriptions of the settings that neither sweep searches and whose values differ.
     """
 
     priors: tuple[Prior, ...]
@@ -69,8 +69,8 @@ def warm_start(
 ) -> WarmStart:
     """Return the priors and points from the previous sweep in the folder ``out``.
 
-    A previous trial becomes a prior if its spec would have the same hash in this sweep. In addition, at most ``most``
-    configurations from the Pareto front of the other trials are tried first.
+    A finished trial becomes a prior if its configuration has the same spec hash in both sweeps. Of the other finished
+    trials, at most ``most`` configurations on their Pareto front become points to try first.
 
     Raises:
         UsageError: the folder has no sweep.
@@ -129,7 +129,7 @@ def format_warm_start(found: WarmStart, folder: Path) -> str:
 def _front(
     found: Sequence[tuple[Mapping[str, Value], Result]], objectives: Sequence[Objective]
 ) -> list[Mapping[str, Value]]:
-    """Return the non-dominated configurations, ordered by decreasing contribution to the hypervolume."""
+    """Return the configurations on the Pareto front, ordered by decreasing contribution to the hypervolume."""
     found = [item for item in found if item[1].acceptable]
     if not found:
         return []
