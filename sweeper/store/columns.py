@@ -105,9 +105,9 @@ CANDIDATE_COLUMNS = ("trial_id", "epoch", "step", *sorted(LOSS_METRICS), *DEFAUL
 
 
 def unused_columns(methods: Iterable[str], metrics: Iterable[str]) -> frozenset[str]:
-    """Return the columns that a sweep's tables omit: options of other methods, and metrics that are not requested.
+    """Return the columns that a sweep's tables omit: options of unused methods, and metrics that are not requested.
 
-    The option ``c`` and the metrics of the default set are in every table. ``metrics`` may contain names of sets.
+    The option ``c`` and the default metrics are never omitted. ``metrics`` may contain names of metric sets.
     """
     options = {"c", *(name for method in methods for name in parse_method(method).options)}
     chosen = {name for given in metrics for name in SETS.get(given, (given,))}
@@ -129,11 +129,12 @@ LANDSCAPE_COLUMNS = (
 
 
 def column_dictionary(*, random_guess: float | None = None, unit: str = "token") -> dict[str, dict[str, object]]:
-    """Describe each column of trials.csv and history.csv for sweep.json. Keys without a value are left out.
+    """Return descriptions of the columns of trials.csv and history.csv for sweep.json. Empty keys are omitted.
 
     Args:
-        random_guess: the upper bound of losses, in nats; None before the target is prepared.
-        unit: what a loss is averaged over: token or image.
+        random_guess: the loss of a random guess in nats, which is the upper bound of losses; None before the target is
+            prepared.
+        unit: ``token`` or ``image``, over which losses are averaged.
     """
     settings: tuple[_Column | Field, ...] = (*_OWN, *OPTIONS.values(), *FIELDS.values())
     found: dict[str, dict[str, object]] = {
@@ -162,7 +163,7 @@ def column_dictionary(*, random_guess: float | None = None, unit: str = "token")
 
 
 def plugin_problems() -> list[str]:
-    """Return an error message for each plug-in option or metric with the name of an existing column."""
+    """Return an error message for each option or metric of a plug-in that has the name of an existing column."""
     own = {*_names(_OWN), *FIELDS}
     found = []
     for plugin in plugins.active():

@@ -1,7 +1,8 @@
-"""OUT/events.jsonl, the event log of a sweep. All other files of the sweep can be rebuilt from the log.
+"""OUT/events.jsonl, the event log of a sweep. The tables and the Optuna study can be rebuilt from the log.
 
-Events are only appended. Only an incomplete last line, left by a kill, is removed before the next event is appended. A
-follower acts on an event only after the event is on disk. While the disk is full, new events wait in memory.
+Events are only appended. If a kill leaves an incomplete last line, the line is removed before the next event is
+appended. A follower (such as the tables) receives an event after the event is on disk, unless ``needs_disk`` is False.
+While the disk is full, new events wait in memory.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ class Follower(Protocol):
     def apply(self, event: Event, state: SweepState) -> None:
         """Process an event. ``state`` already includes the event.
 
-        The log calls this method for all events in order, also during a replay.
+        The log calls this method for all events in order. When a sweep is resumed, it first replays the old events.
         """
 
     def flush(self, state: SweepState) -> None:
-        """Write or send what the processed events require. After an OSError, the log calls this method again."""
+        """Write or send the effects of the processed events. After an OSError, the log calls this method again."""
         return  # so that a follower without this method is not abstract
 
 
@@ -87,18 +88,18 @@ class EventLog:
 
     @property
     def unwritten(self) -> int:
-        """The number of ended trials whose end is not on disk yet."""
+        """The number of ended trials whose TRIAL_ENDED event is not on disk yet."""
         return sum(event.kind is Kind.TRIAL_ENDED for event in self._pending)
 
     def attach(self, *followers: Follower) -> None:
-        """Add followers. Every later event is passed to the followers in the order in which they were added."""
+        """Add followers, which receive all later events. Followers added first receive an event first."""
         with self._lock:
             self._followers += followers
 
     def replay(self, *followers: Follower) -> None:
-        """Clear the state, and apply all events on disk to the state and to the followers.
+        """Rebuild the state from all events on disk, and pass these events to the followers.
 
-        The followers write nothing until they are attached and :meth:`flush` is called.
+        The followers are not flushed or attached.
         """
         with self._lock:
             self.state.clear()
@@ -108,7 +109,7 @@ class EventLog:
                     self._notify(follower, event)
 
     def record(self, kind: Kind, trial_id: str = "", payload: Mapping[str, Any] | None = None) -> None:
-        """Append an event to the log, and notify and flush the followers."""
+        """Append an event to the log. Then pass the event to the followers, and flush the followers."""
         with self._lock:
             event = Event.new(len(self.events) + len(self._pending), kind, trial_id, payload or {})
             self._pending.append(event)
@@ -119,7 +120,7 @@ class EventLog:
             self.flush()
 
     def flush(self) -> bool:
-        """Write the waiting events, and notify the followers. Return whether the log and all followers are up to date.
+        """Write the waiting events, and pass them to the followers. Return whether all writing succeeded.
 
         If a follower raises OSError, the next call flushes the follower again.
         """

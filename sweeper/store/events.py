@@ -1,4 +1,4 @@
-"""The events in OUT/events.jsonl, and the format of a line."""
+"""The kinds of events in OUT/events.jsonl, and the format of a line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Kind(StrEnum):
-    """The kind of an event. Each description names the payload in parentheses."""
+    """The kind of an event. The description of a kind lists the keys of its payload in parentheses."""
 
     SWEEP_STARTED = "sweep_started"
     """A driver starts or resumes the sweep (trials: number of requested trials)."""
@@ -21,11 +21,11 @@ class Kind(StrEnum):
     SEARCH_STARTED = "search_started"
     """The search starts (points: Optuna parameters to try first; priors: previous trials)."""
     TRIAL_PROPOSED = "trial_proposed"
-    """The search proposed a trial (settings: values for trials.csv; search: Optuna's record)."""
+    """The search proposed a trial (settings: values for trials.csv; search: Optuna's data about the trial)."""
     TRIAL_REUSED = "trial_reused"
     """The result of an earlier trial is copied (origin: FOLDER/ID). Events with the reports and the end follow."""
     TRIAL_REQUEUED = "trial_requeued"
-    """The trial runs again (step: reports after this step are void; -1 voids all reports)."""
+    """The trial runs again (step: reports of later steps are discarded; -1 discards all reports)."""
     TRIAL_STARTED = "trial_started"
     """A worker starts or continues a trial."""
     TRIAL_REPORTED = "trial_reported"
@@ -52,7 +52,7 @@ class Event:
 
     @classmethod
     def new(cls, seq: int, kind: Kind, trial_id: str, payload: Mapping[str, Any]) -> Event:
-        """Return an event with the current time. The payload is converted to JSON and back."""
+        """Return an event with the current time. Its payload equals the payload that will be read from the file."""
         return cls(seq, time.time(), kind, trial_id, json.loads(json.dumps(_json(payload), allow_nan=False)))
 
     def to_line(self) -> bytes:
@@ -75,7 +75,7 @@ class Event:
 
 
 def _json(value: object) -> object:
-    """Replace NaN by None and infinity by a text, because JSON has no NaN and no infinity."""
+    """Replace NaN by None and infinity by the text ``inf``, because JSON has no NaN and no infinity."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     if isinstance(value, Mapping):

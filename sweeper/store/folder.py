@@ -32,7 +32,7 @@ _VERSIONS = ("torch", "ray", "transformers", "optuna", "mlflow", "peft", "datase
 
 
 class SweepError(RuntimeError):
-    """The sweep cannot start or continue; the message is a plain sentence for the user."""
+    """The sweep cannot start or continue. The message is for the user."""
 
     exit_code = 1
 
@@ -45,7 +45,7 @@ class UsageError(SweepError):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The identity of a sweep. Before the target is prepared, ``target_key`` and ``target_path`` are None."""
+    """The id and the target of a sweep. Before the target is prepared, ``target_key`` and ``target_path`` are None."""
 
     sweep_id: str
     created: str
@@ -54,7 +54,11 @@ class Origin:
 
 
 def begin(settings: SweepSettings, out: Path) -> None:
-    """Create the folder of a new sweep. After the call, the sweep can be resumed."""
+    """Create the folder of a new sweep. Then ``resume`` can run the sweep.
+
+    Raises:
+        UsageError: the folder already contains a sweep.
+    """
     if (out / "sweep.json").exists():
         raise UsageError(f"{out} already contains a sweep")
     out.mkdir(parents=True, exist_ok=True)
@@ -100,9 +104,9 @@ def read_settings(out: Path) -> SweepSettings:
 
 
 def check_record(out: Path) -> None:
-    """Check that the event log or, without an event log, the tables of a sweep can be read.
+    """Check that the event log of a sweep can be read. If there is no event log, check the tables.
 
-    If a table were damaged, finished trials could run again, or their models could be deleted.
+    With a damaged table, ``resume`` could run finished trials again or delete their models.
 
     Raises:
         EventLogError, UsageError: the message names the damaged file, the line and the remedy.
@@ -148,9 +152,10 @@ def read_origin(out: Path) -> Origin:
 def describe(
     out: Path, settings: SweepSettings, origin: Origin, *, targets: Mapping[int, Target] = MappingProxyType({})
 ) -> None:
-    """Write sweep.json. Entries about the target are None until the target is prepared.
+    """Write sweep.json.
 
-    ``targets`` maps seeds to targets. If there are several targets, the baseline is the mean over the targets.
+    ``targets`` maps each seed to its target model. Without targets, the entries about the target are None. With several
+    targets, the entry ``baseline`` has the mean of their metrics.
     """
     target = next(iter(targets.values()), None)
     guess = math.log(target.vocabulary_size) if target is not None else None

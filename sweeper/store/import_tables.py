@@ -1,4 +1,4 @@
-"""Rebuild the events of a sweep from its tables if an old version wrote no event log."""
+"""Rebuild the events of a sweep from its tables if the event log is missing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TEXTS = ("trial_id", "spec_hash", "status", "checkpoint", "error", "worker", "r
 
 
 def read_state(out: Path) -> SweepState:
-    """Return the state of a sweep, computed from its event log or, without an event log, from its tables.
+    """Compute the state of a sweep from its event log. If the event log is missing, use the tables.
 
     Raises:
         EventLogError: the event log is damaged.
@@ -65,7 +65,7 @@ def events_of_tables(out: Path) -> list[Event]:
 
 
 def _is_evaluated(report: Mapping[str, str], trial: Mapping[str, str]) -> bool:
-    """Return whether the losses were measured after this epoch, and not copied from an earlier report."""
+    """Return whether the losses were measured after this epoch. Otherwise, the report repeats earlier losses."""
     if not any(report.get(name) for name in LOSS_METRICS):
         return False
     is_last = float(report["step"]) >= float(trial.get("steps") or "inf")

@@ -1,4 +1,4 @@
-"""A lease in object storage, so that only one driver runs a sweep."""
+"""A lease in object storage that prevents two drivers from running the same sweep."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def hold_lease(
 ) -> Iterator[None]:
     """Hold the lease while the block runs, and renew the lease every ``interval`` seconds.
 
-    Without ``storage``, do nothing. A failed renewal is retried. If another driver writes the lease, one warning is
-    logged.
+    If ``storage`` is None, no lease is taken. A failed renewal is retried. If another driver overwrites the lease, a
+    warning is logged once, and the renewals continue.
 
     Raises:
         OtherDriver: another driver holds the lease (see :func:`other_driver`).
-        StorageError: the storage does not answer at the start.
+        StorageError: the storage does not answer when the block starts.
     """
     if storage is None:
         yield
@@ -85,8 +85,8 @@ def _other(storage: Storage, own: Mapping[str, str]) -> dict[str, Any] | None:
 def other_driver(storage: Storage, out: Path, *, say: Callable[[str], object]) -> str | None:
     """Return an error message if another driver runs the sweep in ``storage``, otherwise None.
 
-    If a lease exists, wait :data:`TIMEOUT` seconds. A lease that is not renewed meanwhile is deleted. A lease of a
-    driver in ``out`` is ignored, because the folder has its own lock.
+    If a lease exists, wait :data:`TIMEOUT` seconds for a renewal. A lease without a renewal is deleted. A lease for the
+    folder ``out`` on this machine is ignored, because the folder has its own lock.
 
     Raises:
         StorageError: the storage does not answer.
@@ -112,7 +112,7 @@ def _read(storage: Storage) -> dict[str, Any] | None:
 
 
 def _place(out: Path) -> dict[str, str]:
-    """Return what identifies a folder. Even cloned machines have different boot ids."""
+    """Return what identifies a folder across machines. The boot id distinguishes cloned machines with one host name."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     boot_id = boot.read_text(encoding="ascii").strip() if boot.is_file() else ""
     return {"host": socket.gethostname(), "boot": boot_id, "out": str(out.resolve())}

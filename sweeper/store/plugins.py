@@ -23,7 +23,7 @@ def save_plugins(out: Path) -> None:
 
 
 def plugin_records() -> list[dict[str, object]]:
-    """Return the records of the active plug-ins for sweep.json."""
+    """Return descriptions of the active plug-ins for sweep.json."""
     return [
         {
             "name": plugin.name,
@@ -43,7 +43,9 @@ def set_worker_plugins(out: Path) -> None:
 
 
 def restore_plugins(out: Path) -> list[str]:
-    """Load the plug-ins of a sweep. Return a note for each plug-in that is not loaded, or whose original has changed.
+    """Load the plug-ins from the folder of a sweep. Return messages for the user.
+
+    A message reports a plug-in that is not loaded, or a plug-in whose original file has changed.
 
     Raises:
         PluginError: a plug-in in the sweep's folder is missing or has changed.

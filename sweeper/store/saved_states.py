@@ -1,4 +1,4 @@
-"""Find and delete the saved states of unfinished trials."""
+"""Find and delete saved states. An unfinished trial continues from its last saved state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trainables.storage import Storage, StorageError
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """A saved state of a trial. ``place`` is a folder or, in object storage, a key."""
+    """The saved state of a trial after ``step``. ``place`` is a local folder or a key in object storage."""
 
     place: str
     step: int
@@ -27,7 +27,10 @@ def state_storage(settings: SweepSettings, out: Path) -> Storage:
 
 
 def tune_storage(settings: SweepSettings, out: Path) -> tuple[dict[str, Any], int]:
-    """Return the storage arguments of Tune's RunConfig, and the number of the next Tune run."""
+    """Return the storage arguments of Tune's RunConfig, and the number of the next Tune run of the sweep.
+
+    Each resume is a new Tune run.
+    """
     states = state_storage(settings, out)
     where = {"storage_path": states.path}
     if settings.bucket is not None:
@@ -53,7 +56,7 @@ def remove_states(states: Storage, trial_id: str) -> None:
     """Delete all saved states of a trial.
 
     Raises:
-        StorageError, OSError: a state could not be deleted. The other states are deleted.
+        StorageError, OSError: at least one state could not be deleted. All others are deleted.
     """
     failed: StorageError | OSError | None = None
     for key in state_keys(states, trial_id):
@@ -66,10 +69,10 @@ def remove_states(states: Storage, trial_id: str) -> None:
 
 
 def find_states(settings: SweepSettings, out: Path, last_steps: Mapping[str, int]) -> dict[str, SavedState]:
-    """Return the newest usable saved state of each trial that has a usable state.
+    """Return the newest usable saved state of each trial. Trials without a usable state are omitted.
 
-    ``last_steps`` maps each trial to the last step in the event log. A state is usable if it is complete and not later
-    than this step. Before a later state, reports are lost.
+    ``last_steps`` maps each trial id to the step of the trial's last report in the event log. A state is usable if it
+    is complete and its step is not later. If a trial continued from a later state, reports would be missing.
 
     Raises:
         StorageError: the storage does not answer.

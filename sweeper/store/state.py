@@ -24,10 +24,11 @@ class Phase(StrEnum):
 
 @dataclass(slots=True)
 class Trial:
-    """A trial with all facts from its events. The rows of the tables are built from these fields.
+    """A trial as its events describe it. The rows of the tables are built from these fields.
 
-    ``search`` is Optuna's record of the trial. ``measured`` maps steps to metrics measured after training. ``outcome``
-    is empty until the trial ends. ``started_at`` is the last start in seconds since 1970.
+    ``search`` is the data that Optuna stores about the trial. ``measured`` maps a step to the metrics that were
+    measured after training on the checkpoint of this step. ``outcome`` is empty until the trial ends. ``started_at`` is
+    the time of the last start, in seconds since 1970.
     """
 
     id: str
@@ -61,7 +62,7 @@ class Trial:
         return {"trial_id": self.id, **self.settings, **self.outcome}
 
     def candidates(self, reports: Sequence[Row] | None = None) -> Iterator[Row]:
-        """Yield a row of candidates.csv, without checkpoint, for each evaluated epoch."""
+        """Yield a row of candidates.csv, without the column ``checkpoint``, for each evaluated epoch."""
         for report in self.reports if reports is None else reports:
             if report.get("evaluated", True):
                 yield {"trial_id": self.id, **report, **self.measured.get(int(report["step"]), {})}
@@ -69,7 +70,7 @@ class Trial:
 
 @dataclass(slots=True)
 class SweepState:
-    """All trials by id, in the order of proposal. ``search`` contains the points and priors of the search."""
+    """All trials by id, in the order of proposal. ``search`` contains the priors and the points to try first."""
 
     trials: dict[str, Trial] = field(default_factory=dict)
     ended: dict[str, None] = field(default_factory=dict)  # ids of ended trials, in the order of ending
@@ -81,7 +82,7 @@ class SweepState:
         self.search = {}
 
     def apply(self, event: Event) -> None:
-        """Update the state with one event. Equal events in equal order always give equal states."""
+        """Update the state with one event. The resulting state depends only on the events and their order."""
         if event.kind is Kind.TRIAL_PROPOSED:
             trial = self.trials.setdefault(event.trial_id, Trial(event.trial_id, {}))
             trial.settings, trial.search = event.payload["settings"], event.payload.get("search", {})
@@ -127,5 +128,5 @@ class SweepState:
 
     @property
     def trained_epochs(self) -> float:
-        """The number of epochs trained in this sweep, without reused trials."""
+        """The number of epochs that the trials of this sweep have trained. Epochs of reused trials do not count."""
         return sum(trial.last_epoch for trial in self.trials.values() if not trial.reused_from)

@@ -1,4 +1,4 @@
-"""The tables of a sweep, which can be rebuilt from the event log. An incomplete last row is ignored."""
+"""The CSV tables of a sweep. They can be rebuilt from the event log."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ TABLES = ("history.csv", "auto_lr.csv", "candidates.csv", "trials.csv")
 
 
 class CsvTable:
-    """A CSV file that is appended to or replaced as a whole.
+    """A CSV file to which rows are appended, or which is rewritten as a whole.
 
-    Appended rows have the columns of the existing file. When the file is replaced, the default columns come first.
-    Further old columns follow if the new rows use them.
+    Appended rows have the columns of the existing file. A rewritten file has the default columns first, then those
+    other columns of the old file that occur in the new rows.
     """
 
     def __init__(self, path: Path, columns: Iterable[str]) -> None:
@@ -31,14 +31,14 @@ class CsvTable:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the existing file or, without a file, the default columns."""
+        """The columns of the existing file. If there is no file, the default columns."""
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
             if (header := file.readline()).endswith(b"\n"):
                 return tuple(next(csv.reader([header.decode(errors="replace")])))
         return self._new
 
     def read(self) -> list[dict[str, str]]:
-        """Return the rows. An incomplete last row is left out."""
+        """Return the rows of the file. An incomplete last row is omitted."""
         if not self.path.is_file():
             return []
         return list(csv.DictReader(io.StringIO(_whole_rows(self.path.read_bytes()).decode(), newline="")))
@@ -62,7 +62,7 @@ class CsvTable:
 
 
 class ResultTables:
-    """The CSV files in a sweep's folder. New files omit the columns in ``without``."""
+    """The tables in a sweep's folder. ``without`` lists columns that new files omit."""
 
     def __init__(self, out: Path, *, without: Collection[str] = ()) -> None:
         def table(name: str, columns: Sequence[str]) -> CsvTable:
@@ -74,7 +74,7 @@ class ResultTables:
         self.trials = table("trials.csv", TRIAL_COLUMNS)
 
     def cut(self, step: int) -> None:
-        """Clear trials.csv, and delete the rows after ``step`` from the other tables.
+        """Delete all rows of trials.csv. In the other tables, delete the rows of steps after ``step``.
 
         Raises:
             OSError: writing to the disk failed.

@@ -1,4 +1,4 @@
-"""The files with which ``unlearn --out`` continues an interrupted run: the spec and the last saved state."""
+"""Continue an interrupted run of ``unlearn --out`` from two files: the spec and the last saved state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAVE_SHARE = 0.05
 
 
 class OtherRun(Exception):
-    """The folder has another unfinished run, or another process uses the folder."""
+    """The folder contains another unfinished run, or another process uses the folder."""
 
     exit_code = 2
 
@@ -37,7 +37,7 @@ class RunFile:
 
     @classmethod
     def read(cls, out: Path) -> RunFile | None:
-        """Return the unfinished run in ``out``, or None."""
+        """Read unfinished.json in ``out``. Return None if the file is missing or damaged."""
         try:
             content = json.loads((out / RUN_FILE).read_text(encoding="utf-8"))
             spec = TrialSpec.from_dict(content["spec"])
@@ -48,7 +48,7 @@ class RunFile:
 
 
 def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> str | None:
-    """Return an error message if ``out`` holds an unfinished run of another spec, otherwise None."""
+    """Return an error message if ``out`` contains an unfinished run with other settings, otherwise None."""
     if (found := RunFile.read(out)) is None:
         return None
     # Without a target key in the spec, the targets are not compared.
@@ -69,7 +69,7 @@ def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> s
 
 
 class UnfinishedRun:
-    """The run in a folder. Saving the run's state takes at most 5% of the time."""
+    """Saves and restores the run in the folder ``out``. Saving takes at most 5% of the time."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
@@ -86,10 +86,12 @@ class UnfinishedRun:
         return exclusive(self.out, OtherRun(f"--out {self.out}: another process is executing the run in this folder"))
 
     def begin(self, run: UnlearningRun, *, landscape_points: int, command: str) -> float:
-        """Load the saved state, if any, and delete later rows of the tables. Return the number of completed epochs.
+        """Restore the saved state, if any. Return the number of completed epochs.
+
+        Rows of later steps are deleted from the tables, because the run will write them again.
 
         Raises:
-            OtherRun: the folder holds an unfinished run of another spec.
+            OtherRun: the folder contains an unfinished run with other settings.
         """
         if problem := other_run_problem(self.out, run.spec, landscape_points=landscape_points):
             raise OtherRun(problem)
@@ -106,7 +108,7 @@ class UnfinishedRun:
         return run.epoch
 
     def save(self, run: UnlearningRun) -> None:
-        """Save the state if a save is due. If writing to the disk fails, the run continues."""
+        """Save the state of the run if a save is due. If writing to the disk fails, the run continues."""
         if self._throttle.is_due():
             with self._throttle.saving():
                 landscape = [] if run.auto_lr is None else run.auto_lr.landscape
