@@ -1,8 +1,8 @@
 """Start Ray or join a Ray cluster for one sweep. Shut Ray down after the sweep.
 
 By default, Ray copies the project's source code from the driver to the nodes of a cluster, so all workers run the
-driver's version. Other packages, such as torch, must be installed on all nodes in the driver's versions
-(:func:`sweeper.execution.placement.require_shared`).
+driver's version. Other packages, such as torch, must be installed on all nodes in the driver's versions (checked by
+:func:`sweeper.execution.placement.require_shared`).
 """
 
 from __future__ import annotations
@@ -67,15 +67,11 @@ def set_environment(address: str | None) -> None:
 
 
 def project_folders() -> list[str]:
-    """Return the source folders of the project's Python packages."""
     return [str(importlib.resources.files(name)) for name in PACKAGES]
 
 
 def runtime_env(*, ship: bool) -> dict[str, Any]:
-    """Return Ray's runtime environment for a cluster.
-
-    The environment contains the list of plug-ins and, if ``ship`` is true, the project's source code.
-    """
+    """Return Ray's runtime environment: the list of plug-ins and, if ``ship`` is true, the project's source code."""
     submitted = json.loads(os.environ.get(_JOB_CONFIG, "{}")).get("runtime_env") or {}
     plugins = os.environ.get(VARIABLE)
     environment: dict[str, Any] = {"env_vars": {VARIABLE: plugins}} if plugins else {}
@@ -145,9 +141,6 @@ class Cluster:
         """Return the number of trials that can run at the same time.
 
         On a cluster, every call checks that all nodes see the folders ``sharing`` and have equal package versions.
-
-        Raises:
-            PlacementError: Ray cannot be started or joined, no node can run a trial, or a node fails the check.
         """
         settings = self._settings
         if self._slots is None:
@@ -234,7 +227,6 @@ def _import_in_parallel() -> Iterator[None]:
 
 
 def import_for_report() -> None:
-    """Import the packages for the report in another thread."""
     _import_in_thread(_IMPORTED_FOR_REPORT)
 
 

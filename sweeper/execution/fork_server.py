@@ -165,10 +165,7 @@ def launch(place: str, command: list[str]) -> None:
 
 
 def _is_forked(connection: socket.socket, place: str, command: list[str]) -> bool:
-    """Ask the server to run the command in a fork. Return whether a fork runs the command.
-
-    If the result is False, no fork will run the command later, so this process can run it.
-    """
+    """Return whether a fork of the server runs the command. If False, no fork will run the command later."""
     connection.settimeout(_TIMEOUT)
     try:
         connection.connect(place)

@@ -97,7 +97,7 @@ class GpuShares(Follower):
     needs_disk = False
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Update which shares are in use. When a trial ends, learn its memory peak."""
+        """Update which shares are in use. When a trial ends, update the memory peak of its memory class."""
         match event.kind:
             case Kind.TRIAL_STARTED:
                 self._paused.discard(event.trial_id)
@@ -169,5 +169,4 @@ class GpuShares(Follower):
         return not running or sum(running) + gpus <= self.gpus * (1.0 + 1e-9)
 
     def take(self, trial_id: str, gpus: float) -> None:
-        """Reserve a GPU share for a trial."""
         self._reserved[trial_id] = gpus

@@ -65,7 +65,6 @@ def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence
     """Return the fields of :class:`Facts` for this machine.
 
     Args:
-        paths: the folders to check.
         mark: the name of a file that the driver wrote to each folder and storage. This function reads the file, and
             writes and deletes another file. If None, folders are not read or written.
         storages: the storage addresses to check, in pyarrow's format.

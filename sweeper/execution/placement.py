@@ -17,7 +17,7 @@ _DEAD_NODE_SECONDS = 60.0
 
 
 class PlacementError(RuntimeError):
-    """Raised if the nodes cannot run the trials; the message is for the user."""
+    """Raised if Ray cannot be started or joined, or cannot run the trials; the message is for the user."""
 
     exit_code = 2
 

@@ -33,10 +33,7 @@ def trainable_with(**settings: Any) -> type[tune.Trainable]:
 def task_with(
     function: Callable[..., Any], settings: Mapping[str, Any], **options: Any
 ) -> Callable[..., ray.ObjectRef[Any]]:
-    """Return a function that submits a Ray task. The task calls ``function(*args, **kwargs, **settings)``.
-
-    The ``options`` are those of ``ray.remote``.
-    """
+    """Return a function that submits a Ray task with ``options``. The task calls ``function(..., **settings)``."""
     if _is_large(settings):
         return partial(ray.remote(**options)(function).remote, **{name: ray.put(it) for name, it in settings.items()})
 

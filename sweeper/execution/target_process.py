@@ -121,7 +121,7 @@ def serve(driver: Connection, *, is_forked: bool) -> None:
 
 
 def use_all_cores() -> None:
-    """Let torch use OMP_NUM_THREADS threads or, if not set, all cores. A fork has the threads of one worker."""
+    """Let torch use OMP_NUM_THREADS threads or, if not set, all cores. A fork starts with the threads of a worker."""
     import torch
 
     given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()

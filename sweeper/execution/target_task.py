@@ -81,10 +81,7 @@ def print_left_out_metrics(names: Sequence[str], console: Console) -> None:
 def progress_shown(
     spec: TrialSpec, console: Console, *, first: str = "loading the target"
 ) -> Iterator[tuple[Show, dict[str, Progress]]]:
-    """Show the text ``first`` until the first progress report.
-
-    Yields a function that shows a report, and the last report of each model ("target" or "retain model").
-    """
+    """Show ``first`` until the first report. Yield a function that shows a report, and each model's last report."""
     seen: dict[str, Progress] = {}
     line = first
     with progress_bar(console) as bar, heartbeat(console, lambda: line):
@@ -117,12 +114,9 @@ def progress_shown(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A target that a node has prepared.
+    """The key of a target that a node has prepared, and the JSON entries for the target in the node's cache.
 
-    Attributes:
-        key: the target's key.
-        notes: the notes that were computed or read (:class:`~trainables.target.cache.Cache`).
-        unseen: the node, and a folder that the node does not see, if the target was not prepared for this reason.
+    If the node does not see a folder, no target is prepared, and ``unseen`` names the node and the folder.
     """
 
     key: str = ""
