@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class CheckpointManager(Follower):
-    """Maintains the Pareto front of all evaluated epochs, and deletes the models of other epochs.
+    """Maintains the Pareto front of all evaluated epochs, and deletes the models of dominated epochs.
 
     Epochs with equal objective values are all on the front. ``goals`` contains the objectives. If ``goals`` is empty,
     the front stays empty. ``states`` is the storage of the saved states from which interrupted trials continue.

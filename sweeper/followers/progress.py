@@ -16,13 +16,7 @@ from sweeper.store.state import Phase, Row, SweepState
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The time that a set of trials took.
-
-    Attributes:
-        seconds: the sum of the trials' wall-clock seconds.
-        resources: the resources of one trial.
-        gpu_seconds: the sum of each trial's wall-clock seconds times its number of GPUs.
-    """
+    """The total wall-clock and GPU seconds of a set of trials. ``resources`` are the resources of one trial."""
 
     seconds: float
     resources: Resources
@@ -44,10 +38,7 @@ class Cost:
 
 
 def cost_of(state: SweepState, resources: Resources, *, is_running: bool = True) -> Cost:
-    """Return the cost of the ended trials and, if ``is_running`` is true, of the running trials.
-
-    Trials with results copied from other trials cost nothing.
-    """
+    """Return the cost of the ended and, if ``is_running`` is true, the running trials. Copied results cost nothing."""
     now = time.time()
     held: list[tuple[float, float]] = []
     for trial in list(state.trials.values()):
@@ -72,10 +63,7 @@ class Remaining:
 
 
 def remaining(state: SweepState, *, trials: int, epochs_left: float | None, max_concurrent: int) -> Remaining:
-    """Estimate the number and duration of the remaining trials from the means of the ended trials.
-
-    ``epochs_left`` is the unused part of the epoch budget, or None without a budget.
-    """
+    """Estimate the remaining trials from the ended trials. ``epochs_left`` is the unused part of the epoch budget."""
     ended = state.ended_trials
     left = max(0, trials - len(ended))
 

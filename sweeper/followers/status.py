@@ -34,7 +34,6 @@ class SweepStatus:
         running: the running and paused trials. If no driver runs, the trials that have started but not ended.
         front: the number of epochs on the frontier.
         front_trials: the number of trials with an epoch on the frontier.
-        spent: the cost of the trials so far.
         left: the estimate of the remaining trials; None if no driver runs.
         warned_at: the time of the last warning in seconds since 1970.
     """
@@ -56,7 +55,6 @@ class SweepStatus:
     ended_because: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the content of ``status --json``."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         spent, left = values.pop("spent"), values.pop("left")
         return values | {

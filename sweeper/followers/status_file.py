@@ -1,4 +1,4 @@
-"""Read and write status.json. The file describes the state of the driver, which is not in the event log."""
+"""Read and write status.json, which describes the driver. All other facts about a sweep are in the event log."""
 
 from __future__ import annotations
 

@@ -27,10 +27,7 @@ def ask(out: Path, run: str, trial_id: str | None = None) -> None:
 
 
 def take(out: Path, run: str) -> list[str | None]:
-    """Delete all request files. Return the requests to the driver process ``run``.
-
-    A request is the id of the trial to stop, or None if the whole sweep should stop.
-    """
+    """Delete all request files. Return the ids of the trials that ``run`` should stop; None means the whole sweep."""
     found: list[str | None] = []
     for path in out.glob(_NAME.format("*")):
         request = {}

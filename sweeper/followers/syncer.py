@@ -50,11 +50,7 @@ class Syncer(Follower):
     """Transfers files to and from object storage until :meth:`close`. The fields track queued and stored files."""
 
     def __init__(self, out: Path, storage: Storage) -> None:
-        """Read from the storage which models it contains.
-
-        Raises:
-            StorageError: the storage does not answer.
-        """
+        """Read from the storage which models it contains."""
         self._out = out
         self._storage = storage
         self._models = {f"checkpoints/{name}" for name in storage.names("checkpoints", folders=True)}

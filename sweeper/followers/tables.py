@@ -60,11 +60,6 @@ class TableWriter(Follower):
         self._stale = False
 
     def rewrite(self, state: SweepState) -> None:
-        """Rewrite all tables.
-
-        Raises:
-            OSError: writing to the disk failed.
-        """
         self._stale = True
         self.flush(state)
 

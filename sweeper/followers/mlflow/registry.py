@@ -64,7 +64,7 @@ def registry_problems(name: str | None, alias: str | None, uri: str) -> Iterator
 
 
 def register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str | None) -> Registered:
-    """Register a checkpoint as a version of the model ``name``, and set the alias.
+    """Register a checkpoint as a version of the model ``name``. If an alias is given, set the alias.
 
     If the checkpoint is already registered, its version gets the alias. If the trial's MLflow run lacks the checkpoint,
     the checkpoint is first logged to the run.

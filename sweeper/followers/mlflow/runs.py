@@ -91,7 +91,6 @@ class TrackedSweep:
     opened_at: int = field(default_factory=lambda: milliseconds(None))
 
     def run(self) -> NewRun:
-        """Return the sweep's parent run."""
         return NewRun(
             key=SWEEP,
             parent=None,

@@ -50,7 +50,7 @@ class StoredRun:
 
 
 class UnavailableError(Exception):
-    """MLflow cannot be used now. The message is the reason, without a subject or a full stop."""
+    """MLflow cannot be used now. The message is the reason, for use in a longer sentence."""
 
 
 class RefusedError(Exception):
@@ -104,7 +104,6 @@ class Store:
         self._client, self._experiment_id = client, experiment.experiment_id
 
     def answers(self) -> bool:
-        """Return whether the store answers a simple request."""
         try:
             self._client.get_experiment(self._experiment_id)
         except Exception:
