@@ -85,14 +85,12 @@ class OpenSweep:
     def max_concurrent(self, slots: int) -> int:
         """Return the maximum number of concurrent trials if the present nodes can run ``slots`` trials at once.
 
-        On a cluster, the result may exceed ``slots``, because a trial that does not fit makes Ray's autoscaler add
-        nodes.
+        On a cluster, the result may exceed ``slots``, because Ray's autoscaler adds nodes for trials that do not fit.
         """
         asked = self.settings.max_concurrent or slots
         return min(asked, slots) if self.settings.address is None else asked
 
     def estimate(self, max_concurrent: int = 1) -> Remaining:
-        """Estimate the number and the duration of the remaining trials."""
         return remaining(
             self.log.state,
             trials=self.settings.trials,

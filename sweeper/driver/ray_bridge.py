@@ -78,10 +78,7 @@ class ReportRecorder(Stopper):
         self._sweep = sweep
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Record a report. Return whether a user asked to stop the trial.
-
-        ``trial_id`` is Tune's id of the trial, which differs from the sweep's id.
-        """
+        """Record a report. Return whether a user asked to stop the trial. ``trial_id`` is Tune's id for the trial."""
         trial = self._sweep.log.state.trials.get(str((result.get("config") or {}).get("trial_id")))
         if trial is None:
             return False
@@ -107,7 +104,6 @@ class TrialRecorder(Callback):
         _guarded(self._sweep.log.record, Kind.TRIAL_STARTED, trial.config["trial_id"])
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Record that a trial finished or was stopped."""
         _guarded(_forget_statistics, trial)
         controller, trial_id = self._sweep.controller, trial.config["trial_id"]
         outcome = (trial.last_result or {}).get("outcome")

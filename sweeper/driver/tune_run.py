@@ -71,7 +71,6 @@ def watch_head(sweep: OpenSweep, on_lost_head: Callable[[], None]) -> AbstractCo
 
 
 def _tuner(sweep: OpenSweep, *, max_concurrent: int) -> Any:
-    """Return the ``tune.Tuner`` for the remaining trials."""
     from ray import tune
     from ray.tune import TuneConfig
 
