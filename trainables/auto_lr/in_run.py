@@ -1,4 +1,4 @@
-"""Use AutoLR in a run: fit the learning rate at the chosen steps, and record the fits."""
+"""AutoLR in a training run: update the learning rate at regular steps, and record each update."""
 
 from __future__ import annotations
 
@@ -22,21 +22,27 @@ if TYPE_CHECKING:
     from trainables.spec import TrialSpec
 
 OUTCOMES = ("updates", "not_finite", "no_descent", "no_curvature", "clipped", "rolled_back")
-"""The names of AutoLR's counters. Three of the counters count updates that kept the rate, by reason."""
+"""The names of AutoLR's counters.
+
+``updates`` counts the updates that chose a rate. The next three counters count the updates that kept the rate, by
+reason. ``clipped`` counts the updates in which a rule that is not guarded chose another rate than ``eta*``.
+``rolled_back`` counts the steps that a restart discarded.
+"""
 
 
 class AutoLR:
-    """Takes the optimizer steps of a run. At some steps, AutoLR fits the learning rate.
+    """Takes the optimizer steps of a run. Every ``auto_lr_every`` steps, AutoLR also updates the learning rate.
 
     Args:
-        fresh: the retain batches for AutoLR's probes, shuffled independently of the training batches.
-        steps: the number of steps of the whole run.
+        fresh: the retain batches on which AutoLR measures losses if ``auto_lr_probe`` is ``fresh``. Their order does not
+            depend on the training batches.
+        steps: the number of optimizer steps of the whole run.
 
     Attributes:
         counts: the value of each counter in ``OUTCOMES``.
-        updates: the updates since the last report, as rows of auto_lr.csv without the trial's id.
-        landscape: the rows of landscape.csv.
-        landscape_points: the number of rows of landscape.csv per update.
+        updates: one row of auto_lr.csv per update since the last epoch's report, without the trial's id.
+        landscape: one row of landscape.csv per point at which the losses along an update were measured.
+        landscape_points: the number of these points per update.
     """
 
     def __init__(
@@ -52,16 +58,16 @@ class AutoLR:
         self._has_chosen = False  # whether an update has chosen a rate
         self._last: Mapping[str, Any] | None = None  # the last update
         self._restarted_at, self._steps = 0, steps
-        self._rate = float(optimizer.param_groups[0]["lr"])  # the last rate chosen, before annealing
+        self._rate = float(optimizer.param_groups[0]["lr"])  # the last chosen rate, before annealing
 
     def is_due(self, step: int) -> bool:
-        """Return whether the rate is fitted at a step."""
+        """Return whether AutoLR updates the rate at this step. A guarded rule chooses a rate only once."""
         after = step - self._spec.auto_lr_start
         is_settled = self.rule.is_guarded and self._has_chosen
         return after >= 0 and after % self._spec.auto_lr_every == 0 and not is_settled
 
     def take_step(self, step: int, forget: Sequence[int], retain: Sequence[int], retain_loss: float | None) -> None:
-        """Step the optimizer once along ``p.grad``, at a new rate if a fit is due.
+        """Step the optimizer once along ``p.grad``. If an update of the rate is due, the step uses the new rate.
 
         Args:
             forget, retain: the indices of the examples in the step's batches.
@@ -144,14 +150,14 @@ class AutoLR:
             )
 
     def take_updates(self) -> list[dict[str, Any]]:
-        """Return the updates since the last report, and clear the list."""
+        """Return ``updates``, and clear the attribute."""
         updates, self.updates = self.updates, []
         return updates
 
     def restart(self, step: int, *, steps: int) -> None:
-        """Lower the rate for a new start from the target's weights.
+        """Divide the rate by ``CUT``, because the run restarts from the target's weights.
 
-        ``step`` is the number of steps so far. ``steps`` is the new length of the run in steps.
+        ``step`` is the number of steps so far. ``steps`` is the new total number of steps.
         """
         self.counts["rolled_back"] += step - self._restarted_at
         self._restarted_at, self._steps = step, steps
@@ -164,7 +170,7 @@ class AutoLR:
             group["lr"] *= share
 
     def columns(self) -> dict[str, float]:
-        """Return AutoLR's columns of history.csv."""
+        """Return AutoLR's columns for history.csv: the counters, and the values of the last update."""
         columns = {f"auto_lr_{name}": float(value) for name, value in self.counts.items()}
         if (last := self._last) is not None:
             columns |= {"auto_lr_slope": last["slope"], "auto_lr_curvature": last["curvature"]}
@@ -174,7 +180,7 @@ class AutoLR:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state that a resumed run needs."""
-        # Reports contain the updates, so the state does not.
+        # The state does not contain the updates, because each report already contains its updates.
         return {
             "counts": dict(self.counts),
             "last": None if self._last is None else dict(self._last),
@@ -185,7 +191,6 @@ class AutoLR:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load a state that :meth:`state_dict` returned."""
         self.counts, self._last, self._rate = dict(state["counts"]), state["last"], state["rate"]
         self._has_chosen = bool(state["memory"].get("settled"))
         self._restarted_at, self._steps = state["begun_at"], state["steps"]

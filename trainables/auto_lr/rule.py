@@ -2,7 +2,8 @@
 
 The weights are ``theta``, the update direction is ``d``, and the rate is ``x``. At ``theta - x d``, the retain loss is
 about ``L0 - x G + x^2 H / 2``. This parabola has its minimum at ``eta* = G / H`` (paper, Eq. 8). G and H follow from
-two losses at a probed rate ``eta``, ``L+ = L_R(theta - eta d)`` and ``L- = L_R(theta + eta d)``:
+``L0 = L_R(theta)`` and two losses at a probed rate ``eta``, ``L+ = L_R(theta - eta d)`` and
+``L- = L_R(theta + eta d)``:
 
     G = (L- - L+) / (2 eta)        H = (L- + L+ - 2 L0) / eta^2.
 
@@ -36,7 +37,7 @@ class Fit:
 
 
 def fit_parabola(eta: float, loss_zero: float, loss_plus: float, loss_minus: float) -> Fit:
-    """Return the parabola through three losses, by the module's formulas. The rate must be positive."""
+    """Return the parabola through the losses at the rates 0, ``eta`` and ``-eta``. ``eta`` must be positive."""
     slope = (loss_minus - loss_plus) / (2.0 * eta)
     curvature = (loss_minus + loss_plus - 2.0 * loss_zero) / eta**2
     fallback = None
@@ -63,11 +64,11 @@ class Rule:
     """A rule by which AutoLR chooses the learning rate.
 
     Attributes:
-        choose: ``choose(fit, probe)`` returns the new rate, or the reason why the current rate is kept. The fit is made
-            at the current rate.
-        is_guarded: whether the first chosen rate is kept and annealed at the end of the run, the run restarts from the
-            target if a loss or gradient is not finite, and the final weights are interpolated
-            (:mod:`trainables.run.interpolation`) unless the spec disables interpolation.
+        choose: ``choose(fit, probe)`` returns the new rate, or the reason why the rate does not change. ``fit`` is the
+            parabola at the current rate. ``probe`` fits parabolas at other rates.
+        is_guarded: whether the rule chooses the rate only once, and anneals the rate at the end of the run. With a
+            guarded rule, the run also restarts from the target if a loss or gradient is not finite. By default, the
+            final weights are interpolated (:mod:`trainables.run.interpolation`).
     """
 
     choose: Callable[[Fit, Probe], float | str]

@@ -11,7 +11,7 @@ from trainables.auto_lr.safe import SAFE
 
 
 def from_minimum(rate: Callable[[float, float], float]) -> Rule:
-    """Return a rule that fits one parabola. If the parabola has a minimum, the new rate is ``rate(eta, eta*)``."""
+    """Return a rule that fits one parabola. If a minimum ``eta*`` exists, the new rate is ``rate(eta, eta*)``."""
 
     def choose(fit: Fit, probe: Probe) -> float | str:
         return str(fit.fallback) if fit.eta_star is None else rate(fit.eta, fit.eta_star)
@@ -33,19 +33,19 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 )
 """AutoLR's rules by name.
 
-``paper``: Bu, Jin et al., Unlearning as multi-task optimization: A normalized gradient difference approach with an
-adaptive learning rate, NAACL 2025 (arXiv:2410.22086). ``official``: the released code of GeN (Bu and Xu, Gradient
-descent with generalized Newton's method, 2024, arXiv:2407.02772). ``clip``: ``eta*``, clipped to ``[eta/2, 2 eta]``.
-``safe``: this project's rule.
+``paper``: ``eta*``, as in Bu, Jin et al., Unlearning as multi-task optimization: A normalized gradient difference
+approach with an adaptive learning rate, NAACL 2025 (arXiv:2410.22086). ``clip``: ``eta*``, clipped to
+``[eta/2, 2 eta]``. ``official``: 0.9 times ``eta`` plus 0.1 times the rate of ``clip``, as in the released code of GeN
+(Bu and Xu, Gradient descent with generalized Newton's method, 2024, arXiv:2407.02772). ``safe``: this project's rule.
 """
 
 PROBES = ("same", "fresh")
-"""The retain batches that AutoLR probes: the step's own batch (as in the paper) or fresh batches (as in GeN)."""
+"""The retain batches on which AutoLR measures losses: the step's own (as in the paper) or fresh ones (as in GeN)."""
 
 PROBE_ROWS = 8
-"""The minimum number of examples to probe. With fewer examples, the fitted curvature is mostly noise."""
+"""The minimum number of examples in fresh batches. With fewer examples, the fitted curvature is mostly noise."""
 
 
 def enough_probe_batches(batch_size: float) -> int:
-    """Return the default number of fresh batches: at least 2, with at least ``PROBE_ROWS`` examples in total."""
+    """Return the default number of fresh batches per update: at least 2, and enough for ``PROBE_ROWS`` examples."""
     return max(2, math.ceil(PROBE_ROWS / max(1.0, batch_size)))

@@ -1,13 +1,13 @@
-"""The rule ``safe``: a rate from the curvature of the retain loss, then annealing and interpolation.
+"""The rule ``safe``: choose the rate from the retain loss's curvature, anneal the rate, and interpolate the weights.
 
-    rate         x0 / 5, where x0 is the distance along the first update at which x0^2 H / 2 = 0.2 nats
-    annealing    linearly to 0 over the last 30% of the run, so that the retain loss recovers
-    at the end   the weights are interpolated towards the target's weights (trainables/run/interpolation.py)
+    rate             x0 / 5; at the rate x0, curvature alone raises the retain loss by x0^2 H / 2 = 0.2 nats
+    annealing        linearly to 0 over the last 30% of the run, so that the retain loss recovers
+    interpolation    of the final weights towards the target's weights (trainables/run/interpolation.py)
 
-The curvature ``H`` is fitted from probes on both sides of the weights. ``H`` does not depend on the sign of the step,
-so the rule also works for methods without a retain loss. Probing ends when a probe has a rise ``x^2 H / 2`` of about
-0.2 nats, so the result does not depend on the initial rate. A rise of 0.2 nats is far above the rounding errors of
-float32.
+The curvature ``H`` along the first update is fitted from the losses at the rates ``x`` and ``-x``. ``H`` does not
+depend on the sign of the update, so the rule also works for methods without a retain loss. The fit is repeated at other
+rates until ``x^2 H / 2`` is about 0.2 nats, so the chosen rate does not depend on the initial rate. Such a rise is far
+above the rounding errors of float32.
 """
 
 from __future__ import annotations
@@ -17,31 +17,34 @@ import math
 from trainables.auto_lr.rule import Fit, Probe, Rule
 
 BEND = 0.2
-"""``x0^2 H / 2``, the rise of the retain loss at the distance x0 due to curvature alone (nats per token)."""
+"""``x0^2 H / 2``, the rise of the retain loss at the rate x0 due to curvature alone (nats per token)."""
 
 SHARE = 0.2
 """The chosen rate divided by x0. The share is below 1, because momentum repeats a step up to 1 / (1 - beta1) times."""
 
 ANNEALED = 0.3
-"""The last part of the run, as a share of the run. In this part, the rate falls to 0."""
+"""The share of the run, at its end, during which the rate falls to 0."""
 
 CUT = 4.0
-"""The number by which the rate is divided at a restart."""
+"""The divisor of the rate at a restart."""
 
 RESOLVED = BEND / 1000.0
+"""The least ``x^2 H / 2`` that counts as measurable."""
 _STRIDE = 30.0
-"""The maximum factor between two successive probes. The factor is below ``sqrt(BEND / RESOLVED)``, so no probe skips
-x0."""
+"""The maximum factor between two successive probed rates.
+
+The factor is below ``sqrt(BEND / RESOLVED)``. After a rise that is too small to measure, the next is below ``BEND``.
+"""
 _TRUST = 1.25
 _MOST_FITS = 6
 
 
 def bending_distance(first: Fit, probe: Probe) -> float | None:
-    """Return the distance x at which ``x^2 H / 2`` is ``BEND``; None if the curvature cannot be measured.
+    """Return the rate x at which ``x^2 H / 2`` is ``BEND``; None if the curvature cannot be measured.
 
-    Far from the weights, the loss is not a parabola. So new parabolas are fitted until x is within a factor ``_TRUST``
-    of the probed distance. Each new probe lies between the probes with too small a rise and the probes with too large a
-    rise. After ``_MOST_FITS`` fits, the result is the largest distance with too small a rise.
+    The loss is a parabola only near the weights. So the fit is repeated until x is within a factor ``_TRUST`` of the
+    probed rate. Each probed rate lies between the largest rate that was too low and the smallest rate that was too
+    high. After ``_MOST_FITS`` fits, the result is the largest rate that was too low.
     """
     fit, near, far = first, 0.0, math.inf
     for added in range(_MOST_FITS):
@@ -71,7 +74,7 @@ def _choose(fit: Fit, probe: Probe) -> float | str:
 
 
 def annealing(step: int, steps: int) -> float:
-    """Return the factor of the rate at a step of a run of ``steps`` steps. Steps are counted from 1."""
+    """Return the factor by which annealing scales the rate at step ``step`` of ``steps``, counted from 1."""
     return min(1.0, (1.0 - (step - 1) / steps) / ANNEALED)
 
 

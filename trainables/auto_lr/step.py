@@ -1,4 +1,4 @@
-"""The parts of an AutoLR update: the columns of auto_lr.csv, and the line along which the weights move."""
+"""The columns of auto_lr.csv, and the line along which an update moves the weights."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ away from the current weights. ``fallback`` is the reason why the rule chose no 
 class Line:
     """The line ``theta - x d`` through the weights ``theta``, along an optimizer's update ``d``.
 
-    The constructor steps the optimizer once, so the weights are at ``x = eta`` afterwards. The update must be linear in
-    the rate, as for SGD and AdamW. Create and use a line under ``no_grad``.
+    The constructor steps the optimizer once, which moves the weights to ``x = eta``. The update must be linear in the
+    rate, as for SGD and AdamW. Create and use a line under ``no_grad``.
 
     Args:
         tensors: all tensors that a step or a probe may change: the trainable parameters and the buffers.
