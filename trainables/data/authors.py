@@ -1,7 +1,7 @@
 """Generate questions and answers about fictitious authors, with TOFU's columns.
 
-An author's facts and the sentences of the answers are random. So answers about one author reveal nothing about other
-authors. Names, facts and sentences are in authors.toml.
+The facts about an author and the sentences of the answers are random, so answers about one author reveal nothing about
+other authors. Names, facts and sentences are in authors.toml.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Facts = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of question. In texts, ``{name}`` stands for the author, and ``{x}`` and ``{y}`` stand for facts."""
+    """A kind of question. Templates contain ``{name}`` for the author, and ``{x}`` and ``{y}`` for the two facts."""
 
     facts: tuple[str, str]
     questions: tuple[str, ...]
@@ -46,7 +46,6 @@ class Vocabulary:
 
 @cache
 def vocabulary() -> Vocabulary:
-    """Return the content of authors.toml."""
     content = tomllib.loads(Path(__file__).with_name("authors.toml").read_text(encoding="utf-8"))
     facts, kinds = content.pop("facts"), content.pop("kinds")
     words = {name: items.split() if isinstance(items, str) else items for name, items in content.items()}
@@ -103,7 +102,6 @@ def _endless(rng: random.Random, pool: Sequence[str]) -> Iterator[str]:
 
 
 def _made_up(rng: random.Random, fact: str) -> str:
-    """Return a random value for a fact that is not in authors.toml."""
     if fact == "date":
         months = ("January", "March", "April", "May", "June", "August", "September", "October", "December")
         return f"{rng.randint(1, 28)} {rng.choice(months)} {rng.randint(1931, 1989)}"
@@ -145,7 +143,7 @@ def _wrong(rng: random.Random, fact: str, truth: str) -> str:
 
 
 def _say(template: str, name: str, x: str, y: str) -> str:
-    """Fill in the placeholders of a sentence, and correct its articles."""
+    """Fill in a template, and change the article "a" to "an" where necessary."""
     sentence = template.format(name=name, x=x, y=y)
     return re.sub(r"\b([Aa]) (?=astronomer|electrician|optician|Estonian|Icelandic|Igbo|Irish|Urdu)", r"\1n ", sentence)
 

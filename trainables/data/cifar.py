@@ -1,7 +1,7 @@
 """CIFAR-10 and CIFAR-100 (Krizhevsky 2009), from the hub or from a folder with the hub's parquet files.
 
 The forget set has the first 500 training images of one class. The retain set has the training images of all other
-classes. CIFAR-10 has 5,000 training images per class, so 4,500 images are in neither set.
+classes. CIFAR-10 has 5,000 training images per class, so 4,500 images of the class are in neither set.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ CIFAR_100_CLASSES = tuple(
 class Variant:
     """One CIFAR data set. The mean and the standard deviation of each channel are those of the training images.
 
-    ``folder`` is the configuration on the hub, whose files are in a folder with the same name.
+    ``folder`` is the name of the configuration on the hub, and of the folder with the configuration's files.
     """
 
     name: str
@@ -108,7 +108,8 @@ def _images(
 ) -> tuple[LabelledImages, int]:
     """Return all images, training images first, and the number of training images.
 
-    ``stamps`` has the files in the folder with their modification times, so that a changed file is read again.
+    ``stamps`` has the files in the folder with their modification times. It is a part of the cache key, so changed
+    files are read again.
     """
     import numpy as np
 

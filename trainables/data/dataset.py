@@ -1,4 +1,4 @@
-"""The record of a data set: its source, its options, and its loader."""
+"""The definition of a data set: its source, its options, and its loader."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ class DataSet:
 
     Attributes:
         name: the value of ``--dataset``.
-        citation: the publication; empty for the user's own data.
+        citation: the publication of the data; empty for the user's own data.
         hub_id: the repository on the Hugging Face hub.
         files: a description of the files in ``--data-dir``; None if the data set needs no files.
         forget_splits: the names of the forget sets, if there are several.
         forget_split: the default forget set.
         forget_class: the default class to forget; None if the examples have no classes.
         max_length: the default maximum length of training sequences, in tokens.
-        unit: the number of retain examples in a group. A limit keeps or drops whole groups.
+        unit: the number of retain examples that a limit keeps or drops together, such as the questions about one
+            author.
         generated: whether a different seed gives different data.
-        learns_more: whether the target is trained on more than the forget set and the retain set.
+        learns_more: whether the target is also trained on examples that are in neither the forget set nor the retain
+            set.
         loader: the function that loads the data. Its arguments are ``limit`` and, if they apply, ``forget_split``,
             ``forget_class``, ``data_dir`` and ``seed`` (only if not 0). It imports its dependencies when it is called.
     """
@@ -66,7 +68,8 @@ class DataSet:
         """Load the data with at most ``limit`` retain examples.
 
         Raises:
-            DataError: an argument does not apply, a file is missing or malformed, or the hub cannot be reached.
+            DataError: an argument does not apply to the data set, a file is missing or malformed, or the hub cannot be
+                reached.
         """
         if problems := self.choice_problems(forget_split, forget_class, seed) + self.folder_problems(data_dir):
             raise DataError(*problems)

@@ -12,7 +12,7 @@ from trainables.data.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A question with its answer. The fields are TOFU's columns. A plain text is an answer with an empty question."""
+    """A question with its answer, in TOFU's columns. A plain text has an empty question, and the text as the answer."""
 
     question: str
     answer: str
@@ -21,7 +21,6 @@ class Example:
 
     @property
     def is_text(self) -> bool:
-        """Whether the example is a plain text."""
         return not self.question
 
 
@@ -30,7 +29,7 @@ class Prompted:
     """A prompt whose greedy continuation is scored.
 
     Attributes:
-        reference: the right continuation. Only its first ``max_new_tokens`` tokens count.
+        reference: the correct continuation. Only its first ``max_new_tokens`` tokens count.
         max_new_tokens: the maximum length of the continuation, in tokens.
         stop: the strings that end the continuation.
     """
@@ -50,12 +49,13 @@ class UnlearningData:
         forget: the forget set.
         retain: the retain set.
         full: the target's training set.
-        forget_eval: items with the content of the forget set, on which forgetting is measured.
+        forget_eval: the evaluation examples about the forget set, such as TOFU's questions with paraphrased answers.
         retain_eval: a fixed sample of the retain set.
         extra_eval: further evaluation sets by name, such as TOFU's real_authors.
         holdout: texts that no model was trained on, for membership inference.
-        prompted: the data set's own prompts by metric, such as MUSE's prompts for verbmem.
-        loss_examples: the maximum number of items for the retain loss of each epoch; None for all items.
+        prompted: lists of prompts that the data set defines, by name, such as MUSE's ``verbmem``.
+        loss_examples: the maximum number of examples on which the retain loss is evaluated; None for all
+            ``retain_eval``.
     """
 
     modality: ClassVar[str] = "language"
@@ -73,7 +73,7 @@ class UnlearningData:
 
     @property
     def retain_losses(self) -> tuple[Example, ...]:
-        """The items for the retain loss of each epoch, evenly spaced in ``retain_eval``."""
+        """The examples on which the retain loss is evaluated, evenly spaced in ``retain_eval``."""
         number, most = len(self.retain_eval), self.loss_examples
         if most is None or number <= most:
             return self.retain_eval
@@ -81,20 +81,19 @@ class UnlearningData:
 
     @property
     def judged(self) -> tuple[Example, ...]:
-        """The items on which metrics measure forgetting."""
+        """The examples on which metrics measure forgetting: ``forget_eval``, or ``forget`` for plain texts."""
         # Running text is cut into windows, which must be the same for all models.
         return self.forget if any(item.is_text for item in self.forget) else self.forget_eval
 
     @property
     def content_hash(self) -> str:
-        """The hash of all fields."""
         fields = asdict(self)
         if self.loss_examples is None:
             del fields["loss_examples"]  # keeps the hash equal to that of versions without this field
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
     def with_loss_examples(self, most: int) -> UnlearningData:
-        """Return a copy that measures the retain loss on at most ``most`` items."""
+        """Return a copy in which the retain loss is evaluated on at most ``most`` examples."""
         return self if len(self.retain_eval) <= most else replace(self, loss_examples=most)
 
     def retain_task(self) -> UnlearningData:

@@ -1,7 +1,7 @@
 """Read the rows of a table from the hub or from files (JSON Lines, a JSON array, parquet or CSV).
 
-A file has the name of its table and the extension of its format. The file of the table ``a/b`` may also be named
-``a-b``. A parquet table may have several files, as on the hub (``NAME-00000-of-00002.parquet``).
+The name of a file is the name of its table with an extension, such as ``forget.jsonl``. The file of the table ``a/b``
+may also be named ``a-b``. A parquet table may have several files, as on the hub (``NAME-00000-of-00002.parquet``).
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ class Row:
     """A row of a table.
 
     Attributes:
-        place: the file and the line or row number, for messages.
-        problem: the reason why the row could not be read.
+        place: the file and the line or row number, for error messages.
+        value: the content of the row, usually a dictionary from column to value.
+        problem: the reason why the row could not be read; empty if the row was read.
     """
 
     place: str
@@ -35,7 +36,7 @@ class Row:
 def find_files(folder: Path, name: str) -> tuple[Path, ...]:
     """Return the files of a table; an empty tuple if no file exists."""
     for spelled in dict.fromkeys((name, name.replace("/", "-"))):
-        # Parts come first, because the hub's repositories keep outdated JSON files beside the parts.
+        # Look for parquet parts first, because the hub's repositories keep outdated JSON files beside the parts.
         for pattern in _PARTS:
             if parts := sorted(folder.glob(pattern.format(spelled))):
                 return tuple(parts)
@@ -46,9 +47,9 @@ def find_files(folder: Path, name: str) -> tuple[Path, ...]:
 
 
 def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, list[Row]]:
-    """Return the rows of each table. For an unreadable table, the rows describe the problems.
+    """Return the rows of each table. Missing tables and unreadable files give rows with a ``problem``.
 
-    The text ``needs`` describes the expected files in messages.
+    ``needs`` describes the expected files in error messages.
 
     Raises:
         DataError: the folder does not exist.
@@ -73,7 +74,7 @@ def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, 
 def read_file(path: Path) -> list[Row]:
     """Return all rows of a file. The file's extension determines the format.
 
-    A line that is not JSON or not UTF-8, or a cell that is not a JSON array, gives a row with a problem.
+    If a line is not JSON in UTF-8, or a cell is not a JSON array, the row has a ``problem``.
 
     Raises:
         DataError: the file cannot be read, or has no rows.
@@ -90,13 +91,13 @@ def read_file(path: Path) -> list[Row]:
 def load_tables(
     repository: str, names: Sequence[str], *, folder: Path | None, needs: str, instead: str = "authors"
 ) -> dict[str, list[Row]]:
-    """Return the rows of each table, from a folder, or from the hub if ``folder`` is None.
+    """Return the rows of each table from the files in ``folder``, or from the hub if ``folder`` is None.
 
     On the hub, the table ``a/b`` is the split ``b`` of the configuration ``a``. The table ``a`` is the split ``train``.
 
     Raises:
-        DataError: the folder does not exist, or a table cannot be loaded from the hub. The message suggests the data
-            set ``instead``.
+        DataError: the folder does not exist, or a table cannot be loaded from the hub. In the second case, the message
+            suggests the data set named ``instead``.
     """
     if folder is not None:
         return read_tables(folder, names, needs=needs)
@@ -137,7 +138,7 @@ def _json(path: Path) -> list[Row]:
 
 
 def _csv(path: Path) -> list[Row]:
-    """Return the rows of a CSV table. A list of texts is stored as a JSON array in one cell."""
+    """Return the rows of a CSV table. The column perturbed_answer holds a JSON array of texts."""
     import pandas
     from pandas.errors import ParserWarning
 

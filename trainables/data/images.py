@@ -1,4 +1,4 @@
-"""The data of an image unlearning task: one array of images, and sets of row numbers."""
+"""The data of an image unlearning task: all images in one array, and each set as row numbers of this array."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class LabelledImages:
     Attributes:
         pixels: ``(N, H, W, C)`` uint8, from 0 (black) to ``white``.
         labels: ``(N,)`` int64, from 0 to ``len(classes) - 1``.
-        classes: the name of each label.
-        mean, std: the statistics of each channel over the training images, on a scale from 0 to 1.
+        classes: the class name of each label.
+        mean, std: the mean and the standard deviation of each channel over the training images, on a scale from 0 to 1.
     """
 
     pixels: npt.NDArray[np.uint8]
@@ -37,7 +37,6 @@ class LabelledImages:
 
     @cached_property  # takes 0.1 to 0.2 s for CIFAR
     def content_hash(self) -> str:
-        """The hash of the images, labels and classes."""
         digest = hashlib.sha256(repr((self.pixels.shape, self.classes, self.white, self.mean, self.std)).encode())
         digest.update(np.ascontiguousarray(self.pixels).data)
         digest.update(np.ascontiguousarray(self.labels, dtype="<i8").data)
@@ -46,7 +45,7 @@ class LabelledImages:
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """A subset of a data set's images. The row numbers ``rows`` are ``(n,)`` int64."""
+    """A subset of a data set's images. ``rows`` ``(n,)`` int64 are the row numbers of the images in ``source``."""
 
     source: LabelledImages
     rows: npt.NDArray[np.int64]
@@ -63,20 +62,20 @@ class ImageSet:
         return self.source.labels[self.rows]
 
     def take(self, indices: Sequence[int]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """Return the pixels ``(B, H, W, C)`` uint8 and the labels ``(B,)`` int64 of some images."""
+        """Return the pixels ``(B, H, W, C)`` uint8 and the labels ``(B,)`` int64 of the images at ``indices``."""
         chosen = self.rows[np.asarray(indices, dtype=np.int64)]
         return self.source.pixels[chosen], self.source.labels[chosen]
 
     @property
     def content_hash(self) -> str:
-        """The hash of the images, their labels and their order."""
+        """The hash of the images and labels, in order."""
         rows = np.ascontiguousarray(self.rows, dtype="<i8").tobytes()
         return hashlib.sha256(self.source.content_hash.encode() + rows).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
 class ImageData:
-    """The data of an image unlearning task, with the sets of :class:`~trainables.data.examples.UnlearningData`.
+    """The data of an image unlearning task. :class:`~trainables.data.examples.UnlearningData` describes the sets.
 
     Attributes:
         name: the data set and the forgotten class, for example ``cifar-10/dog``.
@@ -95,11 +94,10 @@ class ImageData:
 
     @property
     def source(self) -> LabelledImages:
-        """All images of the data set."""
         return self.full.source
 
     def with_loss_examples(self, most: int) -> ImageData:
-        """Return the data unchanged."""
+        """Return the data unchanged: the retain loss is always evaluated on all of ``retain_eval``."""
         return self  # one forward pass gives losses and accuracies, so fewer items would save no time
 
     def retain_task(self) -> ImageData:
@@ -114,7 +112,6 @@ class ImageData:
 
     @cached_property
     def content_hash(self) -> str:
-        """The hash of the name and of all sets."""
         sets = (self.forget, self.retain, self.full, self.forget_eval, self.retain_eval, self.holdout)
         return hashlib.sha256("".join([self.name, *(part.content_hash for part in sets)]).encode()).hexdigest()
 
@@ -135,9 +132,9 @@ def forget_one_class(
         dataset: the name of the data set.
         held_out: ``(N,)``; whether an image is a test image.
         forget_class: the name or number of the class.
-        most: the maximum number of images to forget; None for all. Further images of the class are only in ``full``.
+        most: the maximum number of images to forget; None for all. The class's other images are not in the forget set.
         limit: the maximum number of retain images, evenly spaced; None for all. With a limit, ``full`` has only the
-            retain images and the images to forget.
+            retain images and the images to forget. Without a limit, ``full`` has all training images.
 
     Raises:
         DataError: the class is unknown, or there are no images to forget or to retain.
@@ -168,11 +165,7 @@ def forget_one_class(
 
 
 def class_number(classes: Sequence[str], wanted: str, *, dataset: str) -> int:
-    """Return the label of a class, given its name or number.
-
-    Raises:
-        DataError: the class is unknown.
-    """
+    """Return the label of a class, given its name or number."""
     if wanted in classes:
         return classes.index(wanted)
     if wanted.isdecimal() and int(wanted) < len(classes):

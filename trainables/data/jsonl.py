@@ -20,8 +20,8 @@ _OPTIONAL = ("holdout", "forget_eval", "retain_eval")
 def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
     """Load the tables forget and retain, and the optional tables holdout, forget_eval and retain_eval.
 
-    All rows are questions with answers, or all rows are plain texts. Only the first ``limit`` retain rows are kept. The
-    default for forget_eval is the forget set. The default for retain_eval is a sample of at most 100 retain rows.
+    All rows must be questions with answers, or all rows must be plain texts. Only the first ``limit`` retain rows are
+    kept. The default for forget_eval is the forget set. The default for retain_eval is at most 100 of the retain rows.
 
     Raises:
         DataError: a row is malformed or is in two sets. The message names the file and line of each such row.
@@ -55,7 +55,7 @@ def _example(row: Row) -> Example:
 
 
 def _contradictions(tables: Mapping[str, Sequence[Row]], parts: Mapping[str, Sequence[Example]]) -> list[str]:
-    """Return a message for each row that is of another kind than the first row, or that is in two sets."""
+    """Return a message for each row in two sets, and for each text among questions or question among texts."""
     places: dict[tuple[str, str], tuple[str, str]] = {}
     first, kind = tables["forget"][0].place, parts["forget"][0].is_text
     found = []

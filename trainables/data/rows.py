@@ -13,10 +13,13 @@ T = TypeVar("T")
 
 
 def read_rows(tables: Mapping[str, Iterable[Row]], kinds: Mapping[str, Callable[[Row], T]]) -> dict[str, tuple[T, ...]]:
-    """Convert the rows of each table. ``kinds`` maps each table to a function such as :func:`question`.
+    """Convert the rows of each table.
+
+    ``kinds`` maps each table's name to a function that converts a row, such as :func:`question`. The function raises
+    DataError if the row is malformed.
 
     Raises:
-        DataError: rows are malformed (up to 20 problems per table are listed), or a table has no rows.
+        DataError: rows are malformed, or a table has no rows. The message lists up to 20 problems per table.
     """
     converted: dict[str, tuple[T, ...]] = {}
     problems: list[str] = []
@@ -40,13 +43,7 @@ def read_rows(tables: Mapping[str, Iterable[Row]], kinds: Mapping[str, Callable[
 
 
 def question(row: Row) -> Example:
-    """Convert a row with a question and an answer.
-
-    The columns paraphrased_answer and perturbed_answer (a list) are optional.
-
-    Raises:
-        DataError: a column is missing or has the wrong type.
-    """
+    """Convert a row with a question, an answer and, optionally, paraphrased_answer and perturbed_answer (a list)."""
     asked, answer = _filled(row, "question", "answer")
     value: Any = row.value
     paraphrase, perturbed = value.get("paraphrased_answer") or "", value.get("perturbed_answer") or []
@@ -59,27 +56,19 @@ def question(row: Row) -> Example:
 
 
 def text(row: Row) -> Example:
-    """Convert a row with a plain text.
-
-    Raises:
-        DataError: the text is missing.
-    """
+    """Convert a row with a plain text."""
     (content,) = _filled(row, "text")
     return Example("", content)
 
 
 def passage(row: Row) -> Example:
-    """Convert a row with the beginning of a passage (column prompt) and its continuation (column gt).
-
-    Raises:
-        DataError: a column is missing or has the wrong type.
-    """
+    """Convert a row with the beginning of a passage (column prompt) and its continuation (column gt)."""
     prompt, continuation = _filled(row, "prompt", "gt")
     return Example(prompt, continuation)
 
 
 def _filled(row: Row, *columns: str) -> list[str]:
-    """Return the non-empty texts in the columns of a row."""
+    """Return the texts in the given columns of a row. Raise DataError if a text is missing, empty or malformed."""
     if not isinstance(row.value, Mapping):
         raise DataError(f"{row.place}: expected an object with {' and '.join(columns)}, got {row.value!r:.60}")
     for column in columns:

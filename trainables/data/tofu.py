@@ -16,7 +16,7 @@ FILES = "TOFU's files with their original names"
 
 
 def tofu_files(forget_split: str) -> dict[str, str]:
-    """Return the name of the file with each part of the data."""
+    """Return the file name of each set."""
     return {
         "forget": forget_split,
         "retain": RETAIN_OF[forget_split],
