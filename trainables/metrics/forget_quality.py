@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def forget_quality(unlearned: ArrayLike, retained: ArrayLike) -> tuple[float, float]:
     """Compare the truth ratios of two models on the forget set by a two-sided two-sample Kolmogorov-Smirnov test.
 
-    Return the p-value, near 1 for good unlearning, and the statistic, the largest gap between the two CDFs. The
-    logarithms of the truth ratios give the same result. The two samples may differ in length. If a value is NaN, both
-    results are NaN. Maini et al., TOFU (arXiv:2401.06121).
+    Return the p-value and the test statistic, which is the largest gap between the two CDFs. A p-value near 1 means
+    good unlearning. The samples may be truth ratios or their logarithms, with the same result, and may differ in
+    length. If a value is NaN, both results are NaN. Maini et al., TOFU (arXiv:2401.06121).
     """
     from scipy.stats import ks_2samp  # imported here, because the import takes a second, too long for --help
 

@@ -1,4 +1,4 @@
-"""The losses on the forget set and on the retain sample. These metrics are measured after every epoch."""
+"""The losses on the forget set and on a sample of the retain set, which are measured at each evaluation of a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ItemLosses(NamedTuple):
         capped: the summed loss, with each position's loss capped at the loss of a uniform guess.
         counts: the number of supervised positions.
         agreed: the number of supervised positions before the first wrong prediction.
-        instead: the first wrong prediction, as a token or label; -1 if there is none.
+        instead: the model's first wrong prediction, as a token or label; -1 if all predictions are right.
     """
 
     totals: Array
@@ -40,9 +40,11 @@ def mean_loss(losses: ItemLosses) -> float:
 def standard_error(losses: ItemLosses) -> float:
     """Return the standard error of :func:`mean_loss`, in nats; NaN for fewer than two items.
 
-    The formula is that of the ratio estimator (Cochran, Sampling Techniques, 1977, section 6.3): ``sqrt(n / (n - 1) sum
-    (t_i - m n_i)^2) / sum n_i``. Here n is the number of items, and m is the mean loss. Item i has the
-    summed loss t_i and n_i positions.
+    The formula is that of the ratio estimator (Cochran, Sampling Techniques, 1977, section 6.3):
+
+        sqrt(n / (n - 1) sum (t_i - m n_i)^2) / sum n_i.
+
+    Here n is the number of items, and m is the mean loss. Item i has n_i supervised positions with the summed loss t_i.
     """
     number = len(losses.totals)
     if number < 2 or math.isnan(mean := mean_loss(losses)):
@@ -52,7 +54,7 @@ def standard_error(losses: ItemLosses) -> float:
 
 
 def agreement(losses: ItemLosses) -> float:
-    """Return the share of an item's supervised positions before the first wrong prediction, as a mean over the items.
+    """Return the mean, over the items, of the share of supervised positions before the first wrong prediction.
 
     For images, the result is the accuracy. For text, the result underestimates the ROUGE-L recall of the greedily
     decoded answer.
@@ -61,7 +63,7 @@ def agreement(losses: ItemLosses) -> float:
 
 
 def capped_mean_loss(losses: ItemLosses, random_guess: float) -> float:
-    """Return the mean loss in nats, with each loss capped at ``random_guess``; NaN if a loss is not finite."""
+    """Return the mean loss in nats, each position capped at ``random_guess``; NaN if a loss is not finite."""
     if math.isnan(mean_loss(losses)):
         return math.nan
     # If only the mean were capped, a few very large losses could hide tokens that the model still knows.

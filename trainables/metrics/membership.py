@@ -1,7 +1,7 @@
 """Membership inference: how well a model's confidence separates training texts from other texts.
 
-The function of an attack returns one score per text of an evaluation set, float64 ``(n,)``. A text with a higher score
-is more likely a training text. The scores are computed from the log-probabilities (nats) of a text's supervised tokens.
+Each attack is a function that returns one score per text of an evaluation set, float64 ``(n,)``. A text with a higher
+score is more likely a training text. The scores are computed from the log-probabilities (nats) of supervised tokens.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def min_k_plus_plus_scores(scores: ModelScores, part: str) -> Array:
 def reference_scores(scores: ModelScores, part: str) -> Array:
     """Return ``mean_t log p_t - mean_t log p_ref,t``. Carlini et al., 2021 (arXiv:2012.07805).
 
-    The reference is the retain model, which was not trained on the texts.
+    The reference ``p_ref`` is the retain model, which was not trained on the texts.
     """
     assert scores.retain is not None
     known = scores.retain.holdout_log_probs if part == "holdout" else scores.retain.forget_log_probs

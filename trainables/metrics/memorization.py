@@ -1,6 +1,6 @@
 """Memorisation of a text, measured from a model's most probable next tokens under teacher forcing.
 
-As in OpenUnlearning (arXiv:2506.12618), the final EOS is not counted. Each function returns a value per text.
+As in OpenUnlearning (arXiv:2506.12618), the final EOS is not counted. Each function returns one value per text.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ def exact_memorization(texts: Sequence[TokenScores]) -> Array:
 
 
 def extraction_strength(texts: Sequence[TokenScores]) -> Array:
-    """Return ``1 - k/T`` per text: float64 ``(n,)``. Greedy decoding needs the first k of T tokens to give all others.
+    """Return ``1 - k/T`` per text, float64 ``(n,)``: greedy decoding from the first k of T tokens gives all others.
 
-    Carlini et al., Extracting Training Data from Large Language Models, 2021 (arXiv:2012.07805). If the last token is
-    predicted wrong, the result is 0. In this case, OpenUnlearning's code returns 1/T. Teacher forcing is sufficient:
-    greedy decoding from the first k tokens gives all others if and only if all predictions from position k are right.
+    Here k is the smallest such number. Carlini et al., Extracting Training Data from Large Language Models, 2021
+    (arXiv:2012.07805). If the last token is predicted wrong, the result is 0. In this case, OpenUnlearning's code
+    returns 1/T. Teacher forcing is sufficient, because greedy decoding from the first k tokens gives all others if and
+    only if all predictions from position k are right.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""The record of a metric.
+"""The definition of a metric.
 
 To add metrics, define ``METRICS = (Metric(...),)`` in a module of this package. The module must import numpy inside
 functions, because ``--help`` imports all modules of this package.
@@ -23,7 +23,7 @@ Array: TypeAlias = "NDArray[np.float64]"
 
 LANGUAGE, VISION = "language", "vision"
 _KINDS = {LANGUAGE: "a language model", VISION: "images"}
-"""What the metrics of each modality need, in words."""
+"""The model or data that the metrics of each modality need, in words."""
 
 TOFU = "Maini et al., TOFU, COLM 2024 (arXiv:2401.06121)"
 MUSE = "Shi et al., MUSE, ICLR 2025 (arXiv:2407.06460)"
@@ -76,23 +76,23 @@ RETAIN_MODEL = Need(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One metric.
+    """One metric in the registry.
 
     Attributes:
-        label: the name on an axis, without the unit.
-        unit: the unit on an axis. ``{item}`` stands for token or image.
-        direction: ``max`` if higher values are better, ``min`` if lower values are better; None with an ideal value.
-        ideal: the best value, if it lies between the bounds. A search minimises the distance from the ideal value.
+        label: the name on the axis of a plot, without the unit.
+        unit: the unit on the axis. ``{item}`` stands for token or image.
+        direction: ``max`` if higher values are better, ``min`` if lower values are better; None if ``ideal`` is set.
+        ideal: the best value, if it lies between the bounds. A search minimises the distance from this value.
         low, high: the bounds. A ``high`` of None stands for the loss of a uniform guess, ``ln|V|``.
-        of: the set that the metric describes.
-        primary: whether the metric is shown directly after the losses.
-        threshold: the bound for a good model: ``below`` is a number, ``share`` a share of the target model's value.
+        of: the set whose content the metric measures; None if the metric measures neither set.
+        primary: whether the display and the report show the metric beside the losses.
+        threshold: a good model's value is below ``below``, or at least ``share`` times the target model's value.
         fluency: whether the metric measures repetition in answers.
-        loss: whether the metric is measured after every epoch.
+        loss: whether the metric is one of the losses, which are measured at each evaluation of a run.
         sets: the metric sets, other than ``all``, that contain the metric.
         measure: a function of the :class:`~trainables.scoring.language.ModelScores` of a language model, or of the
             :class:`~trainables.scoring.classification.ImageScores` of a classifier.
-        optimised_as: the metric, if any, that a search optimises instead of this metric.
+        optimised_as: the name of the metric, if any, that a search optimises instead of this metric.
     """
 
     name: str
@@ -125,7 +125,7 @@ class Metric:
 
     @property
     def better(self) -> str:
-        """The better values, in words."""
+        """A text that says which values are better: ``higher``, ``lower``, or ``0.5 is ideal``."""
         if self.direction is None:
             return f"{self.ideal:g} is ideal"
         return {"max": "higher", "min": "lower"}[self.direction]
@@ -137,7 +137,7 @@ class Metric:
 
     @property
     def kind(self) -> str:
-        """The models to which the metric applies, in words; empty if the metric always applies."""
+        """The kind of model or data that the metric needs, in words; empty if the metric always applies."""
         return "" if len(self.modalities) == len(_KINDS) else _KINDS[self.modalities[0]]
 
     def lacks(self, data: TaskData, *, retain_model: bool) -> str:
@@ -147,7 +147,7 @@ class Metric:
         return " and ".join(need.words for need in self.needs if not need.met(data, retain_model))
 
     def distance(self) -> Metric:
-        """Return the metric for the distance from the ideal value."""
+        """Return a metric that measures the distance of this metric's value from the ideal value."""
         ideal = self.ideal
         assert ideal is not None
         return replace(

@@ -22,8 +22,10 @@ class Scores(NamedTuple):
 
 
 def model_utility(*, retain: Scores, real_authors: Scores, world_facts: Scores) -> float:
-    """Return the harmonic mean of the nine scores, in [0, 1]; NaN if a score is NaN. Maini et al., TOFU
-    (arXiv:2401.06121)."""
+    """Return the harmonic mean of the nine scores, in [0, 1]; NaN if a score is NaN.
+
+    Maini et al., TOFU (arXiv:2401.06121).
+    """
     from statistics import harmonic_mean  # imported here, because the import takes 10 ms, too long for --help
 
     nine = (*retain, *real_authors, *world_facts)

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 def privleak(*, unlearned_auc: float, retrained_auc: float) -> float:
     """Return ``100 (A_unlearned - A_retrained) / A_retrained`` with ``A = 1 - auc``, in percent.
 
-    Both arguments are AUCs of Min-K% scores. The forget texts are the members, and the holdout texts are the others.
-    The ideal value is 0. A negative value means under-unlearning. A positive value means over-unlearning. The result is
-    NaN if an AUC is NaN, or if ``retrained_auc`` is 1.
+    Both arguments are AUCs of Min-K% scores. The forget texts are the members, and the holdout texts are the
+    non-members. The ideal value is 0. A negative value means under-unlearning. A positive value means over-unlearning.
+    The result is NaN if an AUC is NaN, or if ``retrained_auc`` is 1.
 
     In MUSE's paper, the members are the forget texts. In the code of MUSE and OpenUnlearning, the members are the
-    holdout texts, so their AUC is ``1 - auc``. The result of this function has the sign of the published values. Shi et
-    al., MUSE, ICLR 2025 (arXiv:2407.06460), section 3.1.
+    holdout texts, so the code's AUC is ``1 - auc``. The result of this function has the sign of the published values.
+    Shi et al., MUSE, ICLR 2025 (arXiv:2407.06460), section 3.1.
     """
     reference = 1.0 - retrained_auc
     if reference == 0.0:

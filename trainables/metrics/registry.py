@@ -39,7 +39,7 @@ DEFAULT_SET = SETS["default"]
 
 
 def unknown_names(names: Sequence[str]) -> list[str]:
-    """Return a message for each name that is neither a metric nor a set."""
+    """Return a message for each name that is neither a metric nor a set of metrics."""
     return [
         f"unknown metric '{name}': {expected_one_of(name, (*METRICS, *SETS))}"
         for name in names
@@ -48,10 +48,9 @@ def unknown_names(names: Sequence[str]) -> list[str]:
 
 
 def needs_retain_model(names: Sequence[str]) -> bool:
-    """Return whether any of the metrics needs a retain model."""
     return any(RETAIN_MODEL in METRICS[name].needs for name in names)
 
 
 def primary_metrics(modality: str) -> tuple[str, ...]:
-    """Return the forget metric and the retain metric that are shown directly after the losses."""
+    """Return the metrics of the forget set and of the retain set that are shown beside the losses."""
     return tuple(name for name, metric in METRICS.items() if metric.primary and modality in metric.modalities)

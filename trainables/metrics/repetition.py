@@ -21,12 +21,11 @@ from trainables.metrics.metric import Array, Cost, Metric
 
 NGRAM = 3
 REPEATS = 3
-"""The minimum number of repeats of a phrase in a loop."""
+"""The minimum number of consecutive occurrences of a phrase in a loop."""
 _UNIT = re.compile(r"\w+|[^\w\s]")
 
 
 def units(text: str) -> list[str]:
-    """Return the lower-cased words and single punctuation marks of a text."""
     return _UNIT.findall(text.lower())
 
 
@@ -72,7 +71,7 @@ def _longest_loop_of(text: str) -> float:
 
 
 def _metrics(of: Literal["forget", "retain"], answers: str) -> tuple[Metric, Metric]:
-    """Return both repetition metrics for the answers of the metric named ``answers``."""
+    """Return both repetition metrics. They measure the answers from which the metric ``answers`` is computed."""
     common = partial(Metric, of=of, fluency=True, direction="min", sets=("default",), cost=Cost.GENERATION)
     return (
         common(
