@@ -1,7 +1,7 @@
-"""The registry of modalities. A modality is everything that differs between language models and image classifiers.
+"""The registry of modalities: language models and image classifiers.
 
-A new modality is a class like :class:`~trainables.modality.modality.Modality`, with an entry in ``MODALITIES``. The
-module of a modality must not import torch, because the command line imports all modalities.
+To add a modality, write a class with the interface :class:`~trainables.modality.modality.Modality`, and add an instance
+to ``MODALITIES``. The module of the class must not import torch, because the command line imports all modalities.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def modality_of(data: TaskData, template: str = QUESTION_ANSWER) -> Modality:
 
 
 def dataset_modality(name: str | None) -> Modality:
-    """Return the modality of a data set. The default for None and for unknown names is language."""
+    """Return the modality of a data set. For None and for unknown names, return the modality of language models."""
     return MODALITIES[DATASETS[name].modality if name is not None and name in DATASETS else Language.name]
 
 

@@ -48,7 +48,6 @@ class Language:
     def load_base(
         self, name: str, folder: Path | str | None, data: UnlearningData, *, seed: int = 0
     ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-        """Load the model in ``folder``. Without a folder, create the tiny model ``name``."""
         if folder is not None:
             return self.load_model(folder), self.load_processor(folder)
         from trainables.models.kernels import with_fast_kernels
@@ -58,7 +57,6 @@ class Language:
         return with_fast_kernels(make_tiny(name, tokenizer, seed=seed)), tokenizer
 
     def classes(self, configuration: PretrainedConfig) -> int:
-        """Return the size of the vocabulary."""
         return int(configuration.get_text_config().vocab_size)
 
     def encode(

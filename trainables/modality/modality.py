@@ -1,7 +1,7 @@
 """The interface of a modality: everything that differs between language models and image classifiers.
 
 A modality converts examples to *items*, items to batches, and batches to :class:`~trainables.predictions.Predictions`.
-An image is a sequence with one supervised position, so both modalities share the code of objectives and AutoLR.
+An image counts as a sequence with one supervised position, so both modalities share the code of objectives and AutoLR.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Modality(Protocol):
-    """Reads, batches and scores one kind of data. A *processor* is a tokenizer or an image processor.
+    """Encodes, batches and scores one kind of data. A *processor* is a tokenizer or an image processor.
 
     Attributes:
         models: the plural noun for models in messages, such as ``language models``.
@@ -28,7 +28,7 @@ class Modality(Protocol):
         unit: what a loss is averaged over: ``token`` or ``image``.
         offline_model, offline_dataset: a model and a data set that need no network.
         unused_fields: the fields of a trial that do not apply, each with the reason.
-        lacks: the references that the modality cannot provide, each with a description.
+        lacks: the target's outputs that this modality does not have, each with a description of what is missing.
     """
 
     name: ClassVar[str]
@@ -44,7 +44,7 @@ class Modality(Protocol):
         """Return a copy with this prompt template. A modality without prompts returns itself."""
 
     def folder_problems(self, folder: Path, *, processor: bool = True) -> list[str]:
-        """Return a message for each problem with a model folder. If ``processor`` is true, a processor is required."""
+        """Return a message for each problem with a model folder. ``processor`` is whether a processor is required."""
 
     def load_base(
         self, name: str, folder: Path | str | None, data: Any, *, seed: int = 0
@@ -76,7 +76,7 @@ class Modality(Protocol):
         """Return the items at ``indices`` as one batch on ``device``."""
 
     def predict(self, model: PreTrainedModel, batch: Any) -> Predictions:
-        """Run one forward pass over a batch."""
+        """Return the predictions of one forward pass over a batch."""
 
     def evaluator(
         self,

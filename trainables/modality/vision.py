@@ -59,7 +59,6 @@ class Vision:
         return found
 
     def classes(self, configuration: PretrainedConfig) -> int:
-        """Return the number of labels."""
         return int(configuration.num_labels)
 
     def encode(self, processor: ImageProcessor, examples: ImageSet, *, max_length: int) -> ImageSet:
