@@ -47,7 +47,8 @@ class ForgetBatch:
     """A forget batch after the forward pass.
 
     Attributes:
-        logits: ``(B, S, V)``, the model's logits. Position 0 is the first position that is supervised in any row.
+        logits: ``(B, S, V)``, the model's logits. Position 0 is the first position that is supervised in at least one
+            row.
         labels: ``(B, S)``, the true next tokens; -100 at positions that are not supervised.
         token_nll: ``(B, S)`` float32, ``-log p`` of each label; 0 at positions that are not supervised.
         supervised: ``(B, S)`` bool, True for answer tokens and EOS.
@@ -87,9 +88,9 @@ class ForgetObjective:
     """A forget objective in the registry.
 
     Attributes:
-        loss: returns a scalar to minimise; None for an objective on hidden states.
-        hidden_loss: returns a scalar to minimise; only for an objective on hidden states.
-        weighting: the weighting that is used by default.
+        loss: a function that returns the scalar to minimise; None for an objective on hidden states.
+        hidden_loss: a function that returns the scalar to minimise; only for an objective on hidden states.
+        weighting: the name of the weighting that is used by default.
     """
 
     name: str
@@ -104,7 +105,7 @@ class ForgetObjective:
 
 
 def full_precision(tensor: Tensor) -> Tensor:
-    """Convert a tensor to float32. A tensor of a more precise type is not changed."""
+    """Convert a tensor to float32. A float64 tensor is not changed."""
     import torch
 
     return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

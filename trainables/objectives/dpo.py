@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 @cache
 def refusals() -> tuple[str, ...]:
-    """Return all refusals in refusals.txt."""
     return tuple(Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8").splitlines())
 
 

@@ -15,8 +15,8 @@ def npo_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """Return ``mean_i -(2/beta) log sigmoid(beta (NLL_i - NLL_ref_i))``, with NLL summed per sequence (NPO, Eq. 3).
 
     NLL_ref is the target's NLL. The loss is at least 0. As beta -> 0, the gradient tends to that of ``-mean_i NLL_i``,
-    as in gradient ascent. With ``dtype bf16``, NLL_ref is float32, but NLL has rounding errors: at the target with beta
-    0.1, the loss was 13.834 instead of 13.863.
+    as in gradient ascent. With ``dtype bf16``, NLL_ref is computed in float32, but NLL has rounding errors. So the loss
+    at the target with beta 0.1 was 13.834 instead of 13.863.
     """
     from torch.nn.functional import logsigmoid
 

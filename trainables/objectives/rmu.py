@@ -19,7 +19,7 @@ def rmu_loss(batch: HiddenBatch, options: Options) -> Tensor:
 
     The hidden state is h, the option ``scale`` is s, and the unit vector is u. The squared norm is a sum over the
     hidden width, as in the paper's formula. The released code divides the sum and the retain objective by the width.
-    The paper trains three matrices; this project trains all parameters up to the layer.
+    The paper trains three matrices; this project trains all parameters up to the block whose output is h.
     """
     aim = (options["scale"] * batch.direction).to(batch.hidden.device)
     gap = full_precision(batch.hidden[batch.present]) - aim
@@ -27,7 +27,7 @@ def rmu_loss(batch: HiddenBatch, options: Options) -> Tensor:
 
 
 def layer_problem(layer: float, *, depth: int) -> str | None:
-    """Return a message if a model with ``depth`` decoder blocks does not have this block; otherwise None."""
+    """Return a message if a model with ``depth`` decoder blocks has no block ``layer``; otherwise None."""
     if layer == AUTOMATIC or 0 <= layer < depth:
         return None
     return f"layer must be from 0 to {depth - 1} in a model of {depth} decoder blocks, got {layer:g}"
@@ -36,7 +36,7 @@ def layer_problem(layer: float, *, depth: int) -> str | None:
 def layer_index(layer: float, *, depth: int) -> int:
     """Return the index of the decoder block whose output is used, counted from 0.
 
-    ``AUTOMATIC`` is the published block 7 or, if smaller, the block at a third of the depth.
+    ``AUTOMATIC`` selects the published block 7, or the block at a third of the depth if its index is lower.
 
     Raises:
         ValueError: the model does not have this block.
