@@ -21,7 +21,7 @@ LR_FREE_RANGE = (0.1, 10.0)
 
 @dataclass(frozen=True, slots=True)
 class OptimizerInfo:
-    """One optimizer. ``buffers`` is the number of values that the optimizer keeps per parameter."""
+    """One optimizer in the registry. ``buffers`` is the number of values that the optimizer keeps per parameter."""
 
     name: str
     rule: str
@@ -81,8 +81,8 @@ def make_optimizer(
 ) -> Optimizer:
     """Return an optimizer for the trainable parameters.
 
-    AdamW without decay is the Adam of the AutoLR paper. SGD without momentum is the optimizer of the paper's Algorithm
-    1. ``growth`` is the maximum growth of a distance estimate per step.
+    AdamW without decay is the Adam of the AutoLR paper. SGD without momentum is the optimizer of that paper's Algorithm
+    1. ``growth`` is the maximum factor by which a distance estimate grows per step; None for ``DEFAULT_GROWTH``.
     """
     import torch
 

@@ -20,7 +20,7 @@ from trainables.gradients import total_norm
 
 
 class CappedProdigy(Prodigy):
-    """Prodigy with a cap on the growth of the distance ``d``. The package does not cap the growth from ``d0``."""
+    """Prodigy with a cap on the growth of the distance ``d``. The package does not cap the first growth from ``d0``."""
 
     def step(self, closure: Any = None) -> Any:
         before = self.param_groups[0]["d"]
