@@ -39,7 +39,7 @@ class LazyDict(dict[K, V]):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The chosen metrics of a model, their per-item values, and the seconds that answer generation took."""
+    """The measured metrics of a model, their per-item values, and the seconds that answer generation took."""
 
     metrics: Mapping[str, float]
     items: ItemLog
@@ -48,14 +48,14 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class RetainValues:
-    """The measured values of the retain model. Some metrics compare other models with these values.
+    """The values of the retain model, with which some metrics compare the values of other models.
 
     Attributes:
         key: the content hash of the retain model and of its data.
         path: the folder of the retain model.
         log_truth_ratios: the log truth ratio of each forget item; empty without paraphrased and perturbed answers.
-        forget_log_probs, holdout_log_probs: the mean ``log p`` per token of each item, in nats; empty without a
-            holdout set.
+        forget_log_probs, holdout_log_probs: the mean ``log p`` per token of each item, in nats; empty without a holdout
+            set.
         min_k_auc: the AUC of min-k% membership inference; None without a holdout set.
     """
 
@@ -72,11 +72,11 @@ class MetricError(DataError):
 
 
 def chosen_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool = True) -> tuple[str, ...]:
-    """Return the metrics to measure on the data, in table order, without the losses.
+    """Return the names of the metrics to measure on the data, in the order of the registry, without the losses.
 
     Args:
         names: metrics or sets of metrics; empty for the default set.
-        data: the data. Metrics of a set that the data do not allow are omitted.
+        data: the data of the task. Metrics of a set are omitted if the data do not allow them.
         retain_model: whether a retain model exists or can be trained.
 
     Raises:
@@ -98,7 +98,7 @@ def chosen_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool =
 
 
 def generated_answers(items: ItemLog) -> ItemLog:
-    """Return only the generated texts of each part of the log."""
+    """Return only the generated texts of a log, by evaluation set."""
     name = "generated_text"
     return {part: {name: columns[name]} for part, columns in items.items() if name in columns}
 
@@ -123,15 +123,14 @@ class Scores(ABC):
     @property
     @abstractmethod
     def retain_losses(self) -> ItemLosses:
-        """The losses of the retain sample."""
+        """The losses of the examples on which the retain loss is evaluated."""
 
     @abstractmethod
     def items(self) -> ItemLog:
-        """Return all per-item values that have been computed."""
+        """Return all per-item values that have been computed so far."""
 
     @property
     def generation_seconds(self) -> float:
-        """The time that answer generation took, in seconds."""
         return 0.0
 
     @property
@@ -141,15 +140,14 @@ class Scores(ABC):
 
     @property
     def retain_agreement(self) -> float:
-        """The :func:`~trainables.metrics.losses.agreement` on the retain sample."""
         return agreement(self.retain_losses)
 
     def loss_metrics(self) -> dict[str, float]:
-        """Return the losses, in nats."""
+        """Return the metrics that are losses, in nats per token or image."""
         return self._values(LOSS_METRICS)
 
     def measure(self, names: Sequence[str] = ()) -> Measured:
-        """Measure metrics; by default, the default set.
+        """Measure the named metrics and sets of metrics. Without names, measure the default set.
 
         Raises:
             MetricError: a metric cannot be measured on the data, or the retain model is missing.
@@ -170,14 +168,14 @@ class ModelEvaluator(ABC):
 
     @abstractmethod
     def scores(self, model: PreTrainedModel, *, retain: RetainValues | None = None) -> Scores:
-        """Return the values of a model. ``retain`` holds the values of the retain model."""
+        """Return the scores of a model. ``retain`` has the retain model's values, if a metric needs them."""
 
     @abstractmethod
     def memorised(self, model: PreTrainedModel) -> bool:
-        """Return whether a model has memorised its training data."""
+        """Return whether a model has memorised its training data, by the criterion of the modality."""
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
-        """Return the values of the retain model ``model``, which ``key`` and ``path`` identify.
+        """Return the values of ``model``, a retain model, with its content hash ``key`` and its folder ``path``.
 
         Raises:
             NotImplementedError: no metric of this modality needs a retain model.

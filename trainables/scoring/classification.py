@@ -31,7 +31,6 @@ class ImageScores(Scores):
         self.images = LazyDict[str, ItemLosses](lambda part: evaluator.score(model, evaluator.sets[part]))
 
     def accuracy(self, part: str) -> float:
-        """Return the accuracy on an evaluation set."""
         return agreement(self.images[part])
 
     @property
@@ -53,7 +52,7 @@ class ImageScores(Scores):
 
 
 class ClassificationEvaluator(ModelEvaluator):
-    """Evaluates image classifiers. ``score`` returns the losses of a model on a set of images."""
+    """Evaluates image classifiers. ``score(model, images)`` returns the losses of a model on a set of images."""
 
     def __init__(
         self, data: ImageData, score: Callable[[PreTrainedModel, ImageSet], ItemLosses], *, classes: int

@@ -1,7 +1,7 @@
 """Read, check and aggregate evaluation logs in the format of the TOFU authors (``eval_log_aggregated.json``).
 
-A log is an object with four parts. Each part has columns with one value per item index. The aggregates are those of
-TOFU's script ``aggregate_eval_stat.py``.
+A log is a JSON object with one part per evaluation set. Each part has columns, and each column has one value per item.
+The aggregates are those of TOFU's script ``aggregate_eval_stat.py``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class EvalPart:
     """One evaluation set with n items.
 
     All losses are in nats per token. ``answer_loss``, ``paraphrased_loss`` and ``rouge_l_recall`` are ``(n,)``.
-    ``perturbed_loss`` has n rows. ``answers`` is None if the log has no texts.
+    ``perturbed_loss`` has one array per item. ``answers`` is None if the log has no texts.
     """
 
     indices: tuple[str, ...]
@@ -160,7 +160,7 @@ def _require(where: str, value: Any, keys: Collection[str]) -> None:
 
 
 def _column(where: str, values: object, read: Callable[[str, object], Any]) -> dict[str, Any]:
-    """Read the value of each item, by item index."""
+    """Read a column. Return a mapping from item index to value."""
     if isinstance(values, list):
         values = {str(position): value for position, value in enumerate(values)}
     if not isinstance(values, dict) or not values:
@@ -193,5 +193,4 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
 
 
 def _shown(value: object) -> str:
-    """Convert a value to JSON and return the beginning of the text."""
     return f"{json.dumps(value):.60}"

@@ -40,10 +40,10 @@ class QuestionSet:
 
 
 class ChoiceSet:
-    """The tokenised paraphrased and perturbed answers of all items, in one list.
+    """The tokenised paraphrased and perturbed answers of an evaluation set, in one list.
 
-    The k-th item has ``sizes[k]`` answers. Its first answer is the paraphrased answer. ``items[k]`` is the item's index
-    in the evaluation set.
+    Items without such answers are omitted. ``items[k]`` is the index of the k-th remaining item in the evaluation set.
+    The item has ``sizes[k]`` answers, of which the first is the paraphrased answer.
     """
 
     def __init__(self, examples: Sequence[Example], scorer: TextScorer) -> None:
@@ -57,7 +57,7 @@ class ChoiceSet:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ChoiceLosses:
-    """The summed NLL and the token count of each answer of n items. The first answer of an item is paraphrased."""
+    """The summed NLL and token count of each answer of n items. An item's first answer is the paraphrased answer."""
 
     totals: tuple[Array, ...]
     counts: tuple[Array, ...]
@@ -79,7 +79,6 @@ class ChoiceLosses:
 
     @property
     def log_truth_ratios(self) -> Array:
-        """The logarithm of each item's truth ratio: ``(n,)``."""
         return log_truth_ratio(self.paraphrased, self.perturbed)
 
 
@@ -89,9 +88,10 @@ class ModelScores(Scores):
     Attributes:
         answers: the losses of the reference answers, by :class:`QuestionSet`.
         choices: the losses of the paraphrased and perturbed answers, by evaluation set.
-        generated: the greedy answers and their recalls, by evaluation set, or by metric if the data have own prompts.
+        generated: the greedy answers and their ROUGE-L recalls, by evaluation set, or by metric for a metric with
+            prompts.
         tokens: the scores of the answers' tokens, by evaluation set.
-        attacks: the scores of the forget set and of the holdout set, by metric for membership inference.
+        attacks: for each metric for membership inference, the scores of the forget texts and of the holdout texts.
     """
 
     def __init__(self, evaluator: Evaluator, model: PreTrainedModel, retain: RetainValues | None) -> None:
@@ -152,9 +152,9 @@ class ModelScores(Scores):
         return item_log(self)
 
     def recalls(self, part: str, *, prompts: str | None = None) -> Array:
-        """Return the ROUGE-L recall of each greedy answer, ``(n,)``.
+        """Return the ROUGE-L recall of each greedy answer on an evaluation set, ``(n,)``.
 
-        If the data have own prompts for the metric ``prompts``, the continuations of these prompts are scored.
+        If the metric named ``prompts`` has its own prompts, the continuations of these prompts are scored instead.
         """
         return self._generated(part, prompts)[1]
 
@@ -168,7 +168,7 @@ class ModelScores(Scores):
         return [text.strip() for text in self.evaluator.scorer.decode(answers)]
 
     def attack(self, name: str, per_text: Callable[[ModelScores, str], Array]) -> tuple[Array, Array]:
-        """Return the scores of the forget texts and of the holdout texts in a membership inference attack."""
+        """Return the forget texts' and the holdout texts' scores in the membership inference attack ``name``."""
         if name not in self.attacks:
             self.attacks[name] = per_text(self, self.evaluator.members), per_text(self, "holdout")
         return self.attacks[name]
@@ -180,15 +180,15 @@ class ModelScores(Scores):
 class Evaluator(ModelEvaluator):
     """Evaluates language models on tokenised evaluation sets.
 
-    The constructor tokenises the four sets that are named below, so that a prompt that is too long is reported at once.
-    Other sets are tokenised when they are first used.
+    The constructor tokenises the sets ``forget``, ``trained``, ``retain`` and ``retain_losses``, so that a prompt that
+    is too long is reported at once. Other sets are tokenised when they are first used.
 
     Attributes:
-        questions: the sets by name. ``forget`` has the items on which forgetting is measured. ``trained`` is the forget
-            set. ``retain`` is a sample of the retain set. ``retain_losses`` is the part of the sample for the retain
-            loss of each epoch.
-        choices: the paraphrased and perturbed answers, by set.
-        prompted: the data's own prompts, by metric.
+        questions: the evaluation sets by name. ``forget`` has the examples on which metrics measure forgetting.
+            ``trained`` is the forget set itself. ``retain`` is a sample of the retain set. ``retain_losses`` is the
+            part of this sample on which the retain loss is evaluated.
+        choices: the paraphrased and perturbed answers, by evaluation set.
+        prompted: the prompts of the metrics that have their own prompts, by metric.
         members: the name of the set with the members for membership inference.
     """
 
@@ -214,7 +214,7 @@ class Evaluator(ModelEvaluator):
         return ModelScores(self, model, retain)
 
     def verbmem(self, model: PreTrainedModel) -> float:
-        """Return the mean ROUGE-L recall of greedy answers on the forget set, or on the data's own verbmem prompts."""
+        """Return the metric verbmem, measured on the forget set itself instead of the evaluation set ``forget``."""
         return float(self.scores(model).recalls("trained", prompts="verbmem").mean())
 
     def memorised(self, model: PreTrainedModel) -> bool:

@@ -1,7 +1,7 @@
-"""Prompts that a data set defines for a metric. Their greedy continuations are compared with reference texts.
+"""Metrics with their own prompts. The greedy continuations of the prompts are compared with reference texts.
 
-For a plain text, the prompt is the beginning of the text. MUSE's code (arXiv:2407.06460) gives other values, because it
-reports F1 without stemming.
+The data set defines the prompts. For plain texts without such prompts, the beginning of each text is a prompt. MUSE's
+code (arXiv:2407.06460) gives other values, because it reports F1 without stemming.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PromptedSet:
 
 
 def prompted_sets(data: UnlearningData, tokenizer: PreTrainedTokenizerBase) -> dict[str, PromptedSet]:
-    """Return a prompted set for each metric for which the data have prompts or plain texts."""
+    """Return the prompts of each metric that has its own prompts: the data set's prompts or beginnings of texts."""
     sources = {"verbmem": "verbmem", "knowmem": "knowmem_forget", "utility": "knowmem_retain"}
     sets = {
         metric: from_prompts(tokenizer, data.prompted[source])
@@ -54,7 +54,7 @@ def prompted_sets(data: UnlearningData, tokenizer: PreTrainedTokenizerBase) -> d
 
 
 def from_prompts(tokenizer: PreTrainedTokenizerBase, items: Sequence[Prompted]) -> PromptedSet:
-    """Return a prompted set with the data's own prompts."""
+    """Return the data set's prompts for one metric, tokenised."""
     prompts, references = [], []
     for item in items:
         prompts.append(_without_eos(tokenizer, tokenizer(item.prompt, add_special_tokens=True)["input_ids"]))
@@ -66,7 +66,7 @@ def from_prompts(tokenizer: PreTrainedTokenizerBase, items: Sequence[Prompted]) 
 
 
 def from_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Example]) -> PromptedSet:
-    """Return a prompted set of plain texts.
+    """Return a prompted set in which each prompt is the beginning of a plain text.
 
     A prompt is the first 50 tokens of a text, but at most half of the text. The reference is the next 128 tokens.
     """
