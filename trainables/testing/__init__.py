@@ -1,1 +1,1 @@
-"""Checks for your own weightings, objectives, metrics, data sets, models and prompt templates."""
+"""Checks for your own weightings, objectives, metrics, data sets and models."""

@@ -11,15 +11,15 @@ from trainables.modality import MODALITIES
 
 
 def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, **choices: Any) -> None:
-    """Check the record of a data set, and the data that it loads.
+    """Check the fields of a data set, and the data that it loads.
 
-    The fields of the record must be consistent. Loading must be reproducible, without the global RNG. Only the set
-    holdout may be empty. No item may be both forgotten and retained. No item may be both held out and trained on. A
-    limit must reduce the retain set to whole units.
+    The fields must be consistent. Loading twice must give the same data, without using the global RNG. Only the set
+    holdout may be empty. No item may be both forgotten and retained. No item may be both held out and trained on. With
+    a limit, the retain set must be smaller, and its size must be a multiple of ``DataSet.unit``.
 
     Args:
-        limit: a number of examples, from one unit to less than the retain set.
-        choices: the choices ``forget_split`` and ``forget_class`` of the data.
+        limit: a number of retain examples, from ``DataSet.unit`` to less than the size of the retain set.
+        choices: ``forget_split`` or ``forget_class``, as for :meth:`DataSet.load`.
 
     Raises:
         AssertionError: a check failed; the message says which.

@@ -9,10 +9,10 @@ from trainables.metrics.metric import LANGUAGE, Metric
 
 
 def check_metric(metric: Metric) -> None:
-    """Check that a metric's record is consistent, and check its values for two untrained models.
+    """Check that a metric's fields are consistent, and check its values for two untrained models.
 
-    The name must be usable as a table column. The values must be finite, within the bounds, and reproducible. Values
-    are checked only for metrics of the data set ``authors`` that need no retain model.
+    The name must be usable as a table column. The values must be finite, within the bounds, and reproducible. The
+    values are checked only if the metric can be measured on the data set ``authors`` without a retain model.
 
     Raises:
         AssertionError: a check failed; the message says which.

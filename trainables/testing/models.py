@@ -13,10 +13,10 @@ from trainables.predictions import evaluate_items
 
 
 def check_model(info: ModelInfo) -> None:
-    """Check that a model's record is consistent. If the record has a function ``make``, check the model itself.
+    """Check that a model's fields are consistent. If the field ``make`` is set, also check the models that it creates.
 
-    The model must depend only on its seed, must survive saving and loading, and must have finite losses. An item's loss
-    must not depend on the other items in its batch.
+    A created model must depend only on its seed, must survive saving and loading, and must have finite losses. An
+    item's loss must not depend on the other items in its batch.
 
     Raises:
         AssertionError: a check failed; the message says which.

@@ -26,9 +26,10 @@ _Value = Callable[..., Tensor]
 def check_objective(objective: ForgetObjective) -> None:
     """Check an objective on a small batch, in float64.
 
-    The record must be consistent. The loss must be a finite scalar, also at the bounds of each option. The gradient
-    must be finite, and 0 at unsupervised positions. Padding and the order of the sequences must not matter. It must be
-    possible to compute a batch in parts. Outputs in bf16 must give a loss in float32.
+    The fields must be consistent. The loss must be a finite scalar, also at the bounds of each option. The gradient
+    must be finite, and 0 at unsupervised positions. Padding and the order of the sequences must not matter. If a batch
+    is split, the weighted mean of the parts' losses must be the loss of the batch. For model outputs in bf16, the loss
+    must be float32.
 
     Raises:
         AssertionError: a check failed; the message says which.
@@ -95,7 +96,6 @@ def _check_parts(objective: ForgetObjective, value: _Value, drawn: Tensor) -> No
 
 
 def _value(objective: ForgetObjective, options: Mapping[str, float]) -> _Value:
-    """Return a function that computes the objective's loss."""
     needs, pair = objective.reference, objective.reference is Reference.PAIR_NLL
     fixed = torch.Generator().manual_seed(1)
     target_logits = torch.randn(*_LABELS.shape, 5, generator=fixed, dtype=torch.float64)

@@ -8,11 +8,7 @@ from search_spaces.fields import Field, defaults
 
 
 def check_options(options: Sequence[Field]) -> None:
-    """Check that each option accepts its default and its bounds.
-
-    Raises:
-        AssertionError: a check failed; the message says which.
-    """
+    """Check that each option accepts its default and its bounds."""
     for option in options:
         for value in (option.default, *_bounds(option)):
             assert option.problem(value) is None, (
@@ -28,5 +24,5 @@ def option_values(options: Sequence[Field]) -> Iterator[dict[str, float]]:
 
 
 def _bounds(option: Field) -> tuple[float, float]:
-    """Return an option's lowest valid value, and its highest valid value but at most 1000."""
+    """Return an option's lowest valid value, and its highest valid value or 1000, whichever is lower."""
     return option.above + 1e-9 if option.above > option.low else option.low, min(option.high, 1e3)

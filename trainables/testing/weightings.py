@@ -19,11 +19,11 @@ _HISTORIES = 60
 
 
 def check_weighting(weighting: Weighting, *, non_negative: bool = True) -> None:
-    """Check that the record of a weighting is consistent, and check the results of its function.
+    """Check that the fields of a weighting are consistent, and check the results of its function.
 
-    ``weigh`` must return finite weights, also for extreme, zero and parallel gradients. A function must not change its
-    state or options, and a state that was restored from JSON must give equal results. For a weighting that combines the
-    gradients itself, ``combine`` is checked instead of ``weigh``.
+    ``weigh`` must return finite weights, also for extreme, zero and parallel gradients. The function must not change
+    its state or options, and a state that was restored from JSON must give equal results. For a weighting that combines
+    the gradients itself, ``combine`` is checked instead of ``weigh``.
 
     Args:
         non_negative: whether a negative weight is an error.
@@ -62,7 +62,7 @@ def _twice(function: Callable[..., Any], one: Any, other: Any, state: State, opt
 
 
 def _check_combination(weighting: Weighting) -> None:
-    """Check three steps for three parameters: with both gradients, with one gradient, and with none."""
+    """Check three steps for three parameters, which have both gradients, one gradient, and no gradient."""
     import torch
 
     combine = weighting.combine
@@ -84,7 +84,7 @@ def _check_combination(weighting: Weighting) -> None:
 
 
 def _histories() -> Iterator[list[tuple[Losses, Gramian]]]:
-    """Yield runs of one to four steps. About half of the numbers are extreme values. Each call yields the same runs."""
+    """Yield sequences of one to four steps, the same in each call. About half of the numbers are extreme values."""
     draw = random.Random("histories")
 
     def one(extremes: Sequence[float], usual: float) -> float:
