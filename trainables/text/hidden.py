@@ -50,7 +50,7 @@ def block_output(model: PreTrainedModel, batch: Batch, layer: int) -> Tensor:
 
 
 def unit_direction(width: int, *, seed: int) -> Tensor:
-    """Return a random vector of length 1, ``(width,)``. As in the code of RMU, all entries are non-negative."""
+    """Return a random unit vector, ``(width,)``. As in the code of RMU, all entries are non-negative."""
     import torch
 
     drawn: Tensor = torch.rand(width, generator=torch.Generator().manual_seed(seed))

@@ -15,12 +15,11 @@ if TYPE_CHECKING:
 
 
 def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
-    """Return the predictions of one forward pass."""
     from torch.nn.functional import cross_entropy, pad
 
     # No attention mask: causal attention does not reach the padding on the right. On a GPU, a mask would require a
-    # synchronisation and a slower kernel. Logits of positions in the prompt of every row are not computed if the
-    # architecture supports logits_to_keep. These are a third to a half of all positions.
+    # synchronisation and a slower kernel. A third to a half of all positions belong to the prompt in every row. If the
+    # architecture supports logits_to_keep, the logits of these positions are not computed.
     labels = batch.labels[:, max(1, batch.prompt_length) :]
     width = labels.shape[1]
     kept = {"logits_to_keep": width + 1} if _keeps_logits(type(_whole(model)).forward) else {}
@@ -33,7 +32,7 @@ def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
 
 
 def _whole(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the model without its PEFT adapter, because the adapter's ``forward`` hides the model's own arguments."""
+    """Return the model without its PEFT adapter, because the adapter's ``forward`` hides the model's own signature."""
     base: PreTrainedModel = model.get_base_model() if hasattr(model, "get_base_model") else model
     return base
 

@@ -44,7 +44,7 @@ class TextScorer:
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """The tokens that end an answer."""
+        """The tokens that end an answer: EOS and the end token of the template."""
         return tuple(dict.fromkeys((int(self.tokenizer.eos_token_id), end_id(self.template, "?", self.tokenizer))))
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
@@ -53,7 +53,6 @@ class TextScorer:
         return texts
 
     def nll(self, model: PreTrainedModel, sequences: Sequence[Tokens]) -> ItemLosses:
-        """Return the losses of each sequence."""
         return item_losses(
             model, [*map(len, sequences)], partial(self._predict, model, sequences), batch_size=self.batch_size
         )
@@ -61,7 +60,7 @@ class TextScorer:
     def tokens(self, model: PreTrainedModel, sequences: Sequence[Tokens]) -> list[TokenScores]:
         """Return the scores of each sequence's supervised tokens.
 
-        A final end token is not scored, unless it is the only supervised token.
+        The end token is not scored, unless it is the only supervised token.
         """
         ends = self.ends
         found: dict[int, TokenScores] = {}
@@ -83,10 +82,10 @@ class TextScorer:
     ) -> list[str]:
         """Return the greedy answer to each sequence's prompt.
 
-        The method is speculative decoding with the reference answer as the draft (Leviathan et al., ICML 2023,
-        arXiv:2211.17192). The first ``losses.agreed`` tokens of each reference answer are known and are not generated
-        again. If two tokens are equally likely up to float32 rounding, the result may differ from plain greedy
-        decoding.
+        The method is speculative decoding (Leviathan et al., ICML 2023, arXiv:2211.17192) with the reference answer as
+        the draft. ``losses`` are the losses of the reference answers. In each answer, the first ``losses.agreed``
+        tokens are the greedy tokens, so they are not generated again. If two tokens are equally likely up to float32
+        rounding, the result may differ from plain greedy decoding.
         """
         prefixes: list[list[int]] = [[] for _ in sequences]
         drafts, ends = dict(enumerate(sequences)), self.ends
@@ -115,8 +114,8 @@ class TextScorer:
     ) -> list[str]:
         """Return the greedy continuation of each prompt as text, without special tokens.
 
-        The first tokens of each continuation may be given as ``known``. They count towards ``max_new_tokens``.
-        If they contain an end token, the continuation is complete.
+        ``known`` may have the first tokens of each continuation. These tokens count towards ``max_new_tokens``. If they
+        contain an end token, the continuation is complete.
         """
         import torch
 
@@ -156,8 +155,8 @@ class TextScorer:
 def generation_batch_size(model: PreTrainedModel, batch_size: int, *, longest: int, max_length: int) -> int:
     """Return the batch size for generation: one to four times ``batch_size``, the batch size for scoring.
 
-    Twice the memory for keys and values must not exceed the memory for the logits in scoring. A batch for generation
-    must not have more tokens than a batch for scoring.
+    A factor above 1 is used only if the keys and values need at most half as much memory as the logits in scoring, and
+    the batch has at most as many tokens as a batch for scoring.
     """
     config = model.config.get_text_config()
     query_heads = getattr(config, "num_attention_heads", None)

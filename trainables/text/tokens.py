@@ -1,7 +1,7 @@
 r"""Convert questions and answers to token ids, labels and padded batches.
 
 The default template is ``Question: {question}\nAnswer: {answer}`` + EOS. The tokens of the answer and the end token are
-supervised. The space before the answer belongs to the answer's first token.
+supervised. The space before the answer is a part of the answer's first token.
 
 Plain text is cut into windows. All of its tokens are supervised.
 """
@@ -35,7 +35,6 @@ class Tokens:
 
     @property
     def prompt(self) -> tuple[int, ...]:
-        """The token ids of the prompt."""
         return self.ids[: self.prompt_length]
 
     def __len__(self) -> int:
@@ -53,7 +52,6 @@ class Batch:
 
 
 def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the id of the padding token."""
     return int(tokenizer.pad_token_id)
 
 
