@@ -86,7 +86,7 @@ def processor_for(images: LabelledImages, *, side: int, channels: int) -> ImageP
 def load_classifier(folder: Path | str, *, labels: dict[int, str] | None = None, seed: int = 0) -> PreTrainedModel:
     """Load an image classifier in float32 from safetensors. Code from the folder or the hub is never run.
 
-    If the head does not have as many labels as ``labels``, a random head replaces the head.
+    With ``labels``, a head for another number of labels is replaced by a head with random weights.
 
     Raises:
         LoadError: the model is missing, or is not an image classifier.

@@ -110,7 +110,6 @@ class ImageProcessor:
 def collate(
     items: ImageSet, indices: Sequence[int], *, processor: ImageProcessor, device: torch.device | str
 ) -> ImageBatch:
-    """Return the images at ``indices`` as one batch on ``device``."""
     import torch
 
     pixels, labels = items.take(indices)
