@@ -116,8 +116,8 @@ class Weighting:
     """A weighting in the registry.
 
     Attributes:
-        weigh: a pure function. ``weigh(losses, gramian, state, options)`` returns the weights and the new state. The
-            Gramian is ``NO_GRAMIAN`` unless ``needs`` is ``GRAMIAN``. None for ``Needs.GRADIENTS``.
+        weigh: a pure function; None for ``Needs.GRADIENTS``. ``weigh(losses, gramian, state, options)`` returns the
+            weights and the new state. The Gramian is ``NO_GRAMIAN`` unless ``needs`` is ``GRAMIAN``.
         init: ``init(seed)`` returns the first state.
         combine: only for ``Needs.GRADIENTS``. ``combine(retain, forget, state, options)`` returns the direction and the
             new state, and may overwrite the gradients.
@@ -139,7 +139,7 @@ class Weighting:
 
 
 def require_gramian(gramian: Gramian) -> Gramian:
-    """Return the Gramian. Plug-ins copied to the folders of earlier sweeps call this function."""
+    """Return the Gramian. Plug-ins that were copied to the folders of previous sweeps call this function."""
     return gramian
 
 

@@ -8,8 +8,8 @@ from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gr
 def weights(gramian: Gramian) -> Weights:
     """Return ``(max(1/2, b/(2 rho^2)), max(1/2, b/(2 phi^2)))``.
 
-    Here ``rho = |g_r|``, ``phi = |g_f|`` and ``b = -g_r.g_f``. Of all directions with ``g_r.d >= 0`` and
-    ``g_f.d >= 0``, d is the nearest to the mean gradient. If a gradient is zero, the weights are (1/2, 1/2). For
+    Here ``rho = |g_r|``, ``phi = |g_f|`` and ``b = -g_r.g_f``. The direction ``d`` is the nearest to the mean gradient
+    of all directions with ``g_r.d >= 0`` and ``g_f.d >= 0``. If a gradient is zero, the weights are (1/2, 1/2). For
     opposed gradients, ``d = 0``.
     """
     rho, phi, k = gramian.rho, gramian.phi, gramian.k

@@ -13,9 +13,9 @@ def loss_ratio(first: float | None, now: float) -> float:
     """Return how much of a loss remains, as a ratio in (0, inf). The ratio is small if the task has trained fast.
 
     If the first loss is positive, the ratio is the paper's ``now/first``. If the first loss is negative
-    (``l_f = -L_F``), the size of the loss grows with progress. Then the ratio is ``first/now``, capped at 1. The cap is
-    for wga and satimp, whose loss of forgotten tokens returns to 0. The paper has neither the inverse nor the cap. If
-    the first loss is None, the ratio is 1.
+    (``l_f = -L_F``), the magnitude of the loss grows with progress, so the ratio is ``first/now``, capped at 1. The cap
+    is needed for the objectives wga and satimp, because the losses of forgotten tokens return to 0. The paper has
+    neither the inverse nor the cap. If the first loss is None, the ratio is 1.
     """
     if first is None:
         return 1.0

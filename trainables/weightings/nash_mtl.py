@@ -13,9 +13,9 @@ _LEAST_SLACK = 1e-12
 def weights(gramian: Gramian) -> Weights:
     """Return the positive solution of ``G w = 1/w``, which is ``(1/rho, 1/phi)/sqrt(1 - k)``. Then ``|d| = sqrt(2)``.
 
-    The norms of the gradients are rho and phi, and k is minus their cosine. The direction is that of NGDiff. For
-    opposed gradients (k -> 1), the solution is unbounded. So 1 - k is clamped to at least
-    1e-12. With this limit, ``|d|`` falls to 0 as k approaches 1.
+    Here ``rho = |g_r|`` and ``phi = |g_f|``, and k is minus the cosine of the gradients. The direction is that of
+    NGDiff. For opposed gradients (k -> 1), the solution is unbounded. So 1 - k is clamped to at least 1e-12. With this
+    limit, ``|d|`` falls to 0 as k approaches 1.
 
     The weight of a zero gradient is 0, and the other weight is 1/norm. If both gradients are zero, both weights are 0.
     """

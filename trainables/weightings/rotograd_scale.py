@@ -8,9 +8,9 @@ from trainables.weightings.base import Gramian, Losses, Needs, Options, State, W
 def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> tuple[Weights, State]:
     """Return ``(C/rho, C/phi)`` with ``C = sum alpha_i n_i`` and ``alpha_i = (n_i/n_i(0)) / sum_j (n_j/n_j(0))``.
 
-    The gradient norms ``n_i`` are rho and phi. The paper uses gradients of a shared representation; this function uses
-    gradients of the parameters. The released code uses the norms of step 20 as ``n_i(0)``; this function uses the norms
-    of the first step. The direction is that of NGDiff.
+    The gradient norms ``n_i`` are ``rho = |g_r|`` and ``phi = |g_f|``, and ``n_i(0)`` are the norms of the first step.
+    The direction is that of NGDiff. The paper uses gradients of a shared representation; this function uses gradients
+    of the parameters. The released code uses the norms of step 20 as ``n_i(0)``.
 
     The state holds the first norms that are not 0, ``first_r`` and ``first_f``. If a gradient is zero, the weights are
     (1, 1).
