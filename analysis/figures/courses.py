@@ -144,7 +144,7 @@ def _courses_of_methods(sources: Sources, units: Mapping[str, str], *, from_targ
 
 
 def _courses_at_rates(table: TrialTable, metric: str, low: float, high: float) -> Panel | None:
-    """Return the panel of one method and metric; None if no trial reported the metric at least twice."""
+    """Return the panel for the trials of one method; None if no trial reported the metric at least twice."""
     points = max(12, min(_MOST_POINTS_OF_MANY, _BUDGET // max(1, len(table.trials))))
     runs = []
     for (_, row), automatic in zip(table.trials.iterrows(), auto_lr_on(table.trials), strict=True):
@@ -161,7 +161,7 @@ def _courses_at_rates(table: TrialTable, metric: str, low: float, high: float) -
 
 
 def _final(table: TrialTable, metric: str) -> Panel | None:
-    """Return the panel of one method and metric over the learning rate; None without data."""
+    """Return the panel for the trials of one method; None without data."""
     done, method = table.with_trials(table.finished), str(table.trials["method"].iloc[0])
     absent = tuple(sorted(set(_fixed_rates(table.trials)) - set(_fixed_rates(done.trials))))
     on = auto_lr_on(done.trials)

@@ -25,11 +25,7 @@ _UNFINISHED_MARKERS = {"stopped": "+", "diverged": "x", "failed": "1"}
 
 
 def draw_pareto(data: ParetoData, *, subtitle: str, notes: Sequence[str], links: Mapping[str, str]) -> Figure:
-    """Draw the frontier figure.
-
-    Args:
-        links: the HTML anchor of each trial, keyed by trial id. In an SVG, a point links to the anchor of its trial.
-    """
+    """Draw the frontier figure. In an SVG, each point links to the HTML anchor of its trial (``links``)."""
     with house_style():
         from matplotlib.figure import Figure
 

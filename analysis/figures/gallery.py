@@ -33,10 +33,7 @@ _SECTIONS = ("sensitivity", "auto_lr", "compute", "courses", "gradients")
 
 
 def gallery(parts: Mapping[Problem, Sources], study: LrStudy | None = None) -> list[tuple[str, PanelFigure]]:
-    """Return the figures that have data, as pairs (section of the page, figure).
-
-    ``parts`` has the tables and settings of each unlearning problem.
-    """
+    """Return the figures that have data, as pairs (section of the page, figure)."""
     found = []
     for problem, part in parts.items():
         for section, data_of in FIGURES:

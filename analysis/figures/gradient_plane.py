@@ -58,7 +58,6 @@ def plane(norm_retain: float, norm_forget: float, cosine: float, c_t: float) -> 
 
 
 def _panels(method: str, history: pd.DataFrame) -> Iterator[Panel]:
-    """Yield the panel of a method if the history has gradients."""
     columns = ("step", "grad_norm_retain", "grad_norm_forget", "grad_cosine", "c_t")
     values = np.column_stack([numbers(history, name).to_numpy() for name in columns])
     values = values[np.isfinite(values).all(axis=1) & (values[:, 1:3] >= 0).all(axis=1)]
@@ -89,7 +88,6 @@ def _panels(method: str, history: pd.DataFrame) -> Iterator[Panel]:
 
 
 def _arrow(name: str, tip: complex, colour: str) -> Line:
-    """Return a line from the origin to the tip, with an arrowhead."""
     back = cmath.rect(0.12, cmath.phase(-tip))
     points = (0j, tip, tip + back * cmath.rect(1.0, 0.45), tip, tip + back * cmath.rect(1.0, -0.45))
     return Line(name, tuple(point.real for point in points), tuple(point.imag for point in points), colour)

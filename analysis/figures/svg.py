@@ -71,12 +71,8 @@ def inline_svg(document: str, *, prefix: str, description: str, labels: Mapping[
     """Return the ``<svg>`` element of an SVG document, for use in HTML.
 
     Colours become CSS variables, such as ``--ink`` or ``--hue-0``. Every id starts with ``prefix``, so that ids are
-    unique on a page. A point links to the row of its trial.
-
-    Args:
-        description: the ``aria-label`` of the element.
-        labels: the labels of the points, keyed by :func:`point_link`. Each label becomes the attributes ``aria-label``
-            and ``data-*`` of the point's link.
+    unique on a page. A point links to the row of its trial. The labels, keyed by :func:`point_link`, become the
+    attributes ``aria-label`` and ``data-*`` of these links.
     """
     svg = document[document.index("<svg") :]
     # Comments are removed, because they repeat names from the sweep.
