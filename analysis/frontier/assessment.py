@@ -60,7 +60,6 @@ class Thresholds:
 
 
 def thresholds_of(sweep: SweepFile) -> Thresholds:
-    """Return the thresholds of a sweep."""
     columns, stated = sweep.columns, tuple(dict.fromkeys(map(parse_constraint, sweep.constraints)))
     sets = {columns[item.name].of for item in stated}
     # The paper's thresholds do not apply to the metrics of image classifiers.
@@ -176,7 +175,6 @@ class Assessment:
     """The assessment of one model.
 
     Attributes:
-        evidence: the evidence about each side that no threshold decides.
         keeps_nothing: whether the target before unlearning scores 0 on every metric of which the model must keep a
             share, and keeping has no stand-in.
         repetition: the largest repetition score of the model's answers on the retain set, in [0, 1]; infinite if
@@ -253,7 +251,6 @@ class Assessment:
         return tuple(check for check in asked if check.met and check.wanted.met(check.target, check.target))
 
     def of(self, source: str, met: bool | None) -> tuple[Check, ...]:
-        """Return the checks with the given source and result."""
         return tuple(check for check in self.checks if check.source == source and check.met is met)
 
     def not_judged(self, reason: str) -> tuple[str, ...]:

@@ -69,7 +69,6 @@ class Judgement:
         unknown: the side that is unknown if the outcome is ``ONE_SIDED``; "" for other outcomes.
         near: whether some models forget enough and others keep enough, but no model does both.
         selection: how the recommended row was selected; None if no row is recommended.
-        assessment: the assessment of the chosen row.
     """
 
     outcome: Outcome
@@ -220,8 +219,6 @@ class Tried:
 
 
 def tried(rows: pd.DataFrame, diverged: pd.DataFrame) -> Tried:
-    """Summarize the settings of the models (``rows``) and of the diverged trials."""
-
     def values(name: str) -> tuple[float, ...]:
         return tuple(sorted(set(numbers(rows, name).dropna())))
 
