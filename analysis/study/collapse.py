@@ -28,8 +28,7 @@ class Collapse:
         seeds: the share of collapsed seeds among the seeds with a known result.
         runs: the number of collapsed runs.
         of: the number of runs with a known result.
-        seeds_unknown: the number of seeds for which it is unknown whether they collapsed.
-        runs_unknown: the number of runs for which it is unknown whether they collapsed.
+        seeds_unknown, runs_unknown: the number of seeds and the number of runs without a known result.
     """
 
     seeds: Share

@@ -60,10 +60,7 @@ from analysis.tables.trial_table import finite_cell
 
 
 def verdicts_data(grid: LrGrid, primary: str = "") -> tuple[Verdict | NoVerdict, ...]:
-    """Return a verdict, or the reason why there is none, for each task and AutoLR variant.
-
-    ``primary`` is the primary question (:func:`asks`).
-    """
+    """Return a verdict, or the reason for a missing verdict, for each task and AutoLR variant (see :func:`asks`)."""
     found = [_verdict(grid, task, variant) for task in grid.tasks for variant in grid.variants(task) or ("",)]
     corrected = _corrected([item for item in found if isinstance(item, Verdict)], primary)
     return tuple(next(corrected) if isinstance(item, Verdict) else item for item in found)
@@ -178,7 +175,6 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def _corrected(verdicts: Sequence[Verdict], primary: str) -> Iterator[Verdict]:
-    """Add p-values, bounds and outcomes to the verdicts."""
     families: dict[bool, list[tuple[Verdict, Baseline]]] = {True: [], False: []}
     for verdict in verdicts:
         is_primary = asks(primary, verdict.task.method, verdict.variant)
@@ -208,7 +204,6 @@ def _family(asked: Sequence[tuple[Verdict, Baseline]]) -> Iterator[Baseline]:
 
 
 def _decided(baseline: Baseline, p_holm: tuple[float, float] | None) -> Baseline:
-    """Add the bounds of the difference to a baseline. A tested difference also gets an outcome and a p-value."""
     differences = np.subtract(baseline.auto, baseline.hand)
     level = ALPHA / (2 * baseline.comparisons)
     low, high = lower_bound(differences, level), upper_bound(differences, level)

@@ -25,8 +25,7 @@ class Unit:
     """The Pareto front over all configurations (values of c) of a task, for one seed and one learning rate.
 
     Attributes:
-        variant: the variant of AutoLR, such as ``clip/fresh``; "" for a fixed rate.
-        lr: the fixed learning rate, or AutoLR's initial rate.
+        variant, lr: the learning-rate policy (see :class:`StudyRun`).
         missing: the configurations without an outcome (:attr:`StudyRun.judged`). A front without missing configurations
             is complete.
     """
@@ -117,13 +116,8 @@ class LrGrid:
 def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, seeds_vary: str = "order") -> LrGrid:
     """Group the runs of one or more sweeps into Pareto fronts.
 
-    Trials with different data settings or training settings belong to different tasks.
-
-    Args:
-        parts: the table and the objectives of each sweep.
-
-    Raises:
-        AnalysisError: the sweeps have different objectives, or a table lacks the column of an objective.
+    Trials with different data settings or training settings belong to different tasks. ``parts`` has the table and the
+    objectives of each sweep.
     """
     found = study_runs(parts, roles=("data", "training"), seeds_vary=seeds_vary)
     notes = [*found.notes, *found.problems.notes]

@@ -115,11 +115,7 @@ def study_in(sources: Sources) -> LrStudy | None:
 
 
 def study_of(parts: Sequence[Sources]) -> LrStudy:
-    """Build the study from the sources of one or more sweeps.
-
-    Raises:
-        AnalysisError: the objectives of the sweeps differ.
-    """
+    """Build the study from the sources of one or more sweeps. The sweeps must have the same objectives."""
     varied = {file.seeds_vary for part in parts for file in part.sweeps} or {"order"}
     grid = lr_grid(
         [(with_collapse(part), part.sweep.objectives) for part in parts],

@@ -89,7 +89,6 @@ def seeds_to_tell(difference: float, level: float) -> int | None:
 
 
 def exact_share(count: int, n: int) -> Share:
-    """Return the share ``count / n`` with the exact 95% confidence interval of the underlying probability."""
     tail = (1 - CONFIDENCE) / 2
     low = float(betaincinv(count, n - count + 1, tail)) if count else 0.0
     high = float(betaincinv(count + 1, n - count, 1 - tail)) if count < n else 1.0

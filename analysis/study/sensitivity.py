@@ -76,7 +76,6 @@ class Sensitivity:
 
     @property
     def diverged(self) -> int:
-        """The number of diverged trials at all rates."""
         return sum(row.diverged for row in self.rates)
 
     @property

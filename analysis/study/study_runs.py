@@ -148,7 +148,6 @@ def study_runs(
 
 
 def _repeated(pairs: Sequence[tuple[pd.Series, pd.Series]], columns: Columns) -> Note:
-    """Return a note on repeated runs: the number of pairs, and the number of pairs whose results differ."""
     compared = ("status", *columns.outcomes)
     different = [
         any(rounded_cell(first.get(name)) != rounded_cell(later.get(name)) for name in compared)

@@ -27,7 +27,6 @@ class TuningCurve:
     Attributes:
         picks: the numbers of rates n = 1, ..., L, shape (L,).
         expected: the expected hypervolume of the best of n rates, shape (L,).
-        auto: the hypervolume of AutoLR.
         charge: the cost of an AutoLR run, as a multiple of the cost of a fixed-rate run.
         equals: the number n, interpolated, from which on ``expected`` is never below ``auto``; infinite if there is no
             such n.
