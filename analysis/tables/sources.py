@@ -45,7 +45,6 @@ class Sources:
 
     @property
     def sweeps(self) -> tuple[SweepFile, ...]:
-        """The settings of each sweep."""
         return tuple(self.sweep.parts.values())
 
     @property

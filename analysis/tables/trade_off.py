@@ -128,9 +128,6 @@ def scored(rows: pd.DataFrame, objectives: Sequence[Objective]) -> tuple[Mask, F
     """Return a mask of the finished trials with all objectives, shape (rows,), and costs, shape (rows, objectives).
 
     The costs of other trials are NaN. Without objectives, the mask is false for all rows.
-
-    Raises:
-        AnalysisError: the column of an objective is missing or contains text.
     """
     costs = np.full((len(rows), len(objectives)), np.nan)
     if rows.empty or not objectives:

@@ -234,11 +234,7 @@ def thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:
 def typed_trials(
     path: Path, cells: pd.DataFrame, columns: Columns, sweep: str, *, external: bool = False
 ) -> pd.DataFrame:
-    """Convert text cells to a table of trials. Missing required columns are added.
-
-    Raises:
-        AnalysisError: a cell in a numeric column is not a number.
-    """
+    """Convert text cells to a table of trials. Missing required columns are added."""
     trials = typed_frame(path, cells, is_number=columns.is_number)
     unknown = {name: float("nan") if name in ("lr", "seed") else "" for name in REQUIRED if name not in trials}
     trials = trials.assign(**unknown)
