@@ -1,4 +1,4 @@
-"""Read and write status.json, which describes the driver. All other facts about a sweep are in the event log."""
+"""Read and write status.json, which describes the driver process and contains its last warning."""
 
 from __future__ import annotations
 

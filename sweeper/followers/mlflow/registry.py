@@ -116,7 +116,7 @@ def _run_of(client: Any, entry: Entry, *, uri: str, experiment: str) -> Any:
     found = client.get_experiment_by_name(experiment)
     of_epoch = (
         f"tags.{RECOMMENDED_TRIAL} = '{entry.trial_id}' and tags.{RECOMMENDED_EPOCH} = '{entry.epoch}' "
-        f"and tags.{DELIVERED} != ''"  # the sweep's own run also has the first two tags
+        f"and tags.{DELIVERED} != ''"  # the sweep's parent run also has the first two tags
     )
     for which in (of_epoch, f"tags.trial_id = '{entry.trial_id}'"):
         query = f"tags.sweep_id = '{entry.sweep_id}' and {which}"
