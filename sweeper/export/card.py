@@ -30,7 +30,7 @@ class Card:
     Attributes:
         row: the model's row in trials.csv or candidates.csv.
         judged: sentences that compare the model's metrics with the thresholds.
-        picked: the command that chose the model.
+        picked: the ``pick`` command that chose the model.
         kind: ``WHOLE``, ``ADAPTER`` or ``MERGED``.
         base: the path or hub id of the adapter's base model, or "" if no adapter was trained.
         licence: the licence of the base model.
@@ -48,12 +48,11 @@ class Card:
 
     @property
     def spec(self) -> TrialSpec:
-        """The spec of the model's trial."""
         return spec_of_row({str(name): value for name, value in self.row.items()})
 
 
 def card_text(card: Card) -> str:
-    """Return the text of the model card."""
+    """Return the model card as Markdown."""
     import yaml
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -102,7 +101,7 @@ def _template(spec: TrialSpec) -> str:
 
 
 def _scores(card: Card) -> list[tuple[str, str, str, str]]:
-    """Return for each measured metric its axis label, its name, the target's value and the model's value."""
+    """Return the axis label and the name of each measured metric, and its value for the target and for the model."""
     before, columns = card.sweep.baseline_of(card.row), card.sweep.columns
     return [
         (columns.axis(name), name, number(before.get(name)), number(finite_cell(card.row, name)))

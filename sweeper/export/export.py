@@ -17,19 +17,17 @@ from trainables.models.registry import find_model
 
 
 class ExportError(Exception):
-    """A checkpoint cannot be exported."""
-
     exit_code = 2
 
 
 def export(checkpoint: Path, folder: Path, card: Card, *, merge: bool) -> Iterator[str]:
     """Export a checkpoint to a new folder atomically, and yield messages for the user.
 
-    The exported card gets new values of the fields ``kind``, ``base`` and ``licence``.
+    The fields ``kind``, ``base`` and ``licence`` of ``card`` are ignored. The exported card has their actual values.
 
     Raises:
-        ExportError: the adapter's base model does not exist.
-        LoadError: the adapter or its base cannot be loaded.
+        ExportError: ``merge`` is true, but the adapter's base model does not exist.
+        LoadError: the adapter or its base model cannot be loaded.
     """
     config = checkpoint / ADAPTER_CONFIG
     base = str(json.loads(config.read_text(encoding="utf-8"))["base_model_name_or_path"]) if config.is_file() else ""

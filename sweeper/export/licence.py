@@ -17,7 +17,7 @@ class Licence:
 
 
 def licence_of(folder: Path | None) -> Licence:
-    """Return the licence that the README.md of a model folder names."""
+    """Return the licence named in the README.md of a model folder, and the licence files in the folder."""
     import yaml
     from huggingface_hub import metadata_load
 

@@ -35,10 +35,11 @@ class Choice:
     """The chosen model, and how its metrics compare with the thresholds. ``pick`` prints the fields.
 
     Attributes:
-        rule: the rule that chose the model, such as ``knee`` or ``maximize utility``; ``answer`` for the report's rule.
+        rule: the rule that chose the model, such as ``knee`` or ``maximize utility``; ``answer`` for the report's
+            conclusion.
         checkpoint: the folder of the checkpoint, or None if no checkpoint was saved.
-        delivered: the exported folder and the registered version.
-        notes: the messages that the export printed.
+        delivered: the exported folder (``exported``) and the registered MLflow model version (``registered``), if any.
+        notes: the messages of the export.
     """
 
     rule: str
@@ -63,7 +64,7 @@ class Choice:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The numbers in the model's row, without settings and durations."""
+        """The losses, metrics, progress and costs in the model's row, except durations."""
         row: pd.Series = self.found.row
         return {
             column: float(row[column])
@@ -96,10 +97,10 @@ class Choice:
 
 
 def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
-    """Choose a model of a sweep, and copy, export or register its checkpoint.
+    """Choose a model of a sweep. If requested, copy, export or register its checkpoint.
 
     Raises:
-        Problems: all problems with the options.
+        Problems: the folder has no sweep, an option is invalid, or the checkpoint does not exist.
         AnalysisError, LoadError, RegistryError: a model cannot be chosen, exported or registered.
     """
     if not (out / "sweep.json").is_file():
@@ -122,7 +123,7 @@ def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
 
 
 def _sweep_with(out: Path, constraints: Sequence[str]) -> SweepFile:
-    """Return the sweep, with constraints that replace the sweep's constraints on the same metrics."""
+    """Return the sweep with further constraints. They replace the sweep's constraints on the same metrics."""
     sweep = SweepFile.read(out)
     named = {parse_constraint(text).name for text in constraints}
     kept = [text for text in sweep.constraints if parse_constraint(text).name not in named]
@@ -130,7 +131,6 @@ def _sweep_with(out: Path, constraints: Sequence[str]) -> SweepFile:
 
 
 def _deliver(chosen: Choice, options: Options, *, command: str) -> Choice:
-    """Copy, export or register the checkpoint, and return the choice with the results."""
     assert chosen.checkpoint is not None
     done: dict[str, Any] = {}
     notes: tuple[str, ...] = ()
@@ -186,7 +186,7 @@ def _delivery_problems(options: Options, out: Path) -> Iterator[str]:
 
 
 def _request(options: Options) -> tuple[str | None, tuple[Constraint, ...], Best | None]:
-    """Return the rule, the limits and the column to optimise. With none of them, the model of the report is chosen."""
+    """Return the rule, the limits and the column to optimise. If all are empty, the report's model is chosen."""
     limits: list[Constraint] = []
     for name, parse in (("constraint", known_constraint), ("where", parse_constraint)):
         for text in options[name]:

@@ -42,7 +42,7 @@ def spec_of_row(row: Mapping[str, Any]) -> TrialSpec:
 
 
 def unlearn_command(spec: TrialSpec, *, out: str = "DIR") -> str:
-    """Return the command that repeats a trial with the active plug-ins. On one CPU, the results are bit-identical."""
+    """Return the command that repeats a trial with the active plug-ins. On the same CPU, results are bit-identical."""
     values, unused = spec.values(), dataset_modality(spec.dataset).unused_fields
     given: dict[str, Any] = {
         name: _shown(values[name])
@@ -56,7 +56,6 @@ def unlearn_command(spec: TrialSpec, *, out: str = "DIR") -> str:
 
 
 def _shown(value: object) -> object:
-    """Return a value as the command line reads it."""
     if value is None:
         return "none"
     return f"{value:g}" if isinstance(value, float) and value == float(f"{value:g}") else value
