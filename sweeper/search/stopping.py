@@ -32,7 +32,6 @@ class Stopping:
 
     @property
     def is_out_of_time(self) -> bool:
-        """Whether the deadline has passed."""
         return self.deadline is not None and time.monotonic() > self.deadline
 
     def epochs_left(self, trained: float) -> float | None:

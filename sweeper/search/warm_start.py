@@ -115,7 +115,6 @@ def warm_start(
 
 
 def format_warm_start(found: WarmStart, folder: Path) -> str:
-    """Return a sentence about the warm start for the user."""
     parts = [f"{counted(len(found.priors), 'comparable trial')}"] if found.priors or not found.points else []
     if found.points:
         differences = "; ".join(found.differences) or "another target"

@@ -41,7 +41,7 @@ class Follower(Protocol):
 
     def flush(self, state: SweepState) -> None:
         """Write or send the effects of the processed events. After an OSError, the log calls this method again."""
-        return  # so that a follower without this method is not abstract
+        return  # with an empty body, mypy would treat the method as abstract
 
 
 def read_events(path: Path) -> list[Event]:

@@ -56,7 +56,6 @@ class Event:
         return cls(seq, time.time(), kind, trial_id, json.loads(json.dumps(_json(payload), allow_nan=False)))
 
     def to_line(self) -> bytes:
-        """Return the event as one line of JSON."""
         content = {"seq": self.seq, "time": self.time, "kind": self.kind, "trial_id": self.trial_id}
         return json.dumps(content | {"payload": self.payload}, allow_nan=False).encode() + b"\n"
 

@@ -14,8 +14,6 @@ Row = Mapping[str, Any]
 
 
 class Phase(StrEnum):
-    """The phase of a trial."""
-
     PROPOSED = "proposed"
     RUNNING = "running"
     PAUSED = "paused"
@@ -73,7 +71,7 @@ class SweepState:
     """All trials by id, in the order of proposal. ``search`` contains the priors and the points to try first."""
 
     trials: dict[str, Trial] = field(default_factory=dict)
-    ended: dict[str, None] = field(default_factory=dict)  # ids of ended trials, in the order of ending
+    ended: dict[str, None] = field(default_factory=dict)  # ids of ended trials, in the order in which they ended
     search: Row = field(default_factory=dict)
 
     def clear(self) -> None:
