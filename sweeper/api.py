@@ -1,7 +1,7 @@
 """The commands of the command line as Python functions with the same options.
 
-Invalid option values raise :class:`~sweeper.settings.problems.Problems`, which lists every problem. An unknown option
-raises TypeError.
+Invalid values of options raise :class:`~sweeper.settings.problems.Problems`, which lists all problems. An unknown
+option raises TypeError.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Sweep:
         return cls(folder)
 
     def run(self) -> Summary:
-        """Run the sweep to its end, and write its report. An interrupted sweep continues.
+        """Run the sweep to its end, and write its report. If the sweep was interrupted, it is resumed.
 
         Raises:
             SweepError, PlacementError, DataError, TargetError: the sweep cannot run; the message names the reason.
@@ -93,7 +93,7 @@ class Sweep:
 
     @property
     def front(self) -> pd.DataFrame:
-        """The frontier in the last report, with one row for each epoch."""
+        """The frontier in the last report, with one row for each epoch on the frontier."""
         import pandas as pd
 
         return pd.json_normalize(self._pareto()["front"])
@@ -200,7 +200,7 @@ def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[str]]:
 
 
 def evaluated(raw: Raw, problems: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the metrics of a model folder or of an evaluation log.
+    """Return the metrics for the options of the command ``evaluate``.
 
     Raises:
         Problems: some options are invalid; the exception lists all problems.

@@ -31,15 +31,13 @@ _KEPT_OF_REPORT = (*OUTCOME_METRICS, "started_at", "first_step_at", "worker", "r
 
 
 class NextTrial(NamedTuple):
-    """The next trial to run."""
-
     id: str
     spec: TrialSpec
 
 
 @dataclass(eq=False, kw_only=True)
 class Controller(Follower):
-    """Decides which trials of a sweep run and which stop. All facts about the trials are in the event log.
+    """Decides which trials of a sweep run and which stop. The state of the trials is derived from the event log.
 
     Attributes:
         scheduler: stops or pauses trials early; None if all trials run to the end.
@@ -57,7 +55,7 @@ class Controller(Follower):
     _at_rung: dict[str, NextTrial] = field(default_factory=dict, init=False)
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Pass an event to the study or to the scheduler."""
+        """Pass the report of an epoch to the scheduler, and the result of an ended trial to the study."""
         if (trial := state.trials.get(event.trial_id)) is None:
             return
         if event.kind is Kind.TRIAL_REQUEUED:
@@ -74,9 +72,9 @@ class Controller(Follower):
     def next_trial(self) -> NextTrial | None:
         """Return the next trial to run, or None if no trial can start now.
 
-        When a sweep resumes, unfinished trials continue even if the epoch budget is spent. A paused trial continues
-        only after its promotion. If an earlier trial had an equal spec, the result of the earlier trial is copied, and
-        no trial starts.
+        When a sweep is resumed, unfinished trials continue even if the epoch budget is used up. A paused trial
+        continues only after the scheduler promotes it. If a proposed trial has the spec of a reusable trial, the trial
+        gets a copy of the result, and the next trial is proposed.
         """
         if (promoted := self._promoted()) is not None:
             return promoted
@@ -92,11 +90,10 @@ class Controller(Follower):
         return self._promoted()
 
     def requeue(self, trial: NextTrial) -> None:
-        """Put the trial back at the front of the queue."""
         self.study.requeue(trial.id)
 
     def has_next(self) -> bool:
-        """Return whether there is a trial to run. Proposed trials with reusable results are ended first."""
+        """Return whether a trial can start now. Proposed trials with a reusable result are ended first."""
         if (following := self.next_trial()) is not None:
             self.requeue(following)
         return following is not None
@@ -126,7 +123,6 @@ class Controller(Follower):
         return None if promoted is None else self._at_rung.pop(promoted)
 
     def _reuse(self, trial_id: str, found: CachedTrial) -> None:
-        """Copy the files, reports and outcome of a cached trial to a new trial."""
         found.copy_files(self.log.path.parent, trial_id)
         self.log.record(Kind.TRIAL_REUSED, trial_id, {"origin": found.origin})
         for report in found.reports():
@@ -157,9 +153,9 @@ class Controller(Follower):
     # What happens to trials -----------------------------------------------------------------------------------------
 
     def decide(self, trial_id: str, report: Mapping[str, Any]) -> Decision:
-        """Return the scheduler's decision after a report. Repeating a report changes nothing.
+        """Return the scheduler's decision after a report. A second call for a report changes nothing.
 
-        If the disk is full, Ray Tune calls this method for a report before :meth:`apply` receives the report.
+        If the disk is full, Ray Tune calls this method before :meth:`apply` receives the report.
         """
         if self.scheduler is None:
             return "continue"
@@ -179,7 +175,7 @@ class Controller(Follower):
             self.log.record(Kind.STOP_REQUESTED, trial_id)
 
     def stop_waiting(self, *, all_trials: bool) -> None:
-        """End waiting trials. If ``all_trials`` is False, end only trials that a user asked to stop."""
+        """End the trials that wait at a rung. If ``all_trials`` is False, end only those that a user asked to stop."""
         for trial_id in [*self._at_rung]:
             if all_trials or self.log.state.trials[trial_id].stop_requested:
                 del self._at_rung[trial_id]
@@ -190,7 +186,7 @@ class Controller(Follower):
         self.log.record(Kind.TRIAL_ENDED, trial_id, {"outcome": {"ended_at": time.time(), **outcome}})
 
     def end_stopped(self, trial_id: str) -> None:
-        """Record the end of a trial that was stopped early. The outcome has the values of the last report."""
+        """Record the end of a trial that was stopped early. Its outcome has the values of its last report."""
         reports = self.log.state.trials[trial_id].reports
         report = reports[-1] if reports else {}
         outcome = {name: report[name] for name in _KEPT_OF_REPORT if name in report}

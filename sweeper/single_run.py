@@ -38,14 +38,15 @@ def run_once(
 
     If ``out`` is given, the run writes these files to ``out``:
 
-    - ``metrics.json``: the returned row. The file ``trials.csv`` has only a header.
+    - ``metrics.json``: the returned row.
+    - ``trials.csv``: only a header.
     - ``history.csv``: one row for each report.
     - ``auto_lr.csv``: one row for each update of AutoLR.
-    - ``landscape.csv``: the losses at ``landscape_points`` points along the step of each update.
-    - ``checkpoint/`` and ``items.json``: the model and the per-item values of a finished run.
+    - ``landscape.csv``: for each update of AutoLR, the losses at ``landscape_points`` points along the step.
+    - ``checkpoint/`` and ``items.json``: the model and the per-item scores of a finished run.
 
-    If ``out`` has an interrupted run of this spec, the run continues. Its result is bit-identical to that
-    of an uninterrupted run. ``command`` is the command line with which a user can continue the run.
+    If ``out`` has an interrupted run of this spec, the run continues. The result is bit-identical to the result of an
+    uninterrupted run. ``command`` is the command line with which a user can continue the run.
 
     Raises:
         OtherRun: ``out`` holds an unfinished run of another spec, or another process is running this run.

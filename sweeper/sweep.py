@@ -46,15 +46,15 @@ def run(
     """Run the sweep in ``out`` to its end, and write its report. Trials with an infrastructure failure run again.
 
     Args:
-        change: maps names of settings to new values, for example more ``trials``.
+        change: new values of settings by name, for example more ``trials``.
         retry_failed: run all failed trials again.
-        end_process: called in another thread if Ray's head is lost. Must end the process. The argument finalizes the
-            sweep.
+        end_process: ends the process if Ray's head node is lost. It is called in another thread. Its argument is a
+            function that finalizes the sweep.
 
     Raises:
         SweepError, PlacementError, DataError, TargetError, OtherDriver: the sweep cannot run; the message names the
             reason.
-        Interrupted: the sweep was stopped by Ctrl-C, SIGTERM or SIGHUP; calling ``run`` again continues it.
+        Interrupted: the sweep was stopped by Ctrl-C, SIGTERM or SIGHUP; calling ``run`` again continues the sweep.
     """
     settings = replace(read_settings(out), **(change or {}))
     in_use = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
@@ -87,7 +87,7 @@ def run(
 def _load_targets(
     settings: SweepSettings, origin: Origin, cluster: Cluster, *, out: Path, console: Console
 ) -> dict[int, Target]:
-    """Return a mapping from seed to target. Missing targets are fine-tuned first."""
+    """Return the target of each seed. Missing targets are fine-tuned first."""
     changed = UsageError(
         f"The model or data of the sweep in {out} changed after the sweep started, so new trials would not be "
         "comparable with existing ones. Start a new sweep."
@@ -127,7 +127,7 @@ def _load_targets(
 
 
 def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], None]) -> None:
-    """Run the remaining trials. Ctrl-C ends this function normally, so that the report is written."""
+    """Run the remaining trials. After Ctrl-C, return normally, so that the report is written."""
     controller = sweep.controller
     try:
         has_trials = sweep.remaining_trials > 0 and controller.has_next()
