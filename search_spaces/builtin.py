@@ -49,11 +49,9 @@ def default_space(
     """Return the default space: the method, AutoLR, the learning rate, and every method option with a range.
 
     Args:
-        methods: the methods and their options.
         lr: the learning rates to try, instead of ``lr_range``.
         auto_lr: ``off``, ``on`` or ``both``.
         options: the values to try for method options, instead of their ranges.
-        lr_range: the range of the learning rate.
 
     Raises:
         SpaceError: a range is empty, or two options with one name can apply to the same trial.
@@ -101,9 +99,8 @@ def lr_study_space(
     """Return the grid of a learning-rate study, in which trials use either a fixed learning rate or AutoLR.
 
     Args:
-        methods: the methods and their options.
         lr: the fixed learning rates.
-        arms: the values to try for AutoLR's settings. Each combination of values is a variant of AutoLR.
+        arms: pairs of an AutoLR setting and the values to try. Each combination of values is a variant of AutoLR.
         start_lr: the start rates of AutoLR; empty to use ``lr``.
         options: the values to try for method options.
 
@@ -126,7 +123,7 @@ def lr_study_space(
 
 
 def _option_parameters(methods: Methods, given: OptionValues, *, ranges: bool = True) -> list[Parameter]:
-    """Return the parameters of the options. If ``ranges`` is false, only the options in ``given`` get parameters."""
+    """Return one parameter for each option that has values in ``given`` or, if ``ranges`` is true, a default range."""
     found: list[Parameter] = []
     for key, item in {key: item for applying in methods.values() for key, item in applying.items()}.items():
         having = tuple(name for name, applying in methods.items() if key in applying)

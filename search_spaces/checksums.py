@@ -1,4 +1,4 @@
-"""Write and check a list of the checksums of a folder's files. The list is a file in the folder."""
+"""Write and check the checksums of a folder's files. The checksums are listed in a file of this folder."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def read_checksums(folder: Path) -> dict[str, str]:
 def parse_checksums(content: bytes) -> dict[str, str]:
     """Return the checksums in the content of a checksum file, by file name.
 
-    If the content cannot be parsed, the only key is the name of the checksum file, with an empty checksum.
+    If the content cannot be parsed, return ``{CHECKSUMS: ""}``. :func:`damaged_files` then reports the checksum file.
     """
     try:
         lines = content.decode().splitlines()
         return {name: checksum for checksum, name in (line.split("  ", 1) for line in lines)}
     except ValueError:
-        return {CHECKSUMS: ""}  # damaged_files() then reports the checksum file
+        return {CHECKSUMS: ""}
 
 
 def damaged_files(folder: Path, known: Mapping[str, str] | None = None) -> list[str]:
@@ -66,7 +66,7 @@ def damaged_files(folder: Path, known: Mapping[str, str] | None = None) -> list[
 
 
 def _checksum(path: Path) -> str:
-    """Return the CRC-32 of the CRC-32s of a file's blocks, in 8 hex digits; "" for a missing file."""
+    """Return the checksum of a file in 8 hex digits: the CRC-32 of the CRC-32s of its blocks. A missing file has ""."""
     try:
         with path.open("rb") as file, ThreadPoolExecutor() as pool:
             offsets = range(0, max(1, path.stat().st_size), _BLOCK)

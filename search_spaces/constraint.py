@@ -13,7 +13,7 @@ _WORDS = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
 
 
 def all_met(verdicts: Iterable[bool | None]) -> bool | None:
-    """Return False if a verdict is False, True if all verdicts are True, and None otherwise."""
+    """Return False if any verdict is False, True if all are True, and None otherwise (or without verdicts)."""
     found = set(verdicts)
     return False if False in found else None if None in found or not found else True
 
@@ -24,7 +24,7 @@ class ConstraintError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """One constraint. A relative bound is a share of the metric's value for the target model."""
+    """A bound on a metric. A relative bound is a fraction of the metric's value for the target model."""
 
     name: str
     sign: str
@@ -43,10 +43,10 @@ class Constraint:
         return f"{_WORDS[self.sign]} {bound}"
 
     def violation(self, value: float | None, baseline: float | None = None) -> float | None:
-        """Return by how much a value violates the bound.
+        """Return by how much a value violates the bound. The result is at most 0 if the bound is met.
 
-        The result is 0 or less if the bound is met, and None if a number is missing. A relative bound needs
-        ``baseline``, the metric's value for the target model.
+        The result is None if the value is missing (None or NaN). A relative bound needs ``baseline``, the metric's
+        value for the target model; the result is None if ``baseline`` is missing.
         """
         if value is None or math.isnan(value):
             return None
@@ -60,7 +60,7 @@ class Constraint:
         return math.ulp(0.0) if missed == 0.0 and len(self.sign) == 1 else missed
 
     def met(self, value: float | None, baseline: float | None = None) -> bool | None:
-        """Return whether a value meets the bound; None if a number is missing.
+        """Return whether a value meets the bound. Return None if :meth:`violation` returns None.
 
         A relative bound needs ``baseline``, the metric's value for the target model. If ``baseline`` is 0, the result
         for a relative bound is None.
@@ -73,7 +73,7 @@ class Constraint:
 
 
 def parse_constraint(text: str) -> Constraint:
-    """Parse a constraint such as ``utility>=0.7``. A percentage is a share of the target model's value.
+    """Parse a constraint such as ``utility>=0.7``. A percentage is relative to the metric's value for the target model.
 
     Raises:
         ConstraintError: the text is not a metric, a sign and a finite number.

@@ -33,7 +33,7 @@ def staged(path: Path, *, keep_existing: bool = False) -> Iterator[Path]:
     """Yield a temporary path, which replaces ``path`` at the end of the block.
 
     The block may write a file or a folder. Missing parent folders are created. If the block raises or writes nothing,
-    ``path`` does not change. With ``keep_existing``, a path that exists at the end of the block is kept.
+    ``path`` does not change. With ``keep_existing``, ``path`` is not replaced if it exists at the end of the block.
 
     Raises:
         OSError: the disk cannot be written.
@@ -72,9 +72,9 @@ def write_json(path: Path, content: object, *, indent: int | None = 2) -> None:
 
 
 def remove_leftovers(path: Path, *, older_than: float = -math.inf) -> None:
-    """Remove the temporary files of ``path`` that are older than ``older_than`` seconds: their writers were killed.
+    """Remove the temporary files that killed writers of ``path`` left more than ``older_than`` seconds ago.
 
-    By default, all temporary files are removed, so no writer may be active.
+    By default, all temporary files of ``path`` are removed, so no writer may be active.
     """
     for found in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}"):
         with contextlib.suppress(OSError):  # the file's writer may just have renamed it
@@ -90,7 +90,7 @@ def remove_whole(path: Path) -> None:
     """
     aside = _staging(path)
     with contextlib.suppress(FileNotFoundError):
-        path.rename(aside)  # if the process is killed after this line, a temporary file is left
+        path.rename(aside)  # a kill after this line leaves a temporary file
         _remove(aside)
 
 
@@ -105,7 +105,8 @@ def link_or_copy(source: str | Path, target: str | Path) -> None:
 def append(path: Path, content: bytes, *, header: bytes = b"", sync: bool = False) -> None:
     """Append whole lines to a file that has no other writer. With ``sync``, wait until the lines are on the disk.
 
-    An incomplete last line, left by a killed writer, is removed first. An empty file gets the lines ``header`` first.
+    An incomplete last line, left by a killed writer, is removed first. If the file is empty, ``header`` is written
+    first.
 
     Raises:
         OSError: the disk cannot be written or the folder is missing. The file keeps its previous lines.
@@ -135,8 +136,8 @@ def whole_lines(content: bytes) -> bytes:
 def exclusive(folder: Path, refusal: Exception) -> Iterator[None]:
     """Lock a folder with its file ``.lock`` while the block runs. If another process holds the lock, raise ``refusal``.
 
-    The operating system releases the lock of a killed process. The file is kept, because another process may have
-    opened the file and be about to lock it.
+    The operating system releases the lock of a killed process. The lock file is not deleted, because another process
+    may have already opened the file to lock it.
     """
     deadline = time.monotonic() + _GLANCE
     with (folder / LOCK).open("a+") as file:
@@ -152,7 +153,7 @@ def exclusive(folder: Path, refusal: Exception) -> Iterator[None]:
 
 
 def is_held(folder: Path) -> bool:
-    """Return whether a process holds the lock of :func:`exclusive`."""
+    """Return whether a process holds the lock of :func:`exclusive` on a folder."""
     try:
         with (folder / LOCK).open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -184,7 +185,10 @@ def wait_for_lock(lock: Path, on_wait: Callable[[], None]) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Throttle:
-    """Decides when to save. Saves take at most ``share`` of the time, and are at least ``pause`` seconds apart."""
+    """Decides when a save is due. Saves take at most the fraction ``share`` of the time.
+
+    Saves are at least ``pause`` seconds apart.
+    """
 
     share: float
     pause: float = 0.0
@@ -192,12 +196,11 @@ class Throttle:
     _cost: float = 0.0
 
     def is_due(self) -> bool:
-        """Return whether the next save is due."""
         return time.monotonic() - self._saved_at >= max(self.pause, self._cost / self.share)
 
     @contextmanager
     def saving(self) -> Iterator[None]:
-        """Measure how long the block takes to save."""
+        """Measure the duration of a save, which the block performs."""
         started = time.monotonic()
         try:
             yield

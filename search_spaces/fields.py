@@ -48,17 +48,17 @@ class Field:
         kind: the type of the value, or of each value if ``many``.
         optional: whether None is allowed.
         low, high: the closed interval of allowed numbers. Infinity is never allowed.
-        above: a bound that numbers must exceed.
+        above: the open lower bound of allowed numbers.
         choices: the allowed texts, or a function that returns the texts; empty if any text is allowed.
-        words: texts that stand for a value on the command line, such as ``none`` for 0.
+        words: values that have a name on the command line, such as ``none`` for 0.
         commands: the commands that have the setting as an option.
         repeats: whether the option may be given several times.
-        changeable: the help text for ``resume``; empty if resume cannot change the setting.
+        changeable: the help text for ``resume``; empty if ``resume`` cannot change the setting.
         metavar: the placeholder for the value in ``--help``.
-        otherwise: the description of a default that is not a plain value.
+        otherwise: the default in ``--help``, if ``default`` itself is not informative.
         flag: the command-line option; empty if the setting has none.
         decides: whether the setting can change the result. A trial's hash contains only such settings.
-        when: the allowed values of other fields. With other values, the setting has no effect.
+        when: the values of other fields with which the setting has an effect.
         fixed: the reason why the setting cannot vary within a sweep, as a clause; empty if it can vary.
         range: the default search range.
     """
@@ -117,7 +117,7 @@ class Field:
         return self.choices() if callable(self.choices) else self.choices
 
     def has_effect(self, values: Mapping[str, object]) -> bool:
-        """Return whether the field has an effect if the other fields have these values."""
+        """Return whether the setting has an effect, given the values of the other fields."""
         return all(values[name] in expected for name, expected in self.when.items())
 
     def typed(self, value: Any) -> Any:
@@ -157,7 +157,7 @@ class Field:
             raise ValueError(f"{option} must be {kind}, got '{text}'{hint}") from None
 
     def fits(self, value: object) -> bool:
-        """Return whether a value has the field's type. An integer may be written 5.0; True is not a number."""
+        """Return whether a value has the field's type. Integers and floats fit a number field; booleans do not."""
         if value is None:
             return self.optional
         if self.many:
@@ -183,7 +183,7 @@ class Field:
 
     @property
     def least(self) -> float:
-        """The lower end of the interval of allowed numbers."""
+        """The lower bound of allowed numbers."""
         return max(self.low, self.above)
 
     @property
@@ -199,7 +199,7 @@ class Field:
 
 
 def shown(value: object) -> str:
-    """Return the text of a value in messages."""
+    """Format a value for a message."""
     if isinstance(value, float):
         return f"{value:g}"
     return "null" if value is None else repr(value)

@@ -27,7 +27,7 @@ def size(count: float) -> str:
 
 
 def did_you_mean(given: str, choices: Collection[str]) -> str:
-    """Return ``did you mean 'ngdiff'?`` with the most similar choice; "" if no choice is similar."""
+    """Return ``did you mean 'ngdiff'?`` with the most similar choice, or "" if no choice is similar."""
     import difflib  # imported here because --help does not need it
 
     by_lower = {name.lower(): name for name in choices}
@@ -38,7 +38,7 @@ def did_you_mean(given: str, choices: Collection[str]) -> str:
 
 
 def found_instead(wanted: Collection[str], found: Collection[str], *, most: int = 20) -> str:
-    """Return the columns found and a suggestion: ``the columns found are Method; did you mean 'Method'?``."""
+    """List the columns found and suggest a column: ``the columns found are Method; did you mean 'Method'?``."""
     shown, rest = list(found)[:most], max(0, len(found) - most)
     near = next(filter(None, (did_you_mean(name, found) for name in wanted)), "")
     columns = f"the columns found are {', '.join(shown) or 'none'}" + (f" and {rest} more" if rest else "")

@@ -1,7 +1,7 @@
 """The parameters of a search space: ranges of numbers, and lists of values.
 
 A parameter has a plain ``name`` for configurations (``beta``) and a unique ``key`` for Optuna (``npo.beta``). Optuna
-keeps one distribution per key, and the beta of NPO and the beta of SimNPO have different ranges.
+allows one distribution per key, but the beta of NPO and the beta of SimNPO have different ranges.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Number:
         log: whether to sample uniformly in log x.
         when: the condition under which the parameter exists.
         grid: the points of a grid search. The default for a range of at most 1,000 integers is all integers.
-        log_to_one: whether to sample uniformly in log(1 - x), for shares close to 1.
+        log_to_one: whether to sample uniformly in log(1 - x), for numbers close to 1.
         whole: whether the number is an integer.
     """
 
@@ -60,13 +60,12 @@ class Number:
         return is_number(value) and self.low <= value <= self.high and self._is_exact(value)
 
     def stored(self, value: Any) -> Value:
-        """Convert an accepted value to the number that Optuna stores."""
+        """Convert a value in the range to the number that Optuna stores."""
         if self.whole:
             return int(value)
         return _from_one(value) if self.log_to_one else float(value)
 
     def distribution(self) -> optuna.distributions.BaseDistribution:
-        """Return the Optuna distribution for this range."""
         from optuna.distributions import FloatDistribution, IntDistribution
 
         if self.log_to_one:
@@ -74,7 +73,6 @@ class Number:
         return (IntDistribution if self.whole else FloatDistribution)(self.low, self.high, log=self.log)
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> Value:
-        """Return the value that an Optuna trial suggests."""
         at = self.distribution()
         if self.whole:
             return int(trial.suggest_int(self.key, at.low, at.high, log=at.log))
@@ -88,7 +86,7 @@ class Number:
         return self.grid or None
 
     def problems(self) -> list[str]:
-        """Return a message for each problem with the range, whose numbers are finite."""
+        """Return a message for each problem with the range. All its numbers must be finite."""
         key, low, high, numbers = self.key, self.low, self.high, (self.low, self.high, *self.grid)
         found = []
         if low >= high:
@@ -115,7 +113,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A choice among different values. A choice with one value is a constant with a condition."""
+    """A list of values. With one value, the parameter is a constant, but it may have a condition."""
 
     name: str
     values: tuple[Value, ...]
@@ -136,28 +134,24 @@ class Choice:
         return any(same(value, choice) for choice in self.values)
 
     def stored(self, value: Any) -> Value:
-        """Return the choice that equals an accepted value."""
+        """Return the choice that equals the value."""
         return next(choice for choice in self.values if same(value, choice))
 
     def distribution(self) -> optuna.distributions.BaseDistribution:
-        """Return the Optuna distribution for these choices."""
         from optuna.distributions import CategoricalDistribution
 
         return CategoricalDistribution(self.values)
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> Value:
-        """Return the value that an Optuna trial suggests."""
         if len(self.values) == 1:
             return self.values[0]
         value: Value = trial.suggest_categorical(self.key, self.values)
         return value
 
     def points(self) -> tuple[Value, ...] | None:
-        """Return the points of a grid search."""
         return self.values
 
     def problems(self) -> list[str]:
-        """Return a message if there are no values."""
         return [] if self.values else [f"{self.key}: needs at least one value"]
 
 

@@ -57,12 +57,13 @@ def _load(path: Path) -> list[Point]:
 
 
 def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the values that a point determines, by the parameters' names in Optuna.
+    """Return the parameters that a point determines, by Optuna name.
 
-    A point can select a branch of the space: ``c`` selects gdiff if only gdiff has a parameter ``c``.
+    A point may imply the values of other parameters: ``c`` implies the method gdiff if only gdiff has a parameter
+    ``c``.
 
     Raises:
-        PointError: the point is not in the space, or fits several branches.
+        PointError: the point is not in the space, or does not select a single branch of the space.
     """
     names = dict.fromkeys(item.name for item in space.parameters)
     for name, value in point.items():
@@ -86,7 +87,6 @@ def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value
 
 
 def _applying(space: Space, chosen: Mapping[str, Value], name: str) -> Parameter:
-    """Return the only parameter with this name that can apply to the point."""
     named = [item for item in space.parameters if item.name == name]
     able = [item for item in named if item.accepts(chosen[name])]
     if not able:

@@ -38,7 +38,7 @@ class SpaceError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """The searched parameters and the constants. A condition refers to earlier parameters and to constants.
+    """Constants, and an ordered list of parameters. A condition refers to earlier parameters and to constants.
 
     The constructor does not check the space. All methods except :meth:`problems` expect a space without problems.
     """
@@ -69,7 +69,7 @@ class Space:
         return config
 
     def grid(self) -> list[dict[str, Value]]:
-        """Return every configuration once. The last parameter changes fastest.
+        """Return all configurations of a grid search. The last parameter changes fastest.
 
         Raises:
             ValueError: a range has no points of a grid search.
@@ -88,7 +88,7 @@ class Space:
         return [config for config, _ in branches]
 
     def configuration(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        """Return the configuration with these values, without parameters whose conditions do not hold.
+        """Return the configuration with these values. Values of parameters whose conditions do not hold are omitted.
 
         Raises:
             ValueError: the configuration is not in the space.
@@ -101,7 +101,7 @@ class Space:
         return config
 
     def params_of(self, config: Mapping[str, object]) -> dict[str, Value]:
-        """Return the values of a configuration, by the parameters' names in Optuna.
+        """Convert a configuration to Optuna parameters.
 
         Names that are not in the space, such as ``seed``, are omitted.
 
@@ -128,7 +128,7 @@ class Space:
         return params
 
     def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
-        """Return the Optuna distribution of each parameter, by the parameter's name in Optuna."""
+        """Return the Optuna distributions by Optuna name."""
         return {name: item.distribution() for item in self.parameters if (name := item.optuna_name)}
 
     def format_values(self, *, grid: bool = False) -> dict[str, Value]:
@@ -173,7 +173,7 @@ def _is_active(parameter: Parameter, seen: Mapping[str, object]) -> bool:
 def _grow(
     parameter: Parameter, config: dict[str, Value], seen: dict[str, Value]
 ) -> Iterator[tuple[dict[str, Value], dict[str, Value]]]:
-    """Yield one branch of the grid for each point of the parameter."""
+    """Yield one branch for each grid point of a parameter. If the parameter does not apply, yield the given branch."""
     if not _is_active(parameter, seen):
         yield config, seen
         return
@@ -199,7 +199,7 @@ def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, V
 
 
 def _rivals(parameter: Parameter, earlier: Mapping[str, Parameter], constants: Mapping[str, Value]) -> Iterator[str]:
-    """Yield the keys of the earlier parameters and constants that conflict with ``parameter``."""
+    """Yield the keys of earlier parameters and constants that set the same name as ``parameter`` in the same trial."""
     if parameter.name in constants and parameter.key not in constants:
         yield parameter.name
     for other in earlier.values():
@@ -226,5 +226,5 @@ def _condition_fault(
 
 
 def _exclude(left: Condition, right: Condition) -> bool:
-    """Return whether the two conditions need different values of one parameter."""
+    """Return whether two conditions never hold together, because they need different values of one parameter."""
     return any(not any(same(a, b) for a in left[key] for b in right[key]) for key in left.keys() & right.keys())

@@ -30,10 +30,10 @@ Fields = Mapping[str, Field]
 
 
 def load_space(path: Path, fields: Fields) -> tuple[Space, list[str]]:
-    """Read a search space from a YAML file. Return the space of the readable parameters, and a message per problem.
+    """Read a search space from a YAML file. Return the space of the valid parameters, and one message for each problem.
 
     Args:
-        fields: the descriptions of the allowed parameters, by key (such as ``npo.beta``).
+        fields: the settings that may be parameters, by key (such as ``npo.beta``).
     """
     try:
         content, lines = load(path)
@@ -65,11 +65,6 @@ def load_space(path: Path, fields: Fields) -> tuple[Space, list[str]]:
 
 
 def _parameter(key: str, given: Any, fields: Fields) -> Parameter:
-    """Return the parameter that an entry describes.
-
-    Raises:
-        SpaceError: the entry cannot be read.
-    """
     known = fields.get(key)
     if known is None:
         names = sorted(name for name, item in fields.items() if not item.fixed)
@@ -102,7 +97,7 @@ def _parameter(key: str, given: Any, fields: Fields) -> Parameter:
 
 
 def _values(key: str, given: Any, fields: Fields) -> tuple[Value, ...]:
-    """Return the different values in a list, or a single value, in the type of the field.
+    """Return the different values of a list, or a single value, converted to the type of the setting.
 
     Raises:
         SpaceError: a value is invalid.

@@ -50,7 +50,7 @@ def plain_scalar(text: str) -> Value:
 
 
 def load(path: Path, scalar: Callable[[str], Value] = plain_scalar) -> tuple[Any, dict[Any, int]]:
-    """Return the content of a YAML file (None if empty), and the line of each key, or each item, of its top level.
+    """Return the content of a YAML file (None if empty), and the line number of each key or item at the top level.
 
     Args:
         scalar: converts an unquoted scalar. A quoted scalar is a text.
