@@ -29,7 +29,8 @@ class RateRow:
         deviation: the standard deviation of the hypervolume over the seeds; NaN for fewer than 2 seeds.
         seeds: the number of compared seeds.
         diverged: the number of diverged trials on all seeds.
-        metrics: the mean of each measured metric over the finished trials of the compared seeds.
+        metrics: the mean of each measured metric over the finished trials of the compared seeds; of all seeds if no
+            seed is compared.
         further: the mean hypervolume in each additional reference box; NaN if a score is missing.
     """
 
