@@ -65,8 +65,8 @@ def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence
     """Return the fields of :class:`Facts` for this machine.
 
     Args:
-        mark: the name of a file that the driver wrote to each folder and storage. This function reads the file, and
-            writes and deletes another file. If None, folders are not read or written.
+        mark: the name of a file that the driver wrote to each folder in ``paths`` and each storage. This function reads
+            the file, and writes and deletes another file. If None, folders are not read or written.
         storages: the storage addresses to check, in pyarrow's format.
     """
     import pathlib
