@@ -1,1 +1,1 @@
-"""The command line. Each module defines a group of commands."""
+"""The commands of the command line, and the modules that the commands share."""

@@ -15,14 +15,14 @@ import click
 
 FAILED, INTERRUPTED = 1, 130
 NOBODY_READS = 141
-"""The exit code if the reader of stdout (for example ``head``) has exited: 128 + SIGPIPE."""
+"""The exit code if the program that reads stdout (for example ``head``) has exited: 128 + SIGPIPE."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def say(line: str) -> None:
-    """Print a line on stderr. Ignore errors."""
+    """Print a line on stderr. If stderr cannot be written, do nothing."""
     with contextlib.suppress(OSError):
         click.echo(line, err=True)
 
@@ -35,7 +35,7 @@ def exit_with(problems: Sequence[str], code: int) -> NoReturn:
 
 
 def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Convert exceptions that have an ``exit_code`` to messages and exit codes."""
+    """Print KeyboardInterrupt, OSError and exceptions with an ``exit_code`` as messages, and exit with an exit code."""
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -59,7 +59,7 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
 
 @contextlib.contextmanager
 def continues_with(command: str, note: str = "") -> Iterator[None]:
-    """If the block is interrupted, print the command that continues the work, and exit."""
+    """If the ``with`` block raises KeyboardInterrupt, print ``command``, which continues the run, and exit."""
     try:
         yield
     except KeyboardInterrupt:
@@ -69,7 +69,7 @@ def continues_with(command: str, note: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def interrupted_by_signals() -> Iterator[None]:
-    """Raise KeyboardInterrupt if SIGTERM or SIGHUP arrives while the block runs."""
+    """Raise KeyboardInterrupt if SIGTERM or SIGHUP arrives in the ``with`` block."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
@@ -83,15 +83,15 @@ def interrupted_by_signals() -> Iterator[None]:
 
 
 def _stdout_is_closed() -> bool:
-    """Return whether the reader of stdout has exited. If so, redirect stdout to /dev/null."""
+    """Return whether the program that reads stdout has exited. If it has, redirect stdout to /dev/null."""
     try:
         descriptor = sys.stdout.fileno()
     except (AttributeError, OSError, ValueError):  # the calling program has replaced stdout
         return False
-    # A broken socket raises a BrokenPipeError too, so the error alone does not prove that the reader has exited.
+    # A broken socket raises a BrokenPipeError too, so the error does not prove that the reader has exited.
     pipe = select.poll()
     pipe.register(descriptor, 0)
     if not any(event & (select.POLLERR | select.POLLHUP) for _, event in pipe.poll(0)):
         return False
-    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)  # otherwise, the exit would print an error
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)  # otherwise, Python would print an error at exit
     return True

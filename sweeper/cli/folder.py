@@ -27,7 +27,7 @@ _CHECK_SECONDS = 0.2
 @json_option("Print the status as JSON on stdout.")
 @plain_errors
 def status(folder: str, as_json: bool) -> None:
-    """Print the status of the sweep in FOLDER, while it runs or after it ended. No file is changed."""
+    """Print the status of the sweep in FOLDER, while the sweep runs or after it ended. No file is changed."""
     from sweeper.followers.status import format_status, read_status
 
     status = read_status(Path(folder))
@@ -40,10 +40,11 @@ def status(folder: str, as_json: bool) -> None:
 @json_option()
 @plain_errors
 def stop(folder: str, trial: str | None, as_json: bool) -> None:
-    """Stop the running sweep in FOLDER as Ctrl-C does, or stop only TRIAL after its current epoch.
+    """Stop the running sweep in FOLDER, or only one of its trials.
 
-    The command waits until the trial or the sweep has stopped. Ctrl-C ends the wait but does not cancel the request. A
-    stopped trial has the status 'stopped' and the metrics of its last epoch. 'resume' continues a stopped sweep.
+    Without TRIAL, the sweep stops as after Ctrl-C. A trial stops after its current epoch. The command waits until the
+    trial or the sweep has stopped. Ctrl-C ends the wait but does not cancel the request. A stopped trial has the status
+    'stopped' and the metrics of its last epoch. 'resume' continues a stopped sweep.
     """
     from sweeper.followers.stop_requests import ask
 
@@ -120,10 +121,11 @@ def _still_runs(out: Path, run: str) -> bool:
 @click.option("--out", type=click.Path(), help="Write the YAML to this new file instead of printing it.")
 @plain_errors
 def config(folder: str, out: str | None) -> None:
-    """Print the options of the sweep in FOLDER as a YAML file, from which --config starts the same sweep.
+    """Print the options of the sweep in FOLDER as YAML. To start the same sweep, give the YAML file with --config.
 
     The file contains the options that were given when the sweep was started or resumed. Its paths are absolute, and its
-    plug-ins are the copies in FOLDER. Other options are left out, and their defaults may differ in another version.
+    plug-ins are the copies in FOLDER. Other options have their defaults, which may differ in another version of this
+    project.
     """
     if out is not None and Path(out).exists():
         refuse([f"--out {out}: the file exists already; name a new file"])

@@ -1,4 +1,4 @@
-"""``list``: print the available methods, optimizers, models, datasets, metrics and templates."""
+"""The command ``list``, which prints the available methods, optimizers, models, datasets, metrics or templates."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _PACKAGES = ("torch", "ray", "transformers", "peft", "datasets", "optuna", "mlfl
 )
 @plain_errors
 def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage: tuple[str, ...]) -> None:
-    """Check versions, CPUs, GPUs, disk, cache, hub and cluster nodes. The exit code is 1 if there is a problem."""
+    """Check versions, hardware, disk, hub and nodes. The exit code is 1 if a package is missing or a node is faulty."""
     from sweeper.checks.cluster_health import format_nodes, node_faults, query_cluster
     from trainables.storage import is_address, storage_problem
 
@@ -104,10 +104,7 @@ _LARGE = ("targets", "unfinished")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A cached model, or all small files of one kind. ``days`` is the number of days since the last use.
-
-    The kind is the name of the cache folder.
-    """
+    """A cached model, or all small files in the subfolder ``kind``. ``days`` is the number of days without use."""
 
     kind: str
     what: str
@@ -124,7 +121,7 @@ class Entry:
 def cache(raw: Raw, problems: list[str], *, prune: bool, as_json: bool) -> None:
     """List the cached targets and scores that sweeps share, with their sizes and ages.
 
-    If a target or score is removed, the next sweep that needs it computes it again. The folders of sweeps are not in
+    If a target or score is missing, the next sweep that needs it computes it again. The folders of sweeps are not in
     this cache. Models and data sets of the Hugging Face hub are in the hub's own cache (see 'hf cache').
     """
     from search_spaces.durable import remove_whole
@@ -151,7 +148,7 @@ def cache(raw: Raw, problems: list[str], *, prune: bool, as_json: bool) -> None:
 
 
 def entries(folder: Path, *, now: float, older_than: float | None = None) -> Iterator[Entry]:
-    """Yield the entries of the cache. If ``older_than`` (in days) is given, yield only entries that can be removed."""
+    """Yield the entries of the cache. Models and files that were used within ``older_than`` days are left out."""
     from search_spaces.messages import counted
 
     for room in sorted(path for path in folder.glob("*") if path.is_dir()):
@@ -203,9 +200,10 @@ _PAUSE = 0.3  # seconds between two checks whether the server responds
     click.option("--browser/--no-browser", default=True, help="In a desktop session, open the URL in the browser."),
 )
 def ui(raw: Raw, problems: list[str], *, browser: bool) -> None:
-    """Open the MLflow UI on http://127.0.0.1:PORT, to sort trials by metric and download checkpoints. Ctrl-C stops it.
+    """Serve the MLflow UI on http://127.0.0.1:PORT until Ctrl-C.
 
-    When the UI responds, the command prints its URL and, in a desktop session, opens the URL in the browser.
+    In the UI, you can sort trials by metric and download checkpoints. When the UI responds, the command prints its URL
+    and, in a desktop session, opens the URL in the browser.
     """
     from sweeper.settings.tracking_uri import default_uri, missing_database, tracking_problem
 
@@ -236,13 +234,13 @@ def _show(server: str, browser: bool) -> None:
 
 
 def _is_desktop() -> bool:
-    """Return whether a browser would open in a window of its own rather than in this terminal."""
+    """Return whether :mod:`webbrowser` would open a window rather than a text browser in this terminal."""
     has_one = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     return has_one and sys.stdout.isatty()
 
 
 def _serve(command: list[str], environment: dict[str, str], beside: Callable[[], None]) -> int:
-    """Run a server until it ends or a signal arrives, and then stop all processes that the server started."""
+    """Run a server, with ``beside`` in a thread. When the server ends or a signal arrives, stop its process group."""
     with interrupted_by_signals():
         # The server's output goes to stderr, because the URL is printed on stdout.
         server = subprocess.Popen(command, env=environment, start_new_session=True, stdout=2)

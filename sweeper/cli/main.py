@@ -1,4 +1,4 @@
-"""The command line. The modules of commands import slow packages only when a command runs, so ``--help`` is fast."""
+"""The command line. Command modules import slow packages only when a command runs, so that ``--help`` is fast."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from sweeper.settings.sources import Raw, command_line
 def unlearn(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> None:
     """Unlearn one model with one method and learning rate, and evaluate it.
 
-    With --out, repeating the command continues an interrupted or killed run from its last saved state.
+    If a run with --out was interrupted or killed, repeat the command to continue from the last saved state.
     """
     from sweeper.checks.world import resolve_and_check
 
@@ -63,11 +63,12 @@ def unlearn(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> N
 
 @command(TARGET, json_option("Print the target's folder and metrics as JSON on stdout."))
 def target(raw: Raw, problems: list[str], *, as_json: bool) -> None:
-    """Fine-tune the target (the model that trials start from) or find it in the cache, and print its folder.
+    """Prepare the model that trials start from (the target), and print its folder.
 
-    With --retain-only, train the retain model instead: a model that has not seen the forget set. The metrics forget
-    quality and privleak need the retain model. If training is killed, repeating the command continues from the last
-    saved state. The folder can be loaded with from_pretrained of transformers.
+    The target is fine-tuned, unless the cache contains it. With --retain-only, the command trains the retain model
+    instead: a model that has not seen the forget set. The metrics forget_quality and privleak need the retain model. If
+    training is killed, repeat the command to continue from the last saved state. The folder can be loaded with
+    from_pretrained of transformers.
     """
     from sweeper.checks.world import resolve_and_check
 
@@ -101,9 +102,10 @@ def target(raw: Raw, problems: list[str], *, as_json: bool) -> None:
 def evaluate(raw: Raw, problems: list[str], *, as_json: bool) -> None:
     """Evaluate a model folder on a data set, or aggregate a published evaluation log.
 
-    The result of a log contains the model utility and, with --retain-eval-log, the forget quality. It also contains the
-    probability, ROUGE-L recall, truth ratio and repetition for each set of questions. To evaluate a model folder, name
-    a registered model with --model. Its prompt template must be the one with which the folder's model was trained.
+    For a model folder, --model names the registered model whose prompt template is used. The model in the folder must
+    have been trained with this prompt template. For a log, the result contains the model utility and, with
+    --retain-eval-log, the forget quality. It also contains the probability, ROUGE-L recall, truth ratio and repetition
+    on each set of questions.
     """
     from sweeper.api import evaluated
 

@@ -1,4 +1,4 @@
-"""Define commands whose options are described in :mod:`sweeper.settings.fields`."""
+"""Define click commands with the options in :mod:`sweeper.settings.fields`."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ DRY_RUN = click.option(
 
 
 def json_option(help: str = "Print the result as JSON on stdout.") -> Decorator:
-    """Return the option ``--json``, which sets the parameter ``as_json``."""
+    """Return a decorator that adds the option ``--json`` as the parameter ``as_json``."""
     return click.option("--json", "as_json", is_flag=True, help=help)
 
 
 def command(name: str, *others: Decorator) -> Callable[[Callable[..., None]], click.Command]:
-    """Return a decorator that turns a function into a command.
+    """Return a decorator that turns a function into the click command ``name``.
 
-    The function gets the given values, the problems with the ``--config`` file, and the values of other options.
-    ``others`` are the options that are not in :data:`sweeper.settings.fields.DESCRIBED`.
+    The function is called with the given option values, the problems with the ``--config`` file, and the values of
+    ``others`` as keyword arguments. ``others`` are click decorators of the options and arguments that are not in
+    :data:`sweeper.settings.fields.DESCRIBED`.
     """
     fields = fields_of(name)
 
@@ -54,7 +55,7 @@ def command(name: str, *others: Decorator) -> Callable[[Callable[..., None]], cl
 
 
 def given_values(name: str, config: str | None) -> tuple[Raw, list[str]]:
-    """Return the values from the command line and the ``--config`` file, and the problems with the file."""
+    """Return the option values from the command line and the ``--config`` file, and the problems with the file."""
     context, typed = click.get_current_context(), {}
     for key, item in fields_of(name).items():
         if context.get_parameter_source(key) is not click.core.ParameterSource.DEFAULT:

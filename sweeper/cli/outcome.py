@@ -32,7 +32,7 @@ def run_to_the_end(
 ) -> None:
     """Run a sweep and print its outcome. If the sweep is interrupted, print the command that resumes it.
 
-    ``change`` contains new values of settings, by name.
+    ``change`` maps names of settings to values that replace the stored values.
     """
     from sweeper.store.plugins import restore_plugins
 
@@ -72,7 +72,7 @@ def run_to_the_end(
             say(f"error: {error}")
         finally:
             stdout.flush()
-            os._exit(code)  # any other exit would wait for the lost head of Ray
+            os._exit(code)  # a normal exit would wait for Ray's lost head node
 
     if code := _print_outcome(run_all, out, is_study=is_study, as_json=as_json):
         sys.exit(code)
@@ -101,7 +101,6 @@ def _print_outcome(result: Callable[[], Summary], out: Path, *, is_study: bool, 
 
 
 def summary_lines(summary: Summary) -> list[str]:
-    """Return the summary as lines of text."""
     status = ", ".join(f"{count} {_ENDED_AS.get(name, name)}" for name, count in summary.status.items())
     trials, asked, out = counted(summary.trials, "trial"), counted(summary.asked, "trial"), summary.out
     lines = [f"{trials}: {status}" if summary.trials else "no trial ended"]
@@ -140,7 +139,7 @@ def summary_lines(summary: Summary) -> list[str]:
 
 
 def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
-    """Yield the recommended model or, if no model is good enough, the closest model and advice."""
+    """Yield lines on the recommended model. If no model is recommended, yield lines on the closest model and advice."""
     yield answer.get("headline", "")
     if trial_id := answer.get("trial_id"):
         place = out / answer["checkpoint"] if answer.get("checkpoint") else "no checkpoint"
@@ -150,11 +149,9 @@ def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
 
 
 def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: str | None = None) -> LrStudy:
-    """Evaluate finished studies together, and write the result to a file.
+    """Evaluate finished learning-rate studies as one study, and write the result to a JSON file and a CSV file.
 
-    Args:
-        target: the file to write. By default, lr_study.json in the first folder.
-        objectives: objectives that replace the objectives of the studies.
+    By default, ``target`` is lr_study.json in the first folder, and ``objectives`` are the objectives of the studies.
     """
     from analysis.report.study_text import write_study
     from analysis.study.lr_study import read_study
@@ -174,7 +171,7 @@ def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: st
 
 
 def _extension(out: Path) -> dict[str, Any]:
-    """Return new settings that add learning rates to a finished study, or {} if no rates are added."""
+    """Return the settings to change so that a study runs further learning rates; {} if there are no further rates."""
     from sweeper.search.lr_extension import extended, extensions, format_extensions
     from sweeper.store.folder import read_settings
     from sweeper.store.tables import ResultTables

@@ -27,7 +27,7 @@ _LOCAL = ("127.0.0.1", "localhost")
 
 
 def table_stamps(sources: Sequence[Path]) -> tuple[object, ...]:
-    """Return a value that changes whenever a table of one of the sources changes."""
+    """Return the path, modification time (ns) and size of each existing table of the sources."""
     files = [path for source in sources for path in ([source] if source.is_file() else map(source.joinpath, _WATCHED))]
     found: list[object] = []
     for path in files:
@@ -38,7 +38,7 @@ def table_stamps(sources: Sequence[Path]) -> tuple[object, ...]:
 
 
 def live_page(page: str) -> str:
-    """Add the reload script to a page, and allow the script in the content security policy."""
+    """Insert reload.js into an HTML page, and allow the script in the page's content security policy."""
     script = resources.files("sweeper.cli").joinpath("reload.js").read_text("utf-8").strip()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     allowed = f"connect-src 'self'; script-src 'sha256-{digest}' "
@@ -50,7 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
     page: Path
 
     def do_GET(self) -> None:
-        """Send the page or, for the path ``/made``, the time at which the page was written."""
+        """Send the page. For the path ``/made``, send the modification time of the page (ns)."""
         host = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host")
         if host not in _LOCAL:  # an external host name that resolves to this machine (DNS rebinding)
             self.send_error(403)
@@ -72,15 +72,15 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Log nothing."""
+        """Do not log requests."""
 
 
 @contextlib.contextmanager
 def serving(page: Path, *, port: int) -> Iterator[str]:
-    """Serve a page on this machine while the block runs, and yield the URL. Port 0 selects any free port.
+    """Serve a page on this machine during the ``with`` block, and yield the URL. Port 0 selects any free port.
 
     Raises:
-        UsageError: the port is in use, or this user may not open it.
+        UsageError: the port is in use, or this user has no permission to open it.
     """
     handler = type("Handler", (_Handler,), {"page": page})
     try:
@@ -102,10 +102,10 @@ def serving(page: Path, *, port: int) -> Iterator[str]:
 def follow(
     sources: Sequence[Path], make: Callable[[], None], *, made: tuple[object, ...], say: Callable[[str], None]
 ) -> NoReturn:
-    """Call ``make`` whenever a table changes. Print the error of a failed call.
+    """Call ``make`` whenever a table changes. If a call fails, print the error and continue.
 
-    Args:
-        made: the value of :func:`table_stamps` at the last call of ``make``.
+    ``made`` is the value of :func:`table_stamps` before the page was last built. Errors without an ``exit_code``,
+    except OSError, are raised.
     """
     throttle = Throttle(share=_SHARE)
     while True:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def print_plan(plan: Plan, *, as_json: bool) -> None:
-    """Print the plan as text or as JSON."""
     if as_json:
         click.echo(json.dumps(plan.to_dict()))
         return

@@ -38,12 +38,12 @@ FORMATS = ("md", "tex", "csv", "html")
 def report(
     raw: Raw, problems: list[str], *, sources: tuple[str, ...], out: str | None, watch: bool, as_json: bool
 ) -> None:
-    """Write a report from the tables in the given folders, even while a sweep runs.
+    """Write a report on sweeps, single runs and CSV files, even while a sweep runs.
 
-    A source is a sweep's folder, the folder of a single run, or a CSV file. A CSV file needs a column 'method' and the
-    columns of two objectives: forget_loss and retain_loss, or verbmem and utility. The columns 'name', 'lr', 'c',
-    'seed', 'model' and 'dataset' are optional. If several sources are given, one report on all sources is written to
-    --out, and the sources do not change. If the source is a single run, only figures are drawn.
+    A source is the folder of a sweep, the folder of a single run, or a CSV file. A CSV file needs a column 'method' and
+    the columns of two objectives: forget_loss and retain_loss, or verbmem and utility. The columns 'name', 'lr', 'c',
+    'seed', 'model' and 'dataset' are optional. If several sources are given, one report on all of them is written to
+    --out. If the only source is a single run, figures are drawn, but no report is written.
     """
     options = Options("report", raw, problems=problems)
     paths = [*{Path(source).resolve(): Path(source) for source in sources}.values()]
@@ -152,17 +152,17 @@ def _watch(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
 def pick(raw: Raw, problems: list[str], *, folder: str, as_json: bool) -> None:
     """Choose a checkpoint of the sweep in FOLDER, and report whether it meets the thresholds.
 
-    Candidates are the last epochs of finished trials and all epochs on the frontier. A model fails a limit if the
-    limited metric was not measured. If no rule is given, 'pick' chooses the model of the report: the model with the
-    best utility that meets the thresholds or, if there is none, the model closest to the thresholds. The thresholds are
-    the --constraint options of the sweep or, by default, those of the paper. See docs/choosing.md.
+    Candidates are the last epochs of finished trials and all epochs on the frontier. A candidate does not meet a limit
+    if the limited metric was not measured. If no rule, limit or column is given, 'pick' chooses the same model as the
+    report. The thresholds are the --constraint options of the sweep or, by default, those of the paper. See
+    docs/choosing.md. The rules are:
 
     \b
     knee        the model nearest to the ideal corner (the best value of every objective), with all
                 objectives scaled to [0, 1]
-    constraint  the model with the best utility within the limits (--where 'verbmem<=0.1')
-    success     the model with the best utility that meets the thresholds; in the paper, verbmem
-                must be below 0.1, and utility and truth ratio at least 70% of the target's
+    constraint  of the models within the limits (--where 'verbmem<=0.1'), the model with the best utility
+    success     of the models that meet the thresholds, the model with the best utility; in the paper,
+                verbmem must be below 0.1, and utility and truth ratio at least 70% of the target's
 
     \b
     python -m sweeper pick DIR --where 'verbmem<=0.1' --maximize utility --export model

@@ -37,11 +37,9 @@ def pareto(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> No
 def lr_study(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> None:
     """Compare fixed learning rates and AutoLR for each method.
 
-    Each method runs with each learning rate and seed, with and without AutoLR.
-
-    OUT contains the files of a sweep, and lr_study.json. This file shows for each method how much the hypervolume
-    depends on the learning rate, and which rates are within 5% of the best hypervolume. It also compares AutoLR with
-    the best fixed rate.
+    For each seed, each method runs with each fixed learning rate and with AutoLR. OUT contains the files of a sweep,
+    and lr_study.json. For each method, lr_study.json shows how much the hypervolume depends on the learning rate, and
+    which rates are within 5% of the best hypervolume. It also compares AutoLR with the best fixed rate.
     """
     if not raw.get("folders"):
         _run_new(STUDY, raw, problems, dry_run=dry_run, as_json=as_json)
@@ -61,9 +59,10 @@ def lr_study(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> 
 
 @command(RESUME, click.argument("folder", type=click.Path()), DRY_RUN, _JSON)
 def resume(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json: bool) -> None:
-    """Continue the sweep in FOLDER. Finished trials are kept; running trials continue from their last saved state.
+    """Continue the sweep in FOLDER.
 
-    FOLDER may be the address of a sweep in a bucket (s3://BUCKET/PREFIX/NAME), whose tables are then downloaded first.
+    Finished trials are kept. Unfinished trials continue from their last saved state. If FOLDER is the address of a
+    sweep in a bucket (s3://BUCKET/PREFIX/NAME), the sweep's tables are downloaded first.
     """
     from sweeper.store.plugins import restore_plugins
     from trainables.storage import is_address, storage_problem
@@ -132,7 +131,7 @@ def _run_new(command: str, raw: Raw, problems: list[str], *, dry_run: bool, as_j
 
 
 def _check_finished(options: Options, *, dry_run: bool) -> None:
-    """Add a problem for each option that cannot be used with ``--from``."""
+    """Check the options of ``lr-study --from``, and add the problems to ``options``."""
     if options["out"] is None and len(options["folders"]) > 1:
         options.add("--from with several folders needs --out FILE.json for the result")
     if dry_run:
@@ -151,7 +150,7 @@ def _check_finished(options: Options, *, dry_run: bool) -> None:
 
 
 def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
-    """Download the tables of a sweep. Return the local folder and the settings that must change on this machine."""
+    """Download a sweep's tables. Return the local folder and the settings that must change on this machine."""
     from sweeper.checks.world import output_problems
     from sweeper.followers.syncer import fetch_sweep
     from sweeper.settings.tracking_uri import absolute_uri, default_uri, sqlite_path
