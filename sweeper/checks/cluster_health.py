@@ -15,14 +15,9 @@ from trainables.storage import Storage, StorageError
 
 
 def query_cluster(address: str, folders: Sequence[Path], storages: Sequence[str] = ()) -> dict[str, Facts | None]:
-    """Return a mapping from node name to facts. The value is None if the node does not respond.
+    """Return the hardware, versions and folders of each node, keyed by node name; None if a node does not respond.
 
-    This machine writes a test file to each folder and storage. Each node reads the file and writes its own test file.
-
-    Raises:
-        PlacementError: this machine cannot join the cluster.
-        OSError: this machine cannot write to a folder.
-        StorageError: this machine cannot write to a storage.
+    This machine writes a test file to each folder and storage. Each node reads this file and writes its own test file.
     """
     if problem := address_problem(address):
         raise PlacementError(problem)
@@ -52,7 +47,7 @@ def query_cluster(address: str, folders: Sequence[Path], storages: Sequence[str]
 
 
 def node_faults(nodes: Mapping[str, Facts | None]) -> list[str]:
-    """Return the error messages about all nodes."""
+    """Return an error message for each problem of each node."""
     here, found = versions(), []
     del here[PROJECT]  # a sweep sends its own version of this project to the nodes
     for name, facts in nodes.items():

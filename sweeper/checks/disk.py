@@ -27,7 +27,7 @@ class Disk:
         checkpoint: the size of one checkpoint in bytes.
         state: the size of one trial's saved state in bytes.
         models: the number of checkpoints.
-        running: the number of saved states.
+        running: the number of trials that have a saved state at the same time.
     """
 
     checkpoint: int
@@ -42,7 +42,7 @@ class Disk:
 
     @property
     def least(self) -> int:
-        """The size in bytes of the first checkpoint and all saved states."""
+        """The size in bytes of one checkpoint and all saved states. A sweep does not start with less free space."""
         return self.checkpoint + self.running * self.state
 
     def format(self, out: Path, *, free: int) -> str:
@@ -65,11 +65,7 @@ def disk_of(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk
 
 
 def check_disk(disk: Disk, out: Path) -> str:
-    """Return a line with the required and the free disk space.
-
-    Raises:
-        SweepError: the free space is smaller than ``disk.least``.
-    """
+    """Return a line on the required and the free space. Raise SweepError if less than ``disk.least`` bytes are free."""
     free = free_bytes(out)
     line = disk.format(out, free=free)
     if free < disk.least:

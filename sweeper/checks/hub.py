@@ -20,17 +20,14 @@ TIMEOUT_SECONDS = 6.0
 
 
 def hub_problems(repositories: Sequence[tuple[str, str]]) -> list[str]:
-    """Return an error message for each repository that cannot be loaded.
-
-    A repository is a pair of a kind (``model`` or ``dataset``) and a hub id.
-    """
+    """Return a message for each repository (kind, hub id) that cannot be loaded. A kind is ``model`` or ``dataset``."""
     late = f"no answer within {TIMEOUT_SECONDS:g} s"
     reasons: dict[tuple[str, str], str | None] = dict.fromkeys(repositories, late)
 
     def ask(kind: str, name: str) -> None:
         reasons[kind, name] = _reason(kind, name)
 
-    # Use daemon threads: threads of an executor are joined at exit, which would hang if the network does not respond.
+    # Use daemon threads: Python joins executor threads at exit, and would hang if the network does not respond.
     threads = [threading.Thread(target=ask, args=repository, daemon=True) for repository in repositories]
     for thread in threads:
         thread.start()
@@ -111,7 +108,7 @@ class Download:
 
 
 def downloads(spec: TrialSpec) -> tuple[Download, ...]:
-    """Return the hub repositories that a trial must download."""
+    """Return the hub repositories that a trial needs and that are not in the hub's local cache."""
     found = []
     hub_id = find_model(spec.model).hub_id
     if hub_id is not None and spec.model_path is None and spec.target_path is None:
@@ -125,7 +122,7 @@ def downloads(spec: TrialSpec) -> tuple[Download, ...]:
 
 
 def has_dataset(name: str) -> bool:
-    """Return whether the README of a data set is in the hub's local cache."""
+    """Return whether a data set is in the hub's local cache. Only the data set's README is looked up."""
     from huggingface_hub import snapshot_download
 
     try:
@@ -136,7 +133,7 @@ def has_dataset(name: str) -> bool:
 
 
 def _size(kind: str, name: str) -> int | None:
-    """Return the number of bytes to download, or None if the hub does not report the number."""
+    """Return the download size of a repository in bytes, or None if the hub does not report the size."""
     from huggingface_hub import HfApi
     from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defined]
 

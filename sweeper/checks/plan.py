@@ -41,14 +41,15 @@ class Plan:
     """The plan of a command. Its fields are the keys of the JSON output of ``--dry-run``.
 
     Attributes:
-        settings: the searched ranges, and the settings that all trials share.
+        settings: the values that all trials share, and the ranges that are searched.
         trials: the number of trials that have not ended.
-        asked: the requested number of trials.
+        asked: the requested total number of trials.
         at_once: the number of concurrent trials.
-        shares_gpus: whether GPU shares are measured. A measured share changes the number of concurrent trials.
+        shares_gpus: whether the number of trials per GPU is measured, which changes ``at_once`` during the sweep.
         seconds: the estimated duration of the command if no trial ends early.
-        memory: the estimated bytes per trial, without activations.
-        unknown: the reason for each field that cannot be estimated, by field name.
+        memory: the estimated memory per trial in bytes, without activations.
+        unknown: why a field cannot be estimated, keyed by field name.
+        free: the free disk space in bytes.
     """
 
     what: str
@@ -70,21 +71,14 @@ class Plan:
     free: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan as an object for JSON."""
+        """Return the JSON output of ``--dry-run``."""
         return asdict(self) | {"disk_bytes": self.disk.bytes if self.disk else None}
 
 
 def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, epochs_spent: float = 0.0) -> Plan:
-    """Return the plan for a sweep.
+    """Return the plan for a sweep. If ``out`` is None, no model is saved.
 
-    Args:
-        out: the folder of the sweep, or None if no model is saved.
-        ended: the number of trials that have ended.
-        epochs_spent: the number of epochs that have been trained.
-
-    Raises:
-        PlacementError: no trial can be placed.
-        DataError: the data cannot be read.
+    ``ended`` trials do not run again, and ``epochs_spent`` epochs have been trained.
     """
     base, resources, remaining = settings.base, settings.resources, max(0, settings.trials - ended)
     slots, place = _slots(settings)
@@ -122,14 +116,13 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
 
 
 def plan_of_run(spec: TrialSpec, out: Path | None) -> Plan:
-    """Return the plan for a single run."""
     gpus = 1.0 if gpus_here() else 0.0
     run = SweepSettings(name="run", kind=RUN, base=spec, space=Space(), trials=1, gpus_per_trial=gpus)
     return plan_of_sweep(run, out)
 
 
 def _slots(settings: SweepSettings) -> tuple[int, str]:
-    """Return the maximum number of concurrent trials, and a description of the place where they run."""
+    """Return the maximum number of concurrent trials, and where they run, as text."""
     if settings.kind == RUN:
         return 1, "in this process"
     if settings.address is None:
@@ -139,7 +132,7 @@ def _slots(settings: SweepSettings) -> tuple[int, str]:
 
 
 def _previous_sweeps(settings: SweepSettings, out: Path | None) -> list[Path]:
-    """Return the folders in which to look for a similar sweep."""
+    """Return the folders to search for a sweep with similar trials, in order of preference."""
     folder = out or Path("runs") / settings.name
     tables = [path for place in (folder.parent, Path("runs")) for path in place.glob("*/trials.csv")]
     neighbours = [path.parent for path in sorted(tables, key=lambda path: -path.stat().st_mtime)]
@@ -167,7 +160,7 @@ def _model_fields(spec: TrialSpec, *, models: int, running: int) -> dict[str, An
 
 
 def _model_folder(spec: TrialSpec, trained: Path | None) -> Path | None:
-    """Return a local folder with a model of the target's size, or None if there is no such folder."""
+    """Return a local folder with the weights of the target or its base model, or None if there is no such folder."""
     hub_id = find_model(spec.model).hub_id
     for place in (spec.target_path, trained, spec.model_path, hub_id and cached_snapshot(hub_id)):
         if place and parameters_of(Path(place)):

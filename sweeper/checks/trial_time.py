@@ -17,17 +17,16 @@ from trainables.spec import FIELDS, TrialSpec
 
 _ROLES = ("data", "placement", "training", "scoring")
 _FREE = ("lr", "seed", "epochs", "data_seed", "target_seed")
-"""Similar trials may differ in these fields. The fields have little effect on the duration of an epoch."""
+"""The fields in which similar trials may differ, because the fields have little effect on the duration of an epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialPace:
-    """The duration of a trial, estimated from previous trials.
+    """The duration of a trial, estimated from the previous trials in ``source``.
 
     Attributes:
         epoch: the seconds per epoch.
-        beside: the seconds for loading, final metrics and saving.
-        source: a description of the previous trials.
+        beside: the seconds that do not depend on the number of epochs: loading, final metrics and saving.
     """
 
     epoch: float
@@ -40,7 +39,10 @@ class TrialPace:
 
 
 def earlier_pace(spec: TrialSpec, folders: Iterable[Path], *, gpus: float | str) -> TrialPace | None:
-    """Return the median times of the trials in the first similar sweep, or None if no sweep is similar."""
+    """Return the median times of the finished trials in the first similar sweep, or None if no sweep is similar.
+
+    A sweep is similar if its trials use ``gpus`` GPUs and agree with ``spec`` in all fields that affect the duration.
+    """
     names = [name for name, item in FIELDS.items() if item.role in _ROLES and name not in _FREE]
     for folder in folders:
         try:
@@ -66,7 +68,7 @@ def earlier_pace(spec: TrialSpec, folders: Iterable[Path], *, gpus: float | str)
 
 
 def _in_epochs(row: Mapping[str, str]) -> float:
-    """Return the seconds that a trial spent on training and evaluation, without the generation of answers."""
+    """Return the seconds of a trial's training and evaluation, minus the seconds for generating answers."""
     parts = {name: number(row.get(f"{name}_seconds")) for name in ("train", "eval", "generation")}
     known = {name: value if math.isfinite(value) else 0.0 for name, value in parts.items()}
     return known["train"] + max(0.0, known["eval"] - known["generation"])

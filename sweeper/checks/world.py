@@ -1,4 +1,4 @@
-"""Check resolved settings against the files and services that they name."""
+"""Check that the files and services that the options name can be used."""
 
 from __future__ import annotations
 
@@ -29,13 +29,11 @@ def resolve_and_check(
 ) -> Resolved:
     """Load the plug-ins, resolve the option values to settings, and check the settings.
 
-    Args:
-        problems: the problems that the caller found. They are reported together with the new problems.
-        continues: whether the output folder may contain an unfinished run.
-        change: new values of trial fields. They replace the resolved values.
+    If ``continues`` is true, the output folder may contain an unfinished run. The values in ``change`` replace the
+    resolved values of trial fields.
 
     Raises:
-        Problems: all problems that were found.
+        Problems: there are problems. The exception lists all of them, including the caller's ``problems``.
     """
     load_plugins(raw)
     from sweeper.settings.resolve import resolve
@@ -56,7 +54,7 @@ def choices() -> Choices:
 
 
 def load_plugins(raw: Raw) -> None:
-    """Load the plug-ins and template files. Must be called before any registry is read.
+    """Load the plug-ins and template files that the options name. Call this function before any registry is read.
 
     Raises:
         Problems: a plug-in is broken, or defines a name that this project already uses.
@@ -117,7 +115,7 @@ def output_problems(out: str | None, *, continues: bool = False) -> list[str]:
 
 
 def place_problems(out: str) -> list[str]:
-    """Return a problem if no file can be written to the output folder."""
+    """Return the reason why no file can be written to the output folder, or [] if files can be written."""
     if not out:
         return ["--out must be the name of a folder, got nothing"]
     if "://" in out:
@@ -135,7 +133,6 @@ def place_problems(out: str) -> list[str]:
 
 
 def model_folder_problems(folder: Path, *, flag: str, modality: Modality, processor: bool = True) -> list[str]:
-    """Return the problems with a model folder."""
     if not folder.is_dir():
         expected = "expected a model folder with config.json, safetensors and a tokenizer"
         return [f"{flag} {folder}: no such folder; {expected}"]
@@ -190,7 +187,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _chat_problems(spec: TrialSpec) -> Iterator[str]:
-    """Yield a problem if the tokenizer is known to lack the required chat template."""
+    """Yield a problem if the template is ``chat`` but a local tokenizer has no chat template."""
     from trainables.models.registry import MODELS
     from trainables.target.target import CHAT_FILE
     from trainables.template import CHAT, WITHOUT_CHAT
@@ -209,7 +206,7 @@ def _chat_problems(spec: TrialSpec) -> Iterator[str]:
 
 
 def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
-    """Return the problems with the data files and the hub repositories of a trial."""
+    """Return the problems with a trial's data files and, if ``ask_hub`` is true, with its hub repositories."""
     from trainables.data import DATASETS, DataError
     from trainables.models.registry import find_model
     from trainables.target.target import target_spec_of
