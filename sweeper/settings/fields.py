@@ -42,7 +42,7 @@ def _trial(name: str, *commands: str, **change: Any) -> Field:
 
 
 def _of_roles(*roles: Role) -> Iterator[Field]:
-    """Yield the trial fields with these roles, each with the commands that accept the field."""
+    """Yield a copy of each trial field with one of these roles. ``commands`` has the commands that accept the field."""
     for name, item in FIELDS.items():
         if item.role not in roles or not item.flag or name in _OWN:
             continue
@@ -370,7 +370,7 @@ DESCRIBED: list[Field] = [
 
 
 def fields_of(command: str) -> dict[str, Field]:
-    """Return the options of a command by name."""
+    """Return the options of a command, keyed by name."""
     own = {item.name: item for item in DESCRIBED if command in item.commands}
     if command != RESUME:
         return own
@@ -379,6 +379,6 @@ def fields_of(command: str) -> dict[str, Field]:
 
 
 def named(fields: Mapping[str, Field]) -> dict[str, Field]:
-    """Return the fields by field name and by option name. Option names have ``_`` instead of ``-``."""
+    """Return the fields, keyed by name and by flag. The flag ``--lora-rank`` has the key ``lora_rank``."""
     flags = {item.flag.removeprefix("--").replace("-", "_"): item for item in fields.values()}
     return {**fields, **flags}

@@ -23,26 +23,24 @@ class ObjectiveError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """An optimised metric. The direction is ``max`` or ``min``."""
+    """A metric to minimize or maximize. ``direction`` is ``min`` or ``max``."""
 
     name: str
     direction: str
 
     @property
     def column(self) -> str:
-        """The column of trials.csv that is optimised.
+        """The column of trials.csv that a search optimises.
 
-        If the metric is ``forget_loss``, the column contains capped values. If the metric has an ideal value, the
-        column contains the distances from the ideal value.
+        For ``forget_loss``, this column contains the loss capped at the loss of a random guess. For a metric with an
+        ideal value, it contains the distance from the ideal value.
         """
         return METRICS[self.name].optimised
 
     def to_dict(self, random_guess: float, *, unit: str = "token") -> dict[str, object]:
-        """Return the objective with its bounds, for sweep.json.
+        """Return the objective as an entry of sweep.json, with its bounds and its axis label.
 
-        Args:
-            random_guess: the upper bound of the losses.
-            unit: what a loss is averaged over: token or image.
+        ``random_guess`` is the upper bound of the losses. A loss is averaged over each ``unit``: token or image.
         """
         metric = METRICS[self.column]
         low, high = metric.bounds(random_guess)
@@ -82,7 +80,7 @@ def objective_set(text: str) -> frozenset[str]:
 
 
 def axes(objectives: Sequence[Objective], random_guess: float, *, unit: str = "token") -> tuple[Axis, ...]:
-    """Convert the objectives to the type that the analysis uses. ``random_guess`` is the upper bound of the losses."""
+    """Convert the objectives to the class that :mod:`analysis` uses. The other arguments are those of ``to_dict``."""
     from analysis.tables.trade_off import Objective as Axis
 
     return tuple(Axis.from_dict(item.to_dict(random_guess, unit=unit)) for item in objectives)
@@ -100,9 +98,9 @@ def unmeasured(objectives: Sequence[Objective], dataset: str) -> list[str]:
 
 
 def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...]) -> tuple[str, ...]:
-    """Add the metrics that the objectives need.
+    """Return the metrics together with the metrics that the objectives need.
 
-    An empty tuple of metrics means the default set. It stays empty if the default set is enough.
+    An empty tuple stands for the default set of metrics. The result is also empty if this set has all needed metrics.
     """
     # A distance is reported together with the value from which it is computed.
     names = [name for item in objectives if item.name not in LOSS_METRICS for name in (item.name, item.column)]
@@ -113,7 +111,7 @@ def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...])
 
 
 def known_constraint(text: str) -> Constraint:
-    """Parse a threshold such as ``utility>=0.7`` on a known metric.
+    """Parse a threshold such as ``utility>=0.7``, and check that its metric exists.
 
     Raises:
         ConstraintError: the threshold cannot be parsed, or its metric does not exist.
@@ -126,7 +124,7 @@ def known_constraint(text: str) -> Constraint:
 
 
 def constraint_problems(given: Sequence[str], base: TrialSpec) -> list[str]:
-    """Return an error message for each threshold that is invalid or not measured."""
+    """Return an error message for each threshold that is invalid or whose metric is not measured."""
     found = []
     modality = dataset_modality(base.dataset)
     chosen = base.metrics or ("default",)

@@ -1,6 +1,7 @@
 """Resolve option values to settings.
 
-This module reads only space files and files of enqueued points. ``sweeper.checks`` checks models, data and services.
+The only files that this module reads are the files of ``--space`` and ``--enqueue``. :mod:`sweeper.checks` checks
+models, data and services.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ _SETTINGS = (
     *("reduction", "stopping", "seed", "seeds", "primary", "objectives", "front_metrics", "epoch_budget", "until"),
     *("cpus_per_trial", "gpus_per_trial", "max_concurrent", "address", "experiment"),
 )
-"""Options whose values are copied to the sweep's settings with the same names."""
+"""Options whose values are copied to the sweep's settings under the same names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The resolved options of a command, with their problems.
+    """The options of a command, and the spec and the settings that follow from them.
 
     Attributes:
-        base: the spec of a single run, or the fixed values of a sweep's trials.
-        settings: None if there are problems, or if the command does not run a sweep.
+        base: the spec of a single run, or the values that all trials of a sweep share.
+        settings: the settings of a sweep; None if there are problems, or if the command does not run a sweep.
     """
 
     options: Options
@@ -52,7 +53,7 @@ class Resolved:
 
 
 def resolve(command: str, raw: Raw, choices: Choices, problems: Sequence[str] = ()) -> Resolved:
-    """Resolve the option values of a command. The result contains ``problems`` and all new problems."""
+    """Resolve the option values of a command. The result lists ``problems`` and all new problems."""
     options = Options(command, raw, choices, problems)
     if command in SWEEPS:
         return _sweep(options, choices)
@@ -133,7 +134,7 @@ def _sweep(options: Options, choices: Choices) -> Resolved:
 
 
 def _base(options: Options) -> TrialSpec:
-    """Return the trial spec that the options define, without the method."""
+    """Return a trial spec with the values of the options and the defaults of the model, but without a method."""
     model, dataset = options.asked("model"), options.asked("dataset")
     path = options.asked("model_path") or options.asked("target_path")
     if model is not None and (model in MODELS or is_hub_id(model)):

@@ -11,7 +11,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The number of CPU threads and of GPUs of one trial. If ``gpus`` is a fraction, several trials share a GPU."""
+    """The CPU threads and GPUs of one trial. If ``gpus`` is a fraction, several trials share a GPU."""
 
     cpus: float
     gpus: float

@@ -1,4 +1,4 @@
-"""Read the options of a search."""
+"""Resolve the options of a search: sampler, scheduler, number of trials, and points to try first."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from trainables.spec import TrialSpec
 DEFAULT_TRIALS = {True: 16, False: 32}
 """The default number of trials: 16 without a scheduler, and 32 with a scheduler."""
 _GRID = 1000
-"""If the lists of values have more combinations, no grid search is chosen by default."""
+"""The maximum number of combinations of listed values for which a grid search can be the default."""
 
 Choices = Mapping[str, Collection[str]]
-"""Valid names. The keys are "sampler", "scheduler" and "learning" (the samplers that learn from trials)."""
+"""The valid names. The keys are "sampler", "scheduler" and "learning" (the samplers that learn from trials)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSettings:
-    """The settings of a search that are computed from several options."""
+    """The settings of a search that depend on more than one option."""
 
     sampler: str
     scheduler: str
@@ -49,11 +49,11 @@ class SearchSettings:
 def read_search(
     options: Options, space: Space | None, base: TrialSpec, choices: Choices
 ) -> tuple[SearchSettings, TrialSpec]:
-    """Return the settings of the search, and a spec with the metrics of the objectives.
+    """Return the settings of the search, and a copy of ``base`` with the metrics that the objectives need.
 
-    New problems are added to the options. If a problem prevented building the search space, ``space`` is None.
+    New problems are added to ``options``. ``space`` is None if problems prevented building the search space.
     """
-    # In a small space, a sampler would only propose the same points again.
+    # In a small space, other samplers would propose the same points repeatedly.
     sampler = "grid" if _is_small(options, space) else options["sampler"]
     objectives, base = _objectives(options, base)
     is_blind = base.metrics_every != 1 and not {item.column for item in objectives} <= set(LOSS_METRICS)
@@ -154,7 +154,7 @@ def rungs(*, epochs: int, grace: int, reduction: int) -> tuple[int, ...]:
 
 
 def _epochs_per_trial(epochs: int, *, grace: int, reduction: int) -> float:
-    """Return a lower bound of the mean epochs per trial, if one in ``reduction`` trials passes each rung."""
+    """Return the mean number of epochs per trial if only one in ``reduction`` trials passes each rung."""
     ends = [0, *rungs(epochs=epochs, grace=grace, reduction=reduction), epochs]
     return float(sum((end - begin) / reduction**index for index, (begin, end) in enumerate(itertools.pairwise(ends))))
 

@@ -27,7 +27,7 @@ _PLAIN = re.compile(r"[\w./+][\w./+@=-]*")
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """An unparsed value. Its source is ``CLI``, ``PYTHON``, ``STORED``, or ``FILE:LINE``."""
+    """An unparsed option value. Its source is ``CLI``, ``PYTHON``, ``STORED``, or ``FILE:LINE`` of a config file."""
 
     value: str | float | bool
     source: str
@@ -40,7 +40,8 @@ Raw = Mapping[str, Sequence[Given]]
 def from_python(command: str, options: Mapping[str, object]) -> dict[str, Sequence[Given]]:
     """Convert keyword arguments to option values.
 
-    None is ignored. A list becomes several values, and a mapping becomes texts ``NAME=VALUE``.
+    An argument None is ignored. A list becomes several values or, if the option cannot be repeated, one value with
+    commas. A mapping becomes several values ``NAME=VALUE``.
 
     Raises:
         TypeError: an argument is not an option of the command.
@@ -69,7 +70,7 @@ def _each(value: object) -> list[Any]:
 
 
 def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], list[str]]:
-    """Return the values in a ``--config`` file and the problems with the file. An empty value counts as not given."""
+    """Return the values in a ``--config`` file, and the problems with the file. Options without a value are ignored."""
     from search_spaces.yaml_nodes import YamlError, load
 
     try:
@@ -98,13 +99,13 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
 
 
 def with_config(command: str, given: Raw, config: str | None) -> tuple[Raw, list[str]]:
-    """Add the options in a ``--config`` file to the given options. Given options take precedence."""
+    """Return the given options and those in a config file, and the file's problems. Given options override the file."""
     filed, problems = from_yaml(command, Path(config)) if config is not None else ({}, [])
     return {**filed, **given}, problems
 
 
 def to_config(command: str, raw: Raw) -> str:
-    """Return the text of a ``--config`` file with these option values."""
+    """Return the text of a ``--config`` file with these option values. ``--out`` is left out."""
     lines = [f"# python -m sweeper {command} --config THIS_FILE"]
     for name, item in fields_of(command).items():
         texts = [_scalar(one.value) for one in raw.get(name, ())]
@@ -142,12 +143,11 @@ def to_json(raw: Raw) -> dict[str, list[list[object]]]:
 
 
 def from_json(stored: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, Sequence[Given]]:
-    """Return the option values that :func:`to_json` stored."""
     return {name: [Given(*pair) for pair in pairs] for name, pairs in stored.items()}
 
 
 class Options:
-    """The options of one command as parsed values, and the problems found so far."""
+    """The parsed option values of one command, and the problems found so far."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class Options:
         return any(one.source in (CLI, PYTHON) for one in self.raw.get(name, ()))
 
     def add(self, problem: str, name: str = "") -> None:
-        """Add a problem. If it concerns the option ``name`` and the value is from a file, add the file and line."""
+        """Add a problem. If the value of the option ``name`` is from a file, prepend the file and line."""
         self._add(problem, *self.raw.get(name, ())[:1])
 
     def extend(self, problems: Iterable[str | None], name: str = "") -> None:
@@ -209,14 +209,14 @@ class Options:
         self.problems.append(place + problem)
 
     def without_auto_lr(self, remedy: str) -> None:
-        """Add a problem for each typed AutoLR option, because AutoLR is off."""
+        """Add a problem for each AutoLR option that the user gave (:meth:`is_typed`). AutoLR must be off."""
         for name, item in self.fields.items():
             if self.is_typed(name) and item.scope == "trial" and item.role == "auto_lr" and name != "auto_lr":
                 self.add(f"{item.flag} has no effect, because AutoLR is off; to use AutoLR, {remedy}", name)
 
     @functools.cached_property
     def method_options(self) -> dict[str, list[float]]:
-        """The values of each method option, from ``--option`` and ``--c``."""
+        """The values of each option of a method, such as ``c``, from ``--option`` and ``--c``."""
         found: dict[str, list[float]] = {}
         for pair in self["option"] or ():
             name, _, text = pair.partition("=")

@@ -60,7 +60,7 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
 
 
 def values_by_key(methods: Methods, options: Mapping[str, Sequence[float]]) -> OptionValues:
-    """Return the option values by key. A plain name (``beta``) applies to all its keys, such as ``npo.beta``."""
+    """Return the option values by key, such as ``npo.beta``. Values of the name ``beta`` apply to all such keys."""
     keys = [key for applying in methods.values() for key in applying]
     return {key: options[plain_name(key)] for key in keys if plain_name(key) in options}
 
@@ -68,7 +68,7 @@ def values_by_key(methods: Methods, options: Mapping[str, Sequence[float]]) -> O
 def read_space(options: Options, base: TrialSpec) -> Space | None:
     """Return the search space, or None if a problem prevents building the space.
 
-    Given option values replace the values of a built-in space.
+    Values that were given as options replace those of a built-in space.
     """
     chosen, rates, auto_lr = options["space"], options["lr"], options["auto_lr"]
     if is_space_file(chosen):
@@ -103,11 +103,11 @@ def read_space(options: Options, base: TrialSpec) -> Space | None:
 def file_space(
     path: Path, base: TrialSpec, *, given: Collection[str] = (), fixed: Collection[str] = ()
 ) -> tuple[Space, list[str]]:
-    """Return the readable parts of the space in a file, and the problems with the file.
+    """Return the search space in a YAML file, without its invalid parts, and the problems with the file.
 
     Args:
-        given: options that cannot be combined with a file.
-        fixed: options that cannot be combined with a file that sets the same field.
+        given: options that are mutually exclusive with a space file.
+        fixed: options that are mutually exclusive with a space file that sets the same field.
     """
     space, problems = load_space(path, space_fields())
     names = {*(parameter.name for parameter in space.parameters), *map(plain_name, space.constants)}
@@ -118,26 +118,26 @@ def file_space(
         problems.append(f"--{flag} and --space {path} are mutually exclusive: put {name} into the file")
     if found := {**_value_problems(space, base), **dict.fromkeys(_rate_problems(space), ("optimizer",))}:
         lines = load(path)[1]
-        # Of several parameters that cause a problem together, the last in the file is to blame.
+        # A problem that several parameters cause together is reported at the last of their lines.
         problems += [f"{path}:{max(lines[key] for key in keys)}: {text}" for text, keys in found.items()]
     return space, problems
 
 
 def space_fields() -> dict[str, Field]:
-    """Return the fields of a space file. Options are listed by key (``npo.beta``) and by plain name (``beta``)."""
+    """Return the fields that a space file may set. A method option has a key (``npo.beta``) and a plain name."""
     plain = {item.name: Field(item.name, None, item.help, kind=item.kind) for item in OPTIONS.values()}
     return {**plain, **OPTIONS, **FIELDS}
 
 
 def tries_auto_lr(space: Space, otherwise: str) -> bool:
-    """Return whether any trial may use AutoLR. ``otherwise`` is the default of ``auto_lr``."""
+    """Return whether any trial may use AutoLR. If the space does not set ``auto_lr``, its value is ``otherwise``."""
     return space.constants.get("auto_lr", otherwise) != "off" or any(
         item.name == "auto_lr" for item in space.parameters
     )
 
 
 def _value_problems(space: Space, base: TrialSpec) -> dict[str, Collection[str]]:
-    """Return the problems with values and with combinations of values, each with the parameters that cause it."""
+    """Return the problems with values and combinations of values. A problem maps to the parameters that cause it."""
     ends: dict[str, tuple[Value, ...]] = {key: (value,) for key, value in space.constants.items()}
     ends |= {parameter.key: _ends(parameter).values for parameter in space.parameters}
     methods = [str(value) for value in ends.get("method", ())]
@@ -159,7 +159,7 @@ def _value_problems(space: Space, base: TrialSpec) -> dict[str, Collection[str]]
 
 
 def _rate_problems(space: Space) -> list[str]:
-    """Return a problem if a learning-rate-free optimizer has the rates of another optimizer, or small rates."""
+    """Return a problem if a learning-rate-free optimizer has small rates, or the same rates as another optimizer."""
     rates: dict[bool, set[object]] = {True: set(), False: set()}
     for config in _corners(space, ("optimizer", "lr")).grid():
         if (optimizer := config.get("optimizer")) in OPTIMIZERS:
@@ -176,7 +176,7 @@ def _rate_problems(space: Space) -> list[str]:
 
 
 def _corners(space: Space, names: Collection[str]) -> Space:
-    """Return a space with the named parameters and their conditions. Each range is replaced with its two ends."""
+    """Return a space of the named parameters and those in their conditions. Ranges are replaced by their two ends."""
     wanted = {parameter.key for parameter in space.parameters if parameter.name in names}
     for parameter in reversed(space.parameters):  # a condition refers only to earlier parameters
         if parameter.key in wanted:

@@ -1,4 +1,4 @@
-"""The grid of a learning-rate study: the variants of AutoLR (arms) and the fixed learning rates."""
+"""The options and the grid of a learning-rate study, which compares fixed learning rates and variants of AutoLR."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RATES = 5
 
 
 def study_values(options: Options, methods: Sequence[str]) -> dict[str, Any]:
-    """Return the values of the options ``sampler``, ``auto_lr``, ``c`` and ``lr`` in a learning-rate study."""
+    """Return the values of ``sampler``, ``auto_lr``, ``c`` and ``lr``, with the defaults of a learning-rate study."""
     c = options["c"] or (_DEFAULT_C if _any_has_c(methods) else ())
     return {"sampler": "grid", "auto_lr": "both", "c": c, "lr": options["lr"] or _default_rates(options)}
 
@@ -52,7 +52,7 @@ def check_study(options: Options, base: TrialSpec) -> None:
         )
     primary, variants = options["primary"], _arm_names(_arms(options, base))
     comparisons = [f"{method}/{variant}" for method in options["method"] for variant in variants]
-    if len(variants) == 1:  # then the name of a method names its only comparison
+    if len(variants) == 1:  # then the name of a method identifies its only comparison
         comparisons += options["method"]
     if primary is not None and not options.problems and primary.strip() not in comparisons:
         expected = expected_one_of(primary, comparisons)
@@ -78,7 +78,7 @@ def study_space(options: Options, base: TrialSpec) -> Space | None:
 
 
 def _arms(options: Options, base: TrialSpec) -> dict[str, Sequence[Any]]:
-    """Return the values of each AutoLR setting that the study compares."""
+    """Return the compared values of each AutoLR setting in :data:`ARMS`."""
     return {name: options[name] or (getattr(base, name),) for name in ARMS}
 
 
@@ -92,7 +92,7 @@ def _arm_names(arms: Mapping[str, Sequence[Any]]) -> list[str]:
 
 
 def _default_rates(options: Options) -> tuple[float, ...]:
-    """Return rates from half a decade below to half a decade above the model's range."""
+    """Return log-spaced rates, from half a decade below the model's range to half a decade above the range."""
     is_local = options.asked("model_path") or options.asked("target_path")
     name = options.asked("model") or ("" if is_local else "tiny-phi")
     low, high = (MODELS.get(name) or local_model(name)).lr_range

@@ -35,25 +35,25 @@ SEEDS_VARY: Mapping[str, str | None] = MappingProxyType({ORDER: None, "target": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSettings:
-    """The settings of a sweep. The fields suffice to run the sweep again.
+    """The settings of a sweep. The fields are sufficient to run the sweep again.
 
     Attributes:
-        base: a trial's spec with the values of the fields that do not vary.
-        space: the search space of the fields that vary.
+        base: the values that all trials share, as the spec of a trial.
+        space: the search space of the values that vary.
         kind: the command that started the sweep (``pareto`` or ``lr-study``), or ``unlearn`` for a single run.
-        gpus_per_trial: a number of at most 1, or "auto" to measure GPU shares (:mod:`sweeper.execution.gpu_shares`).
+        gpus_per_trial: a number in [0, 1], or "auto" to measure GPU shares (:mod:`sweeper.execution.gpu_shares`).
         ship: whether the driver sends this project to the nodes of a cluster.
-        storage: a folder for Ray's state, or the address of a bucket.
+        storage: the folder for Ray Tune's state, or the address of a bucket; None for the sweep's folder.
         stored_as: the name of the sweep's folder in the bucket.
         candidates: which epochs of a trial may be on the frontier: ``all`` or ``last``.
         grace, reduction: the arguments of :func:`sweeper.settings.search.rungs`.
         stopping: what the scheduler does with bad trials: ``stop`` or ``pause``.
-        primary: the only comparison of a learning-rate study that is not corrected for multiple testing.
-        extension: the points that were added to the grid of a study.
-        constraints: texts for :func:`search_spaces.constraint.parse_constraint`.
-        until: a text for :func:`sweeper.settings.until.parse_until`.
-        enqueue: the points to try first.
-        given: the option values that the user gave.
+        primary: the comparison of a learning-rate study that is not corrected for multiple testing, unlike all others.
+        extension: the points that ``--extend`` added to the grid of a learning-rate study.
+        constraints: thresholds in the format of :func:`search_spaces.constraint.parse_constraint`.
+        until: a stopping rule in the format of :func:`sweeper.settings.until.parse_until`.
+        enqueue: the configurations to try first.
+        given: the unparsed option values that the user gave.
     """
 
     name: str
@@ -100,10 +100,7 @@ class SweepSettings:
 
     @property
     def resources(self) -> Resources:
-        """The resources of one trial.
-
-        If GPU shares are measured, these are the resources of the first trial of each memory class.
-        """
+        """The resources of one trial or, if GPU shares are measured, of a trial whose memory was not measured yet."""
         gpus = self.gpus_per_trial
         if gpus == AUTO:
             gpus = 1.0 if self.address or gpus_here() else 0.0
@@ -116,12 +113,10 @@ class SweepSettings:
 
     @property
     def pauses_trials(self) -> bool:
-        """Whether the scheduler pauses trials instead of stopping them."""
         return self.scheduler != NO_SCHEDULER and self.stopping == "pause"
 
     @property
     def parsed_objectives(self) -> tuple[Objective, ...]:
-        """The objectives of the search."""
         return parse_objectives(self.objectives)
 
     @property
@@ -131,13 +126,13 @@ class SweepSettings:
 
     @property
     def goals(self) -> Goals:
-        """The columns and directions of the objectives, or () if only last epochs are candidates."""
+        """Pairs (column, direction) of the objectives; () if only the last epoch of a trial may be on the frontier."""
         every = self.candidates == ALL
         return tuple((item.column, item.direction) for item in self.parsed_objectives) if every else ()
 
     @property
     def params(self) -> dict[str, object]:
-        """The fixed values and the searched values, for MLflow."""
+        """The values that all trials share and the values that are searched, for MLflow."""
         values = {name: value for name, value in self.base.row().items() if name in FIELDS}
         seeds = ", ".join(map(str, self.all_seeds))
         varied = {name: seeds for name in ("seed", SEEDS_VARY[self.seeds_vary]) if name and self.seeds > 1}
@@ -146,14 +141,13 @@ class SweepSettings:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The names of the methods of the trials."""
         searched = [item for item in self.space.parameters if item.name == "method" and isinstance(item, Choice)]
         names = [str(value) for item in searched for value in item.values]
         return tuple(dict.fromkeys(names)) or (str(self.space.constants.get("method", self.base.method)),)
 
     @property
     def problems(self) -> list[str]:
-        """The problems with the values of trial fields. An older version may have accepted the values."""
+        """The problems with stored values of trial fields, which an older version may have accepted."""
         choices = [item for item in self.space.parameters if isinstance(item, Choice)]
         varied = [(item.name, value) for item in choices for value in item.values]
         values = [*self.base.values().items(), *self.space.constants.items(), *varied]
@@ -161,16 +155,16 @@ class SweepSettings:
 
     @property
     def all_seeds(self) -> tuple[int, ...]:
-        """The seeds of the repetitions of a configuration."""
+        """The seeds with which each configuration runs."""
         return tuple(range(self.seed, self.seed + self.seeds))
 
     @property
     def target_seeds(self) -> tuple[int, ...]:
-        """The seeds of the targets."""
+        """The seeds for which a target is prepared; only the first seed if all trials have the same target."""
         return self.all_seeds if SEEDS_VARY[self.seeds_vary] else self.all_seeds[:1]
 
     def base_of(self, seed: int) -> TrialSpec:
-        """Return the fixed values of the trials with this seed."""
+        """Return the values that all trials with this seed share."""
         varied: dict[str, Any] = {name: seed} if (name := SEEDS_VARY[self.seeds_vary]) else {}
         return replace(self.base, **varied)
 
@@ -189,11 +183,11 @@ class SweepSettings:
         return Storage(self.storage).within(self.stored_as)
 
     def shared(self, *folders: Path) -> tuple[Path, ...]:
-        """Return the given folders, or () if workers exchange files through a bucket."""
+        """Return the folders that all nodes must share: the given folders, or () if workers use a bucket."""
         return () if self.bucket is not None else folders
 
     def make_spec(self, config: Mapping[str, Any], *, target_key: str) -> TrialSpec:
-        """Return the spec of a proposed trial, without options that do not apply to the trial's method."""
+        """Return the spec of a trial with the proposed values ``config``. Options of other methods are left out."""
         values = dict(config)
         method = parse_method(str(values.get("method", self.base.method)))
         given = dict(self.base.options) | {name: values.pop(name) for name in option_names() if name in values}
@@ -212,7 +206,7 @@ class SweepSettings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SweepSettings:
-        """Return the settings that :meth:`to_dict` has converted to a mapping."""
+        """Return the settings from the result of :meth:`to_dict`."""
         given = dict(values)
         given.pop("command", None)  # follows from "given"
         given["base"] = TrialSpec.from_dict(given["base"])

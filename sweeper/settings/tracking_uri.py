@@ -14,7 +14,7 @@ _DATABASE_DRIVERS = {"postgresql": "psycopg2", "mysql": "mysqldb", "mssql": "pyo
 """The default driver of SQLAlchemy for each URI scheme of a database."""
 
 _PACKAGES = {"mysqldb": "MySQLdb", "mysqlconnector": "mysql"}
-"""The Python package of each driver that is not named like its package."""
+"""The Python package of each driver whose package has another name."""
 
 _SQLITE_HEADER = b"SQLite format 3\x00"
 _SECRET_PARAMETER = re.compile(r"([?&][^=&\s]*(?:password|passwd|pwd|token|secret)[^=&\s]*=)[^&#\s]+", re.IGNORECASE)
@@ -74,7 +74,7 @@ def absolute_uri(uri: str) -> str:
 
 
 def shown_uri(uri: str) -> str:
-    """Remove passwords from a URI. A text that is no URI is unchanged."""
+    """Remove passwords from a URI. A text that is not a URI is returned unchanged."""
     uri = _SECRET_PARAMETER.sub(r"\1***", uri)
     head, mark, rest = uri.partition("://")
     authority, slash, path = rest.partition("/")
@@ -92,7 +92,7 @@ def without_passwords(text: str) -> str:
 
 
 def known_uri(stored: str) -> str:
-    """Return a stored address with its password, if $MLFLOW_TRACKING_URI contains the password."""
+    """Return $MLFLOW_TRACKING_URI if it differs from the stored URI only in its password, otherwise the stored URI."""
     given = os.environ.get("MLFLOW_TRACKING_URI")
     return given if given and shown_uri(absolute_uri(given)) == stored else stored
 

@@ -16,20 +16,20 @@ class UntilError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Plateau:
-    """The sweep ends if the last ``trials`` trials have increased the hypervolume by at most ``growth``."""
+    """A rule that ends the sweep if the last ``trials`` trials increased the hypervolume by at most ``growth``."""
 
     trials: int = 10
     growth: float = 0.001
 
     def is_reached(self, trace: Sequence[float]) -> bool:
-        """Return whether the sweep ends. ``trace`` contains the hypervolume after each trial."""
+        """Return whether the rule ends the sweep. ``trace`` contains the hypervolume after each trial."""
         if len(trace) <= self.trials or trace[-1] == 0.0:
             return False
         return trace[-1] - trace[-1 - self.trials] <= self.growth
 
 
 def parse_until(text: str | None) -> Plateau | None:
-    """Parse ``plateau``, ``plateau:TRIALS`` or ``plateau:TRIALS:GROWTH``; return None for ``none`` or no text.
+    """Parse ``plateau``, ``plateau:TRIALS`` or ``plateau:TRIALS:GROWTH``. Return None for ``none``, "" or None.
 
     Raises:
         UntilError: the text has another format.
