@@ -1,7 +1,7 @@
 """The answer of a sweep: the recommended model, the reason for the choice, and the model's scores.
 
-A model is recommended if it is good (see :mod:`analysis.frontier.assessment`), or if no model can be judged. All
-finished trials are judged, even trials that are not on the frontier.
+A model is recommended if it is good (see :mod:`analysis.frontier.assessment`), or if no model can be compared with the
+thresholds. The candidates include finished trials that are not on the frontier.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from search_spaces.constraint import Constraint, all_met
 class Score:
     """One score of the target and of the model in an :class:`Answer`.
 
-    ``before`` is the value of the target, and ``after`` the value of the model. A value that was not measured is None.
-    ``met`` tells whether the model meets the thresholds in ``wanted``; None if unknown.
+    ``before`` is the value of the target, and ``after`` the value of the model. A value is None if it was not measured.
+    ``met`` is whether the model meets the thresholds in ``wanted``; None if unknown.
     """
 
     column: str
@@ -48,7 +48,7 @@ class Member:
         contribution: the hypervolume that would be lost without the model, in [0, 1].
         met: whether the model meets all thresholds; None if unknown.
         roles: labels such as "nearest to ideal".
-        measured: whether any metric other than the losses was measured.
+        measured: whether a metric other than the losses was measured.
         collapsed: whether a minimized loss is near or above the loss of a random guess.
     """
 
@@ -68,14 +68,14 @@ class Answer:
     Attributes:
         noun: the noun for a model, ``epoch`` or ``trial``.
         statuses: the number of trials for each status that occurs.
-        has_target: whether the target model exists.
+        has_target: whether the target has been prepared.
         model: the recommended model, otherwise the model closest to the thresholds; None if no model can be compared.
             The fields below describe this model.
-        scores: the scores that were measured for the model or the target.
+        scores: the scores that were measured on the model or on the target.
         compared: the number of models that were compared.
         no_gain: whether the target is at least as good as the model in every objective.
-        seeds: the number of good trials and the number of all trials with the model's settings. None if all these
-            trials are good, if the model is not good, or if epochs are compared.
+        seeds: the numbers of good trials and of finished trials with the model's settings and any seed. None if all
+            these trials are good, if the model is not good, or if epochs are compared.
     """
 
     noun: str
@@ -95,7 +95,6 @@ class Answer:
 
     @property
     def recommended(self) -> bool:
-        """Whether :attr:`model` is recommended."""
         return self.model is not None and self.judgement.recommended
 
     @property
@@ -124,7 +123,7 @@ class Answer:
         return (*paragraphs("answer.judged", answer=self), *filter(None, [self.reason]))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the value of ``answer`` in pareto.json. The console and MLflow read this value."""
+        """Return the entry ``answer`` of pareto.json. The console and MLflow read this entry."""
         model, selection = self.model, self.judgement.selection
         return {
             "headline": self.headline,
@@ -141,7 +140,7 @@ class Answer:
 
 
 def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelChoice) -> Answer:
-    """Return the answer of a sweep. External rows on the frontier cannot be selected."""
+    """Return the answer of a sweep. Models of external tables are not recommended, even if they are on the frontier."""
     thresholds, judgement = choice.thresholds, choice.judgement
     own, every = frontier(table.own.models, sweep.objectives), table.own.every_epoch
     row = choice.row if sweep.objectives else None

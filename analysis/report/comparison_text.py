@@ -57,7 +57,7 @@ def _rule(table: ComparisonTable) -> str:
 
 
 def _rendered(template: str, tables: Sequence[ComparisonTable], escape: Callable[[str], str] = str) -> str:
-    """Render the tables with a template. A cell is a list of pairs (text, whether the text is bold)."""
+    """Render the tables with a template. In a template, a cell is a list of pairs (text, whether the text is bold)."""
     shown = []
     for table in tables:
         names = " on ".join(filter(None, table.problem[:2])) or "All methods"
@@ -102,8 +102,7 @@ def web_page(tables: Sequence[ComparisonTable]) -> str:
 def comma_separated(tables: Sequence[ComparisonTable]) -> str:
     """Return a CSV with unrounded values. Each row has one metric of a method, either without or with AutoLR.
 
-    If none of a method's trials without AutoLR has finished, they get one row with an empty metric. The same holds for
-    the trials with AutoLR.
+    If no trial of a method has finished without AutoLR (or with AutoLR), one row has an empty metric.
     """
     columns = ("model", "dataset", "apart", "method", "auto_lr", "configuration", "seeds", "lost", "success", "metric")
     rows = []

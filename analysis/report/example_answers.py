@@ -26,8 +26,7 @@ Words = tuple[tuple[str, bool], ...]
 class ComparedSet:
     """The answers to the questions of one evaluation set, before and after unlearning.
 
-    ``examples`` has triples (question, answer before, answer after). ``same`` is the number of answers with unchanged
-    words.
+    ``examples`` has triples (question, answer before, answer after). ``same`` is the number of unchanged answers.
     """
 
     examples: tuple[tuple[str, Words, Words], ...]
@@ -39,7 +38,7 @@ class ComparedSet:
 class ExampleAnswers:
     """The answers to questions of the forget set and of the retain set, before and after unlearning.
 
-    If ``is_target`` is false, the data set's reference answers replace the target's answers.
+    If ``is_target`` is false, the answers before unlearning are the data set's reference answers.
     """
 
     forget: ComparedSet
@@ -50,7 +49,7 @@ class ExampleAnswers:
 def example_answers(out: Path, checkpoint: str, target_key: str) -> ExampleAnswers | None:
     """Compare the answers of a model with the target's answers; None if no answers were recorded.
 
-    ``checkpoint`` is a path in the folder ``checkpoints`` of a sweep, relative to ``out``.
+    ``checkpoint`` is a path relative to ``out``.
     """
     place = out / checkpoint
     items = place.parent.parent / "items"
@@ -81,7 +80,7 @@ def _compared_set(model: Mapping[str, Any], target: Mapping[str, Any]) -> Compar
 
 
 def _template(prompts: list[str]) -> tuple[str, str]:
-    """Return the parts that all prompts share: the text before the question, and the text after the question."""
+    """Return the text before the question and the text after the question that all prompts share."""
     if len(set(prompts)) < 2:
         return "", ""
     shared = os.path.commonprefix

@@ -15,7 +15,7 @@ _REST = "loading, saving, waiting"
 
 
 class Failure(NamedTuple):
-    """The trials that failed or diverged for one reason. If ``varied`` is true, the numbers in their reasons differ."""
+    """The trials that failed or diverged for the same reason. ``varied`` is true if their reasons differ in numbers."""
 
     status: str
     reason: str
@@ -42,7 +42,7 @@ class EarlyStops(NamedTuple):
 
 
 class CostLine(NamedTuple):
-    """The seconds of a group of trials, the mean per trial (None without trials), and the share of all seconds."""
+    """The seconds of a group of trials: sum, mean per trial (None without trials), and fraction of all groups' sum."""
 
     name: str
     trials: int
@@ -56,9 +56,9 @@ class Cost:
     """The cost of a sweep: the seconds for which the trials used their workers.
 
     Attributes:
-        groups: the cost by ``part`` (training, evaluation, the rest), by ``status`` and by ``method``. The groups by
-            status and method do not include ``starts``.
-        starts: the seconds until the first step of each worker's first trial.
+        groups: the cost by ``part`` (training, evaluation, and the rest), by ``status`` and by ``method``. The groups
+            by status and by method do not include ``starts``.
+        starts: the seconds from the start of each worker's first trial to the trial's first step, in total.
         lost: the cost of the unfinished trials, without ``starts``.
     """
 
@@ -106,7 +106,6 @@ def early_stops(table: TrialTable) -> EarlyStops | None:
 
 
 def cost(table: TrialTable) -> Cost:
-    """Return the cost of the trials."""
     trials = table.trials
     train, evaluation, wall = (numbers(trials, f"{part}_seconds") for part in ("train", "eval", "wall"))
     busy = train.fillna(0.0) + evaluation.fillna(0.0)
@@ -134,7 +133,7 @@ def cost(table: TrialTable) -> Cost:
 
 
 def _starts(trials: pd.DataFrame, *, most: pd.Series) -> pd.Series:
-    """Return the seconds until the first step for each worker's first trial; 0 for other trials."""
+    """Return the seconds from the start of each worker's first trial to its first step; 0 for other trials."""
     waited = numbers(trials, "first_step_at") - numbers(trials, "started_at")
     if "worker" not in trials.columns:
         return pd.Series(0.0, trials.index)

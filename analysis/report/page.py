@@ -95,7 +95,7 @@ def findings(
 
 
 class PageFrontier(NamedTuple):
-    """A frontier as ``<svg>``. If the axes are not the objectives, ``kind`` and ``labels`` name the axes."""
+    """A frontier as ``<svg>``. ``kind`` and ``labels`` name the axes; both are empty if the axes are the objectives."""
 
     svg: str
     kind: str
@@ -106,7 +106,7 @@ class PageFrontier(NamedTuple):
 class PageAnswer:
     """The answer for one problem.
 
-    ``anchor`` is the suffix of HTML ids. ``hypervolumes`` has a hypervolume for each additional reference box.
+    ``anchor`` is the suffix of HTML ids. ``hypervolumes`` has the hypervolume in each additional reference box.
     """
 
     title: str
@@ -127,7 +127,7 @@ def page(
     *,
     study: LrStudy | None,
 ) -> str:
-    """Return the HTML page, which loads no other file. If a study is given, the page starts with the study's answer."""
+    """Return the self-contained HTML page. If a study is given, the page starts with the study's answer."""
     templates = resources.files("analysis.report").joinpath("templates")
     script, style, bibtex = (
         templates.joinpath(name).read_text("utf-8") for name in ("report.js", "report.css", "cited.bib")

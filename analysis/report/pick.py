@@ -28,7 +28,7 @@ best primary metric of the retain set. ``SUCCESS`` selects like ``CONSTRAINT``, 
 
 
 class Best(NamedTuple):
-    """The column by which a model is selected. ``direction`` is ``max`` or ``min``."""
+    """The column that a selected model maximizes or minimizes. ``direction`` is ``max`` or ``min``."""
 
     column: str
     direction: str
@@ -46,11 +46,10 @@ class Pick:
     Attributes:
         eligible: the number of models from which the rule selected.
         noun: the noun for a model, ``epoch`` or ``trial``.
-        limits: the limits that every eligible model meets.
         by_thresholds: whether only good models were eligible.
-        best: the column by which the model was selected; None if the distance decided.
+        best: the column by which the model was selected; None if it was selected by its distance from the ideal corner.
         value: the model's value in the column ``best``.
-        distance: the distance from the ideal corner; None if a column decided.
+        distance: the distance from the ideal corner; None if the model was selected by a column.
     """
 
     row: pd.Series
@@ -64,7 +63,7 @@ class Pick:
 
 
 class NothingQualifies(AnalysisError):
-    """No finished trial meets the request."""
+    """No model meets the limits and the rule."""
 
 
 def pick(
@@ -78,7 +77,7 @@ def pick(
     """Select a model of a sweep by a rule.
 
     The candidates are the last epochs of finished trials and the epochs on the frontier. If ``best`` is given, the
-    candidate with the best value in this column is selected, and the rule only restricts the candidates.
+    candidate with the best value in this column is selected. In this case, the rule only restricts the candidates.
 
     Raises:
         NothingQualifies: no trial has finished, or no candidate meets the limits and the rule.
@@ -151,11 +150,7 @@ def choose(
     limits: Sequence[Constraint] = (),
     best: Best | None = None,
 ) -> JudgedPick:
-    """Select a model by a rule. Without a rule, select the model of the report's :class:`Answer`.
-
-    Raises:
-        AnalysisError: see :func:`pick`.
-    """
+    """Select a model by a rule. Without ``rule`` and ``best``, select the model that the report shows."""
     choice = choose_model(table, sweep)
     given = answer(table, sweep, frontier(table.models, sweep.objectives), choice)
     if rule is None and best is None and given.model is not None and choice.row is not None:

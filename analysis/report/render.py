@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 @cache
 def environment() -> Environment:
-    """Return the Jinja2 environment of this package."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 

@@ -33,13 +33,12 @@ if TYPE_CHECKING:
 
 
 def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
-    """Write pareto.json, pareto.png, pareto.svg, figures/ and report.html.
+    """Write pareto.json, pareto.png, pareto.svg, figures/ and report.html to the folder ``out``.
 
     While a sweep runs, the files contain the trials that have ended. Each file is replaced atomically.
 
     Args:
-        out: the folder into which the files are written.
-        sources: sweep folders, run folders and CSV tables. By default, the sweep in ``out`` is the only source.
+        sources: sweep folders, run folders and CSV tables. By default, the only source is the sweep in ``out``.
 
     Raises:
         AnalysisError: a table or sweep.json cannot be read. No file has been written.
@@ -83,12 +82,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
 def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> list[Path]:
     """Draw the figures of a single run. Return the paths of the PNG files.
 
-    Args:
-        out: the folder in which ``figures`` is created; the run's folder by default.
-
-    Raises:
-        AnalysisError: the run's files cannot be read.
-        OSError: a file cannot be written.
+    ``out`` is the folder in which ``figures`` is created; by default, the run's folder.
     """
     folder = (out or run) / "figures"
     figures = [data for _, data in gallery(by_problem(read_source(run, columns))[0])]
@@ -98,7 +92,7 @@ def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> l
 
 
 def draw_frontier(data: ParetoData, *, links: Mapping[str, str] | None = None) -> Figure:
-    """Draw the frontier figure with subtitle and notes."""
+    """Draw the frontier figure with its subtitle and notes. ``links`` maps trial ids to anchors of the page."""
     subtitle = note_text(data.subtitle).replace(" · ", "  \u00b7  ")
     notes = [f"{sentence(note_text(note))}." for note in data.notes]
     return draw_pareto(data, subtitle=subtitle, notes=notes, links=links or {})
@@ -146,7 +140,7 @@ def _drawn(out: Path, problem: Problem, part: Sources, read: Sources, item: Page
 
 
 def _content(parts: Mapping[Problem, Sources], answers: Mapping[Problem, PageAnswer]) -> dict[str, object]:
-    """Return the content of pareto.json. If there are several problems, ``places`` has the content of each problem."""
+    """Return the content of pareto.json. If there are several problems, ``places`` is a list with an entry for each."""
     contents = {
         problem: pareto_content(item.front, parts[problem].table, parts[problem].sweep)
         | {"further_hypervolumes": dict(item.hypervolumes), "answer": item.answer.to_dict()}

@@ -33,7 +33,7 @@ def study_title(study: LrStudy) -> str:
 
 
 def study_lines(study: LrStudy) -> tuple[str, ...]:
-    """Return the answer for each method and AutoLR variant. The primary question comes first."""
+    """Return the answer for each method and AutoLR variant. The primary comparison comes first."""
     return paragraphs("study_headline.lines", study=study)
 
 
@@ -48,7 +48,7 @@ def verdict_lines(verdict: Verdict) -> tuple[str, ...]:
 
 
 def sensitivity_line(item: Sensitivity) -> str:
-    """Return a sentence on how sensitive a method is to the learning rate, without full stop."""
+    """Return a sentence on how sensitive a method is to the learning rate, without a full stop."""
     return say("study_tables.sensitivity", item=item)
 
 
@@ -71,7 +71,7 @@ def study_content(study: LrStudy) -> dict[str, object]:
 
 
 def _fields(item: Sensitivity | Verdict | NoVerdict) -> dict[str, Any]:
-    """Return the fields as a dictionary, in which the parts of ``task`` replace the field ``task``."""
+    """Return the fields as a dictionary, with the problem and the method of the task instead of the field ``task``."""
     found = asdict(item)
     del found["task"]
     return item.task.problem._asdict() | {"method": item.task.method} | found
@@ -106,7 +106,7 @@ def _of_fronts(item: ArmFronts) -> dict[str, object]:
 
 
 def rates_table(item: Sensitivity, columns: Columns) -> DataTable:
-    """Return a table with a row for each fixed learning rate and for each initial rate of AutoLR."""
+    """Return a table with a row for each fixed learning rate, and for each AutoLR variant and initial rate."""
     rows = [(f"lr {number(row.lr)}", row) for row in item.rates]
     rows += [(f"AutoLR {variant} from {number(row.lr)}", row) for variant, found in item.auto.items() for row in found]
     scores = columns.primaries(name for _, row in rows for name in row.metrics)
@@ -150,7 +150,7 @@ def _box(found: Indicators | None) -> tuple[str, str]:
 
 
 def differences_table(study: LrStudy) -> DataTable:
-    """Return the table of the differences on which the verdicts are based."""
+    """Return the table of the hypervolume differences on which the verdicts are based."""
     caption = say(
         "study_tables.differences_caption",
         same_seeds=any(verdict.same_seeds for verdict in study.verdicts),

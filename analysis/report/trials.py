@@ -51,7 +51,7 @@ def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front:
 
 
 def point_labels(table: TrialTable, objectives: Sequence[Objective]) -> dict[str, PointLabel]:
-    """Return the label of each point in a frontier figure, keyed by the point's link, such as ``#trial-3@13``."""
+    """Return the labels of the points in a frontier figure, keyed by the points' links, such as ``#trial-3@13``."""
     shown = [*dict.fromkeys((*(item.column for item in objectives), *shown_metrics(table)))]
     places = anchors(table)
     statuses = dict(zip(table.trials["trial_id"], table.trials["status"], strict=True))
@@ -70,9 +70,9 @@ def point_labels(table: TrialTable, objectives: Sequence[Objective]) -> dict[str
 
 
 def charts(table: TrialTable) -> list[dict[str, Any]]:
-    """Return the definitions of the charts that the page's script draws for a trial.
+    """Return the definitions of the charts that the page's script draws for each trial.
 
-    In a definition, ``lines`` has pairs (column, name). If ``log`` is true, the y axis may be logarithmic. ``losses``
+    In a definition, ``lines`` has pairs (column, label). If ``log`` is true, the y axis may be logarithmic. ``losses``
     is true only for the chart of the losses.
     """
     columns = table.columns
