@@ -20,14 +20,11 @@ from analysis.tables.trial_table import TrialTable, auto_lr_on, finite_cell
 
 
 def comparison_parts(paths: Sequence[Path], columns: Columns) -> list[Sources]:
-    """Read the sweep folders and CSV files of a comparison, and choose the objectives of each.
+    """Read the sweep folders and CSV files of a comparison, and choose the objectives of each source.
 
     A CSV file needs a column ``method`` and a column for each metric. The objectives of a CSV file are the primary
-    metrics. If the primary metrics are missing, the objectives of the first sweep are used. If the sources still have
-    different objectives, the primary metrics are used for all sources.
-
-    Raises:
-        AnalysisError: a path cannot be read as a sweep folder or CSV file.
+    metrics: one of the forget set and one of the retain set. If a CSV file lacks a primary metric, the objectives of
+    the first sweep are used. If the objectives of the sources differ, the primary metrics are used for all sources.
     """
     described = columns
     for path in paths:
@@ -52,11 +49,7 @@ def _ranked_by_scores(part: Sources) -> Sources:
 
 
 def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
-    """Return a table for every unlearning problem.
-
-    Raises:
-        AnalysisError: there is no trial, or the sweeps on a problem have different targets.
-    """
+    """Return a table for each unlearning problem. Raise AnalysisError if its sweeps have different targets."""
     named = _with_places({str(name): part for part in parts for name in part.table.trials["sweep"].unique()})
     if not named:
         raise AnalysisError("there is no trial to compare yet")
@@ -77,9 +70,10 @@ def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
 
 
 def _with_places(parts: Mapping[str, Sources]) -> dict[str, Sources]:
-    """Fill in missing models and data sets of external rows.
+    """Fill in the missing models and data sets of trials in external tables.
 
-    Only rows with exactly one possible pair of model and data set are changed.
+    A trial is changed only if exactly one pair (model, data set) is possible. The possible pairs occur in a sweep, and
+    agree with the trial's known values and with the target's metrics in the external table.
     """
     before: dict[tuple[str, str], list[Mapping[str, float]]] = {}
     for part in parts.values():
@@ -106,12 +100,12 @@ def _filled(part: Sources, places: list[tuple[str, str]]) -> Sources:
 
 
 def _source(name: str) -> str:
-    """Return the name of a source without its number: ``phi`` for ``2: phi``."""
+    """Remove the number from the name of a source: ``2: phi`` becomes ``phi``."""
     return name.split(": ", 1)[-1]
 
 
 def _targets(problem: Problem, parts: Mapping[str, Sources]) -> SweepFile:
-    """Return the settings that all sweeps on a problem share."""
+    """Return the settings that the sources of a problem share, with the metrics of their targets."""
     files = {name: part.sweep for name, part in parts.items()}
     file = shared(files)
     if not file.baseline and any(item.baseline for item in files.values()):
@@ -154,7 +148,7 @@ def _notes(here: TrialTable, rows: Sequence[MethodRow], targets: SweepFile) -> t
 
 
 def _lost(here: TrialTable) -> Iterator[Note]:
-    """Yield a note for each arm without a finished trial. An arm is a method with AutoLR or without AutoLR."""
+    """Yield a note for each arm (a method with or without AutoLR) that has no finished trial."""
     trials = here.trials.assign(automatic=auto_lr_on(here.trials))
     for (method, automatic), own in trials.groupby(["method", "automatic"], sort=False):
         if not (own["status"] == "finished").any():

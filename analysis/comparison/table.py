@@ -1,10 +1,10 @@
 """The tables of a comparison, and the choice of the configuration that represents a method.
 
-Each unlearning problem has its own table. A problem is a model and a data set with their settings. A seed succeeds if
-its trial meets the paper's thresholds. Configurations are ranked by the lower end of the exact 95% confidence interval
-of the success rate (Clopper & Pearson 1934). For example, 3 of 3 seeds rank above 1 of 1. Ties are broken by the
-hypervolume of the mean objectives. A seed without a finished trial does not succeed, and its objectives are the worst
-possible values.
+Each unlearning problem (a model and a data set with their settings) has its own table. The trials of a configuration
+differ only in their seeds. A trial succeeds if it meets the paper's thresholds. Configurations are ranked by the lower
+end of the exact 95% confidence interval of the success rate (Clopper & Pearson 1934). For example, a configuration with
+3 successes in 3 trials ranks above a configuration with 1 success in 1 trial. Ties are broken by the hypervolume of the
+mean objectives. An unfinished trial counts as a failure, and its objectives count as the worst possible values.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from search_spaces.constraint import Constraint, all_met
 class Value:
     """The mean and the standard deviation of a metric over seeds.
 
-    ``deviation`` is None for a single seed. ``met`` tells whether the metric meets its threshold; None if unknown.
+    ``deviation`` is None for a single seed. ``met`` is whether the metric meets its threshold; None if unknown.
     ``seeds`` is the number of seeds with a value.
     """
 
@@ -56,7 +56,7 @@ class Entry:
         succeeded: the number of finished trials that meet all thresholds.
         missed: the number of finished trials that miss a threshold.
         not_judged: the number of finished trials for which success is unknown.
-        seed_numbers: the seeds of all trials; () if a seed is unknown.
+        seed_numbers: the seeds of all trials; () if the seed of any trial is unknown.
     """
 
     label: str
@@ -83,7 +83,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class MethodRow:
-    """The results of a method without AutoLR and with AutoLR. A result is None if there are no runs."""
+    """The results of a method without AutoLR and with AutoLR. A result is None if there are no trials."""
 
     method: str
     without: Entry | None
@@ -102,7 +102,7 @@ class ComparisonTable:
 
     Attributes:
         baseline: the metrics of the target before unlearning, or their means over several targets.
-        problem_notes: the notes on the columns in which the problems differ; equal in all tables.
+        problem_notes: notes on the columns that distinguish the problems. All tables have the same problem notes.
     """
 
     problem: Problem
@@ -119,16 +119,16 @@ class ComparisonTable:
         return (*([MethodRow("target", self.baseline, None)] if self.baseline else []), *self.rows)
 
     def sides(self, row: MethodRow) -> tuple[Entry | None, ...]:
-        """Return the results of a row without AutoLR, then the results with AutoLR.
+        """Return the results of a row: without AutoLR, and then with AutoLR.
 
-        The results with AutoLR are left out in the row of the target and in a table without AutoLR.
+        Only the results without AutoLR are returned for the row of the target, and if no method was run with AutoLR.
         """
         both = any(other.with_auto is not None for other in self.rows) and row in self.rows
         return (row.without, row.with_auto) if both else (row.without,)
 
 
 def chosen(runs: Sequence[StudyRun], study: StudyRuns, metrics: Sequence[str], targets: SweepFile) -> Entry | None:
-    """Return the results of the highest-ranked configuration; None if there are no runs."""
+    """Return the results of the highest-ranked configuration; None if there are no trials."""
     configurations: dict[tuple[object, ...], list[StudyRun]] = {}
     for run in runs:
         configurations.setdefault((run.variant, run.lr, run.configuration), []).append(run)
@@ -161,10 +161,7 @@ def _rank(runs: Sequence[StudyRun], columns: Columns, targets: SweepFile) -> tup
 
 
 def succeeds(row: pd.Series, columns: Columns, targets: SweepFile) -> bool | None:
-    """Return whether a finished trial meets all thresholds; None if unknown.
-
-    An impossible score, such as a percentage instead of a share, counts as unknown.
-    """
+    """Return whether a finished trial meets all thresholds; None if unknown. Scores outside their bounds are unknown."""
 
     def value(name: str) -> float | None:
         found = finite_cell(row, name)
@@ -198,9 +195,9 @@ def _value(done: Sequence[pd.Series], name: str, columns: Columns, targets: Swee
 def _met(
     threshold: Constraint | None, mean: float, scores: Sequence[float], before: Sequence[float | None]
 ) -> bool | None:
-    """Return whether the scores of a configuration's seeds meet a threshold; None if unknown.
+    """Return whether the scores of a configuration meet a threshold; None if unknown.
 
-    ``before`` has the score of each seed's target.
+    ``scores`` has one score for each seed, and ``before`` the score of this seed's target.
     """
     if threshold is None:
         return None
