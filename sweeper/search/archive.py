@@ -18,7 +18,7 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The objective values and constraint violations of an epoch. As in Optuna, a violation <= 0 is allowed."""
+    """The objective values and constraint violations of an epoch. A constraint is met if its violation is at most 0."""
 
     values: tuple[float, ...]
     violations: tuple[float, ...] = ()

@@ -70,7 +70,8 @@ class ImputingSampler:
 class StartupSampler(BaseSampler):
     """Proposes the middle of the space first, then Sobol' points, and then the proposals of ``model``.
 
-    ``model`` makes proposals after ``trials`` trials. Trials of previous sweeps count; enqueued trials do not count.
+    ``trials`` is the number of trials before the first proposal of ``model``. Trials of previous sweeps count; enqueued
+    trials do not count.
     """
 
     def __init__(self, distributions: Distributions, model: BaseSampler, *, trials: int, seed: int) -> None:

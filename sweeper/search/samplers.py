@@ -8,8 +8,8 @@ A space can have conditional parameters. For example, the parameter ``c`` may ap
 - GP and QMC propose values for all parameters (:mod:`sweeper.search.sampler_wrappers`). Optuna's GPSampler and
   QMCSampler would draw conditional parameters at random.
 
-TPE and GP start with the middle of the space and quasi-random points. Optuna's samplers start with random points, which
-may all be bad in a short sweep (docs/search.md).
+TPE and GP start with the middle of the space and quasi-random points. Optuna's TPESampler and GPSampler start with
+random points, which may all be bad in a short sweep (docs/search.md).
 
 For a running trial, TPE assumes the worst result (constant liar), and GP integrates over the predicted results
 (qLogEHVI). The other samplers ignore running trials.

@@ -129,7 +129,7 @@ LANDSCAPE_COLUMNS = (
 
 
 def column_dictionary(*, random_guess: float | None = None, unit: str = "token") -> dict[str, dict[str, object]]:
-    """Return descriptions of the columns of trials.csv and history.csv for sweep.json. Empty keys are omitted.
+    """Describe the columns of trials.csv and history.csv for sweep.json. A description omits keys without a value.
 
     Args:
         random_guess: the loss of a random guess in nats, which is the upper bound of losses; None before the target is

@@ -99,7 +99,7 @@ class EventLog:
     def replay(self, *followers: Follower) -> None:
         """Rebuild the state from all events on disk, and pass these events to the followers.
 
-        The followers are not flushed or attached.
+        The followers are neither attached nor flushed.
         """
         with self._lock:
             self.state.clear()

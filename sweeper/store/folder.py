@@ -38,7 +38,7 @@ class SweepError(RuntimeError):
 
 
 class UsageError(SweepError):
-    """The command cannot use the given folder."""
+    """The command cannot use the folder of the sweep, for example because a file is damaged."""
 
     exit_code = 2
 
