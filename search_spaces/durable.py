@@ -185,9 +185,9 @@ def wait_for_lock(lock: Path, on_wait: Callable[[], None]) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Throttle:
-    """Decides when a save is due. Saves take at most the fraction ``share`` of the time.
+    """Decides when a save is due, so that saves take at most the fraction ``share`` of the time.
 
-    Saves are at least ``pause`` seconds apart.
+    Two saves are at least ``pause`` seconds apart.
     """
 
     share: float

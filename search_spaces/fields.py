@@ -50,7 +50,7 @@ class Field:
         low, high: the closed interval of allowed numbers. Infinity is never allowed.
         above: the open lower bound of allowed numbers.
         choices: the allowed texts, or a function that returns the texts; empty if any text is allowed.
-        words: values that have a name on the command line, such as ``none`` for 0.
+        words: maps words on the command line to values, such as ``none`` to 0.
         commands: the commands that have the setting as an option.
         repeats: whether the option may be given several times.
         changeable: the help text for ``resume``; empty if ``resume`` cannot change the setting.

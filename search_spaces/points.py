@@ -59,7 +59,7 @@ def _load(path: Path) -> list[Point]:
 def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value]:
     """Return the parameters that a point determines, by Optuna name.
 
-    A point may imply the values of other parameters: ``c`` implies the method gdiff if only gdiff has a parameter
+    A point may imply the values of other parameters. For example, ``c`` implies the method gdiff if only gdiff has
     ``c``.
 
     Raises:
