@@ -81,7 +81,7 @@ def resume(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json
         reason = f"the sweep continues in {folder}; --out is only for a sweep in a bucket"
         options.add(f"--out {options['out']}: {reason}")
     out = Path(folder)
-    restore_plugins(out)  # its messages are printed in run_to_the_end
+    restore_plugins(out)  # run_to_the_end prints the messages
     from sweeper.store.folder import read_settings  # imports the registries, so the plug-ins must be loaded before
 
     if change:
