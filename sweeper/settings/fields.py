@@ -23,7 +23,7 @@ DEFAULT_TRACKING = "sqlite:///mlflow.db"
 NO_SCHEDULER = "none"
 """The value of ``--scheduler`` with which every trial runs all its epochs."""
 ARMS = ("auto_lr_smoothing", "auto_lr_probe", "auto_lr_probe_batches")
-"""The AutoLR settings that a learning-rate study compares. Each combination of values is an arm."""
+"""The AutoLR settings that a learning-rate study compares. Each combination of values is a variant of AutoLR."""
 LIMITED = ("verbmem", "utility", "truth_ratio", "forget_loss", "retain_loss")
 """The columns for which ``pick`` has the options ``--max-COLUMN`` and ``--min-COLUMN``."""
 _OWN = ("method", "lr", "auto_lr", "seed")

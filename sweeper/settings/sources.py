@@ -89,7 +89,7 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
             near = did_you_mean(key.replace("_", "-"), {name.replace("_", "-") for name in known})
             expected = near or f"see 'python -m sweeper {command} --help'"
             problems.append(f"{source}: unknown option '{key}': {expected}")
-        elif item.name in found:  # with - and with _, or by two names
+        elif item.name in found:  # written with - and with _, or under two names
             problems.append(f"{source}: {key} is given twice")
         elif len(_each(value)) > 1 and not (item.repeats or item.name in ("metrics", "objectives")):
             problems.append(f"{source}: {key} takes one value, got {', '.join(map(str, value))}")
