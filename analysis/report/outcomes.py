@@ -109,7 +109,7 @@ def cost(table: TrialTable) -> Cost:
     trials = table.trials
     train, evaluation, wall = (numbers(trials, f"{part}_seconds") for part in ("train", "eval", "wall"))
     busy = train.fillna(0.0) + evaluation.fillna(0.0)
-    # If the clock was set back, the rest must not become negative.
+    # The rest must not be negative, even if the clock was set back.
     held = wall.fillna(busy).where(lambda seconds: seconds >= busy, busy)
     # The time for starting workers depends on the order of the trials, so the groups by status and method leave it out.
     own = held - _starts(trials, most=held - busy)

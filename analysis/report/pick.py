@@ -28,7 +28,7 @@ best primary metric of the retain set. ``SUCCESS`` selects like ``CONSTRAINT``, 
 
 
 class Best(NamedTuple):
-    """The column that a selected model maximizes or minimizes. ``direction`` is ``max`` or ``min``."""
+    """A column to maximize or minimize. ``direction`` is ``max`` or ``min``."""
 
     column: str
     direction: str
@@ -89,7 +89,7 @@ def pick(
     if models.empty:
         raise NothingQualifies(f"no trial has finished ({counted(len(table.trials), 'trial')} in the table)")
     within = _within(models, limits, sweep, noun)
-    # Epochs that have not begun to unlearn are left out if there are others.
+    # Epochs that have not begun to unlearn are left out, unless there are no other epochs.
     if table.every_epoch and best is None:
         within = within[gained(within, sweep)]
     if rule == SUCCESS:
