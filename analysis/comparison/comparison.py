@@ -35,7 +35,7 @@ def comparison_parts(paths: Sequence[Path], columns: Columns) -> list[Sources]:
     for place, part in enumerate(found):
         if not part.sweeps:
             found[place] = scored = _ranked_by_scores(part)
-            if own and not scored.sweep.objectives:  # only losses: use the bounds of a sweep
+            if own and not scored.sweep.objectives:  # the CSV file has only losses
                 again = read_source(paths[place], described, sweep=f"{place + 1}: {paths[place].name}", objectives=own)
                 found[place] = replace(again, sweep=replace(again.sweep, objectives=own))
     if len({tuple(item.column for item in part.sweep.objectives) for part in found}) > 1:

@@ -161,7 +161,7 @@ def _rank(runs: Sequence[StudyRun], columns: Columns, targets: SweepFile) -> tup
 
 
 def succeeds(row: pd.Series, columns: Columns, targets: SweepFile) -> bool | None:
-    """Return whether a finished trial meets all thresholds; None if unknown. Scores outside their bounds are unknown."""
+    """Return whether a finished trial meets all thresholds; None if unknown. A score outside its bounds is unknown."""
 
     def value(name: str) -> float | None:
         found = finite_cell(row, name)
