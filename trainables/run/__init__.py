@@ -1,1 +1,1 @@
-"""An unlearning run: the training loop and its parts."""
+"""One unlearning run: the training loop, the two losses and their gradients, the reports and the saved state."""

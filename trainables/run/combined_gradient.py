@@ -1,4 +1,4 @@
-"""Compute the direction of a training step from the two losses, with as few backward passes as possible."""
+"""Combine the gradients of the retain loss and the forget loss, with as few backward passes as possible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainables.spec import TrialSpec
 from trainables.weightings import NO_GRAMIAN, Gramian, Losses, Needs, State, Weights
 
 Loss = Callable[[], Tensor]
-"""A function that returns a loss, or one summand of a loss, with its graph."""
+"""A function that returns a scalar with an autograd graph: a loss, or the summand of a loss from one micro-batch."""
 
 Columns = dict[str, float]
 
@@ -29,18 +29,19 @@ def combined_gradient(
     state: State,
     when: str,
 ) -> tuple[Columns, State]:
-    """Store the direction of a step in ``p.grad``: the weighted sum of the gradients, or the method's own combination.
+    """Compute the gradients ``g_r`` and ``g_f`` of the two losses, and store a combination of them in ``p.grad``.
 
-    If a loss has several summands, each graph is freed before the next graph is built. Then both gradients are kept in
-    memory, even if the weights depend only on the losses.
+    The combination is ``w_r g_r + w_f g_f`` with the weighting's weights, or the output of ``Weighting.combine``. If
+    the weights depend only on the losses and there is one micro-batch, one backward pass is enough. With several
+    micro-batches, each micro-batch has a backward pass, and ``g_r`` and ``g_f`` are in memory at the same time.
 
     Args:
         retain_loss, forget_loss: the summands of each loss, one per micro-batch.
-        state: the state of the weighting.
-        when: the end of error messages, such as ``at step 3``.
+        state: the state of the weighting before this step.
+        when: the step as a text, such as ``at step 3``. Error messages end with this text.
 
     Returns:
-        The columns for history.csv, and the new state of the weighting.
+        The columns for history.csv, and the state of the weighting after this step.
 
     Raises:
         Diverged: a loss or a gradient is not finite.
@@ -88,7 +89,7 @@ def combined_gradient(
 
 
 def _backward(parts: Sequence[Loss]) -> Tensor:
-    """Add the gradients of all summands to ``p.grad``, and return the sum of the summands."""
+    """Add the gradients of all summands to ``p.grad``. Return the loss, which is the sum of the summands."""
     total: Tensor | None = None
     for part in parts:
         (loss := part()).backward()

@@ -12,20 +12,22 @@ if TYPE_CHECKING:
 
 
 class Diverged(Exception):
-    """Raised if a value is NaN or infinite, or the optimizer's distance estimate is too large."""
+    """Raised if a loss or gradient is not finite, or if the optimizer's distance estimate exceeds its limit."""
 
 
 def finite(value: float, what: str, when: str) -> float:
-    """Return a value. Raise :class:`Diverged` if the value is NaN or infinite."""
+    """Return ``value`` if it is finite. Raise :class:`Diverged` if it is NaN or infinite."""
     if not math.isfinite(value):
         raise Diverged(f"{what} is {value} {when}")
     return value
 
 
 def distance_columns(optimizer: Optimizer) -> dict[str, float]:
-    """Return the columns ``distance`` (the estimate) and ``effective_lr`` (the factor that multiplies the update).
+    """Return the columns ``distance`` and ``effective_lr`` for a learning-rate-free optimizer.
 
-    The result is empty if the optimizer does not estimate a distance, or has not estimated a distance yet.
+    ``distance`` is the optimizer's estimate of the distance from the initial weights to the solution. ``effective_lr``
+    is the learning rate that results from the estimate. The result is empty for other optimizers, and before the first
+    estimate.
     """
     group = optimizer.param_groups[0]
     if "d" in group:
@@ -36,10 +38,10 @@ def distance_columns(optimizer: Optimizer) -> dict[str, float]:
 
 
 def check_distance(optimizer: Optimizer, when: str) -> None:
-    """Raise :class:`Diverged` if the distance estimate exceeds its limit.
+    """Raise :class:`Diverged` if the optimizer's distance estimate exceeds its limit.
 
-    The limit is 10 for prodigy and dadapt-adam, whose steps move every weight by about the estimate. For dog and dowg,
-    the limit is ``10 (1 + |x_0|)``, where ``x_0`` are the initial weights.
+    For prodigy and dadapt-adam, the limit is 10, because a step moves every weight by about the estimate. For dog and
+    dowg, the limit is ``10 (1 + |x_0|)``, where ``|x_0|`` is the norm of the initial weights.
     """
     group = optimizer.param_groups[0]
     columns = distance_columns(optimizer)

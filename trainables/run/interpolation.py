@@ -1,8 +1,8 @@
-"""Interpolate the last weights of a run towards the target's weights.
+"""Interpolate between the target's weights and the last weights of a run.
 
-The line from the target's weights to the last weights has two parts. Most forgetting happens in the first part. The
-quality on retained data falls mainly in the second part. So weights in between are often best, as in robust fine-tuning
-(Wortsman et al. 2022, WiSE-FT, arXiv:2109.01903).
+A model on the line between them is often better than the last weights, as in robust fine-tuning (Wortsman et al. 2022,
+WiSE-FT, arXiv:2109.01903). Along the line from the target's weights, most forgetting happens first, and most of the
+quality on retained data is lost later.
 
 For a LoRA adapter, both low-rank matrices are interpolated, so the model's weights follow a curve instead of a line.
 """
@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 FORGOTTEN = 0.9
-"""A model has forgotten if its forget loss rose by at least this share of the rise at the last weights."""
+"""A model has forgotten if its forget loss rose by at least this fraction of the rise at the last weights."""
 
 KEPT = 0.8
-"""A model has kept its quality if its ``Quality.answers`` is at least this share of the target's value."""
+"""A model has kept its quality if its ``Quality.answers`` is at least this fraction of the target's value."""
 
 KNOWN = 0.1
 """If the target's ``Quality.answers`` is below this value, the retain loss is used instead."""
@@ -26,11 +26,12 @@ HALVINGS = 5
 
 
 class Quality(NamedTuple):
-    """The quality of a model between the target and the last weights.
+    """The measurements of one model on the line.
 
     Attributes:
-        forgotten: the capped forget loss (nats per token).
-        answers: the mean share of a retain answer that the model predicts before its first error; NaN if unknown.
+        forgotten: the forget loss (nats per token), with each token's loss capped at that of a uniform guess.
+        answers: the fraction of a retain answer's tokens that the model predicts before its first error, as a mean
+            over the retain answers; NaN if unknown.
         retain_loss: the retain loss (nats per token).
     """
 
@@ -40,15 +41,15 @@ class Quality(NamedTuple):
 
 
 def choose_share(evaluate: Callable[[float], Quality], last: Quality) -> float:
-    """Return the best position on the line from the target's weights (0) to the last weights (1), found by bisection.
+    """Return the best position on the line from the target's weights (0) to the last weights (1), to within 1/32.
 
-    The result is 1 if the last weights answer as well as the target. Otherwise, let s be the first multiple of 1/32 at
-    which the model has forgotten. If the quality is lost at s, the result is the last position with kept quality. If
-    the quality is kept at s, the result is the last position beyond s that answers as well as the target, or s. If only
-    the last weights have forgotten and kept their quality, the result is 1.
+    A position is good if its model has forgotten (see ``FORGOTTEN``) and has kept its quality (see ``KEPT``). The
+    result is the larger of two positions: the first good position, and the last position at which the model answers at
+    least as well as the target. If no position is good, the result is the last position with kept quality. The
+    bisection assumes that the forget loss rises and the quality falls along the line.
 
-    ``evaluate`` is called at 0 and at most ``HALVINGS`` other positions. If the target's ``answers`` is NaN or below
-    ``KNOWN``, the likelihood of a token, ``exp(-L_R)``, replaces ``answers``.
+    ``evaluate(position)`` is called at 0 and at up to ``HALVINGS`` other positions. If the target's ``answers`` is NaN
+    or below ``KNOWN``, the quality is ``exp(-retain_loss)``, the mean likelihood of a token, instead of ``answers``.
     """
     target = evaluate(0.0)
     by_answers = target.answers >= KNOWN

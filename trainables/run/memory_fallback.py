@@ -20,8 +20,9 @@ logger = logging.getLogger(__name__)
 def with_less_memory(spec: TrialSpec) -> TrialSpec | None:
     """Return the spec with settings that need less GPU memory; None if no such settings remain.
 
-    The number of examples per forward pass is halved, both for training and for evaluation. If the number for training
-    is 1, gradient checkpointing is enabled instead. Settings that do not apply to the model are not changed.
+    The number of examples per forward pass is halved, both for training and for evaluation. If training already uses
+    one example per pass, gradient checkpointing is enabled instead. Settings that do not apply to the model are not
+    changed.
     """
     unused = dataset_modality(spec.dataset).unused_fields
     size = min(spec.micro_batch or spec.batch_size, spec.batch_size)
@@ -34,17 +35,17 @@ def with_less_memory(spec: TrialSpec) -> TrialSpec | None:
 
 
 def memory_settings(spec: TrialSpec) -> str:
-    """Return the settings of a spec that decide how much memory it needs, as a text."""
+    """Return the memory settings of a spec as a text, for messages and tables."""
     parts = [] if spec.micro_batch is None else [f"micro_batch {spec.micro_batch}"]
     parts += ["gradient_checkpointing"] if spec.gradient_checkpointing else []
     return ", ".join([*parts, f"eval_batch_size {spec.eval_batch_size}"])
 
 
 class FallbackRun:
-    """The run of a trial. If GPU memory runs out, the run starts again with settings that need less memory.
+    """Runs a trial. If GPU memory runs out, the run starts again with settings that need less memory.
 
     Args:
-        start: creates a run with the memory settings of a spec.
+        start: creates a run of the trial. The argument is a spec with the memory settings.
 
     Attributes:
         run: the current run; None before the first report.
@@ -57,7 +58,7 @@ class FallbackRun:
 
     @property
     def retried_with(self) -> str | None:
-        """The current memory settings if they differ from the spec's settings, otherwise None."""
+        """The memory settings of the current run, as a text; None if they are those of the trial's spec."""
         return None if self._memory is self._spec else memory_settings(self._memory)
 
     def reset(self) -> None:
@@ -65,7 +66,7 @@ class FallbackRun:
         self.run, self._reported = None, 0.0
 
     def next_report(self) -> Report:
-        """Return the next report. No epoch is reported twice.
+        """Return the next report. After a restart, epochs that were already reported are not reported again.
 
         Raises:
             OutOfMemoryError: GPU memory runs out even with the settings that need the least memory.

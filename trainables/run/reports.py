@@ -21,7 +21,7 @@ class Status(StrEnum):
 
 @dataclass(slots=True)
 class Timers:
-    """The seconds of training, evaluation and generation. Generation is a part of evaluation."""
+    """The seconds that a run has spent on training, evaluation and generation. Evaluation includes generation."""
 
     train_seconds: float = 0.0
     eval_seconds: float = 0.0
@@ -29,7 +29,7 @@ class Timers:
 
     @contextmanager
     def timed(self, activity: Literal["train_seconds", "eval_seconds"]) -> Iterator[None]:
-        """Add the duration of the block to ``activity``, even if the block raises."""
+        """Add the duration of the block to the field ``activity``, even if the block raises."""
         started = time.perf_counter()
         try:
             yield
@@ -43,12 +43,14 @@ class Report:
 
     Attributes:
         step, epoch: the number of optimizer steps and of passes over the forget set so far; ``epoch`` can be 0.5.
-        training: means over the epoch's steps, the learning rate, and other columns of history.csv.
-        losses: the losses on the evaluation sets; empty after an epoch without an evaluation.
-        final: the chosen metrics; empty if they are not measured after this epoch.
+        training: the training columns of history.csv, such as the learning rate and means over the epoch's steps.
+        losses: the losses on the evaluation sets; empty if they were not measured after this epoch. A diverged run
+            reports its last finite losses.
+        final: the metrics that the spec requests; empty if they were not measured after this epoch.
         status: how the run ended; None while the run continues.
-        error: the reason why a run diverged, otherwise None.
-        auto_lr: AutoLR's updates since the previous report, as rows of auto_lr.csv without the trial's id.
+        error: the reason why the run diverged, otherwise None.
+        auto_lr: AutoLR's updates of the learning rate since the previous report. Each update is a row of auto_lr.csv
+            without the trial's id.
     """
 
     step: int
@@ -63,7 +65,7 @@ class Report:
 
     @property
     def evaluated(self) -> bool:
-        """Whether the losses were measured after this epoch. The last report of a diverged run has older losses."""
+        """Whether the losses were measured after this epoch."""
         return bool(self.losses) and self.status is not Status.DIVERGED
 
     def row(self) -> dict[str, object]:
@@ -78,7 +80,7 @@ class Report:
         }
 
     def outcome(self) -> dict[str, object]:
-        """Return the columns for trials.csv that the last report of a run contains."""
+        """Return the run's columns for trials.csv. Only the last report of a run has a status."""
         return {
             "status": str(self.status),
             "steps": self.step,

@@ -5,8 +5,8 @@
         print(report.step, report.losses)
     run.model                     # the unlearned model
 
-The training step is :meth:`UnlearningRun._train_step`. On one machine's CPU, a spec always gives bit-identical results,
-also if a saved state is loaded into a new run.
+The training step is :meth:`UnlearningRun._train_step`. On the same CPU, all runs of a spec are bit-identical, even if a
+run continues from a saved state.
 """
 
 from __future__ import annotations
@@ -37,19 +37,18 @@ from trainables.spec import TrialSpec
 
 
 class UnlearningRun:
-    """One trial, as an iterator of reports. The run uses the workspace's model until the next run is created.
+    """One trial, as an iterator of reports. All runs of a workspace share one model, which every new run resets.
 
     Args:
         workspace: the loaded target and its data.
-        memory: a spec whose ``micro_batch``, ``gradient_checkpointing`` and ``eval_batch_size`` replace those of
-            ``spec``. A saved state can be loaded with any memory settings.
+        memory: the spec with the run's ``micro_batch``, ``gradient_checkpointing`` and ``eval_batch_size``; by default
+            ``spec``. A state that was saved with other memory settings can be loaded.
 
     Attributes:
         model: the model that is being unlearned.
-        parameters: the trainable parameters of the model.
         auto_lr: chooses the learning rate; None if AutoLR is off.
         step, epoch: the number of optimizer steps and of passes over the forget set so far.
-        items: the per-item values from the last measurement of the metrics.
+        items: the metrics' values for each evaluated example, from the last measurement.
 
     Raises:
         ValueError: an option of the method names a layer that the model does not have.
@@ -125,10 +124,10 @@ class UnlearningRun:
 
     @smallest_as_zero()
     def __next__(self) -> Report:
-        """Train for one epoch, and report.
+        """Train for one epoch, and return its report.
 
-        If a loss or gradient is not finite, AutoLR's rule may restart the run from the target. Otherwise the run ends
-        with the status ``diverged`` and the losses of the last finite evaluation.
+        A run that diverges ends with the status ``diverged`` and the losses of the last finite evaluation. If
+        ``TrialSpec.can_restart`` is true, the run continues from the target's weights instead.
         """
         if self._done:
             raise StopIteration
@@ -167,7 +166,7 @@ class UnlearningRun:
         self._weighting_state = self.spec.parsed_method.weighting.init(self.spec.seed)
 
     def _total_steps(self, *, done: int = 0, epoch: float = 0.0) -> int:
-        """Return the number of steps of the run. The first ``epoch`` epochs have ``done`` steps."""
+        """Return the total number of steps of the run, of which the first ``epoch`` epochs took ``done``."""
         steps = done + math.ceil(self.spec.epochs - epoch) * self._batches.steps_per_epoch
         return steps if self.spec.max_steps is None else min(steps, self.spec.max_steps)
 

@@ -19,9 +19,8 @@ def training_state(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, An
 def load_training_state(state: Mapping[str, Any], model: torch.nn.Module, optimizer: Optimizer) -> None:
     """Load a state that :func:`training_state` returned. The state is not changed."""
     load_weights(state, model)
-    optimizer.load_state_dict(
-        _host_copies(state["optimizer"])
-    )  # a copy, because the optimizer changes the loaded tensors
+    # Load a copy, because the optimizer changes the loaded tensors.
+    optimizer.load_state_dict(_host_copies(state["optimizer"]))
 
 
 def weights_state(model: torch.nn.Module) -> dict[str, Any]:
@@ -33,7 +32,6 @@ def weights_state(model: torch.nn.Module) -> dict[str, Any]:
 
 
 def load_weights(state: Mapping[str, Any], model: torch.nn.Module) -> None:
-    """Load weights and buffers that :func:`weights_state` returned."""
     trained = [part for part in model.parameters() if part.requires_grad]
     with torch.no_grad():
         for part, value in zip(trained, state["parameters"], strict=True):
@@ -43,9 +41,9 @@ def load_weights(state: Mapping[str, Any], model: torch.nn.Module) -> None:
 
 
 def weights_between(state: Mapping[str, Any], other: Mapping[str, Any], share: float) -> dict[str, Any]:
-    """Interpolate the weights from ``state`` (share 0) to ``other`` (share 1). Integer buffers come from ``state``.
+    """Return the weights ``(1 - share) state + share other``. A share of 1 returns exactly ``other``.
 
-    If the share is 1, the result is exactly ``other``.
+    With a smaller share, integer buffers are those of ``state``.
     """
     if share == 1.0:
         return dict(other)

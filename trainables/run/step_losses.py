@@ -1,4 +1,4 @@
-"""Compute the two losses of a training step, and the losses that AutoLR probes."""
+"""Compute the retain loss and the forget loss of a training step, and the losses that AutoLR measures."""
 
 from __future__ import annotations
 
@@ -27,10 +27,17 @@ if TYPE_CHECKING:
 class StepLosses:
     """Computes the losses of a training step.
 
+    Args:
+        refusals: the forget items with refusals as answers, and the target's NLL of each refusal; only for objectives
+            with ``Reference.PAIR_NLL``.
+        micro_batch: the maximum number of examples per forward pass; None for the whole batch.
+
     Attributes:
-        model: the workspace's model, whose losses are computed.
-        references: the target's precomputed values that the forget objective needs. A run's state contains these
-            values.
+        references: the target's NLL of each forget example (key ``forget``) and of each refusal (key ``refusals``), if
+            the objective needs them. A run's saved state includes the references.
+
+    Raises:
+        ValueError: an option of the objective names a layer that the model does not have.
     """
 
     def __init__(
@@ -42,16 +49,6 @@ class StepLosses:
         refusals: tuple[Any, Sequence[float]] | None = None,
         micro_batch: int | None = None,
     ) -> None:
-        """Prepare the losses of a model.
-
-        Args:
-            refusals: the forget items with refusals as answers, and the target's NLL of each refusal; only for
-                ``PAIR_NLL``.
-            micro_batch: the maximum number of examples per forward pass; None for the whole batch.
-
-        Raises:
-            ValueError: an option of the objective names a layer that the model does not have.
-        """
         method = spec.parsed_method
         self._workspace, self.model = workspace, model
         self._forget, self._retain = workspace.train_sets
@@ -70,7 +67,7 @@ class StepLosses:
 
     @property
     def retain_loss_is_probe(self) -> bool:
-        """Whether a step's retain loss equals AutoLR's probed loss on the same batch, up to float32 rounding."""
+        """Whether a step's retain loss equals :meth:`retain_probe` on the same batch, up to float32 rounding."""
         is_cross_entropy = self._retain_objective == "ce" and self._objective.reference is not Reference.HIDDEN
         same_passes = not self._bf16 and self._micro_batch is None and self._workspace.train_mode_is_eval_mode
         return is_cross_entropy and same_passes
@@ -150,15 +147,15 @@ class StepLosses:
         return objective.loss(known, self._options)
 
     def retain_probe(self, batches: Sequence[Sequence[int]]) -> Callable[[], float]:
-        """Return a function that computes the cross-entropy ``L_R`` on retain batches, for any retain objective."""
+        """Return a function that computes ``L_R``, the cross-entropy on retain batches, for every retain objective."""
         return self._probe(self._retain, batches)
 
     def forget_probe(self, batches: Sequence[Sequence[int]]) -> Callable[[], float]:
-        """Return a function that computes the cross-entropy ``L_F`` on forget batches."""
+        """Return a function that computes ``L_F``, the cross-entropy on forget batches."""
         return self._probe(self._forget, batches)
 
     def _probe(self, items: Any, numbers: Sequence[Sequence[int]]) -> Callable[[], float]:
-        """Return a function that computes the mean cross-entropy over all tokens, to be called under ``no_grad``."""
+        """Return a function that computes the mean cross-entropy per token. Call the function under ``no_grad``."""
         batches = [self._workspace.batch(items, indices) for indices in numbers]
 
         def loss() -> float:
@@ -183,7 +180,7 @@ class StepLosses:
             return block_output(model, batch, self._layer)
 
     def _target_logits(self, batch: Any) -> Tensor:
-        # Use a separate autocast context, because the model's pass must not use weights cached without gradients.
+        # Use a separate autocast context. Otherwise the model's pass would use bf16 weights cached without gradients.
         with self._workspace.frozen_target() as target:
             return self._predictions(target, batch).logits
 

@@ -1,4 +1,4 @@
-"""Load what all trials in a process share: the target's weights, its processor and the encoded data."""
+"""Load the target's weights, its processor (tokenizer or image processor) and the encoded data once per process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Workspace:
     """A target, loaded on one device.
 
     Attributes:
-        tokenizer: the model's processor: a tokenizer or an image processor.
+        tokenizer: the model's tokenizer or image processor.
     """
 
     def __init__(self, target: Target, *, device: torch.device | str) -> None:
@@ -41,16 +41,17 @@ class Workspace:
         self._adapted: PreTrainedModel | None = None
         self._frozen: PreTrainedModel | None = None
         self._checkpointing = False
-        # By batch size, because the results of another batch size differ in the last digits
+        # By batch size, because results with different batch sizes differ in the last digits
         self._refusals: dict[int, tuple[Any, tuple[float, ...]]] = {}
         self._evaluators: dict[int, ModelEvaluator] = {}
 
     def model_for(
         self, *, lora_rank: int | None = None, seed: int = 0, gradient_checkpointing: bool = False
     ) -> PreTrainedModel:
-        """Return the target's model with reset weights, in train mode. The previously returned model becomes invalid.
+        """Return the workspace's model with the target's weights, in train mode.
 
-        ``lora_rank`` adds a new PEFT adapter of this rank.
+        There is only one model, so this call resets the model that the previous call returned. If ``lora_rank`` is not
+        None, the model gets a new PEFT adapter of this rank.
         """
         model = self._reset()
         if lora_rank is not None:
@@ -65,7 +66,7 @@ class Workspace:
         return model.train()
 
     def _reset(self) -> PreTrainedModel:
-        """Undo the changes of the previous trial."""
+        """Undo the previous trial's changes to the model, and return the model."""
         self._frozen = None
         if self._adapted is not None:
             self._model = self._adapted.unload()
@@ -87,9 +88,9 @@ class Workspace:
 
     @contextmanager
     def frozen_target(self) -> Iterator[PreTrainedModel]:
-        """Yield the target, in eval mode and without gradients, while another model is being trained.
+        """Yield the target in eval mode, without gradients. The model that is being trained does not change.
 
-        With LoRA, the target needs no extra memory. Otherwise, the target is a copy that the next trial frees.
+        With LoRA, the target needs no extra memory. Otherwise, the target is a copy, which is kept until the run ends.
         """
         if self._adapted is not None:
             training = self._adapted.training
@@ -110,7 +111,7 @@ class Workspace:
     def refusals(self, *, batch_size: int) -> tuple[Any, tuple[float, ...]]:
         """Return the forget questions with refusals as answers, and the target's summed NLL (nats) of each refusal.
 
-        A call may reset the model, so it must precede :meth:`model_for`.
+        Call this method before :meth:`model_for`, because it may reset the model.
         """
         if batch_size not in self._refusals:
             forget: Any = self.target.data.forget
@@ -124,7 +125,7 @@ class Workspace:
 
     @cached_property
     def train_sets(self) -> tuple[Any, Any]:
-        """The items of the forget set and of the retain set."""
+        """The encoded forget set and the encoded retain set."""
         return self._encode(self.target.data.forget), self._encode(self.target.data.retain)
 
     def _encode(self, examples: Any) -> Any:
@@ -135,7 +136,6 @@ class Workspace:
         return self.modality.collate(items, indices, processor=self.tokenizer, device=self.device)
 
     def evaluator(self, *, batch_size: int) -> ModelEvaluator:
-        """Return an evaluator that measures models on the target's data."""
         if batch_size not in self._evaluators:
             self._evaluators[batch_size] = self.modality.evaluator(
                 self.target.data,
@@ -149,7 +149,7 @@ class Workspace:
 
     @cached_property
     def train_mode_is_eval_mode(self) -> bool:
-        """Whether the model gives equal outputs in train and eval mode: it has no dropout and no batch norm."""
+        """Whether the model has neither dropout nor batch norm, so its outputs are equal in train and eval mode."""
         dropouts = [
             value for key, value in self._model.config.to_dict().items() if "drop" in key or key.endswith("_pdrop")
         ]
