@@ -1,1 +1,1 @@
-"""The parts of a Ray worker: the trainable, the process that runs it, and the files of its trials."""
+"""Run trials in a Ray worker: the Ray Tune trainable, the workspace of the process, and the files of the trials."""

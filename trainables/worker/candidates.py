@@ -1,7 +1,7 @@
-"""Decide whether a worker saves the model of an epoch. The model is saved if the epoch may be on the Pareto front.
+"""Decide whether a worker saves the model of an epoch.
 
-The driver writes the costs (objective values) of the front to a small file. A worker saves a model unless the epoch is
-dominated by the front or by an earlier epoch of the trial. Only the driver deletes models.
+The driver writes the costs (objective values to minimise) of the Pareto front to a small file. A worker saves an
+epoch's model unless the front or an earlier epoch of the trial dominates the epoch. Only the driver deletes models.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def candidate_folder(trial_id: str, epoch: float) -> str:
 
 
 def costs_of(values: Mapping[str, object], goals: Goals) -> Costs | None:
-    """Return the costs from the columns of a report or table row; None if an objective is missing or not finite."""
+    """Return the costs of an epoch from its columns; None if an objective is missing or not finite."""
     found = []
     for column, direction in goals:
         try:
@@ -42,12 +42,12 @@ def costs_of(values: Mapping[str, object], goals: Goals) -> Costs | None:
 
 
 def dominates(one: Costs, other: Costs) -> bool:
-    """Return whether ``one`` is better in at least one objective and worse in none."""
+    """Return whether ``one`` is better than ``other`` in at least one objective and worse in none."""
     return one != other and all(mine <= theirs for mine, theirs in zip(one, other, strict=True))
 
 
 def write_front(out: Path, front: Iterable[Costs]) -> None:
-    """Write the costs on the front to ``FRONT_FILE``.
+    """Write the costs of the epochs on the front to ``FRONT_FILE``.
 
     Raises:
         OSError: the file cannot be written.

@@ -1,4 +1,4 @@
-"""Classify the errors of failed trials. If the infrastructure caused the failure, ``resume`` reruns the trial."""
+"""Classify the errors of failed trials. ``resume`` reruns trials after infrastructure failures, such as a full disk."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TAIL = 1 << 16  # bytes of a worker's output to keep
 
 
 def infrastructure(text: str) -> str | None:
-    """Return the infrastructure failure that an error text describes; None if the trial itself caused the error."""
+    """Return the infrastructure failure that an error's text describes; None if the trial itself caused the error."""
     for cause, signs in _SIGNS.items():
         if text.startswith(cause) or re.search(signs, text):
             return cause
@@ -39,7 +39,7 @@ def infrastructure(text: str) -> str | None:
 
 
 def is_no_result(status: object, error: object) -> bool:
-    """Return whether an infrastructure failure ended the trial with these columns in trials.csv."""
+    """Return whether an infrastructure failure ended a trial, from its ``status`` and ``error`` in trials.csv."""
     return status == "failed" and infrastructure(str(error or "")) is not None
 
 
@@ -59,7 +59,7 @@ def one_line(text: str) -> str:
 
 
 def write_log(out: Path, trial_id: str, text: str, *printed: Path) -> str:
-    """Write the error of a failed trial and the end of its worker's output. Return the log's path relative to ``out``.
+    """Write a log with a trial's error and the end of the worker's output. Return the log's path relative to ``out``.
 
     Raises:
         OSError: the disk cannot be read or written.

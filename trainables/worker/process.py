@@ -1,6 +1,7 @@
-"""The :class:`Workspace` that a worker process keeps between trials, so that a reused worker starts in milliseconds.
+"""Keep the :class:`Workspace` of a worker process between trials, so that later trials start in milliseconds.
 
-Ray may start a new actor in the same process. The driver imports this module, so torch is imported inside functions.
+Ray may start several actors in a process, one after another. All of them use the workspace of the process. The driver
+imports this module, so torch is imported inside functions.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _workspaces: dict[tuple[str, str], Workspace] = {}
 
 
 def worker_workspace(target: Target, device: str) -> Workspace:
-    """Return this process's workspace for a target. A process keeps one workspace at a time."""
+    """Return this process's workspace for a target. The workspace of another target is discarded."""
     from trainables.run.workspace import Workspace
 
     key = (target.key, device)
@@ -38,10 +39,10 @@ def worker_workspace(target: Target, device: str) -> Workspace:
 def measure_checkpoint(
     target: Target, spec: TrialSpec, folder: Path, *, cpus: float, gpus: float, storage: Storage | None = None
 ) -> Measured:
-    """Measure the metrics of a run's checkpoint. The values are bit-identical to the run's own values.
+    """Measure the metrics of a run's checkpoint. The values are bit-identical to those that the run itself measures.
 
     Args:
-        folder: the folder of the checkpoint, or its key in the storage.
+        folder: the folder of the checkpoint or, with a storage, its key.
 
     Raises:
         LoadError: the checkpoint cannot be loaded.

@@ -1,4 +1,4 @@
-"""The Ray Tune wrapper of one unlearning run. Only this module of the package imports ray.
+"""Run one trial as a Ray Tune trainable. No other module of ``trainables`` imports ray.
 
 If a run raises an exception, the trial ends as ``failed`` with the reason, and the worker continues with other trials.
 Ray restarts a trial only if its worker died. The driver imports this module, so torch is imported inside functions.
@@ -41,8 +41,11 @@ logger = logging.getLogger(__name__)
 
 
 class UnlearningTrainable(tune.Trainable):
-    """One trial. The keys of ``config`` are ``spec``, ``trial_id``, ``restore_from`` (a folder or None) and,
-    optionally, ``gpus``."""
+    """One trial.
+
+    ``config`` has the keys ``spec``, ``trial_id``, ``restore_from`` (the folder of a saved state, or None) and,
+    optionally, ``gpus``.
+    """
 
     def setup(  # noqa: PLR0913 - Ray calls it with the sweep's parameters
         self,
@@ -55,14 +58,14 @@ class UnlearningTrainable(tune.Trainable):
         goals: Goals = (),
         storage: Storage | None = None,
     ) -> None:
-        """Prepare the worker. Everything expensive is done in the first :meth:`step`.
+        """Prepare the worker. The target is loaded in the first :meth:`step`, not here.
 
         Args:
-            targets: the target for each ``target_key``.
+            targets: the targets of the sweep, by ``target_key``.
             out: the sweep's folder.
-            gpus: the GPUs of a trial whose ``config`` has no ``gpus``.
+            gpus: the number of GPUs for a trial whose ``config`` has no ``gpus``.
             goals: the objectives of the sweep.
-            storage: replaces the folder ``out``; None if all workers share the folder.
+            storage: receives the trial's files instead of ``out``; None if all workers share the folder ``out``.
         """
         import torch
 
@@ -75,7 +78,7 @@ class UnlearningTrainable(tune.Trainable):
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Prepare the worker for its next trial."""
+        """Prepare the worker for its next trial. The result True means that Ray may reuse the worker."""
         self._spec = TrialSpec.from_dict(new_config["spec"])
         self._target = self._targets[self._spec.target_key]
         self._id = str(new_config["trial_id"])
@@ -85,12 +88,12 @@ class UnlearningTrainable(tune.Trainable):
         self._accepted = time.time()
         self._first_step: float | None = None
         self._saved_costs: list[Costs] = []
-        # Saving may take at most 2% of the time. (It is slow for the state of a large model.)
+        # Saving may take at most 2% of the time. The state of a large model is slow to save.
         self._throttle = Throttle(share=0.02, pause=15.0)
         return True
 
     def step(self) -> dict[str, Any]:
-        """Run the trial up to its next report and return the report. The last report has the trial's ``outcome``."""
+        """Run the trial up to its next report. Return the ``report`` and, when the trial ends, its ``outcome``."""
         result: dict[str, Any] = {}
         try:
             report = self._trial.next_report()
@@ -116,14 +119,13 @@ class UnlearningTrainable(tune.Trainable):
         return result
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """Write the state of the run."""
         import torch
 
         if self._trial.run is not None:
             torch.save(self._trial.run.state_dict(), Path(checkpoint_dir) / STATE_FILE)
 
     def save(self, checkpoint_dir: str | None = None) -> Any:
-        """Let Ray save a checkpoint, and measure how long saving takes."""
+        """Save a checkpoint, and measure the time that saving takes."""
         with self._throttle.saving():
             return super().save(checkpoint_dir)
 
@@ -133,7 +135,6 @@ class UnlearningTrainable(tune.Trainable):
         self._trial.reset()
 
     def cleanup(self) -> None:
-        """Delete the worker's temporary files."""
         self._files.close()
 
     def _start(self, memory: TrialSpec) -> UnlearningRun:
@@ -154,7 +155,7 @@ class UnlearningTrainable(tune.Trainable):
         return worker_workspace(self._target, self._device)
 
     def _save_candidate(self, run: UnlearningRun, report: Report) -> dict[str, bool]:
-        """Save the epoch's model unless the epoch is dominated. Return the columns for the report."""
+        """Save the epoch's model unless the epoch is dominated. Return the columns to add to the report."""
         if not (costs := costs_of({**report.losses, **report.final}, self._goals)):
             return {}
         if any(dominates(other, costs) for other in (*self._saved_costs, *self._files.front())):

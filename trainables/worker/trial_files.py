@@ -44,7 +44,6 @@ class TrialFiles:
             self._scratch.cleanup()
 
     def write_model(self, run: UnlearningRun, name: str) -> None:
-        """Write the model of a run to a folder."""
         save_model(run.model, run.workspace.tokenizer, self.out / name)
         self._send(name)
 
@@ -55,7 +54,7 @@ class TrialFiles:
             self._send(name)
 
     def write_error(self, error: Exception, trial_id: str) -> str:
-        """Write the traceback and the worker's output to a log. Return a text with the error and the log's name."""
+        """Write the traceback and the worker's output to a log. Return the error as one line that names the log."""
         reason = one_line(f"{type(error).__name__}: {error}".strip().splitlines()[0])
         printed = (Path(f"/proc/self/fd/{number}").resolve() for number in (1, 2))  # Ray redirects them to files
         try:
@@ -66,28 +65,31 @@ class TrialFiles:
         return f"{reason} (see {name})"
 
     def front(self) -> list[Costs]:
-        """Return the costs on the sweep's front, as the driver last wrote them."""
+        """Return the costs of the epochs on the sweep's front, as the driver last wrote them."""
         if self.storage is not None:
             with contextlib.suppress(StorageError, OSError):
                 self.storage.get(FRONT_FILE, self.out / FRONT_FILE)
         return read_front(self.out)
 
     def keep_state(self, checkpoint: str) -> str:
-        """Return a folder for a saved state that Ray does not delete."""
+        """Return a folder with the saved state in ``checkpoint``.
+
+        With a storage, the state is copied, because Ray then deletes ``checkpoint``.
+        """
         if self.storage is None:
             return checkpoint
         shutil.copytree(checkpoint, self.out / _RESTORED, dirs_exist_ok=True)
         return str(self.out / _RESTORED)
 
     def fetch_state(self, folder: str) -> Path:
-        """Return the local folder of a saved state, after a download if necessary."""
+        """Return a local folder with a saved state. ``folder`` is a local path, or a key in the storage."""
         if self.storage is None or Path(folder).is_absolute():
             return Path(folder)
         self.storage.get(f"{folder}/{STATE_FILE}", self.out / _RESTORED / STATE_FILE)
         return self.out / _RESTORED
 
     def discard_state(self) -> None:
-        """Delete the local copy of the previous trial's state, if there is one."""
+        """Delete the local copy of the previous trial's state, if it exists."""
         if self.storage is not None:
             remove_whole(self.out / _RESTORED)
 
