@@ -1,4 +1,4 @@
-"""The cache of trained models and their scores. The name of an entry is a hash of model, data and recipe."""
+"""The cache of trained models, and of notes such as their scores. Entries are named by a hash of all their inputs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def folder_digest(folder: Path) -> str:
 
 @functools.cache
 def _digest_of(files: tuple[tuple[Path, int, int], ...]) -> str:
-    """Return a hash of the files' names and content, cached by size and change time."""
+    """Return a hash of the files' names and contents. Files with the same size and change time are read only once."""
     digest = hashlib.sha256()
     for path, _, _ in files:
         digest.update(path.name.encode())
@@ -74,11 +74,11 @@ class NotCached(RuntimeError):
 
 
 class Cache:
-    """The cache of models and notes. A note is a small JSON object that is computed from a model.
+    """A folder with trained models and notes. A note is a small JSON object that is computed from a model.
 
     Attributes:
-        computing: whether missing entries may be computed; otherwise they raise :class:`NotCached`.
-        notes: every note that was used, by name.
+        computing: whether a missing entry may be computed; otherwise :class:`NotCached` is raised.
+        notes: every note that this object has returned, by name.
     """
 
     def __init__(self, folder: Path | None = None, *, computing: bool = True) -> None:
@@ -87,16 +87,16 @@ class Cache:
         self.notes: dict[str, dict[str, Any]] = {}
 
     def model(self, name: str) -> Path:
-        """Return the folder of a trained model. If ``computing`` is True, the folder may not exist yet."""
+        """Return the folder for a trained model. If ``computing`` is true, the folder may not exist yet."""
         folder = self.folder / "targets" / name
         if not self.computing and not is_made(folder):
             raise NotCached(f"the cache has no model {folder}")
         return folder
 
     def note(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return a note. A missing or unreadable note is computed and written.
+        """Return a note. If the note is missing or unreadable, compute and write it.
 
-        Other processes may compute the same note at the same time.
+        There is no lock, so several processes may compute the same note at the same time.
         """
         path = self.folder / f"{name}.json"
         found = _read(path)
@@ -119,7 +119,7 @@ class Cache:
 
 
 def used(path: Path) -> None:
-    """Record the use of a cache entry: set the file's modification time to now."""
+    """Set the modification time of a cache entry's file to now. This time is the entry's last use."""
     with contextlib.suppress(OSError):  # the file may belong to another user
         os.utime(path)
 
@@ -130,7 +130,7 @@ def is_made(folder: Path) -> bool:
 
 
 def unfinished(folder: Path, suffix: str) -> Path:
-    """Return the path of a lock or state file for the training of a model. The file lies outside the model's folder."""
+    """Return the path of the lock or state file for training a model. The file lies outside the model's folder."""
     return folder.parent.with_name("unfinished") / f"{folder.name}{suffix}"
 
 

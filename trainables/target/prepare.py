@@ -1,4 +1,4 @@
-"""Prepare the target and the retain model: load them from the cache, or train them. Also score models in any folder."""
+"""Load the target and the retain model from the cache, or train them. Also score any model in a folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 RETAIN = "retain model, "
 """The beginning of the progress text while the retain model is trained."""
 WAITING = "waiting for another process that trains the same model"
-"""The progress text while another process trains the same target."""
+"""The progress text while another process trains the same model."""
 
 
 def prepare_target(
@@ -77,7 +77,7 @@ def score_checkpoint(spec: TrialSpec, *, on_progress: Callable[[Progress], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
-    """Prepares the models for a target spec.
+    """Loads or trains the models of a target spec.
 
     Attributes:
         device: the device for training and scoring; by default a GPU if available.
@@ -90,7 +90,7 @@ class Preparation:
     on_progress: Callable[[Progress], None] = lambda progress: None
 
     def target(self) -> Target:
-        """Return the target.
+        """Return the target with its scores, from the cache if possible.
 
         Raises:
             TargetError, LoadError: the target cannot be prepared; the message is for the user.
@@ -121,7 +121,7 @@ class Preparation:
         )
 
     def _model(self) -> tuple[Path, str]:
-        """Return the folder of the target's model, and a name that identifies its content."""
+        """Return the folder of the target's model, and a hash that identifies the model."""
         if self.spec.target_path is not None:
             return self.spec.target_path, folder_digest(self.spec.target_path)
         name = self.spec.trained_key
@@ -144,8 +144,8 @@ class Preparation:
     def retain_model(self) -> Path:
         """Return the folder of the retain model: the target's base model, trained only on the retain set.
 
-        The recipe, the seed and the number of epochs are those of the target. If ``stop_when_memorised`` is true, the
-        retain set must be memorised.
+        The recipe and the seed are those of the target. If the recipe's ``stop_when_memorised`` is true, training ends
+        as soon as the model has memorised the retain set.
 
         Raises:
             TargetError, LoadError: the model cannot be trained, or the base model is unknown; the message is for the
@@ -161,7 +161,7 @@ class Preparation:
     def _trained(self, name: str, data: TaskData, *, prefix: str = "") -> Path:
         """Return the folder of a model in the cache. Train the model if it is missing.
 
-        If another process is training the same model, wait until the other process ends.
+        If another process is training the same model, wait for the other process.
         """
 
         def report(progress: Progress) -> None:
@@ -170,19 +170,14 @@ class Preparation:
         folder = self.cache.model(name)
         if not is_made(folder):
             with wait_for_lock(unfinished(folder, ".lock"), lambda: report(Progress(0, 0, WAITING))):
-                if not is_made(folder):  # another process may have trained it
+                if not is_made(folder):  # another process may have trained the model
                     train(self.spec, folder, data=data, device=self.device or default_device(), on_progress=report)
         require_undamaged(folder)
         used(folder / RECORD)
         return folder
 
     def retain_values(self) -> RetainValues | None:
-        """Return the retain model's values for the metrics; None if no metric needs a retain model.
-
-        Raises:
-            MetricError: a metric that was requested by name cannot be measured on the data.
-            TargetError, LoadError: the retain model cannot be prepared; the message is for the user.
-        """
+        """Return the retain model's values, with which some metrics compare; None if no requested metric needs them."""
         spec, given = self.spec, self.spec.retain_path
         if not needs_retain_model(spec.measured()):
             return None
@@ -194,7 +189,8 @@ class Preparation:
             model, _, evaluator = self.load(folder)
             return asdict(evaluator.reference(model, key=key, path=str(folder.resolve())))
 
-        # For running text, entries of previous versions have values of the forget set, not of the texts in forget_eval.
+        # For running text, the key differs from that of previous versions, whose entries have values of the forget set
+        # instead of the texts in forget_eval.
         is_text = any(getattr(item, "is_text", False) for item in spec.data.forget_eval)
         values = self.cache.note(f"retain-values/{digest(key, 'texts') if is_text else key}", compute)
         if given is None:
@@ -203,14 +199,14 @@ class Preparation:
         return RetainValues(**values | lists | {"key": key})
 
     def load(self, folder: Path) -> tuple[PreTrainedModel, Any, ModelEvaluator]:
-        """Return the model in a folder, its processor and its evaluator."""
+        """Return the model in a folder, its tokenizer or image processor, and an evaluator for the model."""
         model = self.spec.modality.load_model(folder).to(self.device or default_device())
         processor = self.spec.modality.load_processor(folder)
         return model, processor, self.spec.evaluator(model, processor)
 
 
 def _content(folder: Path) -> str:
-    """Return a hash of the weights in a folder. For an adapter, the hash includes the base model's weights."""
+    """Return a hash of the model in a folder. For an adapter, the hash includes the folder of the base model."""
     own = folder_digest(folder)
     base = base_of(folder) if (folder / ADAPTER_CONFIG).is_file() else None
     return f"{own}+{folder_digest(Path(base))}" if base and Path(base).is_dir() else own

@@ -1,4 +1,4 @@
-"""Share a sweep's target through its storage: upload it once, and download it once to each node that needs it."""
+"""Share a sweep's target with other nodes: upload the target to the storage once, and download it once per node."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def share_target(target: Target, storage: Storage) -> None:
 
 
 def local_target(target: Target, storage: Storage | None) -> Target:
-    """Return the target with a path on this machine. Download the target if needed.
+    """Return the target with the path of its folder on this machine. Download the target if needed.
+
+    Without a storage, the target is returned unchanged.
 
     Raises:
         StorageError: the target is missing, or the storage does not answer.
@@ -44,14 +46,13 @@ def local_target(target: Target, storage: Storage | None) -> Target:
 
 
 def place_of(key: str, origin: Path, storage: Storage) -> Path:
-    """Return this machine's folder for a target, with verified content. Download the target if needed.
+    """Return a folder on this machine with the files of a target. Download the target if there is no such folder.
+
+    The files are compared with the checksums in the storage.
 
     Args:
         key: the content key of the target.
-        origin: the folder of the target on the driver's machine.
-
-    Raises:
-        StorageError: the target is missing, or the storage does not answer.
+        origin: the folder of the target on the driver's machine. This machine may have the same folder.
     """
     there = storage.read(f"{FOLDER}/{key}/{CHECKSUMS}")
     if there is None:
@@ -69,7 +70,9 @@ def place_of(key: str, origin: Path, storage: Storage) -> Path:
 
 
 def fetch_target(key: str, origin: Path, storage: Storage) -> None:
-    """Download a sweep's trained target to this machine's cache, so that the target is not trained again.
+    """Download a sweep's target to this machine's cache, so that the target is not trained again.
+
+    Nothing is downloaded if the folder ``origin`` exists, or if the storage does not have the target.
 
     Raises:
         StorageError: the storage does not answer.

@@ -31,18 +31,19 @@ CHAT_FILE = "chat_template.jinja"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The target that all trials of a sweep share. The fields contain everything that a worker needs to start a trial.
+    """The target that all trials of a sweep share. Each worker receives all fields.
 
     Attributes:
-        key: the content hash of model, data and recipe. Every trial's spec hash includes the key.
+        key: a hash of the model, the data, the maximum length, the template and the retain model. The hash of every
+            trial's spec includes the key.
         path: the model's folder, which ``from_pretrained`` can load.
         vocabulary_size: ``|V|``, the model's number of output classes: tokens, or labels of images.
         baseline: the target's own metrics.
         reference_nll: the target's summed NLL of each forget example, in the order of ``data.forget``.
         max_length: the maximum length of training sequences, in tokens.
         template: the model's prompt template (see :mod:`trainables.template`).
-        retain: the values of the retain model; None if no chosen metric needs them.
-        left_out: the requested metrics that cannot be measured without a retain model.
+        retain: the retain model's values, with which some metrics compare; None if no requested metric needs them.
+        left_out: the requested metrics that are not measured, because no retain model is available.
         answers: the target's generated answers, by evaluation set; empty if none were generated.
     """
 
@@ -64,7 +65,7 @@ class TargetSpec:
     """The data, the model to unlearn, and the settings for creating this model.
 
     Attributes:
-        trial: the spec of a trial on the target. The trial's method and training settings are not used.
+        trial: the spec of any trial with this target. The trial's method and training settings are not used.
         info: the base model's entry in the registry, or a new entry for a hub id or a local folder.
         recipe: the recipe for fine-tuning the target.
     """
@@ -76,17 +77,17 @@ class TargetSpec:
 
     @property
     def base_folder(self) -> Path | None:
-        """The folder of the base model, if the user gave one."""
+        """The folder of the base model; None if the user gave no folder."""
         return None if self.trial.model_path is None else Path(self.trial.model_path)
 
     @property
     def target_path(self) -> Path | None:
-        """The folder of a finished target, if the user gave one."""
+        """The folder of a finished target; None if the user gave no folder."""
         return None if self.trial.target_path is None else Path(self.trial.target_path)
 
     @property
     def retain_path(self) -> Path | None:
-        """The folder of a retain model, if the user gave one."""
+        """The folder of a retain model; None if the user gave no folder."""
         return None if self.trial.retain_path is None else Path(self.trial.retain_path)
 
     @cached_property
@@ -96,11 +97,7 @@ class TargetSpec:
 
     @cached_property
     def base(self) -> str:
-        """A text that identifies the base model: the digest of its files, its hub commit, or its name.
-
-        Raises:
-            TargetError, LoadError: the folder does not exist, or the hub cannot be reached.
-        """
+        """A text that identifies the base model: the digest of its files, its hub commit, or its name."""
         if self.base_folder is not None:
             return folder_digest(self.base_folder)
         hub_id = self.info.hub_id
@@ -121,14 +118,14 @@ class TargetSpec:
 
     @property
     def template_key(self) -> str:
-        """A text that identifies the template."""
+        """A text that identifies the template. For the chat template in a local folder, the text includes a hash."""
         folder = self.target_path or self.base_folder
         if self.info.template != CHAT or folder is None or not (folder / CHAT_FILE).is_file():
             return self.info.template
         return f"{CHAT}:{digest((folder / CHAT_FILE).read_text(encoding='utf-8'))}"
 
     def measured_by(self, names: Sequence[str]) -> list[str]:
-        """Return the digests of the plug-ins that define any of these metrics."""
+        """Return the digests of the plug-ins that define any of the metrics ``names``."""
         return digests(("metric", name.removesuffix("_distance")) for name in names)
 
     @property
@@ -147,15 +144,11 @@ class TargetSpec:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """The requested metrics that cannot be measured without a retain model.
-
-        Raises:
-            MetricError: a metric that was requested by name cannot be measured on the data.
-        """
+        """The requested metrics that are not measured, because no retain model is available."""
         return tuple(name for name in chosen_metrics(self.trial.metrics, self.data) if name not in self.measured())
 
     def evaluator(self, model: PreTrainedModel, processor: Any, *, data: TaskData | None = None) -> ModelEvaluator:
-        """Return an evaluator for a model, by default on the target's data."""
+        """Return an evaluator for a model on ``data``, by default the target's data."""
         return self.modality.evaluator(
             data or self.data,
             processor,
@@ -167,7 +160,7 @@ class TargetSpec:
 
 
 def target_spec_of(spec: TrialSpec) -> TargetSpec:
-    """Return the target's specification for a trial's spec.
+    """Return the specification of the target of a trial.
 
     Raises:
         DataError: a file is missing or malformed, the hub cannot be reached, or the template is unknown.

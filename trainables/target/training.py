@@ -53,9 +53,6 @@ def train(
     """Fine-tune the base model on ``data.full`` and write it to a folder, atomically.
 
     If the process is killed, the next call continues from the last saved state.
-
-    Raises:
-        TargetError, LoadError: the model cannot be trained; the message is for the user.
     """
     recipe, state = target_spec.recipe, unfinished(folder, ".pt")
     model, processor = load_base(target_spec)
@@ -85,11 +82,7 @@ def _require_room(model: PreTrainedModel, folder: Path) -> None:
 
 
 def load_base(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
-    """Return the model from which fine-tuning starts, and its tokenizer or image processor.
-
-    Raises:
-        LoadError: the model cannot be loaded.
-    """
+    """Return the model from which fine-tuning starts, and its tokenizer or image processor."""
     import torch
 
     info, modality, folder = target_spec.info, target_spec.modality, target_spec.base_folder
@@ -105,11 +98,7 @@ def load_base(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
 
 
 def require_undamaged(folder: Path) -> None:
-    """Compare the files of a cached model with their checksums.
-
-    Raises:
-        TargetError: files differ from their checksums, or the checksums are missing.
-    """
+    """Raise :class:`TargetError` if files of a cached model do not match their checksums."""
     differing = damaged_files(folder) if (folder / CHECKSUMS).is_file() else [CHECKSUMS]
     if differing:
         raise TargetError(
@@ -127,14 +116,15 @@ def finetune(
     on_progress: Callable[[Progress], None],
     state: Path | None = None,
 ) -> int:
-    """Train a model in place on ``data.full`` with AdamW and the spec's recipe. Return the number of epochs.
+    """Train a model in place on ``data.full`` with AdamW and the spec's recipe. Return the number of trained epochs.
 
     The learning rate rises linearly over 5% of the steps and then falls linearly. If ``stop_when_memorised`` is true,
-    training ends after the first epoch with a mean loss below 0.05 at which ``ModelEvaluator.memorised`` is true.
+    training ends after the first epoch at which the mean loss is below 0.05 (nats per token) and
+    ``ModelEvaluator.memorised`` is true.
 
     Args:
-        state: the file from which a later call continues after a crash, with bit-identical results. The file's name
-            must depend on the model, the data and the recipe.
+        state: the file for the state of unfinished training. After a crash, the next call continues from this file and
+            gives bit-identical results. The file's name must depend on the model, the data and the recipe.
 
     Raises:
         TargetError: the loss is not finite, or the data were never memorised although ``stop_when_memorised`` is true.
