@@ -1,1 +1,1 @@
-"""The registry of models, and the reading and writing of model folders."""
+"""The registry of models, and functions that create, load, change and save models."""

@@ -53,7 +53,7 @@ def merge_adapter(adapter: Path, base: str, folder: Path) -> None:
 
 
 def adapter_problems(folder: Path) -> list[str]:
-    """Return a message if the base model of an adapter is missing."""
+    """Return a message if the base model of an adapter is missing; otherwise an empty list."""
     base = base_of(folder)
     if base is None or (Path(base).is_absolute() and not Path(base).is_dir()):
         return [
@@ -64,7 +64,7 @@ def adapter_problems(folder: Path) -> list[str]:
 
 
 def base_of(folder: Path) -> str | None:
-    """Return the folder or hub id of an adapter's base model; None if there is none."""
+    """Return the folder or hub id of an adapter's base model; None if the adapter does not name a base model."""
     try:
         found = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))["base_model_name_or_path"]
     except (ValueError, KeyError, TypeError):

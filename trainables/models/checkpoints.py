@@ -38,7 +38,7 @@ def write_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fold
 
 
 class LoadError(RuntimeError):
-    """A model cannot be loaded. The message is for the user."""
+    """Raised if a model cannot be loaded. The message is for the user."""
 
     exit_code = 1
 
@@ -91,7 +91,7 @@ def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
 
 
 def ensure_pad_token(tokenizer: PreTrainedTokenizerBase) -> None:
-    """If a tokenizer has no padding token, pad with EOS."""
+    """If a tokenizer has no padding token, use EOS as the padding token."""
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token  # safe, because masks identify padding, not ids
 
@@ -139,7 +139,6 @@ def weights_problems(folder: Path) -> list[str]:
 
 
 def _quiet() -> None:
-    """Disable the progress bars of transformers."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()

@@ -1,7 +1,7 @@
 """Choose the commit of a model on the hub, and download the commit.
 
-A model that is complete in the local cache is used without a request to the hub. So a resumed sweep has an unchanged
-target. To use the newest commit, first run ``hf download ID``.
+A model that is complete in the local cache is used without a request to the hub. So the target of a resumed sweep does
+not change if the hub has a newer commit. To use the newest commit, first run ``hf download ID``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def fetch_model(hub_id: str) -> Path:
 
 @functools.cache
 def hub_commit(hub_id: str) -> str:
-    """Return the cached commit if it is complete, otherwise the newest commit on the hub.
+    """Return the commit in the local cache if the cache has all its files, otherwise the newest commit on the hub.
 
     Raises:
         LoadError: the hub does not answer.
@@ -59,7 +59,7 @@ def hub_commit(hub_id: str) -> str:
 
 
 def cached_snapshot(hub_id: str) -> Path | None:
-    """Return the folder of the branch main in the local cache, or None. The folder may be incomplete."""
+    """Return the folder of the branch main in the local cache; None if it is missing. The folder may be incomplete."""
     from huggingface_hub import constants
 
     repository = Path(constants.HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"

@@ -31,8 +31,8 @@ class TargetRecipe:
 class ModelInfo:
     """One model in the registry. The fields are the defaults for sweeps with this model.
 
-    ``hub_id`` is None for a model that is created locally. ``modality`` is None for a model in a local folder. For a
-    plug-in's model, ``make(data, seed)`` returns the model and its processor.
+    ``hub_id`` is None for a model that is created locally. ``modality`` is None for a model in a local folder, because
+    it is unknown. For a plug-in's model, ``make(data, seed)`` returns the model and its tokenizer or image processor.
     """
 
     name: str
@@ -50,8 +50,8 @@ class ModelInfo:
     make: Callable[[Any, int], tuple[Any, Any]] | None = None
 
 
-# The paper trains targets with Adam: lr 1e-5 or 2e-5, batch size 16 or 32, 25 epochs.
-# The paper unlearns with lr 1e-5, 5e-5 or 1e-4.
+# The paper (arXiv:2410.22086) trains targets with Adam: lr 1e-5 or 2e-5, batch size 16 or 32, 25 epochs. The paper
+# unlearns with lr 1e-5, 5e-5 or 1e-4.
 PAPER_RECIPE = TargetRecipe(lr=2e-5, batch_size=16, epochs=25, stop_when_memorised=False)
 PAPER_LORA_RANK = 8
 TINY_RECIPE = TargetRecipe(lr=2e-3, batch_size=8, epochs=120, stop_when_memorised=True)

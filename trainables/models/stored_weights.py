@@ -19,8 +19,8 @@ _Stamp = tuple[int, int, int]
 class StoredWeights:
     """A snapshot of a model's state dict, on the CPU.
 
-    If a safetensors file in ``folder`` has an equal tensor, all processes share a memory map of the file. All other
-    tensors are copied.
+    If a safetensors file in ``folder`` has the same tensor under the same name, the snapshot uses a memory map of the
+    file, which all processes share. Other tensors are copied.
     """
 
     def __init__(self, model: Module, folder: Path) -> None:

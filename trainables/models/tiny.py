@@ -1,4 +1,4 @@
-"""Small random models with real architectures, and tokenizers trained on the data.
+"""Small models with random weights, and tokenizers trained on the data.
 
 Each model is a small version of a registered model, with the same transformers class.
 """
@@ -137,7 +137,7 @@ TWINS: Mapping[str, Twin] = MappingProxyType(
 
 
 def tokenizer_for(name: str, examples: Iterable[Example]) -> PreTrainedTokenizerFast:
-    """Train the tokenizer of the small model ``name`` on the examples. It has a padding token."""
+    """Train the tokenizer of the small model ``name`` on the examples. The tokenizer has a padding token."""
     tokenizer = TWINS[name].tokenizer(examples)
     ensure_pad_token(tokenizer)
     return tokenizer
