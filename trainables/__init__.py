@@ -1,1 +1,1 @@
-"""The parts of an unlearning run, from the target model to the Ray worker."""
+"""One unlearning run: data, models, methods, metrics, the target, the training loop and the Ray worker."""

@@ -10,7 +10,7 @@ Pair = tuple[list[int], list[int]]
 
 
 def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[list[int]]:
-    """Return random batches of items of similar length. Every item is in one batch. ``key`` is the seed."""
+    """Return random batches of items of similar length, as indices. Each item is in one batch. ``key`` is the seed."""
     rng = random.Random(key)
     order = list(range(len(lengths)))
     rng.shuffle(order)
@@ -25,7 +25,7 @@ def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[lis
 
 
 class EndlessBatches:
-    """Batches of items of similar length, for any number of passes over a set.
+    """An endless sequence of batches of items of similar length, from repeated passes over a set.
 
     ``batches[n]`` lists the indices of the items in batch ``n``. Each pass has its own order. The indices depend only
     on the lengths of the items, the batch size, ``key`` and ``n``.
@@ -50,7 +50,7 @@ class TrainingBatches:
 
     Attributes:
         steps_per_epoch: the number of forget batches in one epoch, which is one pass over the forget set.
-        probe: the retain batches for AutoLR's probes, shuffled independently of the training batches.
+        probe: the retain batches on which AutoLR measures losses, shuffled independently of the training batches.
     """
 
     def __init__(
@@ -63,9 +63,9 @@ class TrainingBatches:
         self._batch_size, self._seed = batch_size, seed
 
     def epoch(self, epoch: float, *, step: int, max_steps: int | None) -> list[Pair]:
-        """Return the batches of the next epoch, without batches after ``max_steps`` steps.
+        """Return the batches of the next epoch. The epoch is cut short if the run reaches ``max_steps`` steps.
 
-        ``epoch`` and ``step`` are the numbers of epochs and steps so far.
+        ``epoch`` and ``step`` are the numbers of epochs and steps that the run has completed.
         """
         forget = epoch_batches(self._lengths, self._batch_size, f"forget:{self._seed}:{epoch}")
         if max_steps is not None:
@@ -73,7 +73,7 @@ class TrainingBatches:
         return [(indices, self._retain[number]) for number, indices in enumerate(forget, start=step)]
 
     def passes(self, batches: Sequence[Pair]) -> float:
-        """Return the number of forget examples in the batches, divided by the size of the forget set."""
+        """Return the batches' length in epochs: their number of forget examples over the size of the forget set."""
         return sum(len(forget) for forget, _ in batches) / len(self._lengths)
 
 

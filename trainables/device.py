@@ -49,7 +49,7 @@ def limit_to_share(device: str, gpus: float) -> None:
 
 
 def empty_gpu_cache() -> None:
-    """Free the GPU memory of this process's previous runs, and reset the measured peak."""
+    """Free the GPU memory of this process's previous runs, and reset the peak of :func:`peak_gpu_memory`."""
     import torch
 
     gc.collect()  # after an out-of-memory error, a reference cycle with the traceback keeps the run alive

@@ -11,12 +11,11 @@ from trainables.weightings import Gradient, Gramian, Weights
 
 _CHUNK = 1 << 24
 _CPU_CHUNK = 1 << 18
-"""The number of elements that are converted to float64 at once. A CPU is 20 times as fast if its cache holds a chunk.
-"""
+"""The number of elements that are converted to float64 at once. A CPU is 20 times as fast if a chunk fits its cache."""
 
 
 def take_gradient(parameters: Sequence[Tensor]) -> Gradient:
-    """Return the parameters' gradients without a copy, and set every ``p.grad`` to None."""
+    """Return every ``p.grad`` itself, not a copy, and set ``p.grad`` to None."""
     gradient = [parameter.grad for parameter in parameters]
     for parameter in parameters:
         parameter.grad = None
@@ -74,7 +73,7 @@ def combine_(parameters: Sequence[Tensor], retain: Gradient, forget: Gradient, w
 def clip_(gradient: Gradient, limit: float | None, length: float) -> None:
     """Clip the norm of a gradient as torch does: ``g *= min(1, limit / (|g| + 1e-6))``.
 
-    ``length`` is the norm of the gradient. If ``limit`` is None, the gradient is not clipped.
+    ``length`` is ``|g|``, the norm of the gradient. If ``limit`` is None, the gradient is not clipped.
     """
     if limit is not None and (factor := limit / (length + 1e-6)) < 1.0:
         _scale_([part for part in gradient if part is not None], factor)

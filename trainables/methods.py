@@ -1,7 +1,8 @@
-"""Parse a method name. A method is a forget objective with a weighting.
+"""Parse a method name. A method is a forget objective with a weighting of the retain gradient and the forget gradient.
 
-``npo+ngdiff`` is the objective npo with the weighting ngdiff. ``ngdiff`` is the objective ascent with the weighting
-ngdiff. ``npo`` is the objective npo with the weighting ga: NPO without a retain term, as in the NPO paper.
+A name is a pair, a weighting or an objective. ``npo+ngdiff`` is the objective npo with the weighting ngdiff. ``ngdiff``
+is the objective ascent with the weighting ngdiff. ``npo`` is the objective npo with its default weighting. The default
+weighting of npo is ga, which uses only the forget gradient, as in the NPO paper.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from trainables.weightings import WEIGHTINGS, Needs, Weighting
 
 
 class MethodError(ValueError):
-    """Raised if a method name is unknown, or if the weighting ignores the objective. The message is for the user."""
+    """Raised if a method name is unknown or a pair's weighting ignores the forget loss. The message is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A forget objective with a weighting. The name never contains an alias."""
+    """A forget objective with a weighting. In ``name``, an alias is replaced by the objective's own name."""
 
     name: str
     objective: ForgetObjective
@@ -44,12 +45,12 @@ class Method:
 
 
 def method_names() -> tuple[str, ...]:
-    """Return the names of all methods. The pairs ``objective+weighting`` are not included."""
+    """Return the names of all methods, except pairs such as ``npo+ngdiff``."""
     return (*WEIGHTINGS, *(name for name in OBJECTIVES if name != "ascent"))
 
 
 def option_names() -> tuple[str, ...]:
-    """Return the option names of all methods. The name ``c`` comes first."""
+    """Return the names of the options of all methods: first ``c``, then the others alphabetically."""
     return tuple(sorted({option.name for option in OPTIONS.values()}, key=lambda name: (name != "c", name)))
 
 
@@ -62,7 +63,7 @@ def parse_method(name: str) -> Method:
     """Return the method with this name.
 
     Raises:
-        MethodError: the name is unknown, or the weighting of a pair does not use the forget objective.
+        MethodError: the name is unknown, or the pair's weighting ignores the forget loss.
     """
     objective_name, plus, weighting_name = name.partition("+")
     if objective_name in ALIASES:

@@ -3,8 +3,8 @@
 There are two kinds of plug-ins. A Python file defines variables listed in :data:`KINDS`. A Jinja file contains a prompt
 template.
 
-Plug-ins must be loaded before the first use of a registry, which fills the registry. A worker gets the list of plug-ins
-from an environment variable. The worker verifies that no plug-in has changed since the sweep started.
+The first use of a registry fills the registry, so all plug-ins must be activated first. A worker gets the list of
+plug-ins from an environment variable, and verifies that no plug-in has changed since the sweep started.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ KINDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "TEMPLATES": ("template", "Template"),
     }
 )
-"""The variables that a plug-in may define. Each variable holds one entry or a tuple of entries, of one kind and class.
-"""
+"""The variables of a plug-in, with the kind and class of their entries. A variable holds one entry or a tuple."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -59,7 +58,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A loaded plug-in. ``place`` is the file from which the plug-in was first read."""
+    """A loaded plug-in. ``place`` is the path of the user's file, even if a sweep's copy of the file was loaded."""
 
     name: str
     place: str
@@ -68,7 +67,6 @@ class Plugin:
 
     @property
     def digest(self) -> str:
-        """16 hex digits of the hash of the plug-in's source."""
         return digest_of(self.source)
 
 
@@ -96,7 +94,7 @@ def active() -> tuple[Plugin, ...]:
 def to_environment(folder: Path) -> dict[str, str]:
     """Return the environment variable that lists the active plug-ins for workers; empty if there are none.
 
-    ``folder`` has a copy of each plug-in. All nodes must be able to read the folder.
+    ``folder`` must contain a copy of each plug-in, and all nodes must be able to read the folder.
     """
     listed = {str(folder / plugin.name): plugin.digest for plugin in active()}
     return {VARIABLE: json.dumps(listed)} if listed else {}
@@ -113,7 +111,7 @@ def _unchanged(path: str, digest: str) -> Plugin:
 
 
 def use(plugins: Iterable[Plugin]) -> None:
-    """Activate plug-ins, in addition to the active plug-ins.
+    """Activate plug-ins, in addition to those that are already active.
 
     Raises:
         PluginError: a registry is already filled, or another active plug-in has the same name.
@@ -149,7 +147,7 @@ def owner(kind: str, name: str | None) -> Plugin | None:
 
 
 def digests(named: Iterable[tuple[str, str | None]]) -> list[str]:
-    """Return the digests of the plug-ins that define some entries. An entry is given as ``(kind, name)``."""
+    """Return the sorted digests of the plug-ins that define any of the entries, which are given as ``(kind, name)``."""
     return sorted({found.digest for kind, name in named if (found := owner(kind, name)) is not None})
 
 
@@ -157,7 +155,7 @@ def digests(named: Iterable[tuple[str, str | None]]) -> list[str]:
 
 
 def read(path: Path | str, *, place: str | None = None) -> Plugin:
-    """Load a plug-in from a file. A Python file is executed. ``place`` is the name of the file in messages.
+    """Load a plug-in from a file. A Python file is executed. Messages name ``place``, by default the path of the file.
 
     Raises:
         PluginError: the file has problems. The error lists all problems.

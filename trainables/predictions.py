@@ -38,7 +38,7 @@ class Predictions:
 
 
 def mean_loss(nll: Tensor, supervised: Tensor) -> Tensor:
-    """Return the mean loss of all supervised tokens of the batch, in nats. Other tokens must have loss 0."""
+    """Return the mean of ``nll`` over the supervised positions, in nats. At other positions, ``nll`` must be 0."""
     return nll.sum() / supervised.sum()
 
 
@@ -59,7 +59,7 @@ def scoring(model: PreTrainedModel) -> Iterator[None]:
 def evaluate_items(
     modality: Modality, model: PreTrainedModel, items: Any, *, processor: Any, batch_size: int
 ) -> ItemLosses:
-    """Return the losses of each item of an encoded set, in order."""
+    """Return the losses of each item, in the order of ``items``. The model runs in eval mode."""
 
     def predict(indices: Sequence[int]) -> Predictions:
         return modality.predict(model, modality.collate(items, indices, processor=processor, device=model.device))
@@ -70,10 +70,11 @@ def evaluate_items(
 def item_losses(
     model: PreTrainedModel, lengths: Sequence[int], predict: Callable[[list[int]], Predictions], *, batch_size: int
 ) -> ItemLosses:
-    """Return the losses of each item of a set, in order. The model runs in eval mode.
+    """Return the losses of each item, in the order of ``lengths``. The model runs in eval mode.
 
-    ``lengths`` has the length of each item. ``predict(indices)`` returns the predictions for the items at these
-    indices. In ``ItemLosses.capped``, each loss is at most ``ln|V|`` for ``|V|`` logits.
+    Args:
+        lengths: the length of each item. Items of similar length share a batch.
+        predict: ``predict(indices)`` returns the predictions for the items at these indices.
     """
     import numpy as np
     import torch

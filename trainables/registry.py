@@ -14,8 +14,8 @@ def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequen
     """Return a mapping from name to entry, with the entries of a package and of plug-ins.
 
     Args:
-        attribute: the variable of each module that holds one entry or a tuple of entries.
-        first: the first names of the mapping. The other names of the package follow alphabetically, then the plug-ins.
+        attribute: the name of the variable that holds one entry or a tuple of entries in each module.
+        first: the names that come first. The package's other names follow alphabetically, then those of plug-ins.
 
     Raises:
         ValueError: two modules have entries with the same name.
@@ -32,11 +32,10 @@ def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequen
 
 
 def with_plugins(attribute: str, own: Iterable[Any]) -> Mapping[str, Any]:
-    """Merge entries of the project and of plug-ins into one mapping from name to entry.
+    """Return a mapping from name to entry, with the project's ``own`` entries and those of plug-ins.
 
-    Args:
-        attribute: the variable in which a plug-in defines its entries.
-        own: the entries of the project.
+    ``attribute`` is the name of the variable in which a plug-in defines its entries. The first use of the mapping
+    adds the entries of the plug-ins.
     """
     return _Entries(attribute, {entry.name: entry for entry in own})
 

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def save_state_file(state: Mapping[str, Any], path: Path) -> None:
-    """Write a state to a file. If writing fails, the previous file is kept."""
+    """Write a state to a file. If writing fails, the previous file is kept and no error is raised."""
     import torch
 
     # torch raises RuntimeError for some disk errors
@@ -27,7 +27,7 @@ def save_state_file(state: Mapping[str, Any], path: Path) -> None:
 
 
 def load_state_file(path: Path) -> dict[str, Any] | None:
-    """Load a state to the CPU; return None if the file is missing or unreadable."""
+    """Return the state in a file, with its tensors on the CPU; None if the file is missing or unreadable."""
     import torch
 
     try:
@@ -47,7 +47,7 @@ def load_state_file(path: Path) -> dict[str, Any] | None:
 
 
 def random_state() -> dict[str, Any]:
-    """Return the states of the random generators of the CPU and of the GPU."""
+    """Return the states of torch's random generators for the CPU and the GPU."""
     import torch
 
     gpu = [torch.cuda.get_rng_state()] if torch.cuda.is_available() else []
@@ -55,7 +55,6 @@ def random_state() -> dict[str, Any]:
 
 
 def load_random_state(state: Mapping[str, Any]) -> None:
-    """Load the states that :func:`random_state` returned."""
     import torch
 
     torch.set_rng_state(state["rng"])
@@ -64,7 +63,7 @@ def load_random_state(state: Mapping[str, Any]) -> None:
 
 
 def read_state(folder: Path) -> dict[str, Any] | None:
-    """Return the state of an unfinished run from a checkpoint folder; None if there is no such state."""
+    """Return the state in a checkpoint folder of Ray; None if the state is missing, unreadable, or of a finished run."""
     state = load_state_file(folder / STATE_FILE)
-    # Ray restores a finished run only if its worker died before the driver got the last report: the run is repeated.
+    # Ray restores a finished run only if its worker died before the driver got the last report. The run is repeated.
     return None if state is None or state.get("done") else state

@@ -1,4 +1,4 @@
-"""The specification of a trial: its settings, a description of each setting, and the hash of all settings.
+"""The specification of a trial: its settings, a description of each setting, and a hash of the settings.
 
 ``--help`` imports this module, so slow imports are inside functions.
 """
@@ -27,13 +27,13 @@ T = TypeVar("T")
 
 
 def setting(role: Role, default: T, help: str = "", otherwise: str = "", **described: Any) -> T:
-    """Return a field of :class:`TrialSpec` with a description (see :class:`search_spaces.fields.Field`)."""
+    """Return a field of :class:`TrialSpec`. The arguments describe it as in :class:`search_spaces.fields.Field`."""
     found: T = field(default=default, metadata={"role": role, "help": help, "otherwise": otherwise, **described})
     return found
 
 
 def _names(module: str, registry: str) -> Callable[[], Collection[str]]:
-    """Return a function that imports a registry, whose names are the choices of a setting."""
+    """Return a function that imports and returns a registry. The registry's names are the choices of a setting."""
     return lambda: getattr(import_module(f"trainables.{module}"), registry)
 
 
@@ -45,10 +45,10 @@ class TrialSpec:
     tables. :mod:`trainables.spec_checks` validates the values.
 
     Attributes:
-        options: the given options of the method (``c``, ``beta``, ...) as sorted pairs.
-        target_epochs, target_lr, target_batch_size, target_lora_rank: replace values in the model's fine-tuning recipe.
-            Rank 0 trains all weights.
-        template: None stands for the model's own template.
+        options: the given options of the method (``c``, ``beta``, ...), as sorted pairs of name and value.
+        target_epochs, target_lr, target_batch_size, target_lora_rank: values that replace those of the model's
+            fine-tuning recipe; None keeps the recipe's value. Rank 0 trains all weights.
+        template: the prompt template; None for the model's own template.
         target_key: a hash of the target, its data and, if needed, the retain model; empty until the target is prepared.
     """
 
@@ -153,7 +153,7 @@ class TrialSpec:
     )
     weight_decay: float = setting("training", 0.0, "Weight decay (decoupled for adamw).", low=0.0)
     momentum: float = setting("training", 0.0, "Momentum of sgd.", low=0.0, high=1.0, when={"optimizer": ("sgd",)})
-    # Clipping is off by default, because it would change the length of the directions of normalised methods.
+    # Clipping is off by default, because it would change the gradient norm that normalised methods produce.
     max_grad_norm: float | None = setting(
         "training", None, "Clip the norm of the combined gradient to this value.", "off", above=0.0
     )
@@ -238,7 +238,6 @@ class TrialSpec:
 
     @property
     def parsed_method(self) -> Method:
-        """The method: the pair of objective and weighting."""
         from trainables.methods import parse_method
 
         return parse_method(self.method)
@@ -250,7 +249,7 @@ class TrialSpec:
 
     @property
     def can_restart(self) -> bool:
-        """Whether AutoLR's rule restarts the run from the target if a loss or gradient is not finite."""
+        """Whether AutoLR's rule restarts the run from the target if the run diverges."""
         from trainables.auto_lr.rules import RULES
 
         return self.auto_lr == "on" and RULES[self.auto_lr_smoothing].is_guarded
@@ -306,13 +305,13 @@ class TrialSpec:
         )
 
     def values(self) -> dict[str, object]:
-        """Return a mapping from the name of each described field to its value."""
+        """Return the value of every field except ``options``, by name."""
         return {name: getattr(self, name) for name in FIELDS}
 
     def row(self) -> dict[str, object]:
-        """Return the columns for a table of trials: all fields, and the options of all methods.
+        """Return the trial's columns for a table of trials: all fields, and the options of all methods.
 
-        Options that the trial's method does not have are None.
+        An option that the trial's method does not have is None.
         """
         from trainables.methods import option_names
 
@@ -326,7 +325,6 @@ class TrialSpec:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> TrialSpec:
-        """Rebuild a spec from a mapping that :meth:`to_dict` returned."""
         given: dict[str, Any] = dict(values)
         lists = {name: tuple(given[name]) for name, item in FIELDS.items() if item.many}
         return cls(**given | lists | {"options": tuple(sorted(given["options"].items()))})

@@ -112,8 +112,11 @@ def _modality_problems(spec: TrialSpec) -> list[str]:
 
 
 def clashes() -> list[str]:
-    """Return a message for each plug-in entry whose name is already taken. The call fills all registries."""
-    # The registry of each kind, and the names that are taken elsewhere
+    """Return a message for each plug-in entry whose name is already taken.
+
+    The call fills all registries, so no more plug-ins can be activated afterwards.
+    """
+    # The registry of each kind, and the names that other registries use
     registries: Mapping[str, tuple[Mapping[str, Any], set[str]]] = {
         "weighting": (WEIGHTINGS, {*OBJECTIVES, *ALIASES}),
         "objective": (OBJECTIVES, {*WEIGHTINGS, *ALIASES}),

@@ -1,8 +1,8 @@
 """Read and write the storage of a sweep: a bucket, or a shared folder.
 
-Credentials come from the machine (``AWS_*`` variables or a role), not from the address. Each key has only one writer.
-Files are written atomically. A folder is stored as one object per file, plus a list of file names and checksums. The
-list is written last and deleted first. A folder without the list counts as missing.
+Credentials come from the machine (``AWS_*`` variables or a role), not from the address. Each key must have only one
+writer at a time. Files are written atomically. A folder is stored as one object per file, plus a list of file names and
+checksums. The list is written last and deleted first. A folder without the list counts as missing.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Storage:
 
     @property
     def name(self) -> str:
-        """The last part of the address."""
+        """The folder's name, which is the last part of its address."""
         return self.uri.partition("?")[0].rstrip("/").rpartition("/")[2]
 
     @property
@@ -189,7 +189,7 @@ class Storage:
             shutil.copyfileobj(source, target, _BLOCK)
 
     def _copy_to(self, target: IO[bytes], key: str) -> bool:
-        """Copy a file of the storage; return False if the key does not exist."""
+        """Copy a file of the storage to ``target``; return False if the key does not exist."""
         place = self._place(key)
         try:
             # By default, pyarrow decompresses files with names such as "x.gz".
@@ -256,7 +256,7 @@ def _opened(uri: str) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def _as_storage_error(uri: str) -> Iterator[None]:
-    """Convert pyarrow's errors to a StorageError with a one-line message. A missing file stays a FileNotFoundError."""
+    """Convert pyarrow's errors to a one-line :class:`StorageError`, except the FileNotFoundError for a missing file."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):

@@ -1,8 +1,8 @@
 """Prompt templates. A template defines the text before an answer and the text after the answer.
 
 A template is plain text with the placeholders ``{question}`` and ``{answer}``, a Jinja text with ``{{ question }}`` and
-``{{ answer }}``, or :data:`CHAT`. The answer and the end token are supervised. In a plain template, the text after the
-answer is supervised too.
+``{{ answer }}``, or :data:`CHAT` for the tokenizer's chat template. The answer and the end token are supervised. In a
+plain template, the text after the answer is supervised too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TemplateError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """A named template."""
+    """A template in the registry."""
 
     name: str
     text: str
@@ -44,7 +44,7 @@ def is_plain(template: str) -> bool:
 
 
 def around(template: str, question: str, tokenizer: PreTrainedTokenizerBase | None) -> tuple[str, str]:
-    """Return the text before the answer and the text after the answer. Plain templates need no tokenizer.
+    """Return the text before the answer and the text after the answer. ``tokenizer`` may be None for a plain template.
 
     Raises:
         TemplateError: the template cannot be rendered, or does not contain the answer exactly once.
@@ -66,7 +66,7 @@ def around(template: str, question: str, tokenizer: PreTrainedTokenizerBase | No
 
 
 def end_id(template: str, question: str, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the token that ends an answer: the special token after the answer in the template, or EOS.
+    """Return the id of the token that ends an answer: the special token after the answer in the template, or EOS.
 
     Raises:
         TemplateError: the text after the answer does not begin with a special token.
