@@ -34,8 +34,8 @@ class AutoLR:
     """Takes the optimizer steps of a run. Every ``auto_lr_every`` steps, AutoLR also updates the learning rate.
 
     Args:
-        fresh: the retain batches on which AutoLR measures losses if ``auto_lr_probe`` is ``fresh``. Their order does not
-            depend on the training batches.
+        fresh: the retain batches on which AutoLR measures losses if ``auto_lr_probe`` is ``fresh``. Their order is
+            independent of the training batches.
         steps: the number of optimizer steps of the whole run.
 
     Attributes:

@@ -33,7 +33,7 @@ RESOLVED = BEND / 1000.0
 _STRIDE = 30.0
 """The maximum factor between two successive probed rates.
 
-The factor is below ``sqrt(BEND / RESOLVED)``. After a rise that is too small to measure, the next is below ``BEND``.
+The factor is below ``sqrt(BEND / RESOLVED)``. After an unmeasurable rise, the next rise is below ``BEND``.
 """
 _TRUST = 1.25
 _MOST_FITS = 6

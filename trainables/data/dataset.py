@@ -32,11 +32,9 @@ class DataSet:
         forget_split: the default forget set.
         forget_class: the default class to forget; None if the examples have no classes.
         max_length: the default maximum length of training sequences, in tokens.
-        unit: the number of retain examples that a limit keeps or drops together, such as the questions about one
-            author.
+        unit: the number of retain examples that a limit keeps or drops together, such as an author's questions.
         generated: whether a different seed gives different data.
-        learns_more: whether the target is also trained on examples that are in neither the forget set nor the retain
-            set.
+        learns_more: whether the target also learns examples that are in neither the forget set nor the retain set.
         loader: the function that loads the data. Its arguments are ``limit`` and, if they apply, ``forget_split``,
             ``forget_class``, ``data_dir`` and ``seed`` (only if not 0). It imports its dependencies when it is called.
     """

@@ -32,9 +32,8 @@ def load_muse(
     """Load MUSE-News or MUSE-Books with the forget set ``forget_split`` and the retain set ``raw/retain1``.
 
     The split ``scal_k`` is the k-th of four growing forget sets. The split ``sust_k`` is the k-th of four disjoint
-    removal requests. The target of request k is the unlearned model of request k-1. MUSE has no verbmem passages and no
-    questions for requests 2 to 4. For these requests, verbmem is measured on a sample of the request's texts, and
-    knowmem cannot be measured.
+    removal requests. The target of request k is the unlearned model of request k-1. For requests 2 to 4, MUSE has no
+    verbmem passages and no questions. So verbmem is measured on a sample of the request's texts, without knowmem.
 
     Each corpus is one example, in which blank lines separate the texts. With a limit, the first ``limit`` texts of each
     retain set are kept.

@@ -49,8 +49,8 @@ def min_k_scores(scores: ModelScores, part: str) -> Array:
 def min_k_plus_plus_scores(scores: ModelScores, part: str) -> Array:
     """Return the mean of the lowest ``max(1, int(0.4 T))`` values of ``(log p_t - mu_t) / sigma_t``.
 
-    ``mu_t`` and ``sigma_t`` are the mean and standard deviation of ``log p(v)`` for tokens v drawn from p.
-    Zhang et al., Min-K%++, ICLR 2025 (arXiv:2404.02936).
+    ``mu_t`` and ``sigma_t`` are the mean and standard deviation of ``log p(v)`` for tokens v drawn from p. Zhang et
+    al., Min-K%++, ICLR 2025 (arXiv:2404.02936).
     """
     import numpy as np
 

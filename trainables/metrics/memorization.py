@@ -28,10 +28,10 @@ def exact_memorization(texts: Sequence[TokenScores]) -> Array:
 def extraction_strength(texts: Sequence[TokenScores]) -> Array:
     """Return ``1 - k/T`` per text, float64 ``(n,)``: greedy decoding from the first k of T tokens gives all others.
 
-    Here k is the smallest such number. Carlini et al., Extracting Training Data from Large Language Models, 2021
-    (arXiv:2012.07805). If the last token is predicted wrong, the result is 0. In this case, OpenUnlearning's code
-    returns 1/T. Teacher forcing is sufficient, because greedy decoding from the first k tokens gives all others if and
-    only if all predictions from position k are right.
+    Here k is the smallest such number. Greedy decoding from the first k tokens gives all others if and only if all
+    predictions from position k under teacher forcing are right. If the last token is predicted wrong, the result is 0.
+    In this case, OpenUnlearning's code returns 1/T. Carlini et al., Extracting Training Data from Large Language
+    Models, 2021 (arXiv:2012.07805).
     """
     import numpy as np
 

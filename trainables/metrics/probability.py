@@ -18,8 +18,9 @@ def probability(losses: Array) -> Array:
 def normalised_probability(losses: Array, perturbed: Sequence[Array]) -> Array:
     """Return ``p / (p + sum_k p_k)`` per item, float64 ``(n,)``: the right answer's probability among all choices.
 
-    ``losses`` is ``(n,)``, and ``perturbed`` has n rows of k_i losses. All losses are in nats per token. The result is
-    NaN if the losses of the right answer and of a wrong answer are infinite.
+    ``losses`` is ``(n,)``, and ``perturbed`` has one array per item, with the loss of each wrong answer. All losses are
+    in nats per token. An item's result is NaN if the losses of the right answer and of a wrong answer are both
+    infinite.
     """
     import numpy as np
 

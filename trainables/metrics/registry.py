@@ -21,10 +21,10 @@ _FIRST = (
 _ENTRIES: Mapping[str, Metric] = entries("trainables.metrics", trainables.metrics.__path__, "METRICS", first=_FIRST)
 _DISTANCES = [metric.distance() for metric in _ENTRIES.values() if metric.ideal is not None]
 METRICS: Mapping[str, Metric] = MappingProxyType({**_ENTRIES} | {metric.name: metric for metric in _DISTANCES})
-"""All metrics in table order. The distances from ideal values come last."""
+"""All metrics, in the order of the tables. The distances from ideal values come last."""
 
 LOSS_METRICS = tuple(name for name, metric in METRICS.items() if metric.loss)
-"""The metrics that are measured after every epoch."""
+"""The names of the losses, which are measured at each evaluation of a run."""
 
 SETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

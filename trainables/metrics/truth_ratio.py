@@ -15,8 +15,9 @@ from trainables.metrics.metric import FORGET_CHOICES, RETAIN_CHOICES, TOFU, Arra
 def log_truth_ratio(paraphrased: Array, perturbed: Sequence[Array]) -> Array:
     """Return ``loss_paraphrased - mean_k loss_perturbed_k`` per item, float64 ``(n,)``.
 
-    ``paraphrased`` is ``(n,)``, and ``perturbed`` has n rows of k_i losses. All losses are in nats per token. An item's
-    result is NaN if its paraphrased loss and one of its perturbed losses are infinite.
+    ``paraphrased`` is ``(n,)``, and ``perturbed`` has one array per item, with the loss of each wrong answer. All
+    losses are in nats per token. A result is NaN if the item's paraphrased loss and one of its perturbed losses are
+    both infinite.
     """
     import numpy as np
 

@@ -72,7 +72,7 @@ class MetricError(DataError):
 
 
 def chosen_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool = True) -> tuple[str, ...]:
-    """Return the names of the metrics to measure on the data, in the order of the registry, without the losses.
+    """Return the names of the metrics to measure on the data, in the order of ``METRICS``, without the losses.
 
     Args:
         names: metrics or sets of metrics; empty for the default set.

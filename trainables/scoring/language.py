@@ -69,7 +69,7 @@ class ChoiceLosses:
 
     @property
     def perturbed(self) -> list[Array]:
-        """The losses of the perturbed answers: n rows, nats per token."""
+        """The losses of the perturbed answers: one array per item, in nats per token."""
         return [total[1:] / count[1:] for total, count in zip(self.totals, self.counts, strict=True)]
 
     @property
@@ -88,8 +88,8 @@ class ModelScores(Scores):
     Attributes:
         answers: the losses of the reference answers, by :class:`QuestionSet`.
         choices: the losses of the paraphrased and perturbed answers, by evaluation set.
-        generated: the greedy answers and their ROUGE-L recalls, by evaluation set, or by metric for a metric with
-            prompts.
+        generated: the greedy answers and their ROUGE-L recalls, by evaluation set. For a metric with its own prompts,
+            the key is the metric's name.
         tokens: the scores of the answers' tokens, by evaluation set.
         attacks: for each metric for membership inference, the scores of the forget texts and of the holdout texts.
     """

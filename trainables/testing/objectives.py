@@ -27,9 +27,9 @@ def check_objective(objective: ForgetObjective) -> None:
     """Check an objective on a small batch, in float64.
 
     The fields must be consistent. The loss must be a finite scalar, also at the bounds of each option. The gradient
-    must be finite, and 0 at unsupervised positions. Padding and the order of the sequences must not matter. If a batch
-    is split, the weighted mean of the parts' losses must be the loss of the batch. For model outputs in bf16, the loss
-    must be float32.
+    must be finite, and 0 at unsupervised positions. Padding and the order of the sequences must change neither. If a
+    batch is split, the weighted mean of the parts' losses must be the loss of the batch. For model outputs in bf16, the
+    loss must be float32.
 
     Raises:
         AssertionError: a check failed; the message says which.

@@ -99,7 +99,7 @@ def encode_examples(
     max_length: int,
     template: str = QUESTION_ANSWER,
 ) -> tuple[Tokens, ...]:
-    """Encode questions with answers and plain texts. A plain text gives one sequence per window."""
+    """Encode plain texts, and questions with answers. A plain text gives one sequence per window."""
     sequences: list[Tokens] = []
     for item in examples:
         if item.is_text:

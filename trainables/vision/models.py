@@ -86,7 +86,8 @@ def processor_for(images: LabelledImages, *, side: int, channels: int) -> ImageP
 def load_classifier(folder: Path | str, *, labels: dict[int, str] | None = None, seed: int = 0) -> PreTrainedModel:
     """Load an image classifier in float32 from safetensors. Code from the folder or the hub is never run.
 
-    With ``labels``, a head for another number of labels is replaced by a head with random weights.
+    If ``labels`` is given and the model's head has another number of labels, a head with random weights replaces the
+    head.
 
     Raises:
         LoadError: the model is missing, or is not an image classifier.

@@ -20,8 +20,8 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
 
     which has cosine t with ``g_j``. If s is at least t, q is 0. The weights are ``(1 + q phi/rho, 1 + q rho/phi)`` with
     ``rho = |g_r|`` and ``phi = |g_f|``. Then ``t`` becomes ``(1 - ema_beta) t + ema_beta s``. The state stores t as
-    ``similarity``, and the first t is the option ``target``. With ``ema_beta = 0``, t is fixed, as in the paper; then
-    ``target = 0`` gives PCGrad.
+    ``similarity``, and the first t is the option ``target``. With ``ema_beta = 0``, t is fixed.
+    With ``ema_beta = 0`` and ``target = 0``, the method is PCGrad.
 
     If a gradient is zero, the weights are (1, 1), and the state does not change.
     """

@@ -9,9 +9,9 @@ from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gr
 def weights(gramian: Gramian) -> Weights:
     """Return half of PCGrad's weights: ``(1 + max(b, 0)/rho^2, 1 + max(b, 0)/phi^2)/2``.
 
-    Here ``rho = |g_r|``, ``phi = |g_f|`` and ``b = -g_r.g_f``. If a gradient is zero, the weights are (1/2, 1/2). For
-    two tasks in conflict, projecting a gradient onto the cone means projecting it onto the other gradient's normal
-    plane.
+    Here ``rho = |g_r|``, ``phi = |g_f|`` and ``b = -g_r.g_f``. For two conflicting gradients, projection onto the cone
+    is projection onto the other gradient's normal plane, as in PCGrad. If a gradient is zero, the weights are (1/2,
+    1/2).
     """
     doubled = pcgrad.weights(gramian)
     return Weights(doubled.retain / 2.0, doubled.forget / 2.0)
