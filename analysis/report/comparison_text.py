@@ -102,7 +102,8 @@ def web_page(tables: Sequence[ComparisonTable]) -> str:
 def comma_separated(tables: Sequence[ComparisonTable]) -> str:
     """Return a CSV with unrounded values. Each row has one metric of a method, either without or with AutoLR.
 
-    If no trial of a method has finished without AutoLR (or with AutoLR), one row has an empty metric.
+    If no trial of a method without AutoLR has finished, these trials get one row with an empty metric. The same applies
+    to the trials with AutoLR.
     """
     columns = ("model", "dataset", "apart", "method", "auto_lr", "configuration", "seeds", "lost", "success", "metric")
     rows = []
