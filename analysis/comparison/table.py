@@ -195,7 +195,7 @@ def _value(done: Sequence[pd.Series], name: str, columns: Columns, targets: Swee
 def _met(
     threshold: Constraint | None, mean: float, scores: Sequence[float], before: Sequence[float | None]
 ) -> bool | None:
-    """Return whether the scores of a configuration meet a threshold; None if unknown.
+    """Return whether every score of a configuration, or the mean score, meets a threshold; None if unknown.
 
     ``scores`` has one score for each seed, and ``before`` the score of this seed's target.
     """
