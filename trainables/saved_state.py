@@ -63,7 +63,7 @@ def load_random_state(state: Mapping[str, Any]) -> None:
 
 
 def read_state(folder: Path) -> dict[str, Any] | None:
-    """Return the state in a checkpoint folder of Ray; None if the state is missing, unreadable, or of a finished run."""
+    """Return the state in a checkpoint folder of Ray; None if the run has finished or the state cannot be read."""
     state = load_state_file(folder / STATE_FILE)
     # Ray restores a finished run only if its worker died before the driver got the last report. The run is repeated.
     return None if state is None or state.get("done") else state
