@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 MEMORISED_LOSS = 0.05
-"""The full set counts as memorised if its mean loss is below this value (nats per supervised token)."""
+"""A model has memorised its data only if its mean loss is below this value (nats per supervised token)."""
 
 
 @dataclass(frozen=True, slots=True)

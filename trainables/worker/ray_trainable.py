@@ -125,7 +125,6 @@ class UnlearningTrainable(tune.Trainable):
             torch.save(self._trial.run.state_dict(), Path(checkpoint_dir) / STATE_FILE)
 
     def save(self, checkpoint_dir: str | None = None) -> Any:
-        """Save a checkpoint, and measure the time that saving takes."""
         with self._throttle.saving():
             return super().save(checkpoint_dir)
 
