@@ -103,10 +103,7 @@ class SuccessiveHalving:
         return None
 
     def next_promotion(self, among: Sequence[str]) -> str | None:
-        """Promote a paused trial from ``among`` that may continue now. Return its id, or None if no trial may continue.
-
-        Trials at higher rungs are promoted first. At a rung, the best trial is promoted first.
-        """
+        """Promote a trial from ``among`` that may continue now, and return its id, or None. Higher rungs come first."""
         if self._mode == "stop":
             return None
         for rung in reversed(self.rungs):

@@ -23,13 +23,9 @@ Point = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """The rates to add to a method's grid, because a hand-tuned baseline is best at the lowest or highest tried rate.
+    """The rates to add to a method's grid, because the best rate of ``baseline`` is the lowest or highest of ``tried``.
 
-    Attributes:
-        rates: the rates to add; empty if the method already has the maximum of added rates or the next rate is out of
-            bounds.
-        baseline: the name of the baseline, such as ``best single lr``.
-        tried: the rates of the grid, including rates that were added before.
+    ``baseline`` is a name such as ``best single lr``. ``rates`` is empty if no further rate is allowed.
     """
 
     method: str

@@ -71,7 +71,6 @@ class ReusableTrials:
             self._previous |= _by_hash(folder, read_state(folder))
 
     def find(self, spec_hash: str, state: SweepState) -> CachedTrial | None:
-        """Return a finished or diverged trial with this hash, or None."""
         if (found := self._previous.get(spec_hash)) is not None or not self._own:
             return found
         return _by_hash(self._out, state).get(spec_hash)

@@ -250,7 +250,6 @@ class SweepStudy:
         }
 
     def _enqueue_next(self) -> None:
-        """Enqueue the next trial in Optuna if its configuration is planned."""
         trials, index = self._own_trials(), self.asked
         if len(trials) > index:
             return
