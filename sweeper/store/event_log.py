@@ -69,14 +69,13 @@ def read_events(path: Path) -> list[Event]:
 
 
 class EventLog:
-    """The events of a sweep, the state computed from the events, and the followers. Thread-safe."""
+    """The events of a sweep, the state computed from the events, and the followers. Thread-safe.
+
+    Raises:
+        EventLogError: a line of the log other than the last is damaged.
+    """
 
     def __init__(self, path: Path) -> None:
-        """Read the log and compute the state.
-
-        Raises:
-            EventLogError: a line other than the last is damaged.
-        """
         self.path = path
         self.events = read_events(path)
         self.state = SweepState()

@@ -43,9 +43,7 @@ def set_worker_plugins(out: Path) -> None:
 
 
 def restore_plugins(out: Path) -> list[str]:
-    """Load the plug-ins from the folder of a sweep. Return messages for the user.
-
-    A message reports a plug-in that is not loaded, or a plug-in whose original file has changed.
+    """Load the plug-ins from a sweep's folder. Return a message for each that is not loaded, or whose original changed.
 
     Raises:
         PluginError: a plug-in in the sweep's folder is missing or has changed.

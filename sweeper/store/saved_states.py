@@ -27,10 +27,7 @@ def state_storage(settings: SweepSettings, out: Path) -> Storage:
 
 
 def tune_storage(settings: SweepSettings, out: Path) -> tuple[dict[str, Any], int]:
-    """Return the storage arguments of Tune's RunConfig, and the number of the next Tune run of the sweep.
-
-    Each resume is a new Tune run.
-    """
+    """Return the storage arguments of Tune's RunConfig, and the number of the next Tune run of the sweep."""
     states = state_storage(settings, out)
     where = {"storage_path": states.path}
     if settings.bucket is not None:
@@ -39,11 +36,7 @@ def tune_storage(settings: SweepSettings, out: Path) -> tuple[dict[str, Any], in
 
 
 def state_keys(states: Storage, trial_id: str) -> list[str]:
-    """Return the keys of a trial's saved states, newest first.
-
-    Raises:
-        StorageError: the storage does not answer.
-    """
+    """Return the keys of a trial's saved states, newest first."""
     return [
         f"attempt-{number}/{trial_id}/{name}"
         for number in _attempts(states)
@@ -56,7 +49,7 @@ def remove_states(states: Storage, trial_id: str) -> None:
     """Delete all saved states of a trial.
 
     Raises:
-        StorageError, OSError: at least one state could not be deleted. All others are deleted.
+        StorageError, OSError: a state could not be deleted. The other states are deleted.
     """
     failed: StorageError | OSError | None = None
     for key in state_keys(states, trial_id):

@@ -74,11 +74,7 @@ class ResultTables:
         self.trials = table("trials.csv", TRIAL_COLUMNS)
 
     def cut(self, step: int) -> None:
-        """Delete all rows of trials.csv. In the other tables, delete the rows of steps after ``step``.
-
-        Raises:
-            OSError: writing to the disk failed.
-        """
+        """Delete all rows of trials.csv. In the other tables, delete the rows of steps after ``step``."""
         self.trials.rewrite([])
         for table in (self.history, self.auto_lr, self.candidates):
             if table.path.is_file():

@@ -77,21 +77,12 @@ class UnfinishedRun:
         self._throttle = Throttle(share=SAVE_SHARE)
 
     def held(self) -> AbstractContextManager[None]:
-        """Lock the folder against other processes.
-
-        Raises:
-            OtherRun: another process holds the lock.
-        """
+        """Lock the folder. Raise OtherRun if another process holds the lock."""
         self.out.mkdir(parents=True, exist_ok=True)
         return exclusive(self.out, OtherRun(f"--out {self.out}: another process is executing the run in this folder"))
 
     def begin(self, run: UnlearningRun, *, landscape_points: int, command: str) -> float:
-        """Restore the saved state, if any. Return the number of completed epochs.
-
-        Rows of later steps are deleted from the tables, because the run will write them again.
-
-        Raises:
-            OtherRun: the folder contains an unfinished run with other settings.
+        """Restore the saved state, if any, and delete later rows of the tables. Return the number of completed epochs.
         """
         if problem := other_run_problem(self.out, run.spec, landscape_points=landscape_points):
             raise OtherRun(problem)
