@@ -43,10 +43,9 @@ class Constraint:
         return f"{_WORDS[self.sign]} {bound}"
 
     def violation(self, value: float | None, baseline: float | None = None) -> float | None:
-        """Return by how much a value violates the bound. The result is at most 0 if the bound is met.
+        """Return by how much a value violates the bound: at most 0 if the bound is met, None if a number is missing.
 
-        The result is None if the value is missing (None or NaN). A relative bound needs ``baseline``, the metric's
-        value for the target model; the result is None if ``baseline`` is missing.
+        A relative bound needs ``baseline``, the metric's value for the target model. None and NaN are missing numbers.
         """
         if value is None or math.isnan(value):
             return None
@@ -60,10 +59,9 @@ class Constraint:
         return math.ulp(0.0) if missed == 0.0 and len(self.sign) == 1 else missed
 
     def met(self, value: float | None, baseline: float | None = None) -> bool | None:
-        """Return whether a value meets the bound. Return None if :meth:`violation` returns None.
+        """Return whether a value meets the bound; None if a number is missing.
 
-        A relative bound needs ``baseline``, the metric's value for the target model. If ``baseline`` is 0, the result
-        for a relative bound is None.
+        A relative bound needs ``baseline``, the metric's value for the target model. With a baseline of 0, return None.
         """
         # With a baseline of 0, every relative bound is 0, so meeting the bound says nothing about the result.
         if self.relative and baseline == 0.0:

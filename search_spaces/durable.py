@@ -105,8 +105,7 @@ def link_or_copy(source: str | Path, target: str | Path) -> None:
 def append(path: Path, content: bytes, *, header: bytes = b"", sync: bool = False) -> None:
     """Append whole lines to a file that has no other writer. With ``sync``, wait until the lines are on the disk.
 
-    An incomplete last line, left by a killed writer, is removed first. If the file is empty, ``header`` is written
-    first.
+    An incomplete last line, left by a killed writer, is removed first. An empty file first gets the ``header``.
 
     Raises:
         OSError: the disk cannot be written or the folder is missing. The file keeps its previous lines.
@@ -185,10 +184,7 @@ def wait_for_lock(lock: Path, on_wait: Callable[[], None]) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Throttle:
-    """Decides when a save is due, so that saves take at most the fraction ``share`` of the time.
-
-    Two saves are at least ``pause`` seconds apart.
-    """
+    """Limits saves to the fraction ``share`` of the time. Saves are at least ``pause`` seconds apart."""
 
     share: float
     pause: float = 0.0

@@ -54,13 +54,11 @@ class Field:
         commands: the commands that have the setting as an option.
         repeats: whether the option may be given several times.
         changeable: the help text for ``resume``; empty if ``resume`` cannot change the setting.
-        metavar: the placeholder for the value in ``--help``.
         otherwise: the default in ``--help``, if ``default`` itself is not informative.
         flag: the command-line option; empty if the setting has none.
         decides: whether the setting can change the result. A trial's hash contains only such settings.
         when: the values of other fields with which the setting has an effect.
         fixed: the reason why the setting cannot vary within a sweep, as a clause; empty if it can vary.
-        range: the default search range.
     """
 
     name: str

@@ -33,7 +33,6 @@ class Number:
         when: the condition under which the parameter exists.
         grid: the points of a grid search. The default for a range of at most 1,000 integers is all integers.
         log_to_one: whether to sample uniformly in log(1 - x), for numbers close to 1.
-        whole: whether the number is an integer.
     """
 
     name: str
@@ -52,7 +51,6 @@ class Number:
 
     @property
     def optuna_name(self) -> str:
-        """The parameter's name in Optuna."""
         return f"1-{self.key}" if self.log_to_one else self.key
 
     def accepts(self, value: object) -> bool:
@@ -130,7 +128,6 @@ class Choice:
         return self.key if len(self.values) > 1 else None
 
     def accepts(self, value: object) -> bool:
-        """Return whether a value is one of the choices."""
         return any(same(value, choice) for choice in self.values)
 
     def stored(self, value: Any) -> Value:

@@ -200,11 +200,7 @@ def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[str]]:
 
 
 def evaluated(raw: Raw, problems: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the metrics for the options of the command ``evaluate``.
-
-    Raises:
-        Problems: some options are invalid; the exception lists all problems.
-    """
+    """Return the metrics for the options of the command ``evaluate`` (see :func:`evaluate`)."""
     options = Options(EVALUATE, raw)
     log, folder = options["eval_log"], options["model_path"]
     if (log is None) == (folder is None):

@@ -133,7 +133,6 @@ class Controller(Follower):
 
     @property
     def is_over(self) -> bool:
-        """Whether the sweep starts no more trials."""
         return self.end is not None
 
     @property

@@ -33,7 +33,6 @@ class Card:
         picked: the ``pick`` command that chose the model.
         kind: ``WHOLE``, ``ADAPTER`` or ``MERGED``.
         base: the path or hub id of the adapter's base model, or "" if no adapter was trained.
-        licence: the licence of the base model.
     """
 
     name: str

@@ -54,7 +54,6 @@ class Choice:
 
     @property
     def exists(self) -> bool:
-        """Whether the folder of the checkpoint exists."""
         return self.checkpoint is not None and self.checkpoint.is_dir()
 
     @property
