@@ -39,8 +39,7 @@ class Stopping:
         return None if self.epoch_budget is None else max(0.0, self.epoch_budget - trained)
 
     def end(self, *, trained: float, trace: Sequence[float]) -> End | None:
-        """Return the reached limit (epoch budget or plateau), or None. ``trace`` is the hypervolume after each trial.
-        """
+        """Return the reached limit (epoch budget or plateau), or None. ``trace`` lists the hypervolumes so far."""
         if self.epoch_budget is not None and trained >= self.epoch_budget:
             return End(f"the budget of {self.epoch_budget} epochs ({trained:g} trained)", "--epoch-budget EPOCHS")
         if (plateau := self.plateau) is not None and plateau.is_reached(trace):

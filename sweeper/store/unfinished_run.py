@@ -82,8 +82,7 @@ class UnfinishedRun:
         return exclusive(self.out, OtherRun(f"--out {self.out}: another process is executing the run in this folder"))
 
     def begin(self, run: UnlearningRun, *, landscape_points: int, command: str) -> float:
-        """Restore the saved state, if any, and delete later rows of the tables. Return the number of completed epochs.
-        """
+        """Restore the saved state, if any, and delete later rows of the tables. Return how many epochs are complete."""
         if problem := other_run_problem(self.out, run.spec, landscape_points=landscape_points):
             raise OtherRun(problem)
         run_file = {"landscape_points": landscape_points, "command": command, "plugins": run.spec.plugins}
