@@ -193,15 +193,32 @@ ADDITIONS = {
         + command("pareto", "--help"),
         "--toy",
     ),
-    "option of a sweep or a command": Addition(
+    "option of a sweep": Addition(
         {
             "sweeper/settings/fields.py": (
                 '    option("sampler", "Sampler',
                 '    _whole("toy", "How warm.", PARETO, default=3, low=1),\n',
+            ),
+            "sweeper/settings/sweep_settings.py": (
+                '    sampler: str = _DEFAULT["sampler"]',
+                '    toy: int = _DEFAULT["toy"]\n',
+            ),
+        },
+        "from sweeper.checks.world import choices; from sweeper.settings.resolve import resolve;"
+        "from sweeper.settings.sources import from_python;"
+        "raw = from_python('pareto', {'toy': '5'}); assert resolve('pareto', raw, choices()).settings.toy == 5;"
+        + command("pareto", "--help"),
+        "--toy INTEGER",
+    ),
+    "option of another command": Addition(
+        {
+            "sweeper/settings/fields.py": (
+                '    option("copy_to", "Copy',
+                '    _whole("toy", "How warm.", PICK, default=3, low=1),\n',
             )
         },
         "from sweeper.settings.sources import Options, from_python;"
-        "assert Options('pareto', from_python('pareto', {'toy': '5'}))['toy'] == 5;" + command("pareto", "--help"),
+        "assert Options('pick', from_python('pick', {'toy': '5'}))['toy'] == 5;" + command("pick", "--help"),
         "--toy INTEGER",
     ),
     "sampler": Addition(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from sweeper.settings.search import Choices, read_search
 from sweeper.settings.sources import Options, Raw
 from sweeper.settings.spaces import is_space_file, read_space, spec_problems, tries_auto_lr
 from sweeper.settings.study import check_study, study_space, study_values
-from sweeper.settings.sweep_settings import LAST, ORDER, SweepSettings
+from sweeper.settings.sweep_settings import LAST, SweepSettings
 from sweeper.settings.tracking_uri import absolute_uri, default_uri
 from trainables.auto_lr.rules import enough_probe_batches
 from trainables.data import DATASETS
@@ -30,12 +30,6 @@ from trainables.optimizers import LR_FREE, LR_FREE_LR
 from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import trial_problems
 from trainables.storage import is_address
-
-_SETTINGS = (
-    *("reduction", "stopping", "seed", "seeds", "primary", "objectives", "front_metrics", "epoch_budget", "until"),
-    *("cpus_per_trial", "gpus_per_trial", "max_concurrent", "address", "experiment"),
-)
-"""Options whose values are copied to the sweep's settings under the same names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,30 +101,29 @@ def _sweep(options: Options, choices: Choices) -> Resolved:
     if options.problems or space is None:
         return Resolved(options, base)
     storage = options["storage"]
-    settings = SweepSettings(
-        name="-".join([options.command, *methods[:3], base.model, base.dataset]).replace("+", "_").replace("/", "_"),
-        kind=options.command,
-        base=replace(base, auto_lr="on" if auto_lr == "on" else "off"),  # used if the space does not vary auto_lr
-        space=space,
-        trials=search.trials,
-        sampler=search.sampler,
-        enqueue=search.enqueue,
-        scheduler=search.scheduler,
-        grace=search.grace,
-        seeds_vary=options["seeds_vary"] or ORDER,
-        extend=bool(options["extend"]),
-        constraints=options["constraint"],
-        candidates=options["candidates"] or LAST,
-        time_budget_seconds=options["time_budget"],
-        warm_start=tuple(map(_absolute, options["warm_start"] or ())),
-        reuse=tuple(map(_absolute, options["reuse"] or ())),
-        ship=not options["no_ship"],
-        storage=str(Path(storage).resolve()) if storage and not is_address(storage) else storage or None,
-        tracking_uri=absolute_uri(options["tracking_uri"]),
-        given=_recorded(options),
-        **{name: options[name] for name in _SETTINGS},
-    )
-    return Resolved(options, base, settings)
+    derived = {
+        "name": "-".join([options.command, *methods[:3], base.model, base.dataset]).replace("+", "_").replace("/", "_"),
+        "kind": options.command,
+        "base": replace(base, auto_lr="on" if auto_lr == "on" else "off"),  # used if the space does not vary auto_lr
+        "space": space,
+        "trials": search.trials,
+        "sampler": search.sampler,
+        "enqueue": search.enqueue,
+        "scheduler": search.scheduler,
+        "grace": search.grace,
+        "constraints": options["constraint"],
+        "candidates": options["candidates"] or LAST,
+        "time_budget_seconds": options["time_budget"],
+        "warm_start": tuple(map(_absolute, options["warm_start"] or ())),
+        "reuse": tuple(map(_absolute, options["reuse"] or ())),
+        "ship": not options["no_ship"],
+        "storage": str(Path(storage).resolve()) if storage and not is_address(storage) else storage or None,
+        "tracking_uri": absolute_uri(options["tracking_uri"]),
+        "given": _recorded(options),
+    }
+    # The other settings have the values of the options with the same names.
+    copied = {item.name: options[item.name] for item in fields(SweepSettings) if item.name in options.fields}
+    return Resolved(options, base, SweepSettings(**copied | derived))
 
 
 def _base(options: Options) -> TrialSpec:
