@@ -142,14 +142,12 @@ def _base(options: Options) -> TrialSpec:
         text = "--model-path and --target-path are mutually exclusive: a target needs no base model"
         options.add(text, "target_path")
     values: dict[str, Any] = {
-        name: _absolute(value) if item.role == "placement" else value
+        name: _absolute(options[name]) if item.role == "placement" else options[name]
         for name, item in options.fields.items()
         if name in FIELDS and not item.repeats and name not in ("model", "dataset", "auto_lr")
-        if (value := options.asked(name)) is not None
+        if options.raw.get(name)
     }
     usual = {"batch_size": info.batch_size, "eval_batch_size": info.eval_batch_size, "lora_rank": info.lora_rank}
-    if options.raw.get("lora_rank"):
-        usual["lora_rank"] = None
     spec = TrialSpec(model=info.name, dataset=dataset or info.dataset)
     if spec.dataset in DATASETS and (length := DATASETS[spec.dataset].max_length):
         usual["max_length"] = length
