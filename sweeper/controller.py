@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sweeper.search.halving import Decision
 from sweeper.search.reuse import CachedTrial, ReusableTrials
 from sweeper.search.schedulers import Scheduler
-from sweeper.search.stopping import End, Stopping
+from sweeper.search.limits import End, Limits
 from sweeper.search.study import SweepStudy
 from sweeper.store.columns import OUTCOME_METRICS
 from sweeper.store.event_log import EventLog, Follower
@@ -48,7 +48,7 @@ class Controller(Follower):
     study: SweepStudy
     make_spec: Callable[[Mapping[str, Any]], TrialSpec]
     reusable: ReusableTrials
-    stopping: Stopping = field(default_factory=Stopping)
+    limits: Limits = field(default_factory=Limits)
     scheduler: Scheduler | None = None
     compared: tuple[str, ...] = ()
     failure: End | None = field(default=None, init=False)
@@ -140,14 +140,14 @@ class Controller(Follower):
         """The reason why the sweep starts no more trials, or None while trials can start."""
         if self.failure is not None:
             return self.failure
-        if self.stopping.is_out_of_time:
+        if self.limits.is_out_of_time:
             return OUT_OF_TIME
         if self.study.unfinished:
             return None
-        if self.stopping.reached is None:
+        if self.limits.reached is None:
             trace = self.study.archive.trace
-            self.stopping.reached = self.stopping.end(trained=self.log.state.trained_epochs, trace=trace)
-        return self.stopping.reached
+            self.limits.reached = self.limits.end(trained=self.log.state.trained_epochs, trace=trace)
+        return self.limits.reached
 
     # What happens to trials -----------------------------------------------------------------------------------------
 

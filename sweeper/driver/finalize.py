@@ -13,7 +13,7 @@ from sweeper.driver.frontier_metrics import unmeasured
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, is_interrupted
 from sweeper.followers.mlflow.runs import end_of_sweep
-from sweeper.search.stopping import End
+from sweeper.search.limits import End
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import shown_uri
 from sweeper.store.events import Kind

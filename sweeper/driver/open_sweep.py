@@ -22,7 +22,7 @@ from sweeper.followers.syncer import Syncer
 from sweeper.followers.tables import TableWriter
 from sweeper.search.reuse import ReusableTrials
 from sweeper.search.schedulers import open_scheduler
-from sweeper.search.stopping import Stopping
+from sweeper.search.limits import Limits
 from sweeper.search.study import open_study
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import sqlite_path
@@ -94,7 +94,7 @@ class OpenSweep:
         return remaining(
             self.log.state,
             trials=self.settings.trials,
-            epochs_left=self.controller.stopping.epochs_left(self.log.state.trained_epochs),
+            epochs_left=self.controller.limits.epochs_left(self.log.state.trained_epochs),
             max_concurrent=max_concurrent if self.shares is None else self.shares.concurrent,
         )
 
@@ -122,7 +122,7 @@ def open_sweep(
         make_spec=lambda config: settings.make_spec(config, target_key=targets.get(config["seed"], target).key),
         # With object storage, checkpoints of this sweep's own trials may not have been downloaded yet.
         reusable=ReusableTrials(out, [Path(folder) for folder in settings.reuse], own=syncer is None),
-        stopping=Stopping(plateau=parse_until(settings.until), epoch_budget=settings.epoch_budget),
+        limits=Limits(plateau=parse_until(settings.until), epoch_budget=settings.epoch_budget),
         scheduler=scheduler,
         compared=compared,
     )

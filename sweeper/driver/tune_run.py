@@ -20,7 +20,7 @@ from sweeper.execution.nodes import ask_nodes, gpu_memory
 from sweeper.execution.placement import slots
 from sweeper.execution.ray_health import head_watched
 from sweeper.execution.shutdown import abort_main_thread, detach_tune
-from sweeper.search.stopping import End
+from sweeper.search.limits import End
 from sweeper.settings.resources import Resources
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.saved_states import tune_storage
@@ -80,7 +80,7 @@ def _tuner(sweep: OpenSweep, *, max_concurrent: int) -> Any:
 
     settings = sweep.settings
     if settings.time_budget_seconds is not None:
-        sweep.controller.stopping.deadline = time.monotonic() + settings.time_budget_seconds
+        sweep.controller.limits.deadline = time.monotonic() + settings.time_budget_seconds
     scheduler = TuneScheduler(sweep, max_concurrent=max_concurrent)
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max_concurrent)  # otherwise Tune starts workers one at a time
     trainable = trainable_with(

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from sweeper.controller import FULL_DISK, NO_ANSWER, OUT_OF_TIME
 from sweeper.driver.open_sweep import OpenSweep, open_sweep
-from sweeper.search.stopping import Stopping
+from sweeper.search.limits import Limits
 from sweeper.store.events import Kind
 from sweeper.store.folder import begin
 from sweeper.store.state import Phase
@@ -92,7 +92,7 @@ def test_a_sweep_that_resumes_with_fewer_trials_continues_only_some_of_its_unfin
 
 
 def test_after_the_epoch_budget_only_unfinished_trials_run_and_after_the_deadline_none(out: Path) -> None:
-    sweep = bare_sweep(out, stopping=Stopping(epoch_budget=3))
+    sweep = bare_sweep(out, limits=Limits(epoch_budget=3))
     run_trial(sweep)
     trial_id = running(sweep)
     report(sweep, trial_id, 1)
@@ -100,8 +100,8 @@ def test_after_the_epoch_budget_only_unfinished_trials_run_and_after_the_deadlin
     assert sweep.controller.end is not None
     assert sweep.controller.end.further == "--epoch-budget EPOCHS"
     sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": 1})
-    resumed = bare_sweep(out, stopping=Stopping(epoch_budget=3, deadline=0.0))
+    resumed = bare_sweep(out, limits=Limits(epoch_budget=3, deadline=0.0))
     assert (resumed.controller.next_trial(), resumed.controller.end) == (None, OUT_OF_TIME)
-    resumed.controller.stopping.deadline = None
+    resumed.controller.limits.deadline = None
     assert running(resumed) == trial_id
     assert resumed.controller.next_trial() is None

@@ -19,7 +19,7 @@ from sweeper.controller import FULL_DISK
 from sweeper.driver.open_sweep import open_sweep
 from sweeper.driver.tune_run import run_config
 from sweeper.execution.placement import PlacementError
-from sweeper.search.stopping import End
+from sweeper.search.limits import End
 from sweeper.store.folder import Origin, SweepError, UsageError, begin, describe, discard, read_settings
 from sweeper.store.version import __version__, commit
 from sweeper.sweep import _run_to_end, run

@@ -10,7 +10,7 @@ import pytest
 
 from sweeper.driver.finalize import finalize
 from sweeper.driver.open_sweep import OpenSweep
-from sweeper.search.stopping import End
+from sweeper.search.limits import End
 from sweeper.store.folder import SweepError
 from tests.facts import assert_names
 from tests.sweeper.conftest import OUTCOME, SETTINGS, bare_sweep, run_trial, running

@@ -119,7 +119,7 @@ def test_when_the_sweep_is_over_no_trial_is_promoted_and_paused_trials_end(
 ) -> None:
     tune = tune_of(tmp_path)
     if is_out_of_time:  # otherwise one of four trials would be promoted
-        tune.sweep.controller.stopping.deadline = 0.0
+        tune.sweep.controller.limits.deadline = 0.0
     for number in range(4 if is_out_of_time else 2):
         tune.report(tune.add(f"0000{number}"), 1.0, 6.0 - number)
         tune.trials[0].status = "TERMINATED"

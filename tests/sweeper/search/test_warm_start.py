@@ -13,7 +13,7 @@ import pytest
 from search_spaces.builtin import default_space
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.search.reuse import ReusableTrials
-from sweeper.search.stopping import Stopping
+from sweeper.search.limits import Limits
 from sweeper.search.warm_start import WarmStart, warm_start
 from sweeper.settings.objectives import axes
 from sweeper.settings.sweep_settings import SweepSettings
@@ -44,7 +44,7 @@ def sweep_of_configs(
     points = [SPACE.params_of({"auto_lr": "off", **config}) for config in CONFIGS]
     given = {
         "make_spec": lambda config: SETTINGS.make_spec(config, target_key=KEY),
-        "stopping": Stopping(epoch_budget=1),
+        "limits": Limits(epoch_budget=1),
         "reusable": ReusableTrials(out, folders),
     }
     return bare_sweep(
@@ -58,7 +58,7 @@ def sweep_of_configs(
 def write_sweep(out: Path, *, statuses: Mapping[int, str] = MappingProxyType({})) -> Path:
     """Run a sweep of four trials with two epochs each, and write a checkpoint of each trial's first and last epoch."""
     begin(SETTINGS, out)
-    sweep = sweep_of_configs(out, stopping=Stopping())
+    sweep = sweep_of_configs(out, limits=Limits())
     for number, values in enumerate(VALUES):
         trial_id, losses = running(sweep), dict(zip(("forget_loss_capped", "retain_loss"), values, strict=True))
         for epoch in (1, 2):
@@ -169,7 +169,7 @@ def test_a_point_that_is_proposed_again_is_not_run_again(tmp_path: Path) -> None
     def same_point(config: Mapping[str, Any]) -> TrialSpec:
         return SETTINGS.make_spec({"auto_lr": "off", "seed": 0, **CONFIGS[0]}, target_key=KEY)
 
-    sweep = sweep_of_configs(tmp_path / "new", [], make_spec=same_point, stopping=Stopping())
+    sweep = sweep_of_configs(tmp_path / "new", [], make_spec=same_point, limits=Limits())
     assert run_trial(sweep) == "00000"
     assert sweep.controller.next_trial() is None, "the others, six in all, are the same point"
     found = list(rows(sweep).values())

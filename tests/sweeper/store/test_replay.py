@@ -17,7 +17,7 @@ from sweeper.followers import checkpoints
 from sweeper.followers.progress import remaining
 from sweeper.search.halving import SuccessiveHalving
 from sweeper.search.reuse import ReusableTrials
-from sweeper.search.stopping import Stopping
+from sweeper.search.limits import Limits
 from sweeper.store.event_log import Follower, read_events
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import SweepState
@@ -32,7 +32,7 @@ NO_MODEL = OUTCOME | {"checkpoint": None}
 def opened(out: Path) -> OpenSweep:
     """A sweep with a scheduler that pauses, an epoch budget, and reuse of its own trials."""
     halving = SuccessiveHalving(((7.0, 0.0), (0.0, 7.0)), epochs=9, grace=1, reduction=3, mode="pause")
-    options: dict[str, Any] = {"scheduler": halving, "compared": COLUMNS, "stopping": Stopping(epoch_budget=60)}
+    options: dict[str, Any] = {"scheduler": halving, "compared": COLUMNS, "limits": Limits(epoch_budget=60)}
     return bare_sweep(out, SMALL, reusable=ReusableTrials(out), **options)
 
 
@@ -107,7 +107,7 @@ def snapshot(sweep: OpenSweep) -> dict[str, Any]:
         "epochs": state.trained_epochs,
         "remaining": remaining(state, trials=9, epochs_left=60 - state.trained_epochs, max_concurrent=2),
         "failure": controller.failure,
-        "over": controller.stopping.end(trained=state.trained_epochs, trace=controller.study.archive.trace),
+        "over": controller.limits.end(trained=state.trained_epochs, trace=controller.study.archive.trace),
     }
 
 

@@ -18,7 +18,7 @@ class End:
 
 
 @dataclass(kw_only=True)
-class Stopping:
+class Limits:
     """The limits of a sweep. After a limit is reached, no new trial starts.
 
     ``deadline`` is in seconds of :func:`time.monotonic`. ``reached`` is the limit that ended the search. It is never

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.search.stopping import Stopping
+from sweeper.search.limits import Limits
 from sweeper.settings.until import Plateau, UntilError, parse_until
 from tests.sweeper.conftest import bare_sweep
 
@@ -50,7 +50,7 @@ def test_a_plateau_is_reached_when_the_last_trials_added_little(trace: list[floa
 
 
 def test_a_plateau_that_ended_the_sweep_stays_its_end_when_the_last_running_trial_leaves_it(tmp_path: Path) -> None:
-    controller = bare_sweep(tmp_path, stopping=Stopping(plateau=Plateau(1, 0.5))).controller
+    controller = bare_sweep(tmp_path, limits=Limits(plateau=Plateau(1, 0.5))).controller
     trace = controller.study.archive.trace
     trace += [0.1, 0.1]
     end = controller.end
