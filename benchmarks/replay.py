@@ -188,12 +188,10 @@ def replay(table: Table, arm: Arm, *, seed: int) -> Course:
             status = run.status if done == len(run.epochs) else None
             if arm.candidates == "all" or status == Status.FINISHED:
                 found.append((spent, row))
-            if status is None and scheduler is not None:
-                values = [number(row.get(item.column)) for item in table.objectives]
-                known = [value if math.isfinite(value) else None for value in values]
-                if scheduler.decide(trial_id, number(row["epoch"]), known) == "stop":
-                    status = Status.STOPPED
-                    stopped += 1
+            report = {name: number(value) for name, value in row.items()}
+            if status is None and scheduler is not None and scheduler.decide(trial_id, report) == "stop":
+                status = Status.STOPPED
+                stopped += 1
             if status is not None:
                 ended = {**row, "status": str(status), "ended_at": float(spent)}
                 study.tell(trial_id, ended, run.epochs[:done] if arm.candidates == "all" else ())

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from sweeper.search.halving import Decision
+from sweeper.search.limits import End, Limits
 from sweeper.search.reuse import CachedTrial, ReusableTrials
 from sweeper.search.schedulers import Scheduler
-from sweeper.search.limits import End, Limits
 from sweeper.search.study import SweepStudy
-from sweeper.store.columns import OUTCOME_METRICS
+from sweeper.store.columns import PARAMETERS, TRIAL_COLUMNS
 from sweeper.store.event_log import EventLog, Follower
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import Phase, SweepState
@@ -27,7 +27,6 @@ OUT_OF_TIME = End("the time budget")
 NO_ANSWER = End("an object storage that rejects requests or does not respond")
 _FATAL = {NO_SPACE: FULL_DISK, NO_DISK: FULL_DISK, NO_STORAGE: NO_ANSWER}
 """Maps each trial error that would recur in every later trial to the reason for ending the sweep."""
-_KEPT_OF_REPORT = (*OUTCOME_METRICS, "started_at", "first_step_at", "worker", "retried_with", "gpu_share", "gpu_gb")
 
 
 class NextTrial(NamedTuple):
@@ -41,7 +40,6 @@ class Controller(Follower):
 
     Attributes:
         scheduler: stops or pauses trials early; None if all trials run to the end.
-        compared: the report fields by which the scheduler compares trials.
     """
 
     log: EventLog
@@ -50,7 +48,6 @@ class Controller(Follower):
     reusable: ReusableTrials
     limits: Limits = field(default_factory=Limits)
     scheduler: Scheduler | None = None
-    compared: tuple[str, ...] = ()
     failure: End | None = field(default=None, init=False)
     _at_rung: dict[str, NextTrial] = field(default_factory=dict, init=False)
 
@@ -156,10 +153,7 @@ class Controller(Follower):
 
         If the disk is full, Ray Tune calls this method before :meth:`apply` receives the report.
         """
-        if self.scheduler is None:
-            return "continue"
-        values = [report.get(name) for name in self.compared]
-        return self.scheduler.decide(trial_id, float(report["epoch"]), values)
+        return "continue" if self.scheduler is None else self.scheduler.decide(trial_id, report)
 
     def is_stopped_early(self, trial_id: str) -> bool:
         """Return whether the scheduler or a user has stopped the trial. A paused trial counts as stopped."""
@@ -188,6 +182,6 @@ class Controller(Follower):
         """Record the end of a trial that was stopped early. Its outcome has the values of its last report."""
         reports = self.log.state.trials[trial_id].reports
         report = reports[-1] if reports else {}
-        outcome = {name: report[name] for name in _KEPT_OF_REPORT if name in report}
+        outcome = {name: report[name] for name in TRIAL_COLUMNS if name in report and name not in PARAMETERS}
         outcome |= {"steps": report.get("step"), "epochs_done": report.get("epoch")}
         self.end_trial(trial_id, outcome | {"status": str(Status.STOPPED), "checkpoint": None, "error": None})

@@ -20,9 +20,9 @@ from sweeper.followers.mlflow.tracker import Tracker
 from sweeper.followers.progress import Remaining, remaining
 from sweeper.followers.syncer import Syncer
 from sweeper.followers.tables import TableWriter
+from sweeper.search.limits import Limits
 from sweeper.search.reuse import ReusableTrials
 from sweeper.search.schedulers import open_scheduler
-from sweeper.search.limits import Limits
 from sweeper.search.study import open_study
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import sqlite_path
@@ -115,7 +115,6 @@ def open_sweep(
     tables = ResultTables(out, without=unused_columns(settings.methods, settings.base.metrics))
     states = _requeue(log, settings, out, retry_failed=retry_failed, console=console)
     study = open_study(log, settings, target, console=console)
-    scheduler, compared = open_scheduler(settings, target)
     controller = Controller(
         log=log,
         study=study,
@@ -123,8 +122,7 @@ def open_sweep(
         # With object storage, checkpoints of this sweep's own trials may not have been downloaded yet.
         reusable=ReusableTrials(out, [Path(folder) for folder in settings.reuse], own=syncer is None),
         limits=Limits(plateau=parse_until(settings.until), epoch_budget=settings.epoch_budget),
-        scheduler=scheduler,
-        compared=compared,
+        scheduler=open_scheduler(settings, target),
     )
     checkpoints = CheckpointManager(out, settings.goals, states=state_storage(settings, out), syncer=syncer)
     scores = primary_metrics(target.data.modality)

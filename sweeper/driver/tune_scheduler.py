@@ -40,7 +40,7 @@ class TuneScheduler(FIFOScheduler):
     def on_trial_result(self, tune_controller: Any, trial: Any, result: Mapping[str, Any]) -> str:
         """Return whether the trial continues, stops or pauses. After an error of the scheduler, the trial continues."""
         controller = self._sweep.controller
-        if controller.scheduler is None or result.get("report/epoch") is None:
+        if result.get("report/epoch") is None:
             return str(self.CONTINUE)
         try:
             trial_id = str(trial.config["trial_id"])

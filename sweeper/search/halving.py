@@ -18,7 +18,7 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from sweeper.settings.search import rungs
 
@@ -55,34 +55,27 @@ class SuccessiveHalving:
     """Decides at the rungs which trials continue.
 
     Args:
-        axes: an :class:`Axis` or a pair (best, worst) for each objective, in the order of the values for
-            :meth:`decide`.
+        axes: the axis of each objective, by the name of the objective's column in a report.
         epochs, grace, reduction: define the rungs as in :func:`sweeper.settings.search.rungs`.
         mode: what happens to a trial that may not continue at a rung.
     """
 
     def __init__(
-        self,
-        axes: Sequence[Axis | tuple[float, float]],
-        *,
-        epochs: int,
-        grace: int,
-        reduction: int,
-        mode: Mode = "stop",
+        self, axes: Mapping[str, Axis], *, epochs: int, grace: int, reduction: int, mode: Mode = "stop"
     ) -> None:
         self.rungs = rungs(epochs=epochs, grace=grace, reduction=reduction)
-        self._axes = tuple(Axis(*axis) for axis in axes)
+        self._axes = axes
         self._reduction = reduction
         self._mode = mode
         self._curves: dict[str, dict[float, tuple[float, ...]]] = {}
         self._arrived: dict[int, dict[str, Points]] = {rung: {} for rung in self.rungs}
         self._passed: dict[int, set[str]] = {rung: set() for rung in self.rungs}
 
-    def decide(self, trial_id: str, epoch: float, values: Sequence[float | None]) -> Decision:
+    def decide(self, trial_id: str, report: Mapping[str, Any]) -> Decision:
         """Record the objectives of an epoch, and return the decision. A second call for an epoch changes nothing."""
-        curve = self._curves.setdefault(trial_id, {})
+        epoch, curve = float(report["epoch"]), self._curves.setdefault(trial_id, {})
         if epoch not in curve:
-            curve[float(epoch)] = tuple(axis.cost(value) for axis, value in zip(self._axes, values, strict=True))
+            curve[epoch] = tuple(axis.cost(report.get(column)) for column, axis in self._axes.items())
         for rung in self.rungs:
             if rung < epoch and trial_id in self._arrived[rung]:
                 self._passed[rung].add(trial_id)  # the trial paused at this rung before a resume, then continued

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from sweeper.search.halving import Axis, Decision, Mode, SuccessiveHalving
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class Scheduler(Protocol):
     """Decides after every epoch whether a trial continues."""
 
-    def decide(self, trial_id: str, epoch: float, values: Sequence[float | None]) -> Decision:
-        """Return the decision after an epoch. A second call for an epoch changes nothing."""
+    def decide(self, trial_id: str, report: Mapping[str, Any]) -> Decision:
+        """Return the decision after an epoch, from the epoch's report. A second call for an epoch changes nothing."""
 
     def ended_at(self, trial_id: str) -> int | None:
         """Return the epoch after which the trial stopped or paused, or None if the trial continues."""
@@ -31,7 +31,9 @@ class Scheduler(Protocol):
 class MakeScheduler(Protocol):
     """Creates a scheduler. ``epochs`` is the number of epochs of a complete trial."""
 
-    def __call__(self, axes: Sequence[Axis], *, epochs: int, grace: int, reduction: int, mode: Mode) -> Scheduler: ...
+    def __call__(
+        self, axes: Mapping[str, Axis], *, epochs: int, grace: int, reduction: int, mode: Mode
+    ) -> Scheduler: ...
 
 
 SCHEDULERS: Mapping[str, MakeScheduler] = {
@@ -39,24 +41,23 @@ SCHEDULERS: Mapping[str, MakeScheduler] = {
 }
 
 
-def open_scheduler(settings: SweepSettings, target: Target) -> tuple[Scheduler | None, tuple[str, ...]]:
-    """Return the sweep's scheduler, and the columns by which it compares trials. Return (None, ()) if there is none."""
+def open_scheduler(settings: SweepSettings, target: Target) -> Scheduler | None:
+    """Return the sweep's scheduler, or None if all trials run to the end."""
     from sweeper.settings.fields import NO_SCHEDULER
     from sweeper.settings.objectives import axes
     from trainables.modality import dataset_modality
 
     if settings.scheduler == NO_SCHEDULER:
-        return None, ()
+        return None
     objectives = compared_objectives(settings.parsed_objectives, metrics_every=settings.base.metrics_every)
     unit = dataset_modality(settings.base.dataset).unit
-    scheduler = SCHEDULERS[settings.scheduler](
+    return SCHEDULERS[settings.scheduler](
         comparison_axes(axes(objectives, math.log(target.vocabulary_size), unit=unit)),
         epochs=settings.base.epochs,
         grace=settings.grace,
         reduction=settings.reduction,
         mode=cast(Mode, settings.stopping),
     )
-    return scheduler, tuple(item.column for item in objectives)
 
 
 def compared_objectives(objectives: Sequence[Objective], *, metrics_every: int | None) -> tuple[Objective, ...]:
@@ -68,16 +69,16 @@ def compared_objectives(objectives: Sequence[Objective], *, metrics_every: int |
     return tuple(objectives) if is_measured else parse_objectives(DEFAULT_OBJECTIVES)
 
 
-def comparison_axes(objectives: Iterable[BoundedObjective]) -> tuple[Axis, ...]:
-    """Return the axes on which trials are compared. A minimized loss gets a logarithmic axis.
+def comparison_axes(objectives: Iterable[BoundedObjective]) -> dict[str, Axis]:
+    """Return the axes on which trials are compared, by column. A minimized loss gets a logarithmic axis.
 
     On a linear axis, retain losses of 0.03 and 0.3 would be nearly equal.
     """
     from trainables.metrics.registry import METRICS
 
-    return tuple(
-        Axis(item.low, item.high, log=item.column in METRICS and METRICS[item.column].loss)
+    return {
+        item.column: Axis(item.low, item.high, log=item.column in METRICS and METRICS[item.column].loss)
         if item.direction == "min"
         else Axis(item.high, item.low)
         for item in objectives
-    )
+    }

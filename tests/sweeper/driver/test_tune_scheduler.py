@@ -15,7 +15,7 @@ from search_spaces.builtin import default_space
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.driver.ray_bridge import TrialSearcher
 from sweeper.driver.tune_scheduler import TuneScheduler
-from sweeper.search.halving import Mode, SuccessiveHalving
+from sweeper.search.halving import Axis, Mode, SuccessiveHalving
 from sweeper.search.schedulers import compared_objectives, comparison_axes
 from sweeper.settings.objectives import axes, parse_objectives
 from sweeper.store.events import Kind
@@ -23,9 +23,8 @@ from sweeper.store.state import Phase
 from tests.sweeper.conftest import SETTINGS as ANY
 from tests.sweeper.conftest import bare_sweep, report, running
 
-COLUMNS = ("forget_loss_capped", "retain_loss")
 FINISHED = {"status": "finished", "forget_loss_capped": 5.0, "retain_loss": 0.1}
-AXES = ((7.0, 0.0), (0.0, 7.0))
+AXES = {"forget_loss_capped": Axis(7.0, 0.0), "retain_loss": Axis(0.0, 7.0)}
 SETTINGS = replace(ANY, space=default_space(methods={"ngdiff": {}}), trials=4)
 
 
@@ -67,7 +66,7 @@ class Tune:
 def scheduled(out: Path, mode: Mode, *, trials: int = 4) -> OpenSweep:
     """Return a new sweep or, if the folder has events, the resumed sweep."""
     halving = SuccessiveHalving(AXES, epochs=9, grace=1, reduction=3, mode=mode)
-    return bare_sweep(out, replace(SETTINGS, trials=trials), scheduler=halving, compared=COLUMNS)
+    return bare_sweep(out, replace(SETTINGS, trials=trials), scheduler=halving)
 
 
 def tune_of(out: Path, mode: Mode = "pause") -> Tune:
@@ -205,12 +204,12 @@ def test_the_search_ends_only_when_no_paused_trial_can_continue(tmp_path: Path) 
 
 
 def test_retain_losses_are_compared_on_a_log_scale_and_forget_losses_on_a_linear_scale() -> None:
-    forget, retain = comparison_axes(axes(parse_objectives("forget_loss:max,retain_loss:min"), 7.6))
+    forget, retain = comparison_axes(axes(parse_objectives("forget_loss:max,retain_loss:min"), 7.6)).values()
     assert [forget.cost(value) for value in (7.6, 3.8, 0.0)] == [0.0, 0.5, 1.0]
     assert (retain.cost(0.0), retain.cost(7.6)) == (0.0, pytest.approx(1.0))
     assert retain.cost(0.3) - retain.cost(0.03) > 5 * (retain.cost(3.3) - retain.cost(3.03))
     assert math.isnan(retain.cost(None))
-    verbmem, utility = comparison_axes(axes(parse_objectives("verbmem:min,utility:max"), 7.6))
+    verbmem, utility = comparison_axes(axes(parse_objectives("verbmem:min,utility:max"), 7.6)).values()
     assert (verbmem.cost(0.3), utility.cost(0.3)) == (pytest.approx(0.3), pytest.approx(0.7))
 
 
@@ -218,6 +217,6 @@ def test_losses_replace_objectives_that_are_not_measured_after_every_epoch() -> 
     scores = parse_objectives("verbmem:min,utility:max")
     assert compared_objectives(scores, metrics_every=1) == scores
     for every in (None, 2):
-        assert [item.column for item in compared_objectives(scores, metrics_every=every)] == list(COLUMNS)
+        assert [item.column for item in compared_objectives(scores, metrics_every=every)] == [*AXES]
     losses = parse_objectives("retain_loss:min,forget_loss:max")
     assert compared_objectives(losses, metrics_every=None) == losses

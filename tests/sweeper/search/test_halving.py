@@ -7,10 +7,11 @@ import itertools
 import math
 import random
 from collections.abc import Iterator, Sequence
+from itertools import starmap
 
 import pytest
 
-from sweeper.search.halving import Decision, Mode, Points, SuccessiveHalving, ranks
+from sweeper.search.halving import Axis, Decision, Mode, Points, SuccessiveHalving, ranks
 from sweeper.settings.search import rungs
 
 UNIT = ((1.0, 0.0), (0.0, 1.0))
@@ -18,9 +19,14 @@ UNIT = ((1.0, 0.0), (0.0, 1.0))
 
 
 def halving(
-    mode: Mode = "stop", *, bounds: Sequence[tuple[float, float]] = UNIT, reduction: int = 3
+    mode: Mode = "stop", *, bounds: Sequence[tuple[float, float]] = UNIT, grace: int = 1, reduction: int = 3
 ) -> SuccessiveHalving:
-    return SuccessiveHalving(bounds, epochs=10, grace=1, reduction=reduction, mode=mode)
+    axes = dict(zip(("forget", "retain"), starmap(Axis, bounds), strict=True))
+    return SuccessiveHalving(axes, epochs=10, grace=grace, reduction=reduction, mode=mode)
+
+
+def report(epoch: int, values: Sequence[float | None]) -> dict[str, float | None]:
+    return dict(zip(("epoch", "forget", "retain"), (epoch, *values), strict=True))
 
 
 def random_histories(count: int, *, epochs: int = 1) -> Iterator[tuple[random.Random, list[list[tuple[float, float]]]]]:
@@ -35,7 +41,7 @@ def random_histories(count: int, *, epochs: int = 1) -> Iterator[tuple[random.Ra
 
 def tell(scheduler: SuccessiveHalving, trial_id: str, curve: Sequence[Sequence[float | None]]) -> Decision:
     """The decision after the last epoch of the curve."""
-    return [scheduler.decide(trial_id, epoch, values) for epoch, values in enumerate(curve, start=1)][-1]
+    return [scheduler.decide(trial_id, report(epoch, values)) for epoch, values in enumerate(curve, start=1)][-1]
 
 
 def layers_by_definition(sets: Sequence[Points]) -> list[int]:
@@ -78,8 +84,8 @@ def test_a_trial_stops_if_more_than_one_reduction_of_the_trials_are_better(reduc
         for place, last in enumerate(curves):
             scheduler = halving(reduction=reduction)
             for number, values in enumerate([*curves[:place], *curves[place + 1 :]]):
-                scheduler.decide(str(number), 1, values)
-            assert scheduler.decide("last", 1, last) == ("continue" if place < passing else "stop")
+                scheduler.decide(str(number), report(1, values))
+            assert scheduler.decide("last", report(1, last)) == ("continue" if place < passing else "stop")
 
 
 def test_layers_are_those_of_the_definition_and_equal_sets_have_equal_ranks_in_any_order() -> None:
@@ -122,32 +128,32 @@ def test_neither_the_scale_nor_the_order_of_the_objectives_matters() -> None:
 
 def test_a_trial_is_ranked_by_its_best_epochs_if_its_last_is_bad() -> None:
     """With gradient ascent the retain loss rises during forgetting. The earlier epochs still count."""
-    scheduler = SuccessiveHalving(UNIT, epochs=10, grace=4, reduction=2)
+    scheduler = halving(grace=4, reduction=2)
     tell(scheduler, "slow", [(0.02, 0.01), (0.03, 0.01), (0.04, 0.01), (0.05, 0.01)])
     assert tell(scheduler, "dip", [(0.3, 0.02), (0.7, 0.1), (0.95, 0.3), (0.95, 0.9)]) == "continue"
 
 
 def test_an_epoch_reported_twice_changes_nothing() -> None:
     scheduler = halving()
-    decisions = [scheduler.decide(str(number), 1, (0.1 * number, 0.5)) for number in (5, 3, 4, 9)]
+    decisions = [scheduler.decide(str(number), report(1, (0.1 * number, 0.5))) for number in (5, 3, 4, 9)]
     before = copy.deepcopy(vars(scheduler))
-    assert decisions == [scheduler.decide(str(number), 1, (0.1 * number, 0.5)) for number in (5, 3, 4, 9)]
+    assert decisions == [scheduler.decide(str(number), report(1, (0.1 * number, 0.5))) for number in (5, 3, 4, 9)]
     assert vars(scheduler) == before
     assert (scheduler.ended_at("3"), scheduler.next_promotion(["3"])) == (1, None), "a stopped trial is never promoted"
 
 
 def test_a_paused_trial_continues_once_enough_worse_trials_arrived() -> None:
     scheduler = halving("pause")
-    assert scheduler.decide("first", 1, (0.9, 0.1)) == "continue"
-    assert scheduler.decide("second", 1, (0.8, 0.2)) == "pause"
+    assert scheduler.decide("first", report(1, (0.9, 0.1))) == "continue"
+    assert scheduler.decide("second", report(1, (0.8, 0.2))) == "pause"
     paused = ["second", "worse 0", "worse 1"]
     assert scheduler.next_promotion(paused) is None
-    assert [scheduler.decide(f"worse {n}", 1, (0.01 * n, 0.9)) for n in range(2)] == ["pause", "pause"]
+    assert [scheduler.decide(f"worse {n}", report(1, (0.01 * n, 0.9))) for n in range(2)] == ["pause", "pause"]
     assert scheduler.next_promotion(paused) == "second"
     assert scheduler.next_promotion(paused) is None
     assert (scheduler.ended_at("second"), scheduler.ended_at("worse 1")) == (None, 1)
-    assert scheduler.decide("second", 2, (0.8, 0.2)) == "continue"
+    assert scheduler.decide("second", report(2, (0.8, 0.2))) == "continue"
     resumed = halving("pause")  # after a kill: the reports show that the trial was promoted
     for name, epoch, values in (("first", 1, (0.9, 0.1)), ("second", 1, (0.8, 0.2)), ("second", 2, (0.8, 0.2))):
-        resumed.decide(name, epoch, values)
+        resumed.decide(name, report(epoch, values))
     assert resumed.ended_at("second") is None

@@ -12,8 +12,8 @@ import pytest
 
 from search_spaces.builtin import default_space
 from sweeper.driver.open_sweep import OpenSweep
-from sweeper.search.reuse import ReusableTrials
 from sweeper.search.limits import Limits
+from sweeper.search.reuse import ReusableTrials
 from sweeper.search.warm_start import WarmStart, warm_start
 from sweeper.settings.objectives import axes
 from sweeper.settings.sweep_settings import SweepSettings

@@ -15,15 +15,15 @@ from search_spaces.builtin import default_space
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.followers import checkpoints
 from sweeper.followers.progress import remaining
-from sweeper.search.halving import SuccessiveHalving
-from sweeper.search.reuse import ReusableTrials
+from sweeper.search.halving import Axis, SuccessiveHalving
 from sweeper.search.limits import Limits
+from sweeper.search.reuse import ReusableTrials
 from sweeper.store.event_log import Follower, read_events
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import SweepState
 from tests.sweeper.conftest import OUTCOME, SETTINGS, bare_sweep, report, run_trial, running
 
-COLUMNS = ("forget_loss_capped", "retain_loss")
+AXES = {"forget_loss_capped": Axis(7.0, 0.0), "retain_loss": Axis(0.0, 7.0)}
 SMALL = replace(SETTINGS, space=default_space(methods={"ngdiff": {}}), trials=9)
 NODE_LOST = {"status": "failed", "error": "the node was lost", "steps": 1}
 NO_MODEL = OUTCOME | {"checkpoint": None}
@@ -31,8 +31,8 @@ NO_MODEL = OUTCOME | {"checkpoint": None}
 
 def opened(out: Path) -> OpenSweep:
     """A sweep with a scheduler that pauses, an epoch budget, and reuse of its own trials."""
-    halving = SuccessiveHalving(((7.0, 0.0), (0.0, 7.0)), epochs=9, grace=1, reduction=3, mode="pause")
-    options: dict[str, Any] = {"scheduler": halving, "compared": COLUMNS, "limits": Limits(epoch_budget=60)}
+    halving = SuccessiveHalving(AXES, epochs=9, grace=1, reduction=3, mode="pause")
+    options: dict[str, Any] = {"scheduler": halving, "limits": Limits(epoch_budget=60)}
     return bare_sweep(out, SMALL, reusable=ReusableTrials(out), **options)
 
 
