@@ -23,13 +23,13 @@ from analysis.frontier.frontier import hypervolume, nondominated
 from analysis.tables.trade_off import Floats, Objective
 from search_spaces.parameters import Choice, Number
 from search_spaces.space import Space
-from search_spaces.values import Value
-from sweeper.search.archive import ParetoArchive, Row, number
+from search_spaces.values import Value, as_float
+from sweeper.search.archive import ParetoArchive, Row
 from sweeper.search.samplers import Search
 from sweeper.search.schedulers import SCHEDULERS, comparison_axes
 from sweeper.search.study import SweepStudy
 from sweeper.settings.fields import NO_SCHEDULER
-from sweeper.settings.objectives import axes, parse_objectives
+from sweeper.settings.objectives import bounded, parse_objectives
 from trainables.run.reports import Status
 
 OBJECTIVES = parse_objectives("forget_loss:max,retain_loss:min")
@@ -78,7 +78,7 @@ class Table:
 
     def costs(self, row: Row) -> Floats | None:
         """Return the costs of an epoch in [0, 1], or None if an objective was not measured or is not finite."""
-        values = [number(row.get(item.column)) for item in self.objectives]
+        values = [as_float(row.get(item.column)) for item in self.objectives]
         if not all(map(math.isfinite, values)):
             return None
         return np.array([item.cost(value) for item, value in zip(self.objectives, values, strict=True)])
@@ -119,13 +119,13 @@ def read_tables(path: Path) -> list[Table]:
     space = Space.of([Choice("method", tuple(rows["method"].unique())), c, lr])
     runs: defaultdict[int, list[Run]] = defaultdict(list)
     for trial_id, group in rows.groupby("trial_id", sort=False):
-        epochs = cast(list[dict[str, str]], sorted(group.to_dict("records"), key=lambda row: number(row["epoch"])))
+        epochs = cast(list[dict[str, str]], sorted(group.to_dict("records"), key=lambda row: as_float(row["epoch"])))
         last = epochs[-1]
         numbers = {name: float(last[name]) for name in ("lr", "c") if last[name]}
         config = space.configuration({"method": last["method"], **numbers})
         runs[int(last["seed"])].append(Run(str(trial_id), config, last["status"], tuple(epochs)))
-    bounded = axes(OBJECTIVES, number(rows["random_guess"][0]))
-    return [Table(space, bounded, tuple(group), seed) for seed, group in sorted(runs.items())]
+    objectives = bounded(OBJECTIVES, as_float(rows["random_guess"][0]))
+    return [Table(space, objectives, tuple(group), seed) for seed, group in sorted(runs.items())]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +188,7 @@ def replay(table: Table, arm: Arm, *, seed: int) -> Course:
             status = run.status if done == len(run.epochs) else None
             if arm.candidates == "all" or status == Status.FINISHED:
                 found.append((spent, row))
-            report = {name: number(value) for name, value in row.items()}
+            report = {name: as_float(value) for name, value in row.items()}
             if status is None and scheduler is not None and scheduler.decide(trial_id, report) == "stop":
                 status = Status.STOPPED
                 stopped += 1

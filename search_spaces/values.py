@@ -23,3 +23,11 @@ def is_number(value: object) -> TypeGuard[int | float]:
     if isinstance(value, float):
         return math.isfinite(value)
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def as_float(value: object) -> float:
+    """Convert a table cell to a number. Return NaN if the cell is empty or a text."""
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return math.nan

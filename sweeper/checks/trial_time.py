@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from search_spaces.messages import counted
-from sweeper.search.archive import number
+from search_spaces.values import as_float
 from sweeper.store.folder import SweepError, read_settings
 from sweeper.store.tables import ResultTables
 from trainables.run.reports import Status
@@ -55,13 +55,13 @@ def earlier_pace(spec: TrialSpec, folders: Iterable[Path], *, gpus: float | str)
         whole = [
             row
             for row in rows
-            if not row.get("reused_from") and row["status"] == Status.FINISHED and number(row.get("epochs_done")) > 0
+            if not row.get("reused_from") and row["status"] == Status.FINISHED and as_float(row.get("epochs_done")) > 0
         ]
         if not whole:
             continue
         return TrialPace(
-            epoch=statistics.median(_in_epochs(row) / number(row["epochs_done"]) for row in whole),
-            beside=statistics.median(max(0.0, number(row["wall_seconds"]) - _in_epochs(row)) for row in whole),
+            epoch=statistics.median(_in_epochs(row) / as_float(row["epochs_done"]) for row in whole),
+            beside=statistics.median(max(0.0, as_float(row["wall_seconds"]) - _in_epochs(row)) for row in whole),
             source=f"{counted(len(whole), 'trial')} of {folder}",
         )
     return None
@@ -69,6 +69,6 @@ def earlier_pace(spec: TrialSpec, folders: Iterable[Path], *, gpus: float | str)
 
 def _in_epochs(row: Mapping[str, str]) -> float:
     """Return the seconds of a trial's training and evaluation, minus the seconds for generating answers."""
-    parts = {name: number(row.get(f"{name}_seconds")) for name in ("train", "eval", "generation")}
+    parts = {name: as_float(row.get(f"{name}_seconds")) for name in ("train", "eval", "generation")}
     known = {name: value if math.isfinite(value) else 0.0 for name, value in parts.items()}
     return known["train"] + max(0.0, known["eval"] - known["generation"])

@@ -156,7 +156,7 @@ def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: st
     from analysis.report.study_text import write_study
     from analysis.study.lr_study import read_study
     from analysis.tables.sweep_file import SweepFile
-    from sweeper.settings.objectives import axes, parse_objectives
+    from sweeper.settings.objectives import bounded, parse_objectives
     from trainables.modality import dataset_modality
 
     chosen: tuple[Objective, ...] = ()
@@ -164,7 +164,7 @@ def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: st
         sweep = SweepFile.read(folders[0])
         base = sweep.settings.get("base") or {}
         unit = dataset_modality(str(base.get("dataset"))).unit
-        chosen = axes(parse_objectives(objectives), sweep.random_guess_loss or 0.0, unit=unit)
+        chosen = bounded(parse_objectives(objectives), sweep.random_guess_loss or 0.0, unit=unit)
     study = read_study(folders, chosen)
     write_study(target or folders[0] / "lr_study.json", study)
     return study

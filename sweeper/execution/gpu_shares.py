@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from search_spaces.values import as_float
 from sweeper.export.spec_of_row import spec_of_row
-from sweeper.search.archive import number
 from sweeper.store.event_log import Follower
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import SweepState
@@ -106,7 +106,7 @@ class GpuShares(Follower):
             case Kind.TRIAL_ENDED:
                 self._reserved.pop(event.trial_id, None)
                 row = state.trials[event.trial_id].row()
-                memory = number(row.get("gpu_gb"))
+                memory = as_float(row.get("gpu_gb"))
                 if not row.get("reused_from") and math.isfinite(memory):
                     self.gpu_gb = memory if self.gpu_gb is None else min(self.gpu_gb, memory)
                 self.learn([row])
@@ -115,7 +115,7 @@ class GpuShares(Follower):
     def learn(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Update the memory classes with the memory peaks of ended trials, given as rows of trials.csv."""
         for row in rows:
-            peak, available = number(row.get("peak_gpu_gb")), number(row.get("gpu_share")) * number(row.get("gpu_gb"))
+            peak, gpus, size = (as_float(row.get(name)) for name in ("peak_gpu_gb", "gpu_share", "gpu_gb"))
             if not math.isfinite(peak):
                 continue
             try:
@@ -125,9 +125,9 @@ class GpuShares(Follower):
                 continue  # the row needs a plug-in that is not loaded, or is from another version
             known.peak_gb, known.example = max(known.peak_gb, peak), f"{row.get('trial_id')} ({spec.method})"
             if row.get("retried_with") or "out of memory" in str(row.get("error") or ""):
-                if not math.isfinite(available):
+                if not math.isfinite(gpus * size):
                     continue  # a row of an earlier version, which does not record the available memory
-                known.more_than_gb = max(known.more_than_gb, available)
+                known.more_than_gb = max(known.more_than_gb, gpus * size)
             # Other trials may have ended before an evaluation and before their longest batch.
             known.is_complete |= row.get("status") in (Status.FINISHED, Status.STOPPED)
 

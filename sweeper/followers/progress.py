@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from analysis.words import duration
 from search_spaces.messages import counted
-from sweeper.search.archive import number
+from search_spaces.values import as_float
 from sweeper.settings.resources import Resources
 from sweeper.store.state import Phase, Row, SweepState
 
@@ -44,8 +44,8 @@ def cost_of(state: SweepState, resources: Resources, *, is_running: bool = True)
     for trial in list(state.trials.values()):
         if trial.phase is Phase.RUNNING:
             held += [(max(0.0, now - trial.started_at), resources.gpus)] if is_running else []
-        elif not trial.reused_from and math.isfinite(seconds := number(trial.outcome.get("wall_seconds"))):
-            share = number(trial.outcome.get("gpu_share"))
+        elif not trial.reused_from and math.isfinite(seconds := as_float(trial.outcome.get("wall_seconds"))):
+            share = as_float(trial.outcome.get("gpu_share"))
             held.append((seconds, share if math.isfinite(share) else resources.gpus))
     return Cost(sum(seconds for seconds, _ in held), resources, sum(seconds * gpus for seconds, gpus in held))
 
@@ -68,7 +68,7 @@ def remaining(state: SweepState, *, trials: int, epochs_left: float | None, max_
     left = max(0, trials - len(ended))
 
     def values(name: str) -> Iterator[float]:
-        return (value for trial in ended if math.isfinite(value := number(trial.outcome.get(name))))
+        return (value for trial in ended if math.isfinite(value := as_float(trial.outcome.get(name))))
 
     epochs, seconds = [*values("epochs_done")], [*values("wall_seconds")]
     if epochs_left is not None and sum(epochs) > 0:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.frontier.frontier import hypervolume, nondominated
-from analysis.tables.trade_off import Floats, Objective
+from analysis.tables.trade_off import Floats, Objective, costs_of
 from search_spaces.constraint import Constraint
+from search_spaces.values import as_float
 from trainables.run.reports import Status
 
 Row = Mapping[str, object]
@@ -77,37 +78,28 @@ class ParetoArchive:
         results = [result for item in rows if (result := self.result(item)) is not None]
         best = self._best(results)
         if acceptable := [result for result in results if result.acceptable]:
-            points = np.vstack([self._front, costs_of(self.objectives, acceptable)])
+            points = np.vstack([self._front, self._costs(acceptable)])
             self._front = points[nondominated(points)]
         self.trace.append(hypervolume(self._front))
         return best
 
     def result(self, row: Row) -> Result | None:
         """Convert a row of trials.csv or candidates.csv to a result. Return None if a value is missing or infinite."""
-        values = tuple(number(row.get(item.column)) for item in self.objectives)
-        found = [item.violation(number(row.get(item.name)), self._baseline.get(item.name)) for item in self.constraints]
+        values = tuple(as_float(row.get(item.column)) for item in self.objectives)
+        found = [
+            item.violation(as_float(row.get(item.name)), self._baseline.get(item.name)) for item in self.constraints
+        ]
         violations = tuple(violation for violation in found if violation is not None and math.isfinite(violation))
         if len(violations) < len(found) or not all(map(math.isfinite, values)):
             return None
         return Result(values, violations)
 
+    def _costs(self, results: Sequence[Result]) -> Floats:
+        return costs_of(np.asarray([item.values for item in results]), self.objectives)
+
     def _best(self, results: Sequence[Result]) -> Result | None:
         acceptable = [item for item in results if item.acceptable]
         if not acceptable:
             return min(reversed(results), key=lambda item: item.missed, default=None)
-        grown = [hypervolume(np.vstack([self._front, cost[None]])) for cost in costs_of(self.objectives, acceptable)]
+        grown = [hypervolume(np.vstack([self._front, cost[None]])) for cost in self._costs(acceptable)]
         return acceptable[max(range(len(grown)), key=lambda index: (grown[index], index))]
-
-
-def costs_of(objectives: Sequence[Objective], results: Sequence[Result]) -> Floats:
-    """Convert results to costs, shape (results, objectives). A cost is 0 at the best bound and 1 at the worst bound."""
-    values = np.asarray([item.values for item in results]).T
-    return np.column_stack([item.cost(column) for item, column in zip(objectives, values, strict=True)])
-
-
-def number(value: object) -> float:
-    """Convert a table cell to a number. Return NaN if the cell is empty or a text."""
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return math.nan

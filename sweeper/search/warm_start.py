@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from analysis.frontier.frontier import contributions, nondominated
-from analysis.tables.trade_off import Objective
+from analysis.tables.trade_off import Objective, costs_of
 from search_spaces.messages import counted
 from search_spaces.values import Value, same
-from sweeper.search.archive import ParetoArchive, Result, costs_of
+from sweeper.search.archive import ParetoArchive, Result
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import read_settings
 from sweeper.store.import_tables import read_state
@@ -132,7 +132,7 @@ def _front(
     found = [item for item in found if item[1].acceptable]
     if not found:
         return []
-    costs = costs_of(objectives, [result for _, result in found])
+    costs = costs_of(np.asarray([result.values for _, result in found]), objectives)
     best = np.flatnonzero(nondominated(costs))
     order = best[np.argsort(-contributions(costs[best]), kind="stable")]
     distinct: list[Mapping[str, Value]] = []

@@ -14,7 +14,7 @@ from trainables.modality import dataset_modality
 from trainables.spec import TrialSpec
 
 if TYPE_CHECKING:
-    from analysis.tables.trade_off import Objective as Axis
+    from analysis.tables.trade_off import Objective as BoundedObjective
 
 
 class ObjectiveError(ValueError):
@@ -79,11 +79,11 @@ def objective_set(text: str) -> frozenset[str]:
     return frozenset(part.strip() for part in text.split(","))
 
 
-def axes(objectives: Sequence[Objective], random_guess: float, *, unit: str = "token") -> tuple[Axis, ...]:
+def bounded(objectives: Sequence[Objective], random_guess: float, *, unit: str = "token") -> tuple[BoundedObjective, ...]:
     """Convert the objectives to the class that :mod:`analysis` uses. The other arguments are those of ``to_dict``."""
-    from analysis.tables.trade_off import Objective as Axis
+    from analysis.tables.trade_off import Objective as BoundedObjective
 
-    return tuple(Axis.from_dict(item.to_dict(random_guess, unit=unit)) for item in objectives)
+    return tuple(BoundedObjective.from_dict(item.to_dict(random_guess, unit=unit)) for item in objectives)
 
 
 def unmeasured(objectives: Sequence[Objective], dataset: str) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from search_spaces.durable import write_whole
+from search_spaces.values import as_float
 
 FRONT_FILE = "ray/front.json"
 """The file with the costs of the epochs on the front, relative to the sweep's folder."""
@@ -27,18 +28,11 @@ def candidate_folder(trial_id: str, epoch: float) -> str:
     return f"checkpoints/{trial_id}-epoch-{epoch:g}"
 
 
-def costs_of(values: Mapping[str, object], goals: Goals) -> Costs | None:
+def minimized(values: Mapping[str, object], goals: Goals) -> Costs | None:
     """Return the costs of an epoch from its columns; None if an objective is missing or not finite."""
-    found = []
-    for column, direction in goals:
-        try:
-            value = float(values.get(column))  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            return None
-        if not math.isfinite(value):
-            return None
-        found.append(value if direction == "min" else -value)
-    return tuple(found)
+    numbers = [(as_float(values.get(column)), direction) for column, direction in goals]
+    costs = tuple(number if direction == "min" else -number for number, direction in numbers)
+    return costs if all(map(math.isfinite, costs)) else None
 
 
 def dominates(one: Costs, other: Costs) -> bool:

@@ -27,7 +27,7 @@ from trainables.spec import TrialSpec
 from trainables.storage import Storage, StorageError
 from trainables.target.shared import local_target
 from trainables.target.target import Target
-from trainables.worker.candidates import Costs, Goals, candidate_folder, costs_of, dominates
+from trainables.worker.candidates import Costs, Goals, candidate_folder, dominates, minimized
 from trainables.worker.process import worker_workspace
 from trainables.worker.trial_files import TrialFiles
 
@@ -155,7 +155,7 @@ class UnlearningTrainable(tune.Trainable):
 
     def _save_candidate(self, run: UnlearningRun, report: Report) -> dict[str, bool]:
         """Save the epoch's model unless the epoch is dominated. Return the columns to add to the report."""
-        if not (costs := costs_of({**report.losses, **report.final}, self._goals)):
+        if not (costs := minimized({**report.losses, **report.final}, self._goals)):
             return {}
         if any(dominates(other, costs) for other in (*self._saved_costs, *self._files.front())):
             return {}

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from search_spaces.values import as_float
 from sweeper.followers.progress import describe
-from sweeper.search.archive import number
 from sweeper.store.columns import PARAMETERS
 from sweeper.store.state import Trial
 from trainables.run.reports import Status
@@ -181,7 +181,7 @@ def milliseconds(seconds: object) -> int:
 
 def finite_metrics(values: Mapping[str, object], names: Iterable[str]) -> dict[str, float]:
     """Return the finite metrics among ``names``. MLflow would plot NaN as 0 and infinity as 1.8e308."""
-    return {name: value for name in names if math.isfinite(value := number(values.get(name)))}
+    return {name: value for name in names if math.isfinite(value := as_float(values.get(name)))}
 
 
 def fit_params(values: Mapping[str, object], *, length: int = _PARAM_LENGTH) -> dict[str, str]:
