@@ -104,7 +104,7 @@ def _run(
         CsvTable(out / "landscape.csv", LANDSCAPE_COLUMNS).append(points)
     checkpoint = None
     if out is not None and report.status is Status.FINISHED:
-        save_model(run.model, workspace.tokenizer, out / "checkpoint")
+        save_model(run.model, workspace.processor, out / "checkpoint")
         write_item_log(out / "items.json", run.items)
         checkpoint = "checkpoint"
     now = time.time()

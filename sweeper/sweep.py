@@ -24,7 +24,15 @@ from sweeper.execution.target_process import target_process
 from sweeper.execution.target_task import is_prepared_remotely, prepare_for_sweep
 from sweeper.followers.mlflow.runs import SweepEnd
 from sweeper.settings.sweep_settings import SweepSettings
-from sweeper.store.folder import Origin, SweepError, UsageError, check_record, describe, read_origin, read_settings
+from sweeper.store.folder import (
+    Origin,
+    SweepError,
+    UsageError,
+    check_record,
+    read_origin,
+    read_settings,
+    write_sweep_json,
+)
 from sweeper.store.lease import hold_lease
 from sweeper.store.plugins import set_worker_plugins
 from trainables.target.shared import fetch_target, share_target
@@ -72,7 +80,7 @@ def run(
         check_record(out)
         origin = read_origin(out)
         targets = _load_targets(settings, origin, cluster, out=out, console=console)
-        describe(out, settings, origin, targets=targets)
+        write_sweep_json(out, settings, origin, targets=targets)
         sweep = open_sweep(out, settings, targets, sweep_id=origin.sweep_id, console=console, retry_failed=retry_failed)
         control.follow(sweep)
 

@@ -142,7 +142,7 @@ class JudgedPick:
     lines: tuple[str, ...]
 
 
-def choose(
+def judged_pick(
     table: TrialTable,
     sweep: SweepFile,
     *,

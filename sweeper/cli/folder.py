@@ -81,7 +81,7 @@ def _running(out: Path, trial: str | None) -> StatusFile:
     from search_spaces.durable import is_held
     from sweeper.followers.status_file import RUNNING, TARGET, StatusFile
     from sweeper.store.folder import UsageError
-    from sweeper.store.import_tables import read_state
+    from sweeper.store.read_state import read_state
     from sweeper.store.state import Phase
 
     if not (out / "sweep.json").is_file():

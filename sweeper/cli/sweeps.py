@@ -182,7 +182,7 @@ def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
 def _print_plan(out: Path, change: dict[str, Any], *, as_json: bool) -> None:
     from sweeper.checks.plan import plan_of_sweep
     from sweeper.store.folder import check_record, read_settings
-    from sweeper.store.import_tables import read_state
+    from sweeper.store.read_state import read_state
 
     check_record(out)
     settings, state = replace(read_settings(out), **change), read_state(out)
@@ -195,7 +195,7 @@ def _check_change(options: Options, out: Path, change: Mapping[str, Any]) -> Non
     from sweeper.execution.placement import address_problem
     from sweeper.settings.until import UntilError, parse_until
     from sweeper.store.folder import check_record, read_settings
-    from sweeper.store.import_tables import read_state
+    from sweeper.store.read_state import read_state
 
     settings = read_settings(out)
     check_record(out)

@@ -30,7 +30,7 @@ from sweeper.settings.until import parse_until
 from sweeper.store.columns import unused_columns
 from sweeper.store.event_log import FILE, EventLog
 from sweeper.store.events import Kind
-from sweeper.store.import_tables import events_of_tables
+from sweeper.store.read_state import events_of_tables
 from sweeper.store.saved_states import SavedState, find_states, state_storage
 from sweeper.store.state import SweepState
 from sweeper.store.tables import ResultTables

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.frontier.pareto_json import plain, whole
-from analysis.report.pick import CONSTRAINT, KNEE, Best, JudgedPick
-from analysis.report.pick import choose as choose_model
+from analysis.report.pick import CONSTRAINT, KNEE, Best, JudgedPick, judged_pick
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from analysis.words import model_name, number
@@ -110,7 +109,7 @@ def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
     refuse(options.problems)
     sweep = _sweep_with(out, options["constraint"])
     table = TrialTable.read(out, sweep=sweep.name)
-    found = choose_model(table, sweep, rule=rule, limits=limits, best=best)
+    found = judged_pick(table, sweep, rule=rule, limits=limits, best=best)
     name = model_name(found.row, with_epoch=table.every_epoch)
     checkpoint = out / str(found.row["checkpoint"]) if found.row["checkpoint"] else None
     chosen = Choice(best.words if best is not None else rule or "answer", name, checkpoint, out, found, table, sweep)

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedCo
 from rich.text import Text
 
 from search_spaces.messages import counted
-from sweeper.followers.progress import Remaining, describe
+from sweeper.followers.progress import Remaining, settings_text
 from sweeper.followers.progress_bar import heartbeat
 from sweeper.search.archive import ParetoArchive
 from sweeper.store.event_log import Follower
@@ -69,7 +69,8 @@ class Display(Follower):
             early = f"  after {float(row.get('epochs_done') or 0):g} of {counted(float(row['epochs']), 'epoch')}"
         scores = " ".join(f"{label} {_number(row.get(name))}" for label, name in self._scores.items())
         error = f"  {row['error']}" if row.get("error") else ""
-        line = f"{event.trial_id} {row['status']:<8} {describe(row):<32} {scores} {_number(row.get('wall_seconds'))} s"
+        seconds = f"{_number(row.get('wall_seconds'))} s"
+        line = f"{event.trial_id} {row['status']:<8} {settings_text(row):<32} {scores} {seconds}"
         self._console.print(line + early + error, soft_wrap=True)
 
     def flush(self, state: SweepState) -> None:

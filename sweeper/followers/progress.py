@@ -78,7 +78,7 @@ def remaining(state: SweepState, *, trials: int, epochs_left: float | None, max_
     return Remaining(left, left / max(1, min(max_concurrent, left)) * sum(seconds) / len(seconds))
 
 
-def describe(settings: Row) -> str:
+def settings_text(settings: Row) -> str:
     """Return the main settings of a trial as a short text, such as ``gdiff c=0.41 lr=8.3e-05 autolr``."""
     parts = [str(settings["method"])]
     if settings.get("c") is not None:

@@ -13,10 +13,10 @@ from analysis.tables.sources import read_source
 from analysis.words import number
 from search_spaces.durable import is_held
 from search_spaces.messages import counted, resume_command
-from sweeper.followers.progress import Cost, Remaining, cost_of, describe
+from sweeper.followers.progress import Cost, Remaining, cost_of, settings_text
 from sweeper.followers.status_file import FINISHED, INTERRUPTED, RUNNING, StatusFile
 from sweeper.settings.resources import AUTO, Resources
-from sweeper.store.import_tables import read_state
+from sweeper.store.read_state import read_state
 from sweeper.store.state import Phase, SweepState, Trial
 from trainables.run.reports import Status
 
@@ -118,7 +118,7 @@ def _trial_values(trial: Trial, *, is_live: bool) -> dict[str, Any]:
     last = trial.reports[-1] if trial.reports else {}
     return {
         "trial_id": trial.id,
-        "settings": describe(trial.settings) if trial.settings else "",
+        "settings": settings_text(trial.settings) if trial.settings else "",
         "epochs": trial.settings.get("epochs"),
         **{name: last.get(name) for name in ("epoch", "forget_loss", "retain_loss")},
         "waits": trial.phase is Phase.PAUSED,

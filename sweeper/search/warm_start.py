@@ -16,7 +16,7 @@ from search_spaces.values import Value, same
 from sweeper.search.archive import ParetoArchive, Result
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import read_settings
-from sweeper.store.import_tables import read_state
+from sweeper.store.read_state import read_state
 from trainables.methods import option_names
 from trainables.run.reports import Status
 from trainables.spec import FIELDS

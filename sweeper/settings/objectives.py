@@ -79,14 +79,16 @@ def objective_set(text: str) -> frozenset[str]:
     return frozenset(part.strip() for part in text.split(","))
 
 
-def bounded(objectives: Sequence[Objective], random_guess: float, *, unit: str = "token") -> tuple[BoundedObjective, ...]:
+def bounded(
+    objectives: Sequence[Objective], random_guess: float, *, unit: str = "token"
+) -> tuple[BoundedObjective, ...]:
     """Convert the objectives to the class that :mod:`analysis` uses. The other arguments are those of ``to_dict``."""
     from analysis.tables.trade_off import Objective as BoundedObjective
 
     return tuple(BoundedObjective.from_dict(item.to_dict(random_guess, unit=unit)) for item in objectives)
 
 
-def unmeasured(objectives: Sequence[Objective], dataset: str) -> list[str]:
+def objective_problems(objectives: Sequence[Objective], dataset: str) -> list[str]:
     """Return an error message for each objective that cannot be measured on models trained on ``dataset``."""
     modality = dataset_modality(dataset)
     measured = [name for name, metric in METRICS.items() if modality.name in metric.modalities]

@@ -16,8 +16,8 @@ from sweeper.settings.objectives import (
     Objective,
     ObjectiveError,
     constraint_problems,
+    objective_problems,
     parse_objectives,
-    unmeasured,
     with_objectives,
 )
 from sweeper.settings.sources import Options
@@ -96,7 +96,7 @@ def _objectives(options: Options, base: TrialSpec) -> tuple[tuple[Objective, ...
     except ObjectiveError as error:
         options.add(str(error), "objectives")
         return (), base
-    if wrong := unmeasured(objectives, base.dataset):
+    if wrong := objective_problems(objectives, base.dataset):
         options.extend(wrong, "objectives")
         return objectives, base
     return objectives, replace(base, metrics=with_objectives(base.metrics, objectives))

@@ -29,7 +29,11 @@ class Kind(StrEnum):
     TRIAL_STARTED = "trial_started"
     """A worker starts or continues a trial."""
     TRIAL_REPORTED = "trial_reported"
-    """An epoch ended (report: the columns of history.csv, ``evaluated``, and the AutoLR updates)."""
+    """An epoch ended.
+
+    report: columns of history.csv and trials.csv by name; auto_lr: AutoLR's updates; evaluated: False if the epoch was
+    not evaluated; stored: True if the worker uploaded the epoch's model.
+    """
     TRIAL_PAUSED = "trial_paused"
     """The scheduler paused the trial. The trial's state is saved."""
     TRIAL_ENDED = "trial_ended"

@@ -20,8 +20,8 @@ from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import column_dictionary
 from sweeper.store.event_log import FILE as LOG
 from sweeper.store.event_log import read_events
-from sweeper.store.import_tables import read_state
 from sweeper.store.plugins import plugin_records, save_plugins
+from sweeper.store.read_state import read_state
 from sweeper.store.version import __version__, commit
 from trainables.modality import dataset_modality
 from trainables.run.reports import Status
@@ -64,7 +64,7 @@ def begin(settings: SweepSettings, out: Path) -> None:
     if is_address(settings.storage):
         settings = replace(settings, stored_as=f"{out.resolve().name}-{origin.sweep_id[:8]}")
     save_plugins(out)
-    describe(out, settings, origin)
+    write_sweep_json(out, settings, origin)
 
 
 def discard(out: Path) -> None:
@@ -145,7 +145,7 @@ def read_origin(out: Path) -> Origin:
     return Origin(content["sweep_id"], content["created"], target.get("key"), target.get("path"))
 
 
-def describe(
+def write_sweep_json(
     out: Path, settings: SweepSettings, origin: Origin, *, targets: Mapping[int, Target] = MappingProxyType({})
 ) -> None:
     """Write sweep.json.

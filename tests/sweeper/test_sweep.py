@@ -20,7 +20,7 @@ from sweeper.driver.open_sweep import open_sweep
 from sweeper.driver.tune_run import run_config
 from sweeper.execution.placement import PlacementError
 from sweeper.search.limits import End
-from sweeper.store.folder import Origin, SweepError, UsageError, begin, describe, discard, read_settings
+from sweeper.store.folder import Origin, SweepError, UsageError, begin, discard, read_settings, write_sweep_json
 from sweeper.store.version import __version__, commit
 from sweeper.sweep import _run_to_end, run
 from tests.sweeper.conftest import SETTINGS as ANY
@@ -165,7 +165,7 @@ def test_a_cluster_is_reached_before_the_target_is_made_and_only_if_trials_remai
         patch.setattr("sweeper.execution.target_task.prepare_with_progress", not_made)
         with pytest.raises(PlacementError, match=r"127\.0\.0\.1:9"):
             run(out, console=CONSOLE)
-    describe(out, read_settings(out), Origin("0", "2026-01-01"), targets={0: TARGET})
+    write_sweep_json(out, read_settings(out), Origin("0", "2026-01-01"), targets={0: TARGET})
     run_to_ray(out)
 
 

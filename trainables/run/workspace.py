@@ -27,14 +27,14 @@ class Workspace:
     """A target, loaded on one device.
 
     Attributes:
-        tokenizer: the model's tokenizer or image processor.
+        processor: the model's tokenizer or image processor.
     """
 
     def __init__(self, target: Target, *, device: torch.device | str) -> None:
         self.target = target
         self.device = device
         self.modality = modality_of(target.data, target.template)
-        self.tokenizer = self.modality.load_processor(target.path)
+        self.processor = self.modality.load_processor(target.path)
         self._model: PreTrainedModel = self.modality.load_model(Path(target.path)).to(device)
         # A copy that never changes and that the workers on a machine share
         self._pristine = StoredWeights(self._model, Path(target.path))
@@ -118,7 +118,7 @@ class Workspace:
             refused = [replace(example, answer=refusal(example.question)) for example in forget]
             items = self._encode(refused)
             losses = evaluate_items(
-                self.modality, self._reset(), items, processor=self.tokenizer, batch_size=batch_size
+                self.modality, self._reset(), items, processor=self.processor, batch_size=batch_size
             )
             self._refusals[batch_size] = (items, tuple(losses.totals.tolist()))
         return self._refusals[batch_size]
@@ -129,17 +129,17 @@ class Workspace:
         return self._encode(self.target.data.forget), self._encode(self.target.data.retain)
 
     def _encode(self, examples: Any) -> Any:
-        return self.modality.encode(self.tokenizer, examples, max_length=self.target.max_length)
+        return self.modality.encode(self.processor, examples, max_length=self.target.max_length)
 
     def batch(self, items: Any, indices: Sequence[int]) -> Any:
         """Return the items at the given indices as one batch on the workspace's device."""
-        return self.modality.collate(items, indices, processor=self.tokenizer, device=self.device)
+        return self.modality.collate(items, indices, processor=self.processor, device=self.device)
 
     def evaluator(self, *, batch_size: int) -> ModelEvaluator:
         if batch_size not in self._evaluators:
             self._evaluators[batch_size] = self.modality.evaluator(
                 self.target.data,
-                self.tokenizer,
+                self.processor,
                 classes=self.target.vocabulary_size,
                 max_length=self.target.max_length,
                 batch_size=batch_size,

@@ -34,9 +34,6 @@ from trainables.worker.trial_files import TrialFiles
 if TYPE_CHECKING:
     from trainables.run.run import UnlearningRun
 
-STORED = "stored"
-"""The key that a report has if the epoch's model was uploaded to the storage."""
-
 logger = logging.getLogger(__name__)
 
 
@@ -165,7 +162,7 @@ class UnlearningTrainable(tune.Trainable):
         except StorageError as error:  # an OSError, such as a full disk, fails the trial
             logger.warning("the model of trial %s after epoch %g could not be saved: %s", self._id, report.epoch, error)
             return {}
-        return {STORED: True} if self._files.storage else {}
+        return {"stored": True} if self._files.storage else {}
 
     def _row(self, report: Report) -> dict[str, object]:
         stale = {} if report.evaluated else {"evaluated": False}

@@ -44,7 +44,7 @@ class TrialFiles:
             self._scratch.cleanup()
 
     def write_model(self, run: UnlearningRun, name: str) -> None:
-        save_model(run.model, run.workspace.tokenizer, self.out / name)
+        save_model(run.model, run.workspace.processor, self.out / name)
         self._send(name)
 
     def write_items(self, run: UnlearningRun, trial_id: str) -> None:

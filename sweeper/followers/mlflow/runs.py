@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.values import as_float
-from sweeper.followers.progress import describe
+from sweeper.followers.progress import settings_text
 from sweeper.store.columns import PARAMETERS
 from sweeper.store.state import Trial
 from trainables.run.reports import Status
@@ -106,7 +106,7 @@ class TrackedSweep:
         return NewRun(
             key=trial.id,
             parent=SWEEP,
-            name=f"{trial.id} {describe(trial.settings)}",
+            name=f"{trial.id} {settings_text(trial.settings)}",
             params=fit_params({name: row.get(name) for name in PARAMETERS}),
             tags=fit_tags({**tags, **self._tags(trial.id)}),
             at=milliseconds(row.get("started_at") or trial.started_at or row.get("ended_at")),
@@ -117,7 +117,7 @@ class TrackedSweep:
         run, key = self.trial_run(trial), epoch_run_key(trial.id, epoch)
         tags = {name: value for name, value in run.tags.items() if name not in ("status", "trial_id")}
         tags |= {RECOMMENDED: "false", RECOMMENDED_TRIAL: trial.id, RECOMMENDED_EPOCH: epoch}
-        return replace(run, key=key, parent=trial.id, name=f"{key} {describe(trial.settings)}", tags=tags)
+        return replace(run, key=key, parent=trial.id, name=f"{key} {settings_text(trial.settings)}", tags=tags)
 
     def _tags(self, trial_id: str) -> dict[str, object]:
         return {"sweep": self.name, "status": "running", "sweep_id": self.id, "trial_id": trial_id}

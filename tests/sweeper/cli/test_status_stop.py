@@ -13,7 +13,7 @@ from search_spaces.durable import exclusive
 from sweeper.driver.control_server import ControlServer
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.store.events import Kind
-from sweeper.store.folder import Origin, begin, describe
+from sweeper.store.folder import Origin, begin, write_sweep_json
 from tests.facts import assert_names
 from tests.sweeper.cli.conftest import invoke, json_of, names, refused
 from tests.sweeper.conftest import SETTINGS, TARGET, report, run_trial, running, wait_until
@@ -24,7 +24,7 @@ def out(tmp_path: Path) -> Path:
     """The folder of a sweep whose target was prepared."""
     folder = tmp_path / "out"
     begin(SETTINGS, folder)
-    describe(folder, SETTINGS, Origin("id", "2026"), targets={0: TARGET})
+    write_sweep_json(folder, SETTINGS, Origin("id", "2026"), targets={0: TARGET})
     return folder
 
 

@@ -19,7 +19,7 @@ from sweeper.followers.checkpoints import CheckpointManager
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import SweepState
 from trainables.storage import Storage
-from trainables.worker.candidates import Costs, Goals, candidate_folder, minimized, dominates, read_front
+from trainables.worker.candidates import Costs, Goals, candidate_folder, dominates, minimized, read_front
 
 GOALS: Goals = (("gain", "max"), ("loss", "min"))
 Values = tuple[float | None, float | None]

@@ -17,7 +17,7 @@ import pytest
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.store.events import Kind
 from sweeper.store.folder import SweepError, UsageError, begin, check_record
-from sweeper.store.import_tables import events_of_tables
+from sweeper.store.read_state import events_of_tables
 from tests.facts import assert_names
 from tests.sweeper.cli.conftest import invoke, problems_of
 from tests.sweeper.conftest import SETTINGS, bare_sweep, report, running

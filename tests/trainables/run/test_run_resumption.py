@@ -143,7 +143,7 @@ def test_lora_leaves_the_base_alone_and_its_checkpoint_is_an_adapter_peft_loads(
         if "lora_" not in name
     }
     assert all(torch.equal(kept[name], value) for name, value in known_network.state_dict().items())
-    save_model(run.model, workspace.tokenizer, tmp_path / "adapter")
+    save_model(run.model, workspace.processor, tmp_path / "adapter")
     assert not (tmp_path / "adapter" / "model.safetensors").exists()
     loaded = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(target.path), tmp_path / "adapter")
     losses = workspace.evaluator(batch_size=32).scores(loaded).loss_metrics()

@@ -12,7 +12,7 @@ from unittest.mock import create_autospec
 import pytest
 
 from sweeper.followers.mlflow.runs import TrackedSweep
-from sweeper.store.import_tables import events_of_tables, read_state
+from sweeper.store.read_state import events_of_tables, read_state
 from sweeper.store.tables import ResultTables
 from tests.conftest import disk_full_after
 from tests.sweeper.conftest import wait_until
