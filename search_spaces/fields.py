@@ -57,6 +57,8 @@ class Field:
         otherwise: the default in ``--help``, if ``default`` itself is not informative.
         flag: the command-line option; empty if the setting has none.
         decides: whether the setting can change the result. A trial's hash contains only such settings.
+        hash_default: whether the default value is part of a trial's hash. False for settings added after version 1, so
+            that the hashes of earlier trials do not change.
         when: the values of other fields with which the setting has an effect.
         fixed: the reason why the setting cannot vary within a sweep, as a clause; empty if it can vary.
     """
@@ -85,6 +87,7 @@ class Field:
     unit: str = ""
     flag: str = ""
     decides: bool = True
+    hash_default: bool = True
     when: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     fixed: str = ""
     range: Range | None = None

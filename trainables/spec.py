@@ -270,7 +270,9 @@ class TrialSpec:
 
         values = self.values()
         content = {
-            name: item.typed(values[name]) for name, item in FIELDS.items() if item.decides and item.has_effect(values)
+            name: item.typed(values[name])
+            for name, item in FIELDS.items()
+            if item.decides and item.has_effect(values) and (item.hash_default or values[name] != item.default)
         }
         # The hash contains the effective value of interpolate, if this value has an effect.
         del content["interpolate"]
