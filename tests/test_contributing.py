@@ -197,7 +197,7 @@ ADDITIONS = {
     "option of a sweep": Addition(
         {
             "sweeper/settings/fields.py": (
-                '    option("sampler", "Sampler',
+                '    option("copy_to", "Copy',
                 '    _whole("toy", "How warm.", PARETO, default=3, low=1),\n',
             ),
             "sweeper/settings/sweep_settings.py": (
@@ -205,9 +205,8 @@ ADDITIONS = {
                 '    toy: int = _DEFAULT["toy"]\n',
             ),
         },
-        "from sweeper.checks.world import choices; from sweeper.settings.resolve import resolve;"
-        "from sweeper.settings.sources import from_python;"
-        "raw = from_python('pareto', {'toy': '5'}); assert resolve('pareto', raw, choices()).settings.toy == 5;"
+        "from sweeper.settings.resolve import resolve; from sweeper.settings.sources import from_python;"
+        "assert resolve('pareto', from_python('pareto', {'toy': '5'})).settings.toy == 5;"
         + command("pareto", "--help"),
         "--toy INTEGER",
     ),
@@ -227,8 +226,11 @@ ADDITIONS = {
             "sweeper/search/samplers.py": (
                 '    "nsga2": _genetic("NSGAIISampler"),',
                 '    "toy": lambda search: __import__("optuna").samplers.QMCSampler(seed=search.seed),\n',
-            )
+            ),
+            "sweeper/settings/fields.py": ('"qmc", "random", "grid")', '"toy", '),
         },
+        "from sweeper.settings.resolve import resolve; from sweeper.settings.sources import from_python;"
+        "assert resolve('pareto', from_python('pareto', {'sampler': 'toy'})).settings.sampler == 'toy';"
         "from search_spaces.space import Space; from sweeper.search.samplers import SAMPLERS, Search;"
         "print(SAMPLERS['toy'](Search(space=Space(), trials=8)))",
         "QMCSampler",
@@ -239,13 +241,12 @@ ADDITIONS = {
                 '    "moasha": SuccessiveHalving,',
                 '    "toy": lambda axes, *, epochs, grace, reduction, mode: SuccessiveHalving(\n'
                 "        axes, epochs=epochs, grace=epochs // 2, reduction=reduction, mode=mode\n    ),\n",
-            )
+            ),
+            "sweeper/settings/fields.py": ('"moasha")', '"toy", '),
         },
         "from sweeper.search.schedulers import SCHEDULERS;"
-        "from sweeper.checks.world import choices; from sweeper.settings.resolve import resolve;"
-        "from sweeper.settings.sources import from_python;"
-        "raw = from_python('pareto', {'scheduler': 'toy'});"
-        "assert resolve('pareto', raw, choices()).settings.scheduler == 'toy';"
+        "from sweeper.settings.resolve import resolve; from sweeper.settings.sources import from_python;"
+        "assert resolve('pareto', from_python('pareto', {'scheduler': 'toy'})).settings.scheduler == 'toy';"
         "print(SCHEDULERS['toy']([(1, 0)], epochs=8, grace=1, reduction=2, mode='stop').rungs)",
         "(4,)",
     ),

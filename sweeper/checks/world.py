@@ -19,7 +19,6 @@ from trainables.storage import is_address, storage_problem
 
 if TYPE_CHECKING:
     from sweeper.settings.resolve import Resolved
-    from sweeper.settings.search import Choices
     from trainables.modality import Modality
     from trainables.spec import TrialSpec
 
@@ -38,19 +37,10 @@ def resolve_and_check(
     load_plugins(raw)
     from sweeper.settings.resolve import resolve
 
-    resolved = resolve(command, raw, choices(), problems)
+    resolved = resolve(command, raw, problems)
     resolved = replace(resolved, base=replace(resolved.base, **change))
     refuse([*resolved.options.problems, *check_world(resolved, continues=continues)])
     return resolved
-
-
-def choices() -> Choices:
-    """Return the valid names of samplers and schedulers."""
-    from sweeper.search.samplers import LEARNING, SAMPLERS
-    from sweeper.search.schedulers import SCHEDULERS
-    from sweeper.settings.fields import NO_SCHEDULER
-
-    return {"sampler": tuple(SAMPLERS), "scheduler": (NO_SCHEDULER, *SCHEDULERS), "learning": LEARNING}
 
 
 def load_plugins(raw: Raw) -> None:

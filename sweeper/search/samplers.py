@@ -116,5 +116,4 @@ SAMPLERS: Mapping[str, Callable[[Search], optuna.samplers.BaseSampler]] = {
     "random": _random,
     "grid": _random,  # never used to propose, because all points of a grid are enqueued
 }
-LEARNING = ("tpe", "nsga2", "nsga3", "gp")
-"""The samplers that learn from results and constraints."""
+"""The samplers, keyed by the values of ``--sampler`` (:data:`sweeper.settings.fields.SAMPLERS`)."""

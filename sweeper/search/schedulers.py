@@ -39,6 +39,7 @@ class MakeScheduler(Protocol):
 SCHEDULERS: Mapping[str, MakeScheduler] = {
     "moasha": SuccessiveHalving,
 }
+"""The schedulers, keyed by the values of ``--scheduler`` (:data:`sweeper.settings.fields.SCHEDULERS`)."""
 
 
 def open_scheduler(settings: SweepSettings, target: Target) -> Scheduler | None:

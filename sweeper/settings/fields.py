@@ -22,6 +22,12 @@ DEFAULT_OBJECTIVES = "forget_loss:max,retain_loss:min"
 DEFAULT_TRACKING = "sqlite:///mlflow.db"
 NO_SCHEDULER = "none"
 """The value of ``--scheduler`` with which every trial runs all its epochs."""
+SCHEDULERS = (NO_SCHEDULER, "moasha")
+"""The values of ``--scheduler``. :mod:`sweeper.search.schedulers` creates the schedulers."""
+LEARNING = ("tpe", "nsga2", "nsga3", "gp")
+"""The samplers that learn from results and constraints."""
+SAMPLERS = (*LEARNING, "qmc", "random", "grid")
+"""The values of ``--sampler``. :mod:`sweeper.search.samplers` creates the samplers."""
 ARMS = ("auto_lr_smoothing", "auto_lr_probe", "auto_lr_probe_batches")
 """The AutoLR settings that a learning-rate study compares. Each combination of values is a variant of AutoLR."""
 LIMITED = ("verbmem", "utility", "truth_ratio", "forget_loss", "retain_loss")
@@ -102,7 +108,7 @@ DESCRIBED: list[Field] = [
         otherwise="32 trials; 16 trials without a scheduler; for a grid search, one trial for each point and seed",
         changeable="New total number of trials. A larger number continues a finished sweep.",
     ),
-    option("sampler", "Sampler: tpe, nsga2, nsga3, gp, qmc, random or grid.", PARETO, default="tpe"),
+    option("sampler", f"Sampler: {', '.join(SAMPLERS[:-1])} or {SAMPLERS[-1]}.", PARETO, default="tpe", choices=SAMPLERS),
     _whole("seeds", "Number of runs of each configuration, with different seeds.", PARETO, default=1, low=1),
     _whole("seeds", "Number of runs of each configuration, with different seeds.", STUDY, default=2, low=1),
     _trial("seed", *SWEEPS, help="Seed of the search and of the first run of each configuration."),
@@ -120,6 +126,7 @@ DESCRIBED: list[Field] = [
         "scheduler",
         "Scheduler: none, or moasha, which stops a trial early if other trials are better at the same epoch.",
         *SWEEPS,
+        choices=SCHEDULERS,
         otherwise="moasha; none with a grid, several seeds, --candidates last, or objectives not measured every epoch",
     ),
     _whole("grace", "Number of epochs after which the scheduler first compares trials.", *SWEEPS, default=1, low=1),

@@ -15,7 +15,7 @@ from typing import Any
 from search_spaces.messages import expected_one_of
 from sweeper.settings.fields import RUN, STUDY, SWEEPS
 from sweeper.settings.resources import AUTO, gpus_here
-from sweeper.settings.search import Choices, read_search
+from sweeper.settings.search import read_search
 from sweeper.settings.sources import Options, Raw
 from sweeper.settings.spaces import is_space_file, read_space, spec_problems, tries_auto_lr
 from sweeper.settings.study import check_study, study_space, study_values
@@ -46,11 +46,11 @@ class Resolved:
     settings: SweepSettings | None = None
 
 
-def resolve(command: str, raw: Raw, choices: Choices, problems: Sequence[str] = ()) -> Resolved:
+def resolve(command: str, raw: Raw, problems: Sequence[str] = ()) -> Resolved:
     """Resolve the option values of a command. The result lists ``problems`` and all new problems."""
-    options = Options(command, raw, choices, problems)
+    options = Options(command, raw, problems)
     if command in SWEEPS:
-        return _sweep(options, choices)
+        return _sweep(options)
     if command == RUN:
         return Resolved(options, _run(options))
     base = _base(options)
@@ -78,7 +78,7 @@ def _run(options: Options) -> TrialSpec:
     return replace(spec, method=methods[0], options=tuple(sorted(chosen.items())))
 
 
-def _sweep(options: Options, choices: Choices) -> Resolved:
+def _sweep(options: Options) -> Resolved:
     is_study = options.command == STUDY
     methods = tuple(dict.fromkeys(options["method"])) or ("gdiff", "ngdiff")
     gpus = options["gpus_per_trial"]
@@ -97,7 +97,7 @@ def _sweep(options: Options, choices: Choices) -> Resolved:
     space = study_space(options, base) if is_study else read_space(options, base)
     if space and not tries_auto_lr(space, auto_lr):
         options.without_auto_lr("put auto_lr: on into the file" if is_file else "give --auto-lr on, or --auto-lr both")
-    search, base = read_search(options, space, base, choices)
+    search, base = read_search(options, space, base)
     if options.problems or space is None:
         return Resolved(options, base)
     storage = options["storage"]

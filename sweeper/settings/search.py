@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from search_spaces.messages import counted
 from search_spaces.parameters import Choice
 from search_spaces.points import Point, PointError, params_of_point, read_points
 from search_spaces.space import Space
-from sweeper.settings.fields import NO_SCHEDULER
+from sweeper.settings.fields import LEARNING, NO_SCHEDULER
 from sweeper.settings.objectives import (
     Objective,
     ObjectiveError,
@@ -31,9 +30,6 @@ DEFAULT_TRIALS = {True: 16, False: 32}
 _GRID = 1000
 """The maximum number of combinations of listed values for which a grid search can be the default."""
 
-Choices = Mapping[str, Collection[str]]
-"""The valid names. The keys are "sampler", "scheduler" and "learning" (the samplers that learn from trials)."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSettings:
@@ -46,9 +42,7 @@ class SearchSettings:
     enqueue: tuple[Point, ...]
 
 
-def read_search(
-    options: Options, space: Space | None, base: TrialSpec, choices: Choices
-) -> tuple[SearchSettings, TrialSpec]:
+def read_search(options: Options, space: Space | None, base: TrialSpec) -> tuple[SearchSettings, TrialSpec]:
     """Return the settings of the search, and a copy of ``base`` with the metrics that the objectives need.
 
     New problems are added to ``options``. ``space`` is None if problems prevented building the search space.
@@ -67,9 +61,8 @@ def read_search(
         parse_until(options["until"])
     except UntilError as error:
         options.add(str(error), "until")
-    if options["warm_start"] and sampler not in choices["learning"]:
-        learning = ", ".join(choices["learning"])
-        text = f"--warm-start: the sampler {sampler} does not learn from trials; use one of {learning}"
+    if options["warm_start"] and sampler not in LEARNING:
+        text = f"--warm-start: the sampler {sampler} does not learn from trials; use one of {', '.join(LEARNING)}"
         options.add(text, "warm_start")
     if not options.problems and not trials and options["epoch_budget"]:
         mean = float(base.epochs)

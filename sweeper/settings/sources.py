@@ -7,10 +7,9 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from search_spaces.fields import SWITCHES, Field
@@ -21,7 +20,6 @@ from sweeper.settings.tracking_uri import shown_uri
 CLI, PYTHON, STORED = "cli", "python", "stored"
 """The sources of option values that are not from a --config file: the command line, Python, and sweep.json."""
 
-NO_CHOICES: Mapping[str, Collection[str]] = MappingProxyType({})
 _PLAIN = re.compile(r"[\w./+][\w./+@=-]*")
 
 
@@ -149,22 +147,15 @@ def from_json(stored: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, Sequen
 class Options:
     """The parsed option values of one command, and the problems found so far."""
 
-    def __init__(
-        self,
-        command: str,
-        raw: Raw,
-        choices: Mapping[str, Collection[str]] = NO_CHOICES,
-        problems: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, command: str, raw: Raw, problems: Sequence[str] = ()) -> None:
         self.command = command
         self.raw = raw
         self.fields = fields_of(command)
         self.problems = list(problems)
-        self.values: dict[str, Any] = {name: self._read(name, choices) for name in self.fields}
+        self.values: dict[str, Any] = {name: self._read(name) for name in self.fields}
 
-    def _read(self, name: str, choices: Mapping[str, Collection[str]]) -> Any:
+    def _read(self, name: str) -> Any:
         found, item = [], self.fields[name]
-        item = replace(item, choices=choices.get(name, item.choices))
         for one in self.raw.get(name, ()):
             try:
                 value = item.read(one.value)

@@ -20,8 +20,10 @@ from search_spaces.constraint import parse_constraint
 from search_spaces.parameters import Number
 from search_spaces.space import Space
 from sweeper.search.archive import Result
-from sweeper.search.samplers import LEARNING, SAMPLERS
+from sweeper.search.samplers import SAMPLERS
+from sweeper.search.schedulers import SCHEDULERS
 from sweeper.search.warm_start import Prior
+from sweeper.settings import fields
 from tests.sweeper.conftest import FINE, GRID, Row, drive, finished_row, open_study, plain_trials, states
 from trainables.methods import options_by_method
 
@@ -32,6 +34,11 @@ TWO = Space(
 """Two parameters, because Optuna's genetic samplers mutate a single parameter in every child: random search."""
 POINTS = [("gdiff", 0.1), ("gdiff", 0.9), ("ngdiff", None)]
 UTILITY = (parse_constraint("utility>=0.5"),)
+
+
+def test_the_options_accept_exactly_the_names_in_the_registries() -> None:
+    assert tuple(SAMPLERS) == fields.SAMPLERS
+    assert (fields.NO_SCHEDULER, *SCHEDULERS) == fields.SCHEDULERS
 
 
 def exponent(config: Mapping[str, Any]) -> float:
@@ -55,7 +62,7 @@ def test_every_sampler_proposes_its_trials_and_those_that_learn_react_to_results
     distinct = len({json.dumps(config, sort_keys=True) for _, config in one})
     assert distinct >= (10 if sampler in ("nsga2", "nsga3") else trials)
     assert states(tmp_path / "a") == {"COMPLETE": trials}
-    assert (one[4:] != other[4:]) == (sampler in LEARNING)
+    assert (one[4:] != other[4:]) == (sampler in fields.LEARNING)
 
 
 @pytest.mark.parametrize(

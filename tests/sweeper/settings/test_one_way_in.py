@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from search_spaces.fields import Field
-from sweeper.checks.world import choices
 from sweeper.cli.folder import config_text
 from sweeper.cli.main import main
 from sweeper.cli.options import given_values
@@ -68,7 +67,7 @@ def options(draw: st.DrawFn, command: str) -> dict[str, Any]:
 
 def outcome(command: str, raw: Raw) -> tuple[Any, ...]:
     """Return the resolved settings and problems, without files and lines. sweep.json keeps the settings."""
-    found: Resolved = resolve(command, raw, choices())
+    found: Resolved = resolve(command, raw)
     result = None
     if found.settings is not None:
         result = {**found.settings.to_dict(), "given": None}
@@ -101,7 +100,7 @@ def test_python_the_command_line_a_file_and_a_sweeps_records_give_equal_settings
         if not any("has no effect" in text for text in expected[2]):  # refused only where it was typed
             assert outcome(command, filed) == expected
         assert outcome(command, from_json(json.loads(json.dumps(to_json(python))))) == expected
-        if (sweep := resolve(command, python, choices()).settings) is not None:
+        if (sweep := resolve(command, python).settings) is not None:
             path.write_text(config_text(sweep, plugins={}), encoding="utf-8")
             assert outcome(command, from_yaml(command, path)[0]) == expected, "the file that config prints"
             with main.commands[command].make_context(command, shlex.split(sweep.command)[4:]):
