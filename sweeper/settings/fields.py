@@ -108,7 +108,9 @@ DESCRIBED: list[Field] = [
         otherwise="32 trials; 16 trials without a scheduler; for a grid search, one trial for each point and seed",
         changeable="New total number of trials. A larger number continues a finished sweep.",
     ),
-    option("sampler", f"Sampler: {', '.join(SAMPLERS[:-1])} or {SAMPLERS[-1]}.", PARETO, default="tpe", choices=SAMPLERS),
+    option(
+        "sampler", f"Sampler: {', '.join(SAMPLERS[:-1])} or {SAMPLERS[-1]}.", PARETO, default="tpe", choices=SAMPLERS
+    ),
     _whole("seeds", "Number of runs of each configuration, with different seeds.", PARETO, default=1, low=1),
     _whole("seeds", "Number of runs of each configuration, with different seeds.", STUDY, default=2, low=1),
     _trial("seed", *SWEEPS, help="Seed of the search and of the first run of each configuration."),
