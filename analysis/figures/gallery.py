@@ -1,4 +1,4 @@
-"""List all figures of a report except the frontier figure, in the order of the report."""
+"""List all figures of a report except the frontier figure."""
 
 from __future__ import annotations
 
@@ -28,23 +28,21 @@ FIGURES: tuple[tuple[str, Callable[[Sources], PanelFigure | None]], ...] = (
     ("gradients", gradients_data),
     ("gradients", gradient_plane_data),
 )
-"""The figures for one problem: pairs (section of the page, data function)."""
-_SECTIONS = ("sensitivity", "auto_lr", "compute", "courses", "gradients")
+"""The figures for one problem: pairs (section of the page, data function). A section keeps the order of its figures."""
 
 
 def gallery(parts: Mapping[Problem, Sources], study: LrStudy | None = None) -> list[tuple[str, PanelFigure]]:
     """Return the figures that have data, as pairs (section of the page, figure)."""
     found = []
-    for problem, part in parts.items():
-        for section, data_of in FIGURES:
-            data = data_of(part)
-            if data is not None and len(parts) > 1:
+    for section, data_of in FIGURES:
+        for problem, part in parts.items():
+            if (data := data_of(part)) is None:
+                continue
+            if len(parts) > 1:
                 caption = data.caption and replace(data.caption, source=str(problem))
                 data = replace(data, name=file_stem(data.name, *problem.names), caption=caption)
-            found += [(section, data)] if data is not None else []
+            found.append((section, data))
     if study is not None:
         objectives = [item.name for item in next(iter(parts.values())).sweep.objectives]
         found += [("auto_lr", data) for data in (*tuning_figures(study), *attainment_figures(study, objectives))]
-    # The overall result comes before its details.
-    first = "auto_lr_ablation"
-    return sorted(found, key=lambda item: (_SECTIONS.index(item[0]), not item[1].name.startswith(first)))
+    return found
