@@ -91,7 +91,7 @@ def _landmarks(axes: Axes, data: ParetoData) -> None:
         axes.scatter([x], [y], **look, zorder=5, label="target (before unlearning)")
     if data.chosen is None:
         return
-    role = "recommended" if data.chosen.recommended else "closest to the thresholds"
+    role = "recommended" if data.chosen.recommended else "chosen, but not recommended"
     parts = f"{role}: {data.chosen.model.name}", data.chosen.model.settings
     label = "\n".join(textwrap.fill(part, _LABEL_WIDTH) for part in parts)
     ring: dict[str, Any] = {"s": 260, "facecolors": "none", "edgecolors": INK, "linewidths": 1.3, "clip_on": False}

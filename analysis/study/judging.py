@@ -5,9 +5,9 @@ These rules apply to one method on one model and data set:
 - On each seed, AutoLR and each hand-tuned baseline have one hypervolume: that of the Pareto front over all values of c,
   the weight of the retain objective.
 - AutoLR's hypervolume is the mean over all initial rates, so that nothing about AutoLR is tuned.
-- The seeds with runs of both AutoLR and fixed rates are split into tuning seeds and fresh seeds (:func:`split_seeds`;
-  docs/analysis.md calls the fresh seeds report seeds). The hand-tuned rates are chosen on the tuning seeds. Every
-  difference is measured on the fresh seeds.
+- The seeds with runs of both AutoLR and fixed rates are split into tuning seeds and fresh seeds
+  (:func:`split_seeds`). The hand-tuned rates are chosen on the tuning seeds. Every difference is measured on the fresh
+  seeds.
 - Seeds with an incomplete front are left out after the split, so the split does not depend on which fronts are
   complete.
 - There are two baselines: the best single rate for all values of c, and the per-c oracle, which has a rate for each

@@ -46,7 +46,7 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
         except KeyboardInterrupt:
             exit_with(["interrupted"], INTERRUPTED)
         except OSError as error:
-            if isinstance(error, BrokenPipeError) and _stdout_is_closed():
+            if isinstance(error, BrokenPipeError) and _redirect_closed_stdout():
                 sys.exit(NOBODY_READS)
             exit_with([f"{error.filename or 'the disk'}: {error.strerror or error}"], FAILED)
         except Exception as error:
@@ -82,7 +82,7 @@ def interrupted_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _stdout_is_closed() -> bool:
+def _redirect_closed_stdout() -> bool:
     """Return whether the program that reads stdout has exited. If it has, redirect stdout to /dev/null."""
     try:
         descriptor = sys.stdout.fileno()

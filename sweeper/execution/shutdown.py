@@ -172,7 +172,8 @@ def _unhandled_signals_watched() -> Iterator[None]:
                     if over.wait(0.1):
                         return
                     waited = time.monotonic() - arrived
-                    if is_unhandled and waited > _REPORT_AFTER and not is_reported:
+                    # If Ray's head is lost, the signal is this process's own (abort_main_thread).
+                    if is_unhandled and waited > _REPORT_AFTER and not (is_reported or _state.aborted.is_set()):
                         _report(number[0], _UNHANDLED)
                         is_reported = True
                     if waited > _TIME_LIMIT:

@@ -57,7 +57,7 @@ def hold_lease(
         yield
     finally:
         over.set()
-        thread.join(INTERVAL)
+        thread.join(interval)
         with contextlib.suppress(StorageError, OSError):
             if _other(storage, own) is None:
                 storage.delete(FILE)
