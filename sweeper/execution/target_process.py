@@ -105,7 +105,10 @@ def serve(driver: Connection, *, is_forked: bool) -> None:
         except OSError:
             os._exit(1)  # the driver does not wait any more
 
-    spec = driver.recv()
+    try:
+        spec = driver.recv()
+    except (EOFError, ConnectionError):
+        return  # the driver was interrupted before it sent the spec
     threading.Thread(target=_end_with_driver, args=[driver], daemon=True).start()
     try:
         if is_forked:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +22,7 @@ from ray.exceptions import NodeDiedError, RayTaskError
 from rich.console import Console
 
 from sweeper.execution.fork_server import fork_server, is_possible
-from sweeper.execution.target_process import target_process, use_all_cores
+from sweeper.execution.target_process import serve, target_process, use_all_cores
 from sweeper.execution.target_task import TargetTask, prepare_for_sweep
 from tests.sweeper.conftest import SETTINGS, wait_until, write_questions
 from trainables.models.checkpoints import LoadError
@@ -105,6 +106,12 @@ def test_the_process_ends_with_the_block_and_a_killed_process_is_an_error(
             process.kill()
         with pytest.raises(TargetError, match="memory"):
             wait(spec, lambda step: None)
+
+
+def test_a_driver_that_is_interrupted_before_it_sends_the_spec_ends_the_process_silently() -> None:
+    ours, theirs = Pipe()
+    ours.close()
+    serve(theirs, is_forked=False)
 
 
 @pytest.mark.parametrize(("given", "threads"), [("", 4), ("0", 4), ("many", 4), ("3", 3), ("2,1", 2)])
