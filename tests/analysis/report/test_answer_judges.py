@@ -14,7 +14,7 @@ from analysis.frontier.assessment import assess
 from analysis.frontier.frontier import frontier
 from analysis.frontier.judgement import Outcome, choose_model
 from analysis.report.answer import Answer, answer
-from analysis.report.pick import choose
+from analysis.report.pick import judged_pick
 from analysis.report.report import write_report
 from search_spaces.constraint import all_met
 from tests.analysis.conftest import MakeSweep, tables_of, trial
@@ -181,7 +181,7 @@ def test_the_answer_judges_before_it_recommends(make_sweep: MakeSweep, case: Cas
     assert members == [all_met(met.values())] * case.on_frontier
 
     # The command "pick" chooses the same model.
-    chosen = choose(table, sweep)
+    chosen = judged_pick(table, sweep)
     assert (chosen.row["trial_id"], chosen.outcome) == (case.trial_id, found.outcome)
     assert chosen.recommended is found.recommended
     assert set(found.judged) - {found.reason} <= set(chosen.lines)
