@@ -201,14 +201,7 @@ def _shares(settings: SweepSettings, state: SweepState) -> GpuShares:
 
 
 def _tracker(log: EventLog, settings: SweepSettings, sweep_id: str, syncer: Syncer | None) -> Tracker:
-    out = log.path.parent.resolve()
-    sweep = TrackedSweep(
-        id=sweep_id,
-        name=settings.name,
-        out=out,
-        params={"trials": settings.trials, "sampler": settings.sampler, **settings.params},
-        tags={"out": out, "objectives": settings.objectives},
-    )
+    sweep = TrackedSweep.of(settings, id=sweep_id, out=log.path.parent.resolve())
     store = Store(
         uri=settings.tracking_uri,
         experiment=settings.experiment,

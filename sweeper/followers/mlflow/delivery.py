@@ -23,6 +23,7 @@ from sweeper.followers.mlflow.runs import (
     Recommendation,
     SweepEnd,
     TrackedSweep,
+    end_tags,
     ended_at,
     finite_metrics,
     fit_tags,
@@ -176,8 +177,7 @@ class Delivery:
         self._log_reports(run, [report for report in trial.reports if int(report["step"]) > run.step])
         if trial.outcome:
             metrics = finite_metrics(trial.outcome, OUTCOME_METRICS)
-            tags = {"status": trial.outcome["status"], "error": trial.outcome.get("error")}
-            self._end(run, metrics, tags=tags, at=milliseconds(ended_at(trial)))
+            self._end(run, metrics, tags=end_tags(trial), at=milliseconds(ended_at(trial)))
             run.sent = ended_at(trial)
 
     def _begin(self, new: NewRun) -> StoredRun:

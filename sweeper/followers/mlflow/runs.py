@@ -11,6 +11,7 @@ from typing import Any
 
 from search_spaces.values import as_float
 from sweeper.followers.progress import settings_text
+from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import PARAMETERS
 from sweeper.store.state import Trial
 from trainables.run.reports import Status
@@ -90,6 +91,13 @@ class TrackedSweep:
     tags: Mapping[str, object] = field(default_factory=dict)
     opened_at: int = field(default_factory=lambda: milliseconds(None))
 
+    @classmethod
+    def of(cls, settings: SweepSettings, *, id: str, out: Path) -> TrackedSweep:
+        """Return the sweep in the folder ``out``."""
+        params = {"trials": settings.trials, "sampler": settings.sampler, **settings.params}
+        tags = {"out": out, "objectives": settings.objectives}
+        return cls(id=id, name=settings.name, out=out, params=params, tags=tags)
+
     def run(self) -> NewRun:
         return NewRun(
             key=SWEEP,
@@ -162,6 +170,11 @@ def _answer_tags(answer: Mapping[str, Any] | None) -> dict[str, object]:
         outcome[RECOMMENDED_TRIAL] = answer["trial_id"]
         outcome[RECOMMENDED_EPOCH] = "last" if answer["epoch"] is None else f"{answer['epoch']:g}"
     return {"answer": answer["headline"], **outcome, NOTE: note}
+
+
+def end_tags(trial: Trial) -> dict[str, object]:
+    """Return the tags of a trial's run that are set when the trial ends."""
+    return {"status": trial.outcome["status"], "error": trial.outcome.get("error")}
 
 
 def ended_at(trial: Trial) -> str:
