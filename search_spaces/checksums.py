@@ -28,7 +28,7 @@ def write_checksums(folder: Path) -> None:
 
 
 def format_checksums(folder: Path, names: Iterable[str]) -> str:
-    """Return the content of a checksum file that lists the files ``names``."""
+    """Return the content of a checksum file that lists the files ``names`` of a folder."""
     return "".join(f"{_checksum(folder / name)}  {name}\n" for name in names if name != CHECKSUMS)
 
 
@@ -66,7 +66,7 @@ def damaged_files(folder: Path, known: Mapping[str, str] | None = None) -> list[
 
 
 def _checksum(path: Path) -> str:
-    """Return the checksum of a file in 8 hex digits: the CRC-32 of the CRC-32s of its blocks. A missing file has ""."""
+    """Return the CRC-32 of the CRC-32s of a file's blocks, as 8 hex digits. Return "" for a missing file."""
     try:
         with path.open("rb") as file, ThreadPoolExecutor() as pool:
             offsets = range(0, max(1, path.stat().st_size), _BLOCK)

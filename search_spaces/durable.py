@@ -184,7 +184,7 @@ def wait_for_lock(lock: Path, on_wait: Callable[[], None]) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Throttle:
-    """Limits saves to the fraction ``share`` of the time. Saves are at least ``pause`` seconds apart."""
+    """Limits the fraction of time spent on saves to ``share``. Saves are at least ``pause`` seconds apart."""
 
     share: float
     pause: float = 0.0

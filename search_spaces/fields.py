@@ -45,21 +45,21 @@ class Field:
         name: the name in a configuration and in tables.
         help: the description in ``--help`` and in lists.
         label: the name on the axis of a plot.
-        kind: the type of the value, or of each value if ``many``.
+        kind: the type of the value. If ``many`` is true, the value is a sequence, and this is the type of its elements.
         optional: whether None is allowed.
         low, high: the closed interval of allowed numbers. Infinity is never allowed.
-        above: the open lower bound of allowed numbers.
+        above: allowed numbers are greater than this number.
         choices: the allowed texts, or a function that returns the texts; empty if any text is allowed.
         words: maps words on the command line to values, such as ``none`` to 0.
         commands: the commands that have the setting as an option.
         repeats: whether the option may be given several times.
         changeable: the help text for ``resume``; empty if ``resume`` cannot change the setting.
-        otherwise: the default in ``--help``, if ``default`` itself is not informative.
+        otherwise: the text that ``--help`` shows instead of ``default``.
         flag: the command-line option; empty if the setting has none.
         decides: whether the setting can change the result. A trial's hash contains only such settings.
         hash_default: whether the default value is part of a trial's hash. False for settings added after version 1, so
             that the hashes of earlier trials do not change.
-        when: the values of other fields with which the setting has an effect.
+        when: maps names of other fields to the values with which this setting has an effect.
         fixed: the reason why the setting cannot vary within a sweep, as a clause; empty if it can vary.
     """
 

@@ -30,7 +30,7 @@ class Number:
 
     Attributes:
         log: whether to sample uniformly in log x.
-        when: the condition under which the parameter exists.
+        when: maps keys of earlier parameters to the values with which this parameter exists.
         grid: the points of a grid search. The default for a range of at most 1,000 integers is all integers.
         log_to_one: whether to sample uniformly in log(1 - x), for numbers close to 1.
     """
@@ -111,7 +111,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A list of values. With one value, the parameter is a constant, but it may have a condition."""
+    """A list of values. With one value, the parameter is a constant, which may still have a condition."""
 
     name: str
     values: tuple[Value, ...]

@@ -173,7 +173,11 @@ def _is_active(parameter: Parameter, seen: Mapping[str, object]) -> bool:
 def _grow(
     parameter: Parameter, config: dict[str, Value], seen: dict[str, Value]
 ) -> Iterator[tuple[dict[str, Value], dict[str, Value]]]:
-    """Yield one branch for each grid point of a parameter. If the parameter does not apply, yield the given branch."""
+    """Extend a partial configuration by each grid point of a parameter, and yield the results.
+
+    If the parameter does not apply, yield the configuration unchanged. ``config`` maps plain names to values, and
+    ``seen`` maps keys to the same values.
+    """
     if not _is_active(parameter, seen):
         yield config, seen
         return

@@ -97,7 +97,7 @@ def _parameter(key: str, given: Any, fields: Fields) -> Parameter:
 
 
 def _values(key: str, given: Any, fields: Fields) -> tuple[Value, ...]:
-    """Return the different values of a list, or a single value, converted to the type of the setting."""
+    """Return the distinct values in ``given`` (a list or a single value), converted to the type of the setting."""
     known = fields.get(key)
     values = given if isinstance(given, list) else [given]
     if known is None:  # a condition on an unknown parameter, which relation_problems reports

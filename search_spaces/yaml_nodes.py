@@ -41,7 +41,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def plain_scalar(text: str) -> Value:
-    """Return the value of an unquoted scalar."""
+    """Convert the text of an unquoted YAML scalar to a value, such as ``1e-5`` to 0.00001."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
@@ -53,7 +53,7 @@ def load(path: Path, scalar: Callable[[str], Value] = plain_scalar) -> tuple[Any
     """Return the content of a YAML file (None if empty), and the line number of each key or item at the top level.
 
     Args:
-        scalar: converts an unquoted scalar. A quoted scalar is a text.
+        scalar: function that converts an unquoted YAML scalar (text) to a value. A quoted scalar remains a text.
 
     Raises:
         YamlError: the file cannot be read, is not valid YAML, has a key twice, or has a tag such as ``!!binary``.
