@@ -62,7 +62,7 @@ class ParetoArchive:
         self.trace: list[float] = []
 
     def add(self, row: Row, candidates: Sequence[Row] = ()) -> Result | None:
-        """Add an ended trial. Return the result of one of its epochs, or None if every epoch is ignored.
+        """Add an ended trial. Return the result of one chosen epoch, or None if every epoch is ignored.
 
         Among the epochs that satisfy all constraints, the epoch that adds the most hypervolume to the current front is
         chosen. If no epoch satisfies all constraints, the epoch with the smallest sum of positive violations is chosen.

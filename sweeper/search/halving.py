@@ -55,7 +55,7 @@ class SuccessiveHalving:
     """Decides at the rungs which trials continue.
 
     Args:
-        axes: the axis of each objective, by the name of the objective's column in a report.
+        axes: maps the column of each objective in a report to the objective's axis.
         epochs, grace, reduction: define the rungs as in :func:`sweeper.settings.search.rungs`.
         mode: what happens to a trial that may not continue at a rung.
     """
@@ -96,7 +96,10 @@ class SuccessiveHalving:
         return None
 
     def next_promotion(self, among: Sequence[str]) -> str | None:
-        """Promote a trial from ``among`` that may continue now, and return its id, or None. Higher rungs come first."""
+        """Promote the best paused trial in ``among`` that may continue now. Trials at higher rungs come first.
+
+        Return the id of the promoted trial, or None if no trial may continue.
+        """
         if self._mode == "stop":
             return None
         for rung in reversed(self.rungs):

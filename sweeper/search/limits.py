@@ -39,7 +39,10 @@ class Limits:
         return None if self.epoch_budget is None else max(0.0, self.epoch_budget - trained)
 
     def end(self, *, trained: float, trace: Sequence[float]) -> End | None:
-        """Return the reached limit (epoch budget or plateau), or None. ``trace`` lists the hypervolumes so far."""
+        """Return the reached limit (epoch budget or plateau), or None.
+
+        ``trained`` is the number of trained epochs. ``trace`` lists the hypervolume after each ended trial.
+        """
         if self.epoch_budget is not None and trained >= self.epoch_budget:
             return End(f"the budget of {self.epoch_budget} epochs ({trained:g} trained)", "--epoch-budget EPOCHS")
         if (plateau := self.plateau) is not None and plateau.is_reached(trace):

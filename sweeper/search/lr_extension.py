@@ -25,7 +25,7 @@ Point = Mapping[str, Any]
 class Extension:
     """The rates to add to a method's grid, because the best rate of ``baseline`` is the lowest or highest of ``tried``.
 
-    ``baseline`` is a name such as ``best single lr``. ``rates`` is empty if no further rate is allowed.
+    ``baseline`` is a name such as ``best single lr``. ``rates`` is empty if no rate outside ``tried`` may be added.
     """
 
     method: str
@@ -52,7 +52,7 @@ def extensions(study: LrStudy, settings: SweepSettings) -> tuple[Extension, ...]
 
 
 def extended(settings: SweepSettings, found: Sequence[Extension]) -> dict[str, Any]:
-    """Return the settings ``extension`` and ``trials`` of the study, including the added rates."""
+    """Return new values of the settings ``extension`` and ``trials``, so that the study also runs the added rates."""
     points: list[Point] = []
     for item in found:
         fixed = fixed_points(settings, item.method)

@@ -34,7 +34,7 @@ class CachedTrial:
         return ({name: value for name, value in report.items() if name != "stored"} for report in self.trial.reports)
 
     def outcome(self, trial_id: str) -> dict[str, Any]:
-        """Return the outcome of the copied trial, whose id is ``trial_id``."""
+        """Return the outcome for the copy of the trial. ``trial_id`` is the id of the copy."""
         outcome = {**self.trial.outcome, "reused_from": self.origin}
         if checkpoint := outcome.get("checkpoint"):
             outcome["checkpoint"] = renamed(str(checkpoint), self.trial.id, trial_id)
@@ -59,8 +59,8 @@ class CachedTrial:
 class ReusableTrials:
     """Finds a reusable trial by its spec hash (the hash of all settings that can change the result).
 
-    If ``own`` is true, trials of this sweep are found, too. Previous sweeps come before this sweep, and later folders
-    in ``previous`` come before earlier folders.
+    If ``own`` is true, trials of this sweep are found, too. A trial of a previous sweep is preferred to a trial of this
+    sweep. Among the previous sweeps, the last one in ``previous`` is preferred.
     """
 
     def __init__(self, out: Path, previous: Sequence[Path] = (), *, own: bool = True) -> None:

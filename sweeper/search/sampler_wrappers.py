@@ -22,7 +22,7 @@ Propose = Callable[[Study, FrozenTrial], dict[str, Any]]
 
 
 class WholeSpaceSampler(BaseSampler):
-    """Proposes the values that the function ``propose`` returns."""
+    """Proposes the parameter values that ``propose(study, trial)`` returns: one value for every parameter."""
 
     def __init__(self, distributions: Distributions, propose: Propose) -> None:
         self._distributions = distributions
@@ -68,7 +68,7 @@ class ImputingSampler:
 
 
 class StartupSampler(BaseSampler):
-    """Proposes the middle of the space first, then Sobol' points, and then the proposals of ``model``.
+    """Proposes the middle of the space first, then Sobol' points, and then the proposals of the sampler ``model``.
 
     ``trials`` is the number of trials before the first proposal of ``model``. Trials of previous sweeps count; enqueued
     trials do not count.
@@ -123,7 +123,10 @@ def center_of(distributions: Mapping[str, BaseDistribution]) -> dict[str, Any]:
 
 
 def value_at(distribution: Any, share: float) -> Any:
-    """Return the value at the fraction ``share``, in [0, 1), of a range (on its log scale, if any) or of a list."""
+    """Return the value at the position ``share`` in [0, 1) of a distribution.
+
+    Position 0 is the lower end of a range (on its log scale, if any), or the first value of a list.
+    """
     if isinstance(distribution, CategoricalDistribution):
         return distribution.choices[int(share * len(distribution.choices))]
     low, high = distribution.low, distribution.high

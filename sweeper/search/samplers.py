@@ -43,7 +43,7 @@ class Search:
 
     @property
     def startup(self) -> int:
-        """The number of trials before the sampler fits a model."""
+        """The number of trials before a model-based sampler fits its model for the first time."""
         return max(4, min(10, self.trials // 3))
 
     @property

@@ -25,7 +25,7 @@ class Scheduler(Protocol):
         """Return the epoch after which the trial stopped or paused, or None if the trial continues."""
 
     def next_promotion(self, among: Sequence[str]) -> str | None:
-        """Promote a paused trial from ``among`` that may continue now. Return its id, or None without such a trial."""
+        """Promote a paused trial in ``among`` (ids) that may continue now. Return its id; None if none may continue."""
 
 
 class MakeScheduler(Protocol):
@@ -62,7 +62,11 @@ def open_scheduler(settings: SweepSettings, target: Target) -> Scheduler | None:
 
 
 def compared_objectives(objectives: Sequence[Objective], *, metrics_every: int | None) -> tuple[Objective, ...]:
-    """Return the objectives if all are measured after every epoch, otherwise the forget loss and the retain loss."""
+    """Return the objectives by which the scheduler compares trials.
+
+    These are the sweep's objectives if all are measured after every epoch, otherwise the forget loss and the retain
+    loss.
+    """
     from sweeper.settings.objectives import DEFAULT_OBJECTIVES, parse_objectives
     from trainables.metrics.registry import METRICS
 
@@ -71,7 +75,7 @@ def compared_objectives(objectives: Sequence[Objective], *, metrics_every: int |
 
 
 def comparison_axes(objectives: Iterable[BoundedObjective]) -> dict[str, Axis]:
-    """Return the axes on which trials are compared, by column. A minimized loss gets a logarithmic axis.
+    """Return a mapping from the column of each objective to its axis. A minimized loss gets a logarithmic axis.
 
     On a linear axis, retain losses of 0.03 and 0.3 would be nearly equal.
     """

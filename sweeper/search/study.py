@@ -106,7 +106,7 @@ class SweepStudy:
         self._unfinished: deque[str] = deque()
 
     def begin(self, *, points: Sequence[Mapping[str, Value]] = (), priors: Sequence[Prior] = ()) -> None:
-        """Add the trials of previous sweeps, and plan the points to try first. Points consist of Optuna parameters."""
+        """Add ``priors`` (trials of previous sweeps), and plan ``points`` to try first, which are Optuna parameters."""
         for prior in priors:
             final = self._final({"status": Status.FINISHED}, prior.result)
             stored = {"params": self._space.params_of(prior.config), "user_attrs": {_PRIOR: prior.origin}}
@@ -172,7 +172,8 @@ class SweepStudy:
     def stored(self, trial_id: str) -> dict[str, Any]:
         """Return what Optuna stores about a newly proposed trial, for the event log.
 
-        The result includes new attributes of the study, because NSGA-II and NSGA-III store parents there.
+        The result includes the study's attributes that were added since the previous call, because NSGA-II and NSGA-III
+        store the parents of trials there.
         """
         trial = self._own_trials()[int(trial_id)]
         attrs = self._study._storage.get_study_system_attrs(self._study._study_id)
@@ -186,7 +187,10 @@ class SweepStudy:
         }
 
     def tell(self, trial_id: str, row: Row, candidates: Sequence[Row] = ()) -> None:
-        """Record the result of a trial. The call has no effect if the trial is recorded or waits to run again."""
+        """Record the result of a trial.
+
+        The call has no effect if the result is already recorded, or if the trial waits to run again.
+        """
         import optuna
 
         if trial_id in self._told or trial_id in self._unfinished:
