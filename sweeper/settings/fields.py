@@ -38,7 +38,7 @@ _ROLES: tuple[Role, ...] = ("training", "scoring", "method", "auto_lr")
 
 
 def option(name: str, help: str, *commands: str, default: Any = None, kind: type = str, **more: Any) -> Field:
-    """Return an option that is not a field of a trial."""
+    """Return the description of an option that is not a field of a trial."""
     described = {"flag": f"--{name.replace('_', '-')}", "optional": default is None, **more}
     return Field(name, default, help, kind=kind, scope="command", commands=commands, **described)
 
@@ -48,7 +48,7 @@ def _trial(name: str, *commands: str, **change: Any) -> Field:
 
 
 def _of_roles(*roles: Role) -> Iterator[Field]:
-    """Yield a copy of each trial field with one of these roles. ``commands`` has the commands that accept the field."""
+    """Yield each trial field with one of these roles. Its attribute ``commands`` lists the commands that accept it."""
     for name, item in FIELDS.items():
         if item.role not in roles or not item.flag or name in _OWN:
             continue

@@ -82,7 +82,7 @@ def objective_set(text: str) -> frozenset[str]:
 def bounded(
     objectives: Sequence[Objective], random_guess: float, *, unit: str = "token"
 ) -> tuple[BoundedObjective, ...]:
-    """Convert the objectives to the class that :mod:`analysis` uses. The other arguments are those of ``to_dict``."""
+    """Convert the objectives to the class in :mod:`analysis`. For the arguments, see :meth:`Objective.to_dict`."""
     from analysis.tables.trade_off import Objective as BoundedObjective
 
     return tuple(BoundedObjective.from_dict(item.to_dict(random_guess, unit=unit)) for item in objectives)
@@ -100,9 +100,10 @@ def objective_problems(objectives: Sequence[Objective], dataset: str) -> list[st
 
 
 def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...]) -> tuple[str, ...]:
-    """Return the metrics together with the metrics that the objectives need.
+    """Return ``metrics`` and the metrics that the objectives need.
 
-    An empty tuple stands for the default set of metrics. The result is also empty if this set has all needed metrics.
+    An empty ``metrics`` stands for the default set of metrics. It stays empty if this set contains all metrics that the
+    objectives need.
     """
     # A distance is reported together with the value from which it is computed.
     names = [name for item in objectives if item.name not in LOSS_METRICS for name in (item.name, item.column)]

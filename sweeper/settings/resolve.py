@@ -47,7 +47,7 @@ class Resolved:
 
 
 def resolve(command: str, raw: Raw, problems: Sequence[str] = ()) -> Resolved:
-    """Resolve the option values of a command. The result lists ``problems`` and all new problems."""
+    """Resolve the option values of a command. The result lists ``problems`` and the problems found here."""
     options = Options(command, raw, problems)
     if command in SWEEPS:
         return _sweep(options)

@@ -45,7 +45,7 @@ class SearchSettings:
 def read_search(options: Options, space: Space | None, base: TrialSpec) -> tuple[SearchSettings, TrialSpec]:
     """Return the settings of the search, and a copy of ``base`` with the metrics that the objectives need.
 
-    New problems are added to ``options``. ``space`` is None if problems prevented building the search space.
+    Problems found here are added to ``options``. ``space`` is None if problems prevented building the search space.
     """
     # In a small space, other samplers would propose the same points repeatedly.
     sampler = "grid" if _is_small(options, space) else options["sampler"]
@@ -75,7 +75,10 @@ def read_search(options: Options, space: Space | None, base: TrialSpec) -> tuple
 
 
 def _is_small(options: Options, space: Space | None) -> bool:
-    """Return whether the search is a grid search by default."""
+    """Return whether the search is a grid search by default, because the space has few points.
+
+    If one of --sampler, --trials, --enqueue, --warm-start and --epoch-budget is given, return False.
+    """
     asked = ("sampler", "trials", "enqueue", "warm_start", "epoch_budget")
     if space is None or any(options.raw.get(name) for name in asked):
         return False

@@ -179,11 +179,11 @@ class Options:
         return self.values.get(name)
 
     def asked(self, name: str) -> Any:
-        """Return the option's value if it was given, otherwise None. If the value is invalid, return the default."""
+        """Return the value of an option that was given (its default if the given value is invalid), otherwise None."""
         return self.values.get(name) if self.raw.get(name) else None
 
     def is_typed(self, name: str) -> bool:
-        """Return whether the option was given on the command line or in Python."""
+        """Return whether the option was given on the command line or in Python, not in a file."""
         return any(one.source in (CLI, PYTHON) for one in self.raw.get(name, ()))
 
     def add(self, problem: str, name: str = "") -> None:
@@ -200,14 +200,14 @@ class Options:
         self.problems.append(place + problem)
 
     def without_auto_lr(self, remedy: str) -> None:
-        """Add a problem for each AutoLR option that the user gave (:meth:`is_typed`). AutoLR must be off."""
+        """Add a problem for each AutoLR option that the user gave (:meth:`is_typed`), although AutoLR is off."""
         for name, item in self.fields.items():
             if self.is_typed(name) and item.scope == "trial" and item.role == "auto_lr" and name != "auto_lr":
                 self.add(f"{item.flag} has no effect, because AutoLR is off; to use AutoLR, {remedy}", name)
 
     @functools.cached_property
     def method_options(self) -> dict[str, list[float]]:
-        """The values of each option of a method, such as ``c``, from ``--option`` and ``--c``."""
+        """The values of each method option, such as ``c``, by name. They are given with ``--option`` and ``--c``."""
         found: dict[str, list[float]] = {}
         for pair in self["option"] or ():
             name, _, text = pair.partition("=")

@@ -60,7 +60,10 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
 
 
 def values_by_key(methods: Methods, options: Mapping[str, Sequence[float]]) -> OptionValues:
-    """Return the option values by key, such as ``npo.beta``. Values of the name ``beta`` apply to all such keys."""
+    """Convert a mapping with plain names (``beta``) to a mapping with keys (``npo.beta``).
+
+    The values of a plain name apply to all keys with this name that a method in ``methods`` has.
+    """
     keys = [key for applying in methods.values() for key in applying]
     return {key: options[plain_name(key)] for key in keys if plain_name(key) in options}
 
@@ -103,11 +106,11 @@ def read_space(options: Options, base: TrialSpec) -> Space | None:
 def file_space(
     path: Path, base: TrialSpec, *, given: Collection[str] = (), fixed: Collection[str] = ()
 ) -> tuple[Space, list[str]]:
-    """Return the search space in a YAML file, without its invalid parts, and the problems with the file.
+    """Return the search space in a YAML file, without its invalid parameters, and the problems with the file.
 
     Args:
-        given: options that are mutually exclusive with a space file.
-        fixed: options that are mutually exclusive with a space file that sets the same field.
+        given: names of given options that are mutually exclusive with a space file.
+        fixed: names of given options that are mutually exclusive with a space file that sets the same field.
     """
     space, problems = load_space(path, space_fields())
     names = {*(parameter.name for parameter in space.parameters), *map(plain_name, space.constants)}
@@ -124,20 +127,26 @@ def file_space(
 
 
 def space_fields() -> dict[str, Field]:
-    """Return the fields that a space file may set. A method option has a key (``npo.beta``) and a plain name."""
+    """Return the fields that a space file may set.
+
+    A method option is listed under its key (``npo.beta``) and under its plain name (``beta``).
+    """
     plain = {item.name: Field(item.name, None, item.help, kind=item.kind) for item in OPTIONS.values()}
     return {**plain, **OPTIONS, **FIELDS}
 
 
 def tries_auto_lr(space: Space, otherwise: str) -> bool:
-    """Return whether any trial may use AutoLR. If the space does not set ``auto_lr``, its value is ``otherwise``."""
+    """Return whether any trial may use AutoLR. ``otherwise`` is the value if the space does not set ``auto_lr``."""
     return space.constants.get("auto_lr", otherwise) != "off" or any(
         item.name == "auto_lr" for item in space.parameters
     )
 
 
 def _value_problems(space: Space, base: TrialSpec) -> dict[str, Collection[str]]:
-    """Return the problems with values and combinations of values. A problem maps to the parameters that cause it."""
+    """Return the problems with values of a space and with combinations of values.
+
+    The result maps each problem to the parameters that cause it.
+    """
     ends: dict[str, tuple[Value, ...]] = {key: (value,) for key, value in space.constants.items()}
     ends |= {parameter.key: _ends(parameter).values for parameter in space.parameters}
     methods = [str(value) for value in ends.get("method", ())]
@@ -176,7 +185,7 @@ def _rate_problems(space: Space) -> list[str]:
 
 
 def _corners(space: Space, names: Collection[str]) -> Space:
-    """Return a space of the named parameters and those in their conditions. Ranges are replaced by their two ends."""
+    """Return a space of the named parameters and those in their conditions. A range has only its two ends."""
     wanted = {parameter.key for parameter in space.parameters if parameter.name in names}
     for parameter in reversed(space.parameters):  # a condition refers only to earlier parameters
         if parameter.key in wanted:

@@ -78,7 +78,7 @@ def study_space(options: Options, base: TrialSpec) -> Space | None:
 
 
 def _arms(options: Options, base: TrialSpec) -> dict[str, Sequence[Any]]:
-    """Return the compared values of each AutoLR setting in :data:`ARMS`."""
+    """Return the values that the study compares for each AutoLR setting in :data:`ARMS`."""
     return {name: options[name] or (getattr(base, name),) for name in ARMS}
 
 

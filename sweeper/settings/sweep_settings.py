@@ -100,7 +100,7 @@ class SweepSettings:
 
     @property
     def resources(self) -> Resources:
-        """The resources of one trial or, if GPU shares are measured, of a trial whose memory was not measured yet."""
+        """The resources of a trial. With shared GPUs, the resources of a trial whose memory is not measured yet."""
         gpus = self.gpus_per_trial
         if gpus == AUTO:
             gpus = 1.0 if self.address or gpus_here() else 0.0
@@ -108,7 +108,7 @@ class SweepSettings:
 
     @property
     def shares_gpus(self) -> bool:
-        """Whether the GPU shares of trials are measured."""
+        """Whether trials share GPUs according to their measured memory."""
         return self.gpus_per_trial == AUTO and self.resources.gpus > 0
 
     @property
@@ -132,7 +132,7 @@ class SweepSettings:
 
     @property
     def params(self) -> dict[str, object]:
-        """The values that all trials share and the values that are searched, for MLflow."""
+        """The sweep's parameters in MLflow: the values that all trials share, and texts with the searched values."""
         values = {name: value for name, value in self.base.row().items() if name in FIELDS}
         seeds = ", ".join(map(str, self.all_seeds))
         varied = {name: seeds for name in ("seed", SEEDS_VARY[self.seeds_vary]) if name and self.seeds > 1}
