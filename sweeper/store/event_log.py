@@ -36,7 +36,8 @@ class Follower(Protocol):
     def apply(self, event: Event, state: SweepState) -> None:
         """Process an event. ``state`` already includes the event.
 
-        The log calls this method for all events in order. When a sweep is resumed, it first replays the old events.
+        The log calls this method for all events in order. When a sweep is resumed, the log first replays the events on
+        disk.
         """
 
     def flush(self, state: SweepState) -> None:

@@ -54,7 +54,7 @@ class Origin:
 
 
 def begin(settings: SweepSettings, out: Path) -> None:
-    """Create the folder of a new sweep. Then ``resume`` can run the sweep."""
+    """Create the folder of a new sweep. The command ``resume`` can then run the sweep."""
     if (out / "sweep.json").exists():
         raise UsageError(f"{out} already contains a sweep")
     out.mkdir(parents=True, exist_ok=True)

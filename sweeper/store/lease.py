@@ -112,7 +112,10 @@ def _read(storage: Storage) -> dict[str, Any] | None:
 
 
 def _place(out: Path) -> dict[str, str]:
-    """Return what identifies a folder across machines. The boot id distinguishes cloned machines with one host name."""
+    """Return what identifies a folder across machines: host name, boot id and path.
+
+    The boot id distinguishes cloned machines with one host name.
+    """
     boot = Path("/proc/sys/kernel/random/boot_id")
     boot_id = boot.read_text(encoding="ascii").strip() if boot.is_file() else ""
     return {"host": socket.gethostname(), "boot": boot_id, "out": str(out.resolve())}

@@ -43,7 +43,9 @@ def set_worker_plugins(out: Path) -> None:
 
 
 def restore_plugins(out: Path) -> list[str]:
-    """Load the plug-ins from a sweep's folder. Return a message for each that is not loaded, or whose original changed.
+    """Load the plug-ins from a sweep's folder.
+
+    Return a message for each plug-in that is not loaded, or whose original file has changed since the sweep started.
 
     Raises:
         PluginError: a plug-in in the sweep's folder is missing or has changed.

@@ -65,7 +65,7 @@ def events_of_tables(out: Path) -> list[Event]:
 
 
 def _is_evaluated(report: Mapping[str, str], trial: Mapping[str, str]) -> bool:
-    """Return whether the losses were measured after this epoch. Otherwise, the report repeats earlier losses."""
+    """Return whether the losses in a report were measured after its epoch, not repeated from an earlier report."""
     if not any(report.get(name) for name in LOSS_METRICS):
         return False
     is_last = float(report["step"]) >= float(trial.get("steps") or "inf")

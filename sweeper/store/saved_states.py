@@ -65,7 +65,8 @@ def find_states(settings: SweepSettings, out: Path, last_steps: Mapping[str, int
     """Return the newest usable saved state of each trial. Trials without a usable state are omitted.
 
     ``last_steps`` maps each trial id to the step of the trial's last report in the event log. A state is usable if it
-    is complete and its step is not later. If a trial continued from a later state, reports would be missing.
+    is complete and its step is not larger than this step. If a trial continued from a later state, reports would be
+    missing.
 
     Raises:
         StorageError: the storage does not answer.

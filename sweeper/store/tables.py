@@ -21,8 +21,8 @@ TABLES = ("history.csv", "auto_lr.csv", "candidates.csv", "trials.csv")
 class CsvTable:
     """A CSV file to which rows are appended, or which is rewritten as a whole.
 
-    Appended rows have the columns of the existing file. A rewritten file has the default columns first, then those
-    other columns of the old file that occur in the new rows.
+    Appended rows have the columns of the existing file. A rewritten file has the default columns, and then the other
+    columns of the replaced file that occur in the written rows.
     """
 
     def __init__(self, path: Path, columns: Iterable[str]) -> None:
@@ -62,7 +62,7 @@ class CsvTable:
 
 
 class ResultTables:
-    """The tables in a sweep's folder. ``without`` lists columns that new files omit."""
+    """The tables in a sweep's folder. When a table is created, it does not get the columns in ``without``."""
 
     def __init__(self, out: Path, *, without: Collection[str] = ()) -> None:
         def table(name: str, columns: Sequence[str]) -> CsvTable:

@@ -69,7 +69,7 @@ def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> s
 
 
 class UnfinishedRun:
-    """Saves and restores the run in the folder ``out``. Saving takes at most 5% of the time."""
+    """Saves and restores the run in the folder ``out``. Saving takes at most 5% of the run's wall-clock time."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
@@ -82,7 +82,10 @@ class UnfinishedRun:
         return exclusive(self.out, OtherRun(f"--out {self.out}: another process is executing the run in this folder"))
 
     def begin(self, run: UnlearningRun, *, landscape_points: int, command: str) -> float:
-        """Restore the saved state, if any, and delete later rows of the tables. Return how many epochs are complete."""
+        """Restore the run from its saved state, if any. Return the number of complete epochs.
+
+        Rows of later steps are deleted from the tables.
+        """
         if problem := other_run_problem(self.out, run.spec, landscape_points=landscape_points):
             raise OtherRun(problem)
         run_file = {"landscape_points": landscape_points, "command": command, "plugins": run.spec.plugins}
