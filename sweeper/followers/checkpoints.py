@@ -28,8 +28,9 @@ logger = logging.getLogger(__name__)
 class CheckpointManager(Follower):
     """Maintains the Pareto front of all evaluated epochs, and deletes the models of dominated epochs.
 
-    Epochs with equal objective values are all on the front. ``goals`` contains the objectives. If ``goals`` is empty,
-    the front stays empty. ``states`` is the storage of the saved states from which interrupted trials continue.
+    Epochs with equal objective values are all on the front. ``goals`` contains a pair (column, direction) for each
+    objective. If ``goals`` is empty, the front stays empty. ``states`` is the storage of the saved states from which
+    interrupted trials continue.
     """
 
     def __init__(self, out: Path, goals: Goals, *, states: Storage, syncer: Syncer | None = None) -> None:
@@ -76,7 +77,10 @@ class CheckpointManager(Follower):
             self._over.add(event.trial_id)
 
     def flush(self, state: SweepState) -> None:
-        """Write the front to a file for the workers. Delete dominated models and the saved states of ended trials."""
+        """Write the front to a file, from which workers decide whether to save a model.
+
+        Delete the models of dominated epochs, and the saved states of ended trials.
+        """
         if self._goals and self._published != self._front:
             self._published = dict(self._front)
             try:

@@ -26,9 +26,9 @@ class Display(Follower):
     """Shows progress on stderr until :meth:`close`. The driver sets the public fields.
 
     Attributes:
-        activity: the current step of the sweep.
+        activity: what the driver does now: ``trials``, or a text such as ``measuring metrics: 2 of 5 epochs ...``.
         starving: the reason why no trial runs, or "".
-        remaining: the function that estimates the remaining trials, or None.
+        remaining: function that returns the estimate of the remaining trials; None if it is unknown.
     """
 
     needs_disk = False

@@ -38,7 +38,10 @@ class Cost:
 
 
 def cost_of(state: SweepState, resources: Resources, *, is_running: bool = True) -> Cost:
-    """Return the cost of the ended and, if ``is_running`` is true, the running trials. Copied results cost nothing."""
+    """Return the total time of the ended trials and, if ``is_running`` is true, of the running trials.
+
+    Trials with copied results do not count.
+    """
     now = time.time()
     held: list[tuple[float, float]] = []
     for trial in list(state.trials.values()):
@@ -63,7 +66,10 @@ class Remaining:
 
 
 def remaining(state: SweepState, *, trials: int, epochs_left: float | None, max_concurrent: int) -> Remaining:
-    """Estimate the remaining trials from the ended trials. ``epochs_left`` is the unused part of the epoch budget."""
+    """Estimate the number and the duration of the remaining trials from the ended trials.
+
+    ``epochs_left`` is the unused part of the epoch budget; None without a budget.
+    """
     ended = state.ended_trials
     left = max(0, trials - len(ended))
 

@@ -50,7 +50,7 @@ class Syncer(Follower):
     """Transfers files to and from object storage until :meth:`close`. The fields track queued and stored files."""
 
     def __init__(self, out: Path, storage: Storage) -> None:
-        """Read from the storage which models it contains."""
+        """Read which models the storage already contains."""
         self._out = out
         self._storage = storage
         self._models = {f"checkpoints/{name}" for name in storage.names("checkpoints", folders=True)}
@@ -81,7 +81,7 @@ class Syncer(Follower):
             self._queue(self._upload)
 
     def resume(self, state: SweepState) -> None:
-        """Queue the transfers that a previous driver did not finish."""
+        """Queue the transfers of ended trials' files that a previous driver process did not finish."""
         for trial in state.ended_trials:
             self._transfer_files(trial)
 
@@ -132,7 +132,10 @@ class Syncer(Follower):
         return self._result
 
     def _transfer_files(self, trial: Trial) -> None:
-        """Queue downloads of an ended trial's files. If the files are copies from another trial, queue uploads."""
+        """Queue downloads of an ended trial's files.
+
+        If the trial's files were copied from another trial, also queue uploads of the copies.
+        """
         outcome, items = trial.outcome, f"items/{trial.id}.json"
         if trial.reused_from:
             models = {f"checkpoints/{path.name}" for path in (self._out / "checkpoints").glob(f"{trial.id}*")}

@@ -57,7 +57,10 @@ class Attempts:
         self._failures: dict[str, int] = {}
 
     def make(self, key: str, action: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs) -> None:
-        """Call ``action``, unless the run ``key`` is skipped. Raise the error if a later attempt may succeed."""
+        """Make a request by calling ``action``, unless requests for the run ``key`` are skipped.
+
+        If the request fails and a later attempt may succeed, raise the error.
+        """
         if key in self.refused:
             return
         if self.stopped:
@@ -79,7 +82,8 @@ class Attempts:
 class Delivery:
     """Sends the records of one sweep to MLflow. Most fields cache what MLflow already has.
 
-    ``is_awaited`` returns whether files of a trial must still be downloaded from object storage.
+    ``is_awaited`` is a function that takes a trial id, and returns whether files of this trial must still be downloaded
+    from object storage.
     """
 
     def __init__(self, log: EventLog, sweep: TrackedSweep, store: Store, is_awaited: Callable[[str], bool]) -> None:
@@ -103,7 +107,8 @@ class Delivery:
     def follow(self, is_urgent: Callable[[], bool]) -> None:
         """Send all records that MLflow lacks, artifacts last.
 
-        If ``is_urgent`` returns True, the remaining artifacts wait for the next call.
+        Before the artifacts of each trial are sent, ``is_urgent()`` is called. If it returns True, the next call of
+        this method sends the remaining artifacts.
 
         Raises:
             UnavailableError, MLflow's own errors: the store cannot be used now. The next call sends the remaining
@@ -139,7 +144,7 @@ class Delivery:
             attempt(SWEEP, self._keep_sweep_artifacts, end)
 
     def pending(self) -> int:
-        """Return the number of records that MLflow lacks. Counts reports, ended trials and the sweep's parent run."""
+        """Return the number of records that MLflow lacks: reports, ends of trials, and the sweep's parent run."""
         trials = [trial for trial in list(self._log.state.trials.values()) if not self._is_delivered(trial)]
         steps = {key: run.step for key, run in list(self._runs.items())}
         reports = sum(int(item["step"]) > steps.get(trial.id, -1) for trial in trials for item in list(trial.reports))
@@ -234,7 +239,10 @@ class Delivery:
         return {**end.tags, NOTE: "\n\n".join(filter(None, parts))}
 
     def _tag_front(self, key: str, end: SweepEnd) -> None:
-        """Set the tag ``pareto`` of a run. Reset the tag ``recommended`` if the run is no longer recommended."""
+        """Tag the run ``key`` with ``pareto`` if its trial is on the front, otherwise reset the tag.
+
+        If the run has the tag ``recommended`` but its model is no longer recommended, reset this tag, too.
+        """
         run = self._runs[key]
         if key in (end.front or ()):
             self._store.set_tags(run, {PARETO: "true"})
@@ -244,7 +252,7 @@ class Delivery:
             self._store.set_tags(run, {RECOMMENDED: "false", NOTE: _REPLACED})
 
     def _recommend(self, answer: Recommendation) -> None:
-        """Tag the run of the recommended model as soon as MLflow has the model."""
+        """Tag the run of the recommended model. If MLflow does not have the model yet, do nothing."""
         trial = self._state.trials[answer.trial_id]
         if answer.epoch is not None:
             self._keep_epoch(answer, trial, answer.epoch)

@@ -69,7 +69,7 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepEnd:
-    """The final results of a sweep for MLflow. ``at`` is the end time in milliseconds since 1970."""
+    """The final results of a sweep that MLflow receives. ``at`` is the end time in milliseconds since 1970."""
 
     status: str
     metrics: Mapping[str, object] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class TrackedSweep:
         )
 
     def epoch_run(self, trial: Trial, epoch: str) -> NewRun:
-        """Return the run of an epoch that is not the last epoch of its trial."""
+        """Return the MLflow run to create for an intermediate epoch of a trial (any epoch but the last)."""
         run, key = self.trial_run(trial), epoch_run_key(trial.id, epoch)
         tags = {name: value for name, value in run.tags.items() if name not in ("status", "trial_id")}
         tags |= {RECOMMENDED: "false", RECOMMENDED_TRIAL: trial.id, RECOMMENDED_EPOCH: epoch}
@@ -193,7 +193,7 @@ def milliseconds(seconds: object) -> int:
 
 
 def finite_metrics(values: Mapping[str, object], names: Iterable[str]) -> dict[str, float]:
-    """Return the finite metrics among ``names``. MLflow would plot NaN as 0 and infinity as 1.8e308."""
+    """Return the metrics in ``names`` with a finite value. MLflow would plot NaN as 0 and infinity as 1.8e308."""
     return {name: value for name in names if math.isfinite(value := as_float(values.get(name)))}
 
 

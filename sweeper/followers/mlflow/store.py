@@ -50,7 +50,7 @@ class StoredRun:
 
 
 class UnavailableError(Exception):
-    """MLflow cannot be used now. The message is the reason, for use in a longer sentence."""
+    """MLflow cannot be used now. The message is a clause with the reason."""
 
 
 class RefusedError(Exception):
@@ -173,7 +173,7 @@ class Store:
         self._client.set_terminated(run.id, status, end_time=at)
 
     def set_tags(self, run: StoredRun, tags: Mapping[str, str]) -> None:
-        """Set tags. Tags that the run already has are not sent again."""
+        """Set the tags of a run. Tags that already have the given values are not sent."""
         from mlflow.entities import RunTag
 
         changed = {name: value for name, value in tags.items() if run.tags.get(name) != value}
