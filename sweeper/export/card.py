@@ -31,7 +31,7 @@ class Card:
         row: the model's row in trials.csv or candidates.csv.
         judged: sentences that compare the model's metrics with the thresholds.
         picked: the ``pick`` command that chose the model.
-        kind: ``WHOLE``, ``ADAPTER`` or ``MERGED``.
+        kind: what the folder contains: ``WHOLE`` (a model), ``ADAPTER``, or ``MERGED`` (an adapter and its base model).
         base: the path or hub id of the adapter's base model, or "" if no adapter was trained.
     """
 
@@ -100,7 +100,7 @@ def _template(spec: TrialSpec) -> str:
 
 
 def _scores(card: Card) -> list[tuple[str, str, str, str]]:
-    """Return the axis label and the name of each measured metric, and its value for the target and for the model."""
+    """Return (axis label, name, value for the target, value for the model) for each metric that was measured."""
     before, columns = card.sweep.baseline_of(card.row), card.sweep.columns
     return [
         (columns.axis(name), name, number(before.get(name)), number(finite_cell(card.row, name)))

@@ -23,7 +23,8 @@ class ExportError(Exception):
 def export(checkpoint: Path, folder: Path, card: Card, *, merge: bool) -> Iterator[str]:
     """Export a checkpoint to a new folder atomically, and yield messages for the user.
 
-    The fields ``kind``, ``base`` and ``licence`` of ``card`` are ignored. The exported card has their actual values.
+    The fields ``kind``, ``base`` and ``licence`` of ``card`` are ignored, because this function determines their
+    values.
 
     Raises:
         ExportError: ``merge`` is true, but the adapter's base model does not exist.

@@ -34,8 +34,8 @@ class Choice:
     """The chosen model, and how its metrics compare with the thresholds. ``pick`` prints the fields.
 
     Attributes:
-        rule: the rule that chose the model, such as ``knee`` or ``maximize utility``; ``answer`` for the report's
-            conclusion.
+        rule: the rule that chose the model, such as ``knee`` or ``maximize utility``; ``answer`` for the model that the
+            report recommends.
         checkpoint: the folder of the checkpoint, or None if no checkpoint was saved.
         delivered: the exported folder (``exported``) and the registered MLflow model version (``registered``), if any.
         notes: the messages of the export.
@@ -121,7 +121,7 @@ def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
 
 
 def _sweep_with(out: Path, constraints: Sequence[str]) -> SweepFile:
-    """Return the sweep with further constraints. They replace the sweep's constraints on the same metrics."""
+    """Return the sweep with ``constraints`` added. They replace the sweep's own constraints on the same metrics."""
     sweep = SweepFile.read(out)
     named = {parse_constraint(text).name for text in constraints}
     kept = [text for text in sweep.constraints if parse_constraint(text).name not in named]
@@ -184,7 +184,10 @@ def _delivery_problems(options: Options, out: Path) -> Iterator[str]:
 
 
 def _request(options: Options) -> tuple[str | None, tuple[Constraint, ...], Best | None]:
-    """Return the rule, the limits and the column to optimise. If all are empty, the report's model is chosen."""
+    """Return the requested rule, the limits on metrics, and the column to optimise.
+
+    If the user gave none of these, they are None, () and None, and the model that the report recommends is chosen.
+    """
     limits: list[Constraint] = []
     for name, parse in (("constraint", known_constraint), ("where", parse_constraint)):
         for text in options[name]:

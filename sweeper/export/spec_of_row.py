@@ -42,7 +42,10 @@ def spec_of_row(row: Mapping[str, Any]) -> TrialSpec:
 
 
 def unlearn_command(spec: TrialSpec, *, out: str = "DIR") -> str:
-    """Return the command that repeats a trial with the active plug-ins. On the same CPU, results are bit-identical."""
+    """Return the command that repeats a trial with the active plug-ins.
+
+    On the same CPU, the results are bit-identical to those of the trial.
+    """
     values, unused = spec.values(), dataset_modality(spec.dataset).unused_fields
     given: dict[str, Any] = {
         name: _shown(values[name])
