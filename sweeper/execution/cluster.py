@@ -140,7 +140,8 @@ class Cluster:
     def slots(self, *, sharing: tuple[Path, ...]) -> int:
         """Return the number of trials that can run at the same time.
 
-        On a cluster, every call checks that all nodes see the folders ``sharing`` and have equal package versions.
+        On a cluster, every call checks that all nodes see the folders ``sharing`` and have the driver's package
+        versions.
         """
         settings = self._settings
         if self._slots is None:
@@ -211,7 +212,7 @@ def _import_in_parallel() -> Iterator[None]:
     """While the block runs, import :data:`_IMPORTED_AT_START` in another thread.
 
     The block ends only after the imports, because two threads must not import a package at the same time. During the
-    imports, garbage collection is disabled, because it would take a fifth of the time.
+    imports, garbage collection is disabled, because it would take a fifth of the import time.
     """
     was_enabled = gc.isenabled()
     gc.disable()

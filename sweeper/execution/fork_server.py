@@ -165,7 +165,7 @@ def launch(place: str, command: list[str]) -> None:
 
 
 def _is_forked(connection: socket.socket, place: str, command: list[str]) -> bool:
-    """Return whether a fork of the server runs the command. If False, no fork will run the command later."""
+    """Ask the server to run the command in a fork. Return whether it does; if False, no fork will run it later."""
     connection.settimeout(_TIMEOUT)
     try:
         connection.connect(place)

@@ -46,7 +46,7 @@ def part(trials: int) -> float:
 
 
 def share(peak_gb: float, gpu_gb: float, *, more_than_gb: float = 0.0) -> float:
-    """Return the smallest GPU share that suffices for a memory peak of ``peak_gb``, or 1 (a whole GPU).
+    """Return the smallest GPU share with enough memory for a peak of ``peak_gb``; 1 (a whole GPU) if none has enough.
 
     The share must provide more memory than ``more_than_gb``, with which a trial ran out of memory. All three arguments
     are in GB (1e9 bytes).

@@ -52,7 +52,7 @@ def slots_here(resources: Resources) -> int:
 
 
 def slots(nodes: Sequence[Node], resources: Resources) -> int:
-    """Return the number of trials that can run on the nodes at the same time. A GPU share belongs to a single GPU.
+    """Return the number of trials that can run on the nodes at the same time. A trial's GPU share is on a single GPU.
 
     Raises:
         PlacementError: no node can run a trial.

@@ -101,7 +101,10 @@ class StarvationCheck:
         self._message = ""
 
     def message(self, *, is_running: bool) -> str:
-        """Return a message with the duration and the possible cause, or "" if a trial had a worker recently."""
+        """Return a message if no trial has had a worker for a minute, otherwise "".
+
+        The message contains the duration and the possible cause. ``is_running`` is true if a trial has a worker now.
+        """
         now = time.monotonic()
         if is_running:
             self._last_running, self._message = now, ""

@@ -39,8 +39,8 @@ def target_process(
     Args:
         python: the function that returns the command for a forked Python process. If the function returns None, a new
             Python process is started instead.
-        is_new: whether the sweep is new. A new sweep with ``spec.target_path`` always starts the process, because
-            hashing the weights takes long.
+        is_new: whether the sweep is new. For a new sweep with ``spec.target_path``, the process is always started,
+            because a look-up in the cache would hash the weights, which takes long.
 
     Yields:
         A function ``(spec, show)`` that waits until the target is in the cache, and calls ``show`` with the progress.
@@ -124,7 +124,10 @@ def serve(driver: Connection, *, is_forked: bool) -> None:
 
 
 def use_all_cores() -> None:
-    """Let torch use OMP_NUM_THREADS threads or, if not set, all cores. A fork starts with the threads of a worker."""
+    """Let torch use OMP_NUM_THREADS threads or, if not set, all cores.
+
+    Without this call, a forked process would use as many threads as a worker.
+    """
     import torch
 
     given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()

@@ -48,7 +48,11 @@ plugins.active()  # load the plug-ins before a worker unpickles a target spec th
 
 
 def prepare_with_progress(spec: TrialSpec, *, console: Console, fill_cache: FillCache | None = None) -> Target:
-    """Call ``fill_cache`` if given, and return the target from :func:`prepare_target`. Show the progress."""
+    """Prepare the target in this process, and show the progress.
+
+    If given, ``fill_cache(spec, show)`` is called first. It waits until another process has added the target to the
+    cache.
+    """
     with progress_shown(spec, console) as (show, seen):
         if fill_cache is not None:
             fill_cache(spec, show)
@@ -81,7 +85,11 @@ def print_left_out_metrics(names: Sequence[str], console: Console) -> None:
 def progress_shown(
     spec: TrialSpec, console: Console, *, first: str = "loading the target"
 ) -> Iterator[tuple[Show, dict[str, Progress]]]:
-    """Show ``first`` until the first report. Yield a function that shows a report, and each model's last report."""
+    """Show the progress of preparing the target while the block runs. Before the first report, show the text ``first``.
+
+    Yields:
+        A function that shows a progress report, and a mapping from model to its last report.
+    """
     seen: dict[str, Progress] = {}
     line = first
     with progress_bar(console) as bar, heartbeat(console, lambda: line):
@@ -114,9 +122,12 @@ def progress_shown(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The key of a target that a node has prepared, and the JSON entries for the target in the node's cache.
+    """A target that a node has prepared.
 
-    If the node does not see a folder, no target is prepared, and ``unseen`` names the node and the folder.
+    Attributes:
+        key: the key of the target; "" if no target was prepared.
+        notes: the JSON entries about the target in the node's cache.
+        unseen: the name of the node and the first required folder that does not exist on the node; None if all exist.
     """
 
     key: str = ""
@@ -138,10 +149,10 @@ def prepare_for_sweep(
     console: Console,
     fill_cache: FillCache | None = None,
 ) -> Target:
-    """Return the target for the trials of a sweep, prepared here or on a node.
+    """Return the target for the trials of a sweep. Prepare it on this machine or on a node with a GPU.
 
-    ``fill_cache`` waits for :func:`~sweeper.execution.target_process.target_process`. It is not called if a node
-    prepares the target.
+    ``fill_cache`` is the function that :func:`~sweeper.execution.target_process.target_process` yields. It is not
+    called if a node prepares the target.
     """
 
     def prepare_remotely(spec: TrialSpec, show: Show) -> None:
@@ -210,7 +221,7 @@ class TargetTask:
         return [self._news.popleft() for _ in range(len(self._news))]
 
     def prepare(self, target_spec: TargetSpec, cache: Path | None, storage: Storage | None) -> Prepared:
-        """Prepare the target in the folder ``cache``, by default the node's own cache. Upload it to ``storage``."""
+        """Prepare the target in the folder ``cache``, by default the node's own. Upload it to ``storage``, if given."""
         for folder in filter(None, (target_spec.base_folder, target_spec.target_path, target_spec.retain_path)):
             if not folder.is_dir():
                 return Prepared(unseen=f"{socket.gethostname()} does not see {folder}")
