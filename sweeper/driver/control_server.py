@@ -85,7 +85,7 @@ class ControlServer(Follower):
     def close_after(self, finalize: Callable[[], Summary]) -> Summary:
         """Call ``finalize``, write the final state to status.json, and return the summary.
 
-        Needed if the process exits inside the ``with`` block.
+        Call this method if the process exits before the end of the ``with`` block.
         """
         with contextlib.ExitStack() as stack:
             stack.push(self)
@@ -125,7 +125,10 @@ class ControlServer(Follower):
 
 
 class _WarningHandler(logging.Handler):
-    """Passes the project's warnings to a function, and prints each warning in Python's default format."""
+    """Passes each warning of the project to the function ``warned``.
+
+    If the root logger has no handlers, it also prints the warning in Python's default format.
+    """
 
     def __init__(self, warned: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)

@@ -38,10 +38,11 @@ class Summary:
         status: maps each status to the number of ended trials with this status.
         front: the number of epochs on the frontier.
         front_trials: the number of trials with an epoch on the frontier.
-        reused: the number of results copied from previous sweeps.
-        repeated: the number of results copied from other trials of this sweep.
+        reused: the number of trials whose results were copied from previous sweeps.
+        repeated: the number of trials whose results were copied from other trials of this sweep.
         ended_because: the reason why the sweep ended early, or None.
-        further: the option with which ``resume`` runs the remaining trials, or "".
+        further: the option that lets ``resume`` run the remaining trials, such as ``--until none``; "" if no option is
+            needed.
         run_again: the number of trials that ``resume`` runs after an infrastructure failure, such as a full disk.
         unmeasured: the number of epochs on the frontier whose metrics could not be measured.
     """
@@ -106,7 +107,7 @@ def _write_results(sweep: OpenSweep) -> OSError | None:
 
 
 def _close_tracker(sweep: OpenSweep, pareto: Mapping[str, Any], *, status: str) -> str:
-    """Send the final results to MLflow. Return a message if MLflow still lacks records, otherwise ""."""
+    """Send the final results to MLflow. Return a message if some results could not be sent, otherwise ""."""
     artifacts = [sweep.out / name for name in _KEPT if (sweep.out / name).exists()]
     sweep.tracker.sweep_ended(end_of_sweep(status, pareto, sweep.log.state.ended_trials, artifacts))
     with sweep.console.status("sending the remaining records to MLflow"):

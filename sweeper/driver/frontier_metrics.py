@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Unmeasured:
-    """An epoch on the frontier without metrics. ``checkpoint`` is a path relative to the sweep's folder."""
+    """An epoch on the frontier whose metrics are not measured. ``checkpoint`` is relative to the sweep's folder."""
 
     trial_id: str
     step: int
@@ -33,8 +33,9 @@ class Unmeasured:
 def unmeasured(out: Path, settings: SweepSettings) -> list[Unmeasured]:
     """Return the epochs on the frontier whose metrics are not measured, nearest to the ideal corner first.
 
-    At the ideal corner, all objectives have their best possible values. Only the ``settings.front_metrics`` nearest
-    epochs are considered. Epochs without a checkpoint are left out. If only losses are requested, the result is empty.
+    At the ideal corner, all objectives have their best possible values. Only the ``settings.front_metrics`` epochs
+    nearest to the ideal corner are considered. Epochs without a checkpoint are left out. If only losses are requested,
+    the result is empty.
     """
     most = settings.front_metrics
     if not (most and settings.goals and (out / "candidates.csv").is_file()):

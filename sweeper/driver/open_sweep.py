@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenSweep:
-    """A sweep that this driver runs. The fields after ``console`` follow the event log.
+    """A sweep that this driver runs. The fields after ``console`` are followers of the event log.
 
     ``targets`` maps each seed to its target, the model before unlearning. ``states`` maps the ids of unfinished trials
     to the saved states from which the trials continue.
@@ -156,7 +156,10 @@ def _open_log(out: Path) -> EventLog:
 def _requeue(
     log: EventLog, settings: SweepSettings, out: Path, *, retry_failed: bool, console: Console
 ) -> dict[str, SavedState]:
-    """Requeue unfinished trials, and failed trials that run again. Return a mapping from trial id to saved state."""
+    """Requeue unfinished trials, trials without a result and, if ``retry_failed`` is true, failed trials.
+
+    Return the saved states from which the requeued trials continue, by trial id.
+    """
     failed = [
         trial.id
         for trial in log.state.ended_trials
@@ -192,7 +195,7 @@ def attach(sweep: OpenSweep) -> None:
 
 
 def _shares(settings: SweepSettings, state: SweepState) -> GpuShares:
-    """Return the GPU shares that follow from the memory measured in this sweep and in previous sweeps."""
+    """Return the GPU sharing, with the memory measured in this sweep and in the sweeps of --warm-start and --reuse."""
     shares = GpuShares()
     for folder in dict.fromkeys((*settings.warm_start, *settings.reuse)):
         shares.learn(ResultTables(Path(folder)).trials.read())

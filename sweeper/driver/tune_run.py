@@ -29,7 +29,10 @@ WORKER_RESTARTS = 3
 
 
 def run_trials(sweep: OpenSweep, capacity: int) -> None:
-    """Run the remaining trials. Unless trials share GPUs, the present nodes can run ``capacity`` trials at once."""
+    """Run the remaining trials.
+
+    ``capacity`` is the number of trials that the present nodes can run at once. It is not used if trials share GPUs.
+    """
     settings = sweep.settings
     if sweep.shares is not None:
         capacity = _share_gpus(sweep.shares, sweep)
@@ -56,7 +59,7 @@ def run_trials(sweep: OpenSweep, capacity: int) -> None:
 
 
 def watch_head(sweep: OpenSweep, on_lost_head: Callable[[], None]) -> AbstractContextManager[Callable[[], None]]:
-    """Watch Ray's head while the block runs. If the head is lost, stop the sweep and call ``on_lost_head``.
+    """Return a context manager that stops the sweep and calls ``on_lost_head`` if Ray's head is lost.
 
     The function ``on_lost_head`` is called in another thread. It must finalize the sweep and end the process.
     """
@@ -134,7 +137,7 @@ def _resources(settings: SweepSettings) -> Any:
 
 
 def _share_gpus(shares: GpuShares, sweep: OpenSweep) -> int:
-    """Configure GPU sharing. Return the number of trials that can run at the same time with the smallest share."""
+    """Configure GPU sharing. Return how many trials can run at the same time if all have the smallest GPU share."""
     import ray
 
     settings = sweep.settings
