@@ -35,7 +35,10 @@ def exit_with(problems: Sequence[str], code: int) -> NoReturn:
 
 
 def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Print KeyboardInterrupt, OSError and exceptions with an ``exit_code`` as messages, and exit with an exit code."""
+    """Make a command print certain errors as messages without a traceback, and exit with an exit code.
+
+    These errors are KeyboardInterrupt, OSError and exceptions with an ``exit_code``. Other exceptions are raised.
+    """
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -59,7 +62,10 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
 
 @contextlib.contextmanager
 def continues_with(command: str, note: str = "") -> Iterator[None]:
-    """If the ``with`` block raises KeyboardInterrupt, print ``command``, which continues the run, and exit."""
+    """If the ``with`` block raises KeyboardInterrupt, print ``command`` and exit.
+
+    A user can continue the interrupted work with the command line ``command``.
+    """
     try:
         yield
     except KeyboardInterrupt:

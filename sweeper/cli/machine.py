@@ -104,7 +104,7 @@ _LARGE = ("targets", "unfinished")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A cached model, or all small files in the subfolder ``kind``. ``days`` is the number of days without use."""
+    """A cached model, or all small files in the subfolder ``kind``. ``days`` counts the days since the last use."""
 
     kind: str
     what: str
@@ -148,7 +148,7 @@ def cache(raw: Raw, problems: list[str], *, prune: bool, as_json: bool) -> None:
 
 
 def entries(folder: Path, *, now: float, older_than: float | None = None) -> Iterator[Entry]:
-    """Yield the entries of the cache. Models and files that were used within ``older_than`` days are left out."""
+    """Yield the entries of the cache, except for models and files that were used in the last ``older_than`` days."""
     from search_spaces.messages import counted
 
     for room in sorted(path for path in folder.glob("*") if path.is_dir()):
@@ -240,7 +240,10 @@ def _is_desktop() -> bool:
 
 
 def _serve(command: list[str], environment: dict[str, str], beside: Callable[[], None]) -> int:
-    """Run a server, with ``beside`` in a thread. When the server ends or a signal arrives, stop its process group."""
+    """Run the server ``command``, and call ``beside`` in another thread. Return the server's exit code.
+
+    When the server ends or a signal arrives, the server's process group is stopped.
+    """
     with interrupted_by_signals():
         # The server's output goes to stderr, because the URL is printed on stdout.
         server = subprocess.Popen(command, env=environment, start_new_session=True, stdout=2)

@@ -104,8 +104,8 @@ def evaluate(raw: Raw, problems: list[str], *, as_json: bool) -> None:
 
     For a model folder, --model names the registered model whose prompt template is used. The model in the folder must
     have been trained with this prompt template. For a log, the result contains the model utility and, with
-    --retain-eval-log, the forget quality. It also contains the probability, ROUGE-L recall, truth ratio and repetition
-    on each set of questions.
+    --retain-eval-log, the forget quality. The result also contains the probability, ROUGE-L recall, truth ratio and
+    repetition on each set of questions.
     """
     from sweeper.api import evaluated
 

@@ -34,9 +34,9 @@ def json_option(help: str = "Print the result as JSON on stdout.") -> Decorator:
 def command(name: str, *others: Decorator) -> Callable[[Callable[..., None]], click.Command]:
     """Return a decorator that turns a function into the click command ``name``.
 
-    The function is called with the given option values, the problems with the ``--config`` file, and the values of
-    ``others`` as keyword arguments. ``others`` are click decorators of the options and arguments that are not in
-    :data:`sweeper.settings.fields.DESCRIBED`.
+    The function is called as ``function(raw, problems, **values)``: ``raw`` contains the given option values,
+    ``problems`` the error messages about the ``--config`` file, and ``values`` the values of ``others``. ``others`` are
+    click decorators of the options and arguments that are not in :data:`sweeper.settings.fields.DESCRIBED`.
     """
     fields = fields_of(name)
 

@@ -151,7 +151,10 @@ def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
 def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: str | None = None) -> LrStudy:
     """Evaluate finished learning-rate studies as one study, and write the result to a JSON file and a CSV file.
 
-    By default, ``target`` is lr_study.json in the first folder, and ``objectives`` are the objectives of the studies.
+    Args:
+        target: the path of the JSON file; by default, lr_study.json in the first folder.
+        objectives: the objectives of the evaluation, such as ``verbmem:min,utility:max``; by default, the objectives of
+            the studies.
     """
     from analysis.report.study_text import write_study
     from analysis.study.lr_study import read_study
@@ -171,7 +174,7 @@ def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: st
 
 
 def _extension(out: Path) -> dict[str, Any]:
-    """Return the settings to change so that a study runs further learning rates; {} if there are no further rates."""
+    """Print the rates that ``--extend`` adds to a study. Return the settings that change; {} if no rate is added."""
     from sweeper.search.lr_extension import extended, extensions, format_extensions
     from sweeper.store.folder import read_settings
     from sweeper.store.tables import ResultTables

@@ -27,7 +27,10 @@ _LOCAL = ("127.0.0.1", "localhost")
 
 
 def table_stamps(sources: Sequence[Path]) -> tuple[object, ...]:
-    """Return the path, modification time (ns) and size of each existing table of the sources."""
+    """Return the path, modification time (ns) and size of each table that exists in the sources.
+
+    A source is a CSV file, or a folder with the tables of a sweep or run.
+    """
     files = [path for source in sources for path in ([source] if source.is_file() else map(source.joinpath, _WATCHED))]
     found: list[object] = []
     for path in files:
@@ -102,10 +105,10 @@ def serving(page: Path, *, port: int) -> Iterator[str]:
 def follow(
     sources: Sequence[Path], make: Callable[[], None], *, made: tuple[object, ...], say: Callable[[str], None]
 ) -> NoReturn:
-    """Call ``make`` whenever a table changes. If a call fails, print the error and continue.
+    """Call ``make``, which rebuilds the page, whenever a table changes.
 
-    ``made`` is the value of :func:`table_stamps` before the page was last built. Errors without an ``exit_code``,
-    except OSError, are raised.
+    If ``make`` raises OSError or an error with an ``exit_code``, print the error with ``say`` and continue. Other
+    errors are raised. ``made`` is the value of :func:`table_stamps` before the page was last built.
     """
     throttle = Throttle(share=_SHARE)
     while True:

@@ -43,7 +43,7 @@ def report(
     A source is the folder of a sweep, the folder of a single run, or a CSV file. A CSV file needs a column 'method' and
     the columns of two objectives: forget_loss and retain_loss, or verbmem and utility. The columns 'name', 'lr', 'c',
     'seed', 'model' and 'dataset' are optional. If several sources are given, one report on all of them is written to
-    --out. If the only source is a single run, figures are drawn, but no report is written.
+    --out. If the only source is the folder of a single run, figures are drawn, but no report is written.
     """
     options = Options("report", raw, problems=problems)
     paths = [*{Path(source).resolve(): Path(source) for source in sources}.values()]

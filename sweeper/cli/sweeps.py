@@ -37,9 +37,9 @@ def pareto(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> No
 def lr_study(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> None:
     """Compare fixed learning rates and AutoLR for each method.
 
-    For each seed, each method runs with each fixed learning rate and with AutoLR. OUT contains the files of a sweep,
-    and lr_study.json. For each method, lr_study.json shows how much the hypervolume depends on the learning rate, and
-    which rates are within 5% of the best hypervolume. It also compares AutoLR with the best fixed rate.
+    For each seed, each method runs with each fixed learning rate and with AutoLR. The folder OUT contains the files of
+    a sweep, and lr_study.json. For each method, lr_study.json shows how much the hypervolume depends on the learning
+    rate, and which rates are within 5% of the best hypervolume. It also compares AutoLR with the best fixed rate.
     """
     if not raw.get("folders"):
         _run_new(STUDY, raw, problems, dry_run=dry_run, as_json=as_json)
@@ -150,7 +150,10 @@ def _check_finished(options: Options, *, dry_run: bool) -> None:
 
 
 def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
-    """Download a sweep's tables. Return the local folder and the settings that must change on this machine."""
+    """Download the tables of the sweep at ``uri``. Return the local folder, and new values for settings.
+
+    The new values replace stored values that are not valid on this machine.
+    """
     from sweeper.checks.world import output_problems
     from sweeper.followers.syncer import fetch_sweep
     from sweeper.settings.tracking_uri import absolute_uri, default_uri, sqlite_path
