@@ -17,7 +17,8 @@ from trainables.storage import Storage, StorageError
 def query_cluster(address: str, folders: Sequence[Path], storages: Sequence[str] = ()) -> dict[str, Facts | None]:
     """Return the hardware, versions and folders of each node, keyed by node name; None if a node does not respond.
 
-    This machine writes a test file to each folder and storage. Each node reads this file and writes its own test file.
+    To check access, this machine writes a test file to each folder in ``folders`` and to each bucket in ``storages``.
+    Each node reads this file, and writes and deletes a test file of its own.
     """
     if problem := address_problem(address):
         raise PlacementError(problem)

@@ -41,14 +41,15 @@ class Plan:
     """The plan of a command. Its fields are the keys of the JSON output of ``--dry-run``.
 
     Attributes:
-        settings: the values that all trials share, and the ranges that are searched.
+        settings: maps each setting to the value that all trials share, or to a text with the searched range.
         trials: the number of trials that have not ended.
         asked: the requested total number of trials.
         at_once: the number of concurrent trials.
-        shares_gpus: whether the number of trials per GPU is measured, which changes ``at_once`` during the sweep.
+        shares_gpus: whether the number of trials per GPU depends on measured memory. ``at_once`` then changes during
+            the sweep.
         seconds: the estimated duration of the command if no trial ends early.
         memory: the estimated memory per trial in bytes, without activations.
-        unknown: why a field cannot be estimated, keyed by field name.
+        unknown: maps the name of each field that cannot be estimated to the reason.
         free: the free disk space in bytes.
     """
 
@@ -76,9 +77,12 @@ class Plan:
 
 
 def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, epochs_spent: float = 0.0) -> Plan:
-    """Return the plan for a sweep. If ``out`` is None, no model is saved.
+    """Return the plan for a sweep.
 
-    ``ended`` trials do not run again, and ``epochs_spent`` epochs have been trained.
+    Args:
+        out: the folder of the sweep. If None, no model is saved.
+        ended: the number of trials that have ended. These trials do not run again.
+        epochs_spent: the number of epochs that the sweep has already used of its epoch budget.
     """
     base, resources, remaining = settings.base, settings.resources, max(0, settings.trials - ended)
     slots, place = _slots(settings)
@@ -122,7 +126,7 @@ def plan_of_run(spec: TrialSpec, out: Path | None) -> Plan:
 
 
 def _slots(settings: SweepSettings) -> tuple[int, str]:
-    """Return the maximum number of concurrent trials, and where they run, as text."""
+    """Return the maximum number of concurrent trials, and where they run, such as the text ``in this process``."""
     if settings.kind == RUN:
         return 1, "in this process"
     if settings.address is None:
@@ -132,7 +136,7 @@ def _slots(settings: SweepSettings) -> tuple[int, str]:
 
 
 def _previous_sweeps(settings: SweepSettings, out: Path | None) -> list[Path]:
-    """Return the folders to search for a sweep with similar trials, in order of preference."""
+    """Return the folders in which :func:`earlier_pace` looks for similar trials, in order of preference."""
     folder = out or Path("runs") / settings.name
     tables = [path for place in (folder.parent, Path("runs")) for path in place.glob("*/trials.csv")]
     neighbours = [path.parent for path in sorted(tables, key=lambda path: -path.stat().st_mtime)]

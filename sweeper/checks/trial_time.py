@@ -22,11 +22,12 @@ _FREE = ("lr", "seed", "epochs", "data_seed", "target_seed")
 
 @dataclass(frozen=True, slots=True)
 class TrialPace:
-    """The duration of a trial, estimated from the previous trials in ``source``.
+    """The duration of a trial, estimated from the finished trials of a previous sweep.
 
     Attributes:
         epoch: the seconds per epoch.
         beside: the seconds that do not depend on the number of epochs: loading, final metrics and saving.
+        source: the number of these trials and their sweep, such as ``8 trials of runs/small``.
     """
 
     epoch: float
@@ -39,7 +40,7 @@ class TrialPace:
 
 
 def earlier_pace(spec: TrialSpec, folders: Iterable[Path], *, gpus: float | str) -> TrialPace | None:
-    """Return the median times of the finished trials in the first similar sweep, or None if no sweep is similar.
+    """Return the median times of the first similar sweep's finished trials; None if no sweep in ``folders`` is similar.
 
     A sweep is similar if its trials use ``gpus`` GPUs and agree with ``spec`` in all fields that affect the duration.
     """
@@ -68,7 +69,7 @@ def earlier_pace(spec: TrialSpec, folders: Iterable[Path], *, gpus: float | str)
 
 
 def _in_epochs(row: Mapping[str, str]) -> float:
-    """Return the seconds of a trial's training and evaluation, minus the seconds for generating answers."""
+    """Return the seconds that a trial spent on training and evaluation, except for the generation of answers."""
     parts = {name: as_float(row.get(f"{name}_seconds")) for name in ("train", "eval", "generation")}
     known = {name: value if math.isfinite(value) else 0.0 for name, value in parts.items()}
     return known["train"] + max(0.0, known["eval"] - known["generation"])

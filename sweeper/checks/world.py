@@ -28,11 +28,11 @@ def resolve_and_check(
 ) -> Resolved:
     """Load the plug-ins, resolve the option values to settings, and check the settings.
 
-    If ``continues`` is true, the output folder may contain an unfinished run. The values in ``change`` replace the
-    resolved values of trial fields.
+    If ``continues`` is true, the output folder may contain an unfinished run. ``change`` maps names of trial fields to
+    values that replace the resolved values.
 
     Raises:
-        Problems: there are problems. The exception lists all of them, including the caller's ``problems``.
+        Problems: there are problems. The exception lists all of them, including those in the argument ``problems``.
     """
     load_plugins(raw)
     from sweeper.settings.resolve import resolve
@@ -105,7 +105,7 @@ def output_problems(out: str | None, *, continues: bool = False) -> list[str]:
 
 
 def place_problems(out: str) -> list[str]:
-    """Return the reason why no file can be written to the output folder, or [] if files can be written."""
+    """Return a list with the reason why no file can be written to the output folder, or [] if files can be written."""
     if not out:
         return ["--out must be the name of a folder, got nothing"]
     if "://" in out:
