@@ -100,7 +100,9 @@ class Sweep:
 
     @property
     def answer(self) -> dict[str, Any]:
-        """The conclusion of the last report, with keys such as ``headline``, ``recommended`` and ``trial_id``."""
+        """The conclusion of the last report: a mapping with keys such as ``headline``, ``recommended`` and
+        ``trial_id``.
+        """
         return dict(self._pareto()["answer"] or {})
 
     def figures(self) -> dict[str, Figure]:
@@ -145,9 +147,10 @@ def output_folder(out: str | None, *, name: str) -> Path:
 
 
 def unlearn(*, out: Path | str | None = None, **options: Any) -> dict[str, object]:
-    """Run one trial with the options of the command ``unlearn``. Return the trial's row in the format of trials.csv.
+    """Run one trial with the options of the command ``unlearn``. Return the trial's row of trials.csv, keyed by column.
 
-    If ``out`` is given, the model is saved in ``out/checkpoint``. An interrupted run in ``out`` continues.
+    If ``out`` is given, the model is saved in ``out/checkpoint``. If ``out`` contains an interrupted run of the same
+    trial, the run continues.
 
     Raises:
         Problems: some options are invalid; the exception lists all problems.
@@ -168,7 +171,7 @@ def unlearn(*, out: Path | str | None = None, **options: Any) -> dict[str, objec
 
 
 def evaluate(**options: Any) -> dict[str, Any]:
-    """Return the metrics of a model folder (``model_path``) or of an evaluation log (``eval_log``).
+    """Return the metrics of the model in a folder (``model_path``) or of a published evaluation log (``eval_log``).
 
     Raises:
         Problems: some options are invalid; the exception lists all problems.
@@ -181,7 +184,8 @@ def pick(out: Path | str, **options: Any) -> dict[str, Any]:
 
     Raises:
         Problems: some options are invalid; the exception lists all problems.
-        AnalysisError: no model meets all limits, such as ``where="verbmem<=0.1"``, or a column does not exist.
+        AnalysisError: no model meets all limits (such as ``where="verbmem<=0.1"``), or an option names a column that
+            does not exist.
     """
     raw, problems = _raw(PICK, options)
     from sweeper.store.plugins import restore_plugins
@@ -200,7 +204,7 @@ def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[str]]:
 
 
 def evaluated(raw: Raw, problems: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the metrics for the options of the command ``evaluate`` (see :func:`evaluate`)."""
+    """Return the result of :func:`evaluate`. ``problems`` are the error messages about the ``--config`` file."""
     options = Options(EVALUATE, raw)
     log, folder = options["eval_log"], options["model_path"]
     if (log is None) == (folder is None):

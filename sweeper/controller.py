@@ -70,8 +70,8 @@ class Controller(Follower):
         """Return the next trial to run, or None if no trial can start now.
 
         When a sweep is resumed, unfinished trials continue even if the epoch budget is used up. A paused trial
-        continues only after the scheduler promotes it. If a proposed trial has the spec of a reusable trial, the trial
-        gets a copy of the result, and the next trial is proposed.
+        continues only after the scheduler promotes it. If the study proposes a trial with the spec of a reusable trial,
+        the proposed trial ends with a copy of that trial's result, and the study proposes another trial.
         """
         if (promoted := self._promoted()) is not None:
             return promoted
@@ -90,7 +90,7 @@ class Controller(Follower):
         self.study.requeue(trial.id)
 
     def has_next(self) -> bool:
-        """Return whether a trial can start now. Proposed trials with a reusable result are ended first."""
+        """Return whether :meth:`next_trial` would return a trial. End proposed trials with a reusable result, too."""
         if (following := self.next_trial()) is not None:
             self.requeue(following)
         return following is not None
@@ -168,7 +168,7 @@ class Controller(Follower):
             self.log.record(Kind.STOP_REQUESTED, trial_id)
 
     def stop_waiting(self, *, all_trials: bool) -> None:
-        """End the trials that wait at a rung. If ``all_trials`` is False, end only those that a user asked to stop."""
+        """End the trials paused at a rung. If ``all_trials`` is False, end only those that a user asked to stop."""
         for trial_id in [*self._at_rung]:
             if all_trials or self.log.state.trials[trial_id].stop_requested:
                 del self._at_rung[trial_id]

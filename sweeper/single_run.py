@@ -38,7 +38,7 @@ def run_once(
 
     If ``out`` is given, the run writes these files to ``out``:
 
-    - ``metrics.json``: the returned row. (trials.csv has only a header.)
+    - ``metrics.json``: the returned row. The file trials.csv contains only a header.
     - ``history.csv``: one row for each report.
     - ``auto_lr.csv``: one row for each update of AutoLR.
     - ``landscape.csv``: for each update of AutoLR, the losses at ``landscape_points`` points along the step.

@@ -54,7 +54,7 @@ def run(
     """Run the sweep in ``out`` to its end, and write its report. Trials with an infrastructure failure run again.
 
     Args:
-        change: new values of settings by name, for example more ``trials``.
+        change: maps names of settings to values that replace the stored values, for example a larger ``trials``.
         retry_failed: run all failed trials again.
         end_process: ends the process if Ray's head node is lost. It is called in another thread. Its argument is a
             function that finalizes the sweep.
