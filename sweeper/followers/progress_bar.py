@@ -24,7 +24,7 @@ def progress_bar(console: Console) -> Progress:
 
 @contextmanager
 def heartbeat(console: Console, describe: Callable[[], str]) -> Iterator[None]:
-    """Print the text that ``describe`` returns every half minute while the block runs. On a terminal, print nothing."""
+    """While the block runs, print the text from ``describe`` every half minute. On a terminal, print nothing."""
     if console.is_terminal:
         yield
         return
