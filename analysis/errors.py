@@ -4,6 +4,6 @@ from __future__ import annotations
 
 
 class AnalysisError(ValueError):
-    """Raised if a sweep's files cannot be read or are inconsistent."""
+    """Raised if the files of a sweep, or other input files, cannot be read or are inconsistent."""
 
     exit_code = 2

@@ -89,7 +89,7 @@ def format_policy(variant: str, rate: object) -> str:
 
 
 def auto_lr_variant(row: pd.Series, further: Sequence[str] = ()) -> str:
-    """Return the variant of AutoLR, such as ``clip/fresh``, followed by the values of the ``further`` columns.
+    """Return the variant of AutoLR: rule and probe, such as ``clip/fresh``, then the values of the columns ``further``.
 
     In ``clip/freshx4``, each probe uses four batches.
     """
@@ -109,7 +109,7 @@ def cell(value: object) -> Hashable:
 
 
 def rounded_cell(value: object) -> Hashable:
-    """Return the result of :func:`cell`, with floats rounded to nine digits, so 0.0003 equals 3 * 0.0001."""
+    """Return the result of :func:`cell`, with floats rounded to nine digits, so that 0.0003 equals 3 * 0.0001."""
     plain = cell(value)
     return float(f"{plain:.9g}") if isinstance(plain, float) else plain
 

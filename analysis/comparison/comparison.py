@@ -20,11 +20,12 @@ from analysis.tables.trial_table import TrialTable, auto_lr_on, finite_cell
 
 
 def comparison_parts(paths: Sequence[Path], columns: Columns) -> list[Sources]:
-    """Read the sweep folders and CSV files of a comparison, and choose the objectives of each source.
+    """Read the sweep folders and CSV files of a comparison, and choose the objectives of each folder and file.
 
     A CSV file needs a column ``method`` and a column for each metric. The objectives of a CSV file are the primary
-    metrics: one of the forget set and one of the retain set. If a CSV file lacks a primary metric, the objectives of
-    the first sweep are used. If the objectives of the sources differ, the primary metrics are used for all sources.
+    metric of the forget set and the primary metric of the retain set. If a CSV file lacks a primary metric, its
+    objectives are those of the first sweep. If the chosen objectives are not the same in all folders and files, the
+    primary metrics become the objectives of all of them.
     """
     described = columns
     for path in paths:
@@ -49,7 +50,11 @@ def _ranked_by_scores(part: Sources) -> Sources:
 
 
 def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
-    """Return a table for each unlearning problem. Raise AnalysisError if its sweeps have different targets."""
+    """Return a table for each unlearning problem.
+
+    Raises:
+        AnalysisError: no trial has ended yet, or the sweeps on one problem have different targets.
+    """
     named = _with_places({str(name): part for part in parts for name in part.table.trials["sweep"].unique()})
     if not named:
         raise AnalysisError("there is no trial to compare yet")
@@ -70,10 +75,11 @@ def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
 
 
 def _with_places(parts: Mapping[str, Sources]) -> dict[str, Sources]:
-    """Fill in the missing models and data sets of trials in external tables.
+    """Fill in the empty cells of the columns ``model`` and ``dataset`` in external tables.
 
-    A trial is changed only if exactly one pair (model, data set) is possible. The possible pairs occur in a sweep, and
-    agree with the trial's known values and with the target's metrics in the external table.
+    A trial gets the pair (model, data set) of a sweep. If the trial names a model or a data set, the pair must contain
+    this name. If the external table has metrics of a target, they must equal the metrics of the sweep's target. If
+    several pairs or no pairs meet these conditions, the cells stay empty.
     """
     before: dict[tuple[str, str], list[Mapping[str, float]]] = {}
     for part in parts.values():
@@ -105,7 +111,7 @@ def _source(name: str) -> str:
 
 
 def _targets(problem: Problem, parts: Mapping[str, Sources]) -> SweepFile:
-    """Return the settings that the sources of a problem share, with the metrics of their targets."""
+    """Return the settings that all sweeps and tables on a problem share, with the metrics of their targets."""
     files = {name: part.sweep for name, part in parts.items()}
     file = shared(files)
     if not file.baseline and any(item.baseline for item in files.values()):

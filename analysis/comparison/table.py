@@ -35,8 +35,10 @@ from search_spaces.constraint import Constraint, all_met
 class Value:
     """The mean and the standard deviation of a metric over seeds.
 
-    ``deviation`` is None for a single seed. ``met`` is whether the metric meets its threshold; None if unknown.
-    ``seeds`` is the number of seeds with a value.
+    Attributes:
+        deviation: the standard deviation; None for a single seed.
+        met: whether the metric meets its threshold from the paper; None if unknown, or if it has no threshold.
+        seeds: the number of seeds on which the metric was measured.
     """
 
     mean: float
@@ -53,9 +55,10 @@ class Entry:
         label: the configuration as text, such as ``lr 1e-4, c 0.9``.
         seeds: the number of finished trials.
         lost: the number of unfinished trials.
-        succeeded: the number of finished trials that meet all thresholds.
-        missed: the number of finished trials that miss a threshold.
-        not_judged: the number of finished trials for which success is unknown.
+        succeeded: the number of finished trials that meet all thresholds from the paper.
+        missed: the number of finished trials that miss a threshold from the paper.
+        not_judged: the number of finished trials for which success is unknown, because a score is missing or
+            impossible.
         seed_numbers: the seeds of all trials; () if the seed of any trial is unknown.
     """
 
@@ -83,7 +86,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class MethodRow:
-    """The results of a method without AutoLR and with AutoLR. A result is None if there are no trials."""
+    """The results of a method, once without and once with AutoLR. A result is None if the method has no such trials."""
 
     method: str
     without: Entry | None
@@ -91,7 +94,7 @@ class MethodRow:
 
     @property
     def arms(self) -> dict[str, Entry]:
-        """The results that are not None, keyed by names such as ``gdiff`` and ``gdiff with AutoLR``."""
+        """The existing results, keyed by names such as ``gdiff`` and ``gdiff with AutoLR``."""
         sides = ((self.method, self.without), (f"{self.method} with AutoLR", self.with_auto))
         return {name: entry for name, entry in sides if entry is not None}
 
@@ -102,7 +105,7 @@ class ComparisonTable:
 
     Attributes:
         baseline: the metrics of the target before unlearning, or their means over several targets.
-        problem_notes: notes on the columns that distinguish the problems. All tables have the same problem notes.
+        problem_notes: notes on the columns that distinguish the problems; the same in all tables of a comparison.
     """
 
     problem: Problem
@@ -119,16 +122,16 @@ class ComparisonTable:
         return (*([MethodRow("target", self.baseline, None)] if self.baseline else []), *self.rows)
 
     def sides(self, row: MethodRow) -> tuple[Entry | None, ...]:
-        """Return the results of a row: without AutoLR, and then with AutoLR.
+        """Return the result without AutoLR and then the result with AutoLR of a row.
 
-        Only the results without AutoLR are returned for the row of the target, and if no method was run with AutoLR.
+        The result with AutoLR is left out for the row of the target, and if no method was run with AutoLR.
         """
         both = any(other.with_auto is not None for other in self.rows) and row in self.rows
         return (row.without, row.with_auto) if both else (row.without,)
 
 
 def chosen(runs: Sequence[StudyRun], study: StudyRuns, metrics: Sequence[str], targets: SweepFile) -> Entry | None:
-    """Return the results of the highest-ranked configuration; None if there are no trials."""
+    """Return the results of the configuration with the highest rank among ``runs``; None if there are no runs."""
     configurations: dict[tuple[object, ...], list[StudyRun]] = {}
     for run in runs:
         configurations.setdefault((run.variant, run.lr, run.configuration), []).append(run)
@@ -161,7 +164,7 @@ def _rank(runs: Sequence[StudyRun], columns: Columns, targets: SweepFile) -> tup
 
 
 def succeeds(row: pd.Series, columns: Columns, targets: SweepFile) -> bool | None:
-    """Return whether a finished trial meets all thresholds; None if unknown. A score outside its bounds is unknown."""
+    """Return whether a finished trial meets the paper's thresholds; None if a score is missing or out of bounds."""
 
     def value(name: str) -> float | None:
         found = finite_cell(row, name)
@@ -195,9 +198,11 @@ def _value(done: Sequence[pd.Series], name: str, columns: Columns, targets: Swee
 def _met(
     threshold: Constraint | None, mean: float, scores: Sequence[float], before: Sequence[float | None]
 ) -> bool | None:
-    """Return whether every score of a configuration, or the mean score, meets a threshold; None if unknown.
+    """Return whether every score of a configuration, or their mean, meets a threshold; None if unknown.
 
-    ``scores`` has one score for each seed, and ``before`` the score of this seed's target.
+    Args:
+        scores: the score on each seed.
+        before: the score of each seed's target.
     """
     if threshold is None:
         return None
