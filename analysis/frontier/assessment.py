@@ -3,8 +3,10 @@
 The user states thresholds with ``--constraint``. A threshold from the paper applies if the user stated no threshold for
 the same data set (forget set or retain set).
 
-- Unlearning has two *sides*: a model must forget enough (*forgetting*) and keep enough (*keeping*).
-- A threshold *decides* a side if it shows whether a model forgot (or kept) enough.
+- A model has two requirements, which are called *sides*: it must forget enough of the forget set (*forgetting*) and
+  keep enough of the retain set (*keeping*).
+- A threshold *decides* a side if it shows whether a model forgot (or kept) enough. The threshold must be stated by the
+  user or apply to a primary metric. A threshold on forgetting decides nothing if the target already meets it.
 - If no threshold decides a side, a primary metric or a loss replaces the threshold. This score is the *stand-in* for
   the side, and has two bounds.
 - A model that misses the bound ``least`` forgot (or kept) too little.
@@ -46,8 +48,9 @@ class Thresholds:
     """The thresholds that apply to the models of a sweep.
 
     Attributes:
-        all: the stated thresholds, followed by the thresholds from the paper that apply.
-        baseline_of: a function from the row of a model to the metrics of its target before unlearning.
+        all: the thresholds that the user stated, followed by the thresholds from the paper that apply.
+        stated: the thresholds that the user stated.
+        baseline_of: function that takes the row of a model and returns the metrics of the model's target.
     """
 
     all: tuple[Constraint, ...]
@@ -72,7 +75,7 @@ def thresholds_of(sweep: SweepFile) -> Thresholds:
 
 
 def asks_for(item: Constraint, columns: Columns) -> str:
-    """Return the side that a threshold requires: ``forgetting``, ``keeping``, or "" for neither side."""
+    """Return the side to which a threshold belongs: ``forgetting``, ``keeping``, or "" for neither side."""
     column = columns[item.name]
     if column.of not in _OF.values() or column.direction is None:
         return ""
@@ -83,10 +86,10 @@ def asks_for(item: Constraint, columns: Columns) -> str:
 def stand_ins(
     row: pd.Series, target: Mapping[str, float], columns: Columns
 ) -> dict[str, tuple[Constraint, Constraint]]:
-    """Return the bounds (``least``, ``proof``) of the stand-in for each side.
+    """Return the bounds (``least``, ``proof``) of each side's stand-in, keyed by side.
 
-    A side without a suitable measured score is left out. Keeping is also left out if even the target before unlearning
-    keeps nothing (:data:`NEAR_GUESS`).
+    A primary metric is preferred to a loss. A side without a suitable measured score is left out. The retain loss is
+    not suitable if already the target's retain loss is near the loss of a random guess (:data:`NEAR_GUESS`).
     """
     found: dict[str, tuple[Constraint, Constraint]] = {}
     for name, column in columns.entries.items():
@@ -121,15 +124,16 @@ class Check:
     """The result of comparing a model with one threshold.
 
     Attributes:
+        wanted: the threshold.
         value: the score of the model; None if not measured.
         target: the score of the target before unlearning; None if not measured.
         met: whether the model meets the threshold; None if unknown.
-        source: ``stated`` (by the user), ``paper`` or ``stand-in``.
-        side: the side that the threshold requires (:func:`asks_for`).
-        miss: by how much the model misses the threshold, as ``x / (1 + x)`` in (0, 1); 0 if the threshold is not
-            missed. Here, ``x`` is the distance from the model's score to the threshold, divided by the distance from
-            the worst score to the threshold. For a threshold on forgetting, the worst score is the target's score. For
-            a threshold on keeping, the worst score is the worse bound of the column.
+        source: where the threshold comes from: ``stated`` (by the user), ``paper`` or ``stand-in``.
+        side: the side to which the threshold belongs (:func:`asks_for`).
+        miss: by how much the model misses the threshold, as ``x / (1 + x)`` in (0, 1); 0 if the model meets the
+            threshold or the result is unknown. Here, ``x`` is the distance from the model's score to the threshold,
+            divided by the distance from the worst score to the threshold. For a threshold on forgetting, the worst
+            score is the target's score. For a threshold on keeping, the worst score is the worse bound of the column.
     """
 
     wanted: Constraint
@@ -150,11 +154,11 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The evidence about a side that no threshold decides.
+    """The checks that show whether a model forgot (or kept) enough if no threshold decides this side.
 
     Attributes:
-        least: the check of the stand-in's bound ``least``; None without a stand-in.
-        proof: the check of the stand-in's bound ``proof``; None without a stand-in.
+        least: the comparison with the stand-in's bound ``least``; None without a stand-in.
+        proof: the comparison with the stand-in's bound ``proof``; None without a stand-in.
         by_loss: whether the stand-in is a loss; true without a stand-in.
     """
 
@@ -166,21 +170,23 @@ class Evidence:
 
     @property
     def is_shown(self) -> bool:
-        """Whether the stand-in shows if the model did enough: the model misses ``least`` or meets ``proof``."""
+        """Whether the stand-in gives a result: the model misses ``least`` (not enough) or meets ``proof`` (enough)."""
         return self.least is not None and self.proof is not None and (self.least.met is False or bool(self.proof.met))
 
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """The assessment of one model.
+    """The comparison of one model with all thresholds.
 
     Attributes:
-        keeps_nothing: whether the target before unlearning scores 0 on every metric of which the model must keep a
-            share, and keeping has no stand-in.
+        checks: the result for each threshold.
+        evidence: the stand-in's result for each side that no threshold decides.
+        keeps_nothing: whether the thresholds on keeping are shares of the target's scores, all these scores are 0, and
+            keeping has no stand-in.
         repetition: the largest repetition score of the model's answers on the retain set, in [0, 1]; infinite if
             unknown.
-        target_repetition: the same score for the target before unlearning.
-        forget_repetition: the same score for the model's answers on the forget set.
+        target_repetition: the largest repetition score of the target's answers on the retain set.
+        forget_repetition: the largest repetition score of the model's answers on the forget set.
         repeats: whether the model repeats itself (:data:`REPETITION_MARGIN`); None if unknown.
         unchecked_repetition: whether the model is a language model whose repetition was not measured.
     """
@@ -196,7 +202,7 @@ class Assessment:
 
     @property
     def applied(self) -> tuple[Check, ...]:
-        """The checks of all thresholds, followed by those checks of the bounds ``least`` whose result is known."""
+        """The checks of all thresholds, then the checks of the stand-ins' bounds ``least`` that have a known result."""
         return (*self.checks, *(item.least for item in self.evidence if item.least and item.least.met is not None))
 
     @property
@@ -216,7 +222,7 @@ class Assessment:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The sides for which neither a threshold nor a stand-in shows whether the model did enough."""
+        """The sides for which neither a threshold nor a stand-in shows whether the model forgot (or kept) enough."""
         return tuple(item.side for item in self.evidence if not item.is_shown)
 
     @property
@@ -226,7 +232,7 @@ class Assessment:
 
     @property
     def unknowns(self) -> tuple[int, int, bool]:
-        """A sort key: how many sides are not shown, how many checks are unknown, whether repetition is unknown."""
+        """A sort key: the length of :attr:`not_shown`, the number of unknown checks, whether repetition is unknown."""
         return len(self.not_shown), [check.met for check in self.applied].count(None), self.repeats is None
 
     @property
@@ -246,7 +252,7 @@ class Assessment:
 
     @property
     def already_met(self) -> tuple[Check, ...]:
-        """The thresholds on forgetting that both model and target meet; () if a threshold decides forgetting."""
+        """The checks on forgetting that both model and target meet; () if a threshold decides forgetting."""
         asked = (check for check in self.checks if check.side == FORGETTING and FORGETTING not in self.decided)
         return tuple(check for check in asked if check.met and check.wanted.met(check.target, check.target))
 
@@ -254,11 +260,11 @@ class Assessment:
         return tuple(check for check in self.checks if check.source == source and check.met is met)
 
     def not_judged(self, reason: str) -> tuple[str, ...]:
-        """Return the columns whose checks have the given :attr:`Check.reason`."""
+        """Return the columns whose thresholds cannot be judged for the given :attr:`Check.reason`."""
         return tuple(dict.fromkeys(check.wanted.name for check in self.checks if check.reason == reason))
 
     def about(self, side: str) -> Evidence:
-        """Return the evidence about a side; empty evidence if a threshold decides the side."""
+        """Return the stand-in's result for a side; an ``Evidence`` without checks if a threshold decides the side."""
         return next((item for item in self.evidence if item.side == side), Evidence(side))
 
 

@@ -1,8 +1,9 @@
 """Compute the frontier of a table of trials, and its hypervolume.
 
-A *model* is the state of a trial after an epoch. Costs are in [0, 1], and smaller is better. All costs are 0 at the
-*ideal corner* and 1 at the reference point, so the hypervolume is the share of the unit box that the models dominate.
-The functions raise a ValueError if a cost is NaN or outside [0, 1].
+A *model* is the state of a trial after an epoch. A *cost* is the value of an objective, scaled to [0, 1] with the
+objective's bounds; smaller is better. All costs are 0 at the *ideal corner* and 1 at the reference point, so the
+hypervolume is the share of the unit box that the models dominate. The functions raise a ValueError if a cost is NaN or
+outside [0, 1].
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Frontier:
     """The non-dominated models, sorted by the first objective, best first.
 
     Attributes:
-        members: the rows of the k models. Models with equal objectives are all members.
+        members: the table rows of the k models on the frontier. Models with equal objectives are all members.
         values: the measured values of the m objectives, shape (k, m).
         costs: the costs in [0, 1], shape (k, m).
         contributions: the hypervolume that would be lost without each member, shape (k,).
@@ -81,10 +82,10 @@ class Frontier:
 
 
 def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
-    """Return the frontier of the finished rows. Pass ``table.models`` to include every evaluated epoch.
+    """Return the frontier of the rows with the status ``finished``.
 
-    Dominance is computed from the measured values, and the hypervolume from the values clipped to the bounds. Without
-    objectives, the frontier is empty.
+    To include every evaluated epoch, pass ``table.models`` as ``table``. Dominance is computed from the measured
+    values, and the hypervolume from the values clipped to the bounds. Without objectives, the frontier is empty.
 
     Raises:
         AnalysisError: the table lacks the column of an objective.
@@ -114,7 +115,7 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
 def selectable_models(table: TrialTable, objectives: Sequence[Objective]) -> TrialTable:
     """Return the models that can be selected: the last epochs of finished trials, and all epochs on the frontier.
 
-    For other epochs, no checkpoint exists, and only the losses were measured.
+    The other epochs have no checkpoint, and only their losses were measured.
     """
     models = table.models
     if not table.every_epoch:

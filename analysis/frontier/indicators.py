@@ -1,7 +1,7 @@
 """Compute quality indicators and attainment surfaces of sets of costs, and choose additional reference boxes.
 
 Costs are in [0, 1], and smaller is better. The attainment functions take *runs*. A run is the set of costs on one seed,
-shape (n, 2). The run attains all costs that one of its points weakly dominates.
+shape (n, 2). A run *attains* a point if at least one of its costs weakly dominates the point.
 
 Sources: Grunert da Fonseca, Fonseca and Hall (2001) for attainment surfaces; López-Ibáñez, Paquete and Stützle (2010)
 for the comparison of two groups.
@@ -105,7 +105,7 @@ def additive_epsilon(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
 
 
 def indicators(sets: Mapping[str, npt.ArrayLike]) -> dict[str, Indicators]:
-    """Return the indicators of every set, keyed by name."""
+    """Return the indicators of every set of costs, keyed by the set's name."""
     target = pooled_front(list(sets.values()))
     found = {}
     for name, costs in sets.items():
@@ -124,10 +124,10 @@ def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> list[Floats]:
 
 
 def attainment_difference(first: Sequence[npt.ArrayLike], second: Sequence[npt.ArrayLike]) -> Floats:
-    """Return disjoint boxes in which the share of attaining runs differs between two groups, shape (b, 5).
+    """Return disjoint boxes that different shares of two groups of runs attain, shape (b, 5).
 
-    A row has the lower corner (x, y) and the upper corner (x, y) of a box, and the share in the first group minus the
-    share in the second group.
+    A row has the lower corner (x, y) of a box, its upper corner (x, y), and a difference: the share of the runs in
+    ``first`` that attain the box, minus the share of the runs in ``second``.
     """
     # moocore is exact only for groups of equal size, so runs are repeated. moocore fails if the groups are equal
     # everywhere, so their points outside the unit box differ.
@@ -145,7 +145,7 @@ def attainment_difference(first: Sequence[npt.ArrayLike], second: Sequence[npt.A
 def _labelled(runs: Sequence[npt.ArrayLike], outside: tuple[float, float]) -> Floats:
     """Return the costs of all runs and the index of each point's run, shape (n, 3).
 
-    The point ``outside`` the unit box is added to each run, because moocore ignores runs without points.
+    The point ``outside``, which is not in the unit box, is added to each run, because moocore ignores empty runs.
     """
     sets = [np.vstack([outside, checked_costs(np.reshape(run, (-1, 2)))]) for run in runs]
     return np.column_stack([np.concatenate(sets), np.repeat(np.arange(len(sets)), list(map(len, sets)))])

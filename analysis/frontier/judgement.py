@@ -59,16 +59,18 @@ class Decisive(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The judgement on a table of models.
+    """The result of judging a table with one row per model.
 
     Attributes:
-        place: the position of the chosen row; None if no row was judged and no row has all objectives.
-        considered: the number of rows.
-        judged: the number of rows that could be judged.
+        place: the position of the chosen model's row; None if no model was judged and no model has all objectives.
+        considered: the number of models in the table.
+        judged: the number of models that were compared with at least one threshold or stand-in.
         decisive: the threshold that explains the outcome; None if no single threshold explains it.
-        unknown: the side that is unknown if the outcome is ``ONE_SIDED``; "" for other outcomes.
+        unknown: if the outcome is ``ONE_SIDED``, the side (``forgetting`` or ``keeping``) without a result; otherwise
+            "".
         near: whether some models forget enough and others keep enough, but no model does both.
-        selection: how the recommended row was selected; None if no row is recommended.
+        selection: how the recommended model was selected; None if no model is recommended.
+        assessment: the comparison of the chosen model with the thresholds; None without a chosen model.
     """
 
     outcome: Outcome
@@ -83,7 +85,7 @@ class Judgement:
 
     @property
     def recommended(self) -> bool:
-        """Whether the chosen row is recommended. A row is recommended if it is good, or if no row can be judged."""
+        """Whether the chosen model is recommended: it is good, or no model can be compared with the thresholds."""
         return self.outcome in (Outcome.GOOD, Outcome.NOT_JUDGED)
 
     @property
@@ -106,7 +108,7 @@ class ModelChoice:
 
 
 def choose_model(table: TrialTable, sweep: SweepFile) -> ModelChoice:
-    """Judge every model that can be selected, and choose one. External rows are left out."""
+    """Judge every model that can be selected, and choose one. Rows of external tables are left out."""
     rows, thresholds = selectable_models(table.own, sweep.objectives).trials, thresholds_of(sweep)
     return ModelChoice(rows, thresholds, judge(rows, thresholds, sweep.objectives))
 
@@ -149,7 +151,7 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objec
 def _outcome(
     rows: pd.DataFrame, missed: Mapping[int, Sequence[Check]], thresholds: Thresholds
 ) -> tuple[Outcome, Decisive | None, bool]:
-    """Return ``outcome``, ``decisive`` and ``near`` of the judgement if every judged row misses a threshold."""
+    """Return the fields ``outcome``, ``decisive`` and ``near`` for models that all miss at least one threshold."""
     judged = rows.iloc[list(missed)]
     size = {
         side: np.array([sum(check.miss for check in checks if check.side == side) for checks in missed.values()])
@@ -165,7 +167,7 @@ def _outcome(
     if forgets.any() and keeps.any():
         return Outcome.NO_TRADE_OFF, None, True
     for side, other in ((FORGETTING, keeps), (KEEPING, forgets)):
-        # The sides conflict if some row comes closer to this side by missing the other side.
+        # If a model that misses the other side comes closest to this side, the sides conflict.
         if other.any() and not (size[side][~other] < size[side][other].min()).any():
             places = [checks for checks, is_other in zip(missed.values(), other, strict=True) if is_other]
             counts = Counter(check.wanted for checks in places for check in checks if check.side == side)
@@ -205,8 +207,8 @@ class Tried:
 
     Attributes:
         lr, c: the smallest and the largest value.
-        diverged_lr: the lowest learning rate at which a trial diverged; None if no trial diverged, or if one of the
-            models was trained with this rate or a higher rate.
+        diverged_lr: the lowest learning rate at which a trial diverged; None if no trial diverged, or if a model that
+            can be selected was trained with this rate or a higher rate.
     """
 
     epochs: tuple[float, ...]

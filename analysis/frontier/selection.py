@@ -37,7 +37,7 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The selected model, and how many acceptable models were left out for each reason.
+    """The selected model, and the number of acceptable models that each step of :func:`select` left out.
 
     Attributes:
         place: the position of the selected model's row.
@@ -80,7 +80,7 @@ def select(
 
     Args:
         acceptable: the positions of the acceptable models in ``rows``.
-        found: the assessment of each row.
+        found: the comparison of each row's model with the thresholds.
         distance: a sort key for each row: the distance from the ideal corner, and a number that breaks ties.
     """
     fluent = [i for i in acceptable if found[i].repeats is not True]
@@ -138,7 +138,7 @@ def beaten_rows(costs: Floats) -> Mask:
 
 
 def _keeping(rows: pd.DataFrame, found: Sequence[Assessment], columns: Columns) -> Sequence[float] | None:
-    """Return each row's cost of the primary retain metric; None if a row lacks it or forgetting is not decided."""
+    """Return each row's cost in the primary retain metric; None if a row lacks it or has no decision on forgetting."""
     measured = [name for name in columns.metrics if np.isfinite(numbers(rows, name)).all()]
     scores = [
         item
