@@ -22,7 +22,7 @@ COLLAPSED = "collapsed"
 class Collapse:
     """The number of collapsed runs of AutoLR or of a hand-tuned baseline.
 
-    A seed collapsed if all runs of at least one of its Pareto fronts collapsed.
+    A seed counts as collapsed if all runs of at least one of its Pareto fronts collapsed.
 
     Attributes:
         seeds: the share of collapsed seeds among the seeds with a known result.
@@ -56,7 +56,7 @@ def with_collapse(part: Sources) -> TrialTable:
 
 
 def collapse(seeds: Sequence[Sequence[Unit]]) -> Collapse:
-    """Count the collapsed runs. ``seeds`` has the Pareto fronts of each seed."""
+    """Count the collapsed runs and seeds. ``seeds`` has one list of Pareto fronts for each seed."""
     runs = [collapsed for units in seeds for unit in units for collapsed in _collapsed(unit)]
     # None means unknown.
     lost = [_any(all_met(_collapsed(unit)) for unit in units) for units in seeds]

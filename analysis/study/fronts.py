@@ -24,8 +24,8 @@ class ArmFronts:
         indicators: the indicators of each arm, relative to the Pareto front of all arms together.
         trials: the number of runs of each arm that have an outcome (:attr:`StudyRun.judged`). Arms with more runs have
             an advantage.
-        further: the indicators of each arm in each additional reference box. An arm is left out if a finished run lacks
-            a score of the box.
+        further: the indicators of each arm in each additional reference box, keyed by box and then by arm. An arm is
+            left out if a finished run lacks an objective of the box.
     """
 
     problem: Problem
@@ -51,7 +51,7 @@ def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
 
 
 def _points(units: Mapping[str, Sequence[Unit]], box: str) -> dict[str, Floats]:
-    """Return the costs of each arm in one reference box. Arms with an unknown cost are left out."""
+    """Return the costs of each arm in one reference box. An arm is left out if a finished run lacks a cost."""
     parts = {arm: [unit.points(box) for unit in own] for arm, own in units.items()}
     filled = {arm: [part for part in own if part is not None and len(part)] for arm, own in parts.items()}
     axes = next((own[0].shape[1] for own in filled.values() if own), 2)

@@ -1,4 +1,7 @@
-"""Choose the hand-tuned learning rates, and check whether a better rate may lie outside the grid of tried rates."""
+"""Choose the hand-tuned learning rates, and check whether a better rate may lie outside the grid of tried rates.
+
+An *edge* of the grid is its lowest or its highest rate. All other rates are *inner* rates.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,12 @@ _STEP = 10**0.5
 
 @dataclass(frozen=True, slots=True)
 class GridEdge:
-    """The edges of the grid at which the best rate lies, so that a rate outside the grid may be better.
+    """The edges of the grid that are best rates. A rate outside the grid may be even better.
 
     Attributes:
         rates: the tried rates, in ascending order.
-        beyond: the rates to try next: one outside the grid for each of these edges.
-        nothing: whether the hypervolume is zero at every rate.
+        beyond: the rates to try next: for each edge that is a best rate, one rate outside the grid.
+        nothing: whether the hypervolume is zero at every tried rate.
     """
 
     rates: tuple[float, ...]
@@ -33,10 +36,10 @@ class GridEdge:
 
 
 def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge | None:
-    """Return the edges of the grid with the highest mean hypervolume; None if an inner rate is at least as good.
+    """Return the edges with the highest mean hypervolume; None if an inner rate is at least as good.
 
     The result has both edges if only one rate was tried, or if every mean hypervolume is 0. ``volumes`` has the mean
-    hypervolume of each rate.
+    hypervolume of each rate in ``rates``.
     """
     nothing = max(volumes) <= 0
     if len(rates) == 1 or nothing:
@@ -48,10 +51,15 @@ def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge 
 
 
 def edge_of_choice(hand: Arm, choice: Mapping[Configuration, float], tuning: Sequence[int]) -> GridEdge | None:
-    """Return the edges at which the best rate of a configuration lies; None if there are no such edges.
+    """Return the edges that are the best rate of at least one configuration; None if there are no such edges.
 
-    The rate at an edge is the best rate of a configuration if the next inner rate gives a lower mean hypervolume on the
-    tuning seeds.
+    An edge is the best rate of a configuration if ``choice`` assigns it to the configuration, and if the next inner
+    rate gives a lower mean hypervolume on the tuning seeds. With a single tried rate, the result has both edges.
+
+    Args:
+        hand: the Pareto fronts at the fixed rates.
+        choice: the chosen rate of each configuration.
+        tuning: the tuning seeds.
     """
     rates = tuple(hand)
     if len(rates) == 1:
@@ -79,7 +87,8 @@ def oracle_choice(
     """Choose a rate for each configuration to maximize the mean hypervolume on the tuning seeds.
 
     If there are at most 4096 combinations of rates, all combinations are tried. Otherwise, the search starts from
-    ``single`` and changes the rate of one configuration at a time, until no change improves the hypervolume.
+    ``single``, the choice of the same rate for all configurations. It changes the rate of one configuration at a time,
+    until no change improves the hypervolume.
     """
     rates, configurations = tuple(hand), tuple(single)
     best, top = dict(single), mean_volume(hand, single, tuning)

@@ -2,21 +2,23 @@
 
 These rules apply to one method on one model and data set:
 
-- On each seed, AutoLR and each hand-tuned baseline have one hypervolume: that of the Pareto front over all values of c,
-  the weight of the retain objective.
-- AutoLR's hypervolume is the mean over all initial rates, so that nothing about AutoLR is tuned.
+- A baseline has one hypervolume on each seed: the hypervolume of its Pareto front over all values of c, the weight of
+  the retain objective.
+- AutoLR has one Pareto front for each seed and initial rate. Its hypervolume on a seed is the mean over all initial
+  rates, so that nothing about AutoLR is tuned.
 - The seeds with runs of both AutoLR and fixed rates are split into tuning seeds and fresh seeds
   (:func:`split_seeds`). The hand-tuned rates are chosen on the tuning seeds. Every difference is measured on the fresh
   seeds.
 - Seeds with an incomplete front are left out after the split, so the split does not depend on which fronts are
   complete.
-- There are two baselines: the best single rate for all values of c, and the per-c oracle, which has a rate for each
-  value of c. With L rates, each baseline costs L runs per value of c.
+- There are two hand-tuned baselines: the best single rate for all values of c, and the per-c oracle, which has a
+  separate best rate for each value of c. To tune a baseline over L rates, L runs per value of c and seed are needed.
 - If the best rate is at the edge of the grid, a rate outside the grid may be better. In this case, the comparison can
   show that AutoLR is worse, but not that AutoLR is better.
-- The mean difference is tested by betting (:mod:`analysis.study.paired`). Holm's correction covers both directions of
-  every comparison in the report. The probability of any wrong decision is at most 5%.
-- The primary question (:func:`asks`) is corrected separately, with its own limit of 5%.
+- The mean difference between AutoLR and a baseline is tested by betting (:mod:`analysis.study.paired`). Holm's
+  correction covers both directions of every comparison in the report. The probability of any wrong decision is at most
+  5%.
+- The comparison that answers the primary question (:func:`asks`) is corrected separately, with its own limit of 5%.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ from analysis.tables.trial_table import finite_cell
 
 
 def verdicts_data(grid: LrGrid, primary: str = "") -> tuple[Verdict | NoVerdict, ...]:
-    """Return a verdict, or the reason for a missing verdict, for each task and AutoLR variant (see :func:`asks`)."""
+    """Return, for each task and AutoLR variant, a verdict or the reason why there is no verdict.
+
+    ``primary`` names the primary question (:func:`asks`); "" if there is none."""
     found = [_verdict(grid, task, variant) for task in grid.tasks for variant in grid.variants(task) or ("",)]
     corrected = _corrected([item for item in found if isinstance(item, Verdict)], primary)
     return tuple(next(corrected) if isinstance(item, Verdict) else item for item in found)
@@ -129,9 +133,9 @@ def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | NoVerdict:
 def auto_lr_charge(hand: Arm, auto: Arm) -> float:
     """Return the cost of an AutoLR run, as a multiple of the cost of a fixed-rate run.
 
-    The cost is the median ratio of training times over pairs of runs. The runs of a pair have the same seed and
-    configuration, and AutoLR's initial rate equals the fixed rate. The result is at least :data:`PROBE_CHARGE`, because
-    measured times are noisy.
+    The cost is the median ratio of training times over all pairs of an AutoLR run and a fixed-rate run with the same
+    seed and configuration, if AutoLR's initial rate equals the fixed rate. The result is at least :data:`PROBE_CHARGE`,
+    because measured times are noisy.
     """
     pairs = [
         (unit.runs[item].train_seconds, hand[lr][seed].runs[item].train_seconds)

@@ -38,13 +38,13 @@ class Unit:
     missing: tuple[Configuration, ...]
 
     def points(self, box: str = "") -> Floats | None:
-        """Return the costs of the finished trials in a reference box, shape (k, m); None if a cost is unknown."""
+        """Return the costs of the k finished trials in a reference box, shape (k, m); None if a trial lacks a cost."""
         found = [run.costs_in.get(box) for run in self.runs.values() if run.costs is not None]
         known = [costs for costs in found if costs is not None]
         return None if len(known) < len(found) else np.stack(known) if known else np.empty((0, 2))
 
     def hypervolume(self, box: str = "") -> float:
-        """Return the hypervolume in a reference box; 0 if all runs diverged, NaN if an outcome or cost is missing."""
+        """Return the hypervolume in a reference box; 0 if all runs diverged, NaN if an outcome or a cost is missing."""
         points = self.points(box)
         return math.nan if self.missing or points is None else hypervolume(points)
 
@@ -74,7 +74,7 @@ class Arm(dict[float, dict[int, Unit]]):
         return all(seed in units and not units[seed].missing for units in self.values())
 
     def chosen(self, choice: Mapping[Configuration, float], seed: int) -> Unit:
-        """Return the front on a seed in which each configuration uses its chosen rate."""
+        """Return the Pareto front on a seed if each configuration is trained with its rate in ``choice``."""
         runs = {item: self[rate][seed].runs[item] for item, rate in choice.items()}
         return replace(next(iter(self.values()))[seed], runs=runs)
 

@@ -26,9 +26,9 @@ class LrStudy:
 
     Attributes:
         notes: the notes on trials that were left out, and on differences between the sweeps.
-        without: the methods and AutoLR variants without a verdict.
+        without: the reason for each method and AutoLR variant without a verdict.
         primary: the primary question (:func:`asks`); "" if no question was named.
-        afterwards: a note that the objectives were chosen after the results were known; None if they were not.
+        afterwards: a note, if the objectives were chosen after the results were known; otherwise None.
     """
 
     grid: LrGrid
@@ -42,12 +42,12 @@ class LrStudy:
 
     @property
     def compared(self) -> tuple[Sensitivity, ...]:
-        """The sensitivities of the methods with at least two rates and at least one complete front."""
+        """The sensitivities of the methods with at least two fixed rates that have complete fronts on a common seed."""
         return tuple(item for item in self.sensitivity if len(item.rates) > 1 and item.has_front)
 
     @property
     def asked(self) -> list[Verdict | NoVerdict]:
-        """The verdicts and the reasons for missing verdicts. Those about the primary question come first."""
+        """The verdicts, and the reasons for missing verdicts. The answer to the primary question comes first."""
         return sorted((*self.verdicts, *self.without), key=lambda item: not self.is_primary(item))
 
     @property

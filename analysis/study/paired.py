@@ -26,7 +26,7 @@ ALPHA = 0.05
 CONFIDENCE = 0.95
 """The confidence level of the intervals of a share and of a mean."""
 TIE = 1e-12
-"""Hypervolumes with a smaller difference count as equal, because of rounding errors."""
+"""Hypervolumes count as equal if their difference is smaller than this value, which allows for rounding errors."""
 SHARES = np.array([1.0, 0.5, 0.2])
 CAPITAL = np.array([0.7, 0.2, 0.1])
 """The initial capital for each f in ``SHARES``, tuned for small differences (benchmarks/verdict_coverage.py)."""
@@ -74,7 +74,7 @@ def upper_bound(differences: npt.ArrayLike, level: float) -> float:
 
 
 def seeds_to_tell(difference: float, level: float) -> int | None:
-    """Return the smallest number of seeds with this difference that gives a one-sided p-value below ``level``.
+    """Return the smallest number of seeds for a one-sided p-value below ``level``, if all seeds have this difference.
 
     The result is None if the difference is 0, or if more than 10^6 seeds are needed.
     """

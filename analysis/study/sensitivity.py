@@ -1,7 +1,8 @@
 """Measure how much a method's result depends on the learning rate.
 
-The result of a learning rate is the hypervolume of its Pareto front over all values of c. The average is over the
-compared seeds, on which all rates have a complete front. Averages over different seeds could favour a rate.
+The result of a learning rate is the hypervolume of its Pareto front over all values of c, averaged over seeds. Only the
+*compared* seeds count, on which all rates have a complete front. Otherwise, a rate could look better only because it
+has other seeds.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ class RateRow:
     """The results for one fixed learning rate, or for one initial rate of AutoLR.
 
     Attributes:
-        hypervolume: the mean over the compared seeds; NaN if there are none.
-        deviation: the standard deviation of the hypervolume over the seeds; NaN for fewer than 2 seeds.
+        hypervolume: the mean over the compared seeds; NaN without compared seeds.
+        deviation: the standard deviation of the hypervolume over the compared seeds; NaN for fewer than 2 seeds.
         seeds: the number of compared seeds.
         diverged: the number of diverged trials on all seeds.
-        metrics: the mean of each measured metric over the finished trials of the compared seeds; of all seeds if no
-            seed is compared.
-        further: the mean hypervolume in each additional reference box; NaN if a score is missing.
+        metrics: the mean of each measured metric over the finished trials on the compared seeds or, without compared
+            seeds, on all seeds.
+        further: the mean hypervolume in each additional reference box, keyed by box; NaN if a score is missing.
     """
 
     lr: float
@@ -53,7 +54,8 @@ class Sensitivity:
         near_best: the lowest and the highest rate of the range around the best rate in which every rate has at least
             95% of the best rate's hypervolume; None without a best rate.
         spread: the largest hypervolume minus the smallest hypervolume.
-        auto: a row for each initial rate of each AutoLR variant, on the seeds shared with the fixed rates.
+        auto: for each AutoLR variant, a row for each initial rate. The compared seeds of these rows are the seeds on
+            which the variant and all fixed rates have complete fronts.
         left_out: the seeds on which only some of the rates have a complete front.
     """
 

@@ -35,7 +35,7 @@ class Task:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The parts of a file name: model, data set, method and settings, without empty parts."""
+        """The words of a figure's file name: model, data set, method and :attr:`Problem.apart`, without empty words."""
         return tuple(filter(None, (*self.problem[:2], self.method, self.problem.apart)))
 
 
@@ -47,8 +47,9 @@ class StudyRun:
         variant: the variant of AutoLR, such as ``clip/fresh``; "" for a fixed rate.
         lr: the fixed learning rate, or AutoLR's initial rate; None if an external table lacks the rate.
         seed: the seed; None if an external table lacks the seed.
-        costs_in: the costs in [0, 1], shape (m,), keyed by the name of the reference box. The key "" is the box of the
-            sweep's objectives. The costs are None if the trial did not finish or lacks a score of the box.
+        costs_in: maps the name of a reference box to the trial's costs, scaled to [0, 1] with this box, shape (m,). The
+            name "" is the box of the sweep's objectives. The costs are None if the trial did not finish or lacks an
+            objective of the box.
     """
 
     task: Task
@@ -105,9 +106,9 @@ def study_runs(
 ) -> StudyRuns:
     """Return the runs of one or more sweeps.
 
-    If two trials have equal tasks, learning-rate policies, configurations and seeds, only the first trial is used. A
-    trial without a seed is always a separate run. All trials of a problem are scored in the smallest reference box that
-    contains the boxes of their sweeps.
+    If two trials have the same task, AutoLR variant, learning rate, configuration and seed, only the first trial is
+    used. A trial without a seed is always a separate run. The costs of all trials on a problem are computed with one
+    reference box: the smallest box that contains the boxes of their sweeps.
 
     Args:
         parts: the table and the objectives of each sweep.

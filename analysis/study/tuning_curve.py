@@ -17,7 +17,7 @@ from analysis.study.paired import TIE
 from analysis.tables.trade_off import Floats
 
 PROBE_CHARGE = 1.033
-"""The cost of the paper's AutoLR in fixed-rate runs. Two more forward passes every ten steps add 3.3% FLOPs."""
+"""The cost of the paper's AutoLR, in fixed-rate runs. Two more forward passes for every ten steps add 3.3% FLOPs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,8 +28,9 @@ class TuningCurve:
         picks: the numbers of rates n = 1, ..., L, shape (L,).
         expected: the expected hypervolume of the best of n rates, shape (L,).
         charge: the cost of an AutoLR run, as a multiple of the cost of a fixed-rate run.
-        equals: the number n, interpolated, from which on ``expected`` is never below ``auto``; infinite if there is no
-            such n.
+        auto: the hypervolume of AutoLR.
+        equals: the smallest n, interpolated, from which on ``expected`` stays at or above ``auto``; infinite if there
+            is no such n.
     """
 
     picks: npt.NDArray[np.intp]
@@ -71,7 +72,7 @@ def expected_best(choice: npt.ArrayLike, report: npt.ArrayLike | None = None) ->
 def tuning_curve(
     choice: npt.ArrayLike, auto: float, *, report: npt.ArrayLike | None = None, charge: float = PROBE_CHARGE
 ) -> TuningCurve:
-    """Compare the curve of :func:`expected_best` with AutoLR's hypervolume."""
+    """Compare the curve of :func:`expected_best` with AutoLR's hypervolume ``auto``."""
     expected = expected_best(choice, report)
     picks = np.arange(1, len(expected) + 1)
     return TuningCurve(picks, expected, auto, charge, _reached(expected, auto))

@@ -26,17 +26,17 @@ SETS_ITS_RATE_ONCE = ("safe",)
 
 
 class Sides(NamedTuple):
-    """The mean hypervolumes of AutoLR and of a hand-tuned baseline."""
+    """The mean hypervolumes of AutoLR and of a hand-tuned baseline in one reference box."""
 
     auto: float
     hand: float
 
 
 def asks(primary: str, method: str, variant: str) -> bool:
-    """Return whether the primary question is about this method and variant.
+    """Return whether the primary question is about this method and this AutoLR variant.
 
-    The primary question is whether AutoLR beats the best single learning rate for one method. The user names this
-    method before the results are known.
+    The primary question is whether AutoLR beats the best single learning rate for one method, which the user names
+    before the results are known.
 
     Args:
         primary: the method or, if AutoLR has several variants, the method and the variant, such as ``ngdiff`` or
@@ -62,11 +62,12 @@ class Baseline:
 
     Attributes:
         name: :data:`SINGLE` or :data:`ORACLE`.
-        choice: the learning rate of every configuration.
+        choice: the chosen learning rate of each configuration.
         hand: the hypervolume of the baseline on each fresh seed.
         auto: the hypervolume of AutoLR on each fresh seed.
         result: the paired test of ``auto - hand``.
-        edge: the edges of the grid at which the best rate lies; None if the best rate is an inner rate.
+        edge: the edges of the grid (lowest or highest rate) that are best rates; None if the best rate is an inner
+            rate.
         further: the mean hypervolumes in each additional reference box. Boxes with unmeasured scores are left out.
         p_holm: the p-value after Holm's correction; None without a conclusion (see ``outcome``).
         bounds: the joint 95% confidence bounds of the mean difference for all comparisons; None if the rates were
@@ -99,7 +100,7 @@ class Baseline:
 
     @property
     def fresh_needed(self) -> int | None:
-        """The number of fresh seeds that suffice if every difference equals the mean; None if no number suffices."""
+        """The number of fresh seeds that allows a decision if every difference equals the mean; None if unlimited."""
         return seeds_to_tell(self.result.mean, ALPHA / (2 * self.comparisons))
 
 
@@ -114,9 +115,9 @@ class Verdict:
         fresh: the seeds on which AutoLR and the baselines are compared. If ``tuning`` or ``fresh`` would be empty, both
             have all seeds with complete fronts.
         left_out: the seeds on which a front of AutoLR or of a fixed rate is missing or incomplete.
-        planned: the fresh seeds, including those that were left out later.
+        planned: all seeds of the split's second part. ``fresh`` lacks those with a missing or incomplete front.
         collapse: the number of collapsed runs of AutoLR on the fresh seeds.
-        other_collapse: the number of collapsed runs of AutoLR on all other seeds.
+        other_collapse: the number of collapsed runs of AutoLR on the seeds that are not in ``fresh``.
         seeds_vary: what the seed of a run changes (:attr:`SweepFile.seeds_vary`).
         updates: the median number of AutoLR updates in a run; None if unknown.
     """
@@ -139,7 +140,7 @@ class Verdict:
 
     @property
     def single(self) -> Baseline:
-        """The comparison with the best single rate."""
+        """The comparison of AutoLR with the best single rate."""
         return self.baselines[0]
 
     @property
@@ -197,8 +198,8 @@ def seeds_for(fresh: int) -> int:
 
 
 def least_seeds(comparisons: int) -> int:
-    """Return the smallest number of fresh seeds that can decide one of several jointly corrected comparisons.
+    """Return the smallest number of fresh seeds that can decide one of several comparisons that are corrected together.
 
-    With so few seeds, a decision requires the largest possible difference, 1, on every seed.
+    With this number of seeds, a decision requires the largest possible difference, 1, on every seed.
     """
     return seeds_to_tell(1.0, ALPHA / (2 * comparisons)) or 0
