@@ -100,7 +100,7 @@ class Baseline:
 
     @property
     def fresh_needed(self) -> int | None:
-        """The number of fresh seeds that allows a decision if every difference equals the mean; None if unlimited."""
+        """The number of fresh seeds that allows a decision if each difference equals the mean; None above 10^6."""
         return seeds_to_tell(self.result.mean, ALPHA / (2 * self.comparisons))
 
 

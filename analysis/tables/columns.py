@@ -94,7 +94,7 @@ class Columns:
         return tuple(name for name in self.entries if self[name].role in ("loss", "metric"))
 
     def primaries(self, measured: Iterable[str]) -> tuple[str, ...]:
-        """Return the primary metrics in ``measured``: at most one of the forget set and one of the retain set."""
+        """Return the primary metrics in ``measured``: at most one for the forget set and one for the retain set."""
         there = set(measured)
         found = {item.of: name for name, item in reversed(list(self.entries.items())) if item.primary and name in there}
         return tuple(found[of] for of in ("forget", "retain") if of in found)
@@ -117,7 +117,7 @@ class Columns:
         return {"max": "higher", "min": "lower"}.get(self[name].direction or "", "")
 
     def limits(self, name: str) -> tuple[float, float] | None:
-        """Return axis limits for a score; None for a loss or a column with a missing bound."""
+        """Return the axis limits of a column: its bounds plus a margin. None for a loss, or if a bound is missing."""
         low, high = self[name].bounds
         if self.is_loss(name) or low is None or high is None:
             return None
@@ -142,7 +142,11 @@ class Columns:
         return {name: item.threshold for name, item in self.entries.items() if item.threshold is not None}
 
     def success(self, value: Callable[[str], float | None], baseline: Mapping[str, float]) -> bool | None:
-        """Return whether a model meets all thresholds from the paper; None if unknown."""
+        """Return whether a model meets all thresholds from the paper; None if unknown.
+
+        Args:
+            value: function that takes the name of a column and returns the model's score; None if not measured.
+            baseline: the scores of the model's target, keyed by column."""
         return all_met(item.met(value(name), baseline.get(name)) for name, item in self.thresholds.items())
 
 

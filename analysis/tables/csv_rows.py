@@ -86,8 +86,11 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
 def typed_frame(path: Path, cells: pd.DataFrame, *, is_number: Callable[[str], bool]) -> pd.DataFrame:
     """Convert the text cells from :func:`read_rows` to columns of numbers, booleans or text.
 
-    A column must be numeric if ``is_number`` returns true for its name. Empty cells become NaN in numeric columns,
-    and "" in text columns. Hashes and ids that consist of digits, such as "0007", stay text.
+    Empty cells become NaN in numeric columns, and "" in text columns. Hashes and ids that consist of digits, such as
+    "0007", stay text.
+
+    Args:
+        is_number: function that takes the name of a column and returns whether all its cells must be numbers or empty.
 
     Raises:
         AnalysisError: a cell in a numeric column is not a number.

@@ -41,7 +41,7 @@ class Problem(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The parts of a file name: model, data set and settings, without empty parts."""
+        """The words of a figure's file name: model, data set and :attr:`apart`, without empty words."""
         return tuple(filter(None, self))
 
 
@@ -52,7 +52,8 @@ class Problems:
     Attributes:
         of: the problem of each trial, in the order of the table.
         differ: for each pair (model, data set), the columns that distinguish its problems.
-        given: the values of each trial in all columns that may distinguish problems; None for a missing value.
+        given: a row for each trial with its values in all columns that may distinguish problems; None for a missing
+            value.
     """
 
     of: tuple[Problem, ...]
@@ -61,7 +62,7 @@ class Problems:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """A note for each model and data set with several problems."""
+        """A note for each pair (model, data set) with several problems."""
         return tuple(
             note("several_problems", place=place, columns=tuple(names)) for place, names in self.differ.items() if names
         )
@@ -77,9 +78,11 @@ def problems_of(
     have equal values. Otherwise, "unknown" counts as a separate value.
 
     Args:
-        sweep: the settings of the sweeps, which show whether an empty cell is unknown. By default, no cell is unknown.
+        sweep: the settings of the sweeps. An empty cell is unknown if the row is from an external table, or if the
+            row's sweep lacks the column. By default, no cell is unknown.
         roles: the roles of the columns that distinguish problems.
-        seeds_vary: what the seed changes. Columns that depend on the seed are ignored.
+        seeds_vary: what the seed of a trial changes (:attr:`SweepFile.seeds_vary`). Columns that depend on the seed do
+            not distinguish problems.
     """
     own = table.own.trials
     asked = [name for name in table.spec_columns if name not in STRUCTURE and table.columns[name].role in roles]
@@ -109,7 +112,7 @@ def problems_of(
 
 
 def _left_to_seeds(own: pd.DataFrame, asked: Sequence[str], seeds_vary: str) -> Sequence[str]:
-    """Return the columns that depend on the seed; () if one of the columns has several values for a seed."""
+    """Return the columns whose values depend on the seed; () if one of them has several values for the same seed."""
     names = [name for name in _BY_SEED.get(seeds_vary, ()) if name in asked]
     others = [name for name in asked if name not in names]
     seeds = own.groupby(["model", "dataset", "seed", *others], dropna=False, sort=False)
@@ -134,7 +137,7 @@ def _in_words(name: str, value: object) -> str:
 def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ...]]:
     """Split the sources by problem, in the order of the table. Also return the notes on all problems.
 
-    An external row belongs to every problem that matches its known values. An external row without a matching problem
+    A row of an external table belongs to every problem that matches its known values. A row without a matching problem
     is left out. If the sweeps have no trials, all sources belong to one problem with empty names.
     """
     table, sweep = sources.table, sources.sweep
@@ -159,7 +162,7 @@ def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ..
 
 
 def file_stem(name: str, *words: str) -> str:
-    """Return the stem of a figure's file name. Special characters become hyphens."""
+    """Join the words to the stem of a figure's file name. Special characters become hyphens."""
     return "_".join("".join(c if c.isalnum() or c in "-_" else "-" for c in word) for word in (name, *words))
 
 

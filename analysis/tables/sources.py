@@ -49,7 +49,7 @@ class Sources:
 
     @property
     def each_sweep(self) -> list[Sources]:
-        """The sources of each sweep that has objectives, with the sweep's own bounds. External rows are left out."""
+        """One ``Sources`` for each sweep that has objectives, with the sweep's own bounds and without external rows."""
         return [
             replace(self, table=self.table.of_sweep(name), sweep=shared({name: file}))
             for name, file in self.sweep.parts.items()
@@ -64,7 +64,7 @@ def read_source(
 
     Args:
         columns: the column dictionary for a source without a sweep.json.
-        sweep: the name of the sweep or CSV in the column ``sweep``.
+        sweep: the name that the column ``sweep`` gives to the sweep or CSV.
         objectives: the objectives that an external CSV must have (:func:`read_external`).
 
     Raises:
@@ -128,7 +128,11 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
 
 
 def labelled(part: Sources, prefix: str, checkpoint: Callable[[str], str] = str, sweep: str = "") -> Sources:
-    """Prefix the trial ids, change the checkpoint paths with ``checkpoint``, and set the source of the notes."""
+    """Return a copy with the trial ids ``prefix/ID`` and ``prefix`` as the source of all notes.
+
+    Args:
+        checkpoint: function that takes a checkpoint path and returns the new path.
+        sweep: the new value of the column ``sweep``; "" keeps the values."""
     table = part.table.renamed(lambda trial_id: f"{prefix}/{trial_id}", checkpoint, sweep)
     table = replace(table, notes=tuple(replace(item, source=prefix) for item in table.notes))
     return replace(part, table=table)
@@ -150,8 +154,8 @@ def _prefixes(paths: Sequence[Path]) -> list[str]:
 def shared(files: Mapping[str, SweepFile]) -> SweepFile:
     """Return the settings that one or more sweeps share.
 
-    The bounds of an objective enclose its bounds in every sweep. If the sweeps have different baselines, the shared
-    baseline is empty.
+    Each objective gets the smallest bounds that enclose its bounds in all sweeps. If the targets of the sweeps have
+    different metrics, the shared baseline is empty.
 
     Raises:
         AnalysisError: the objectives of the sweeps differ in more than their bounds.

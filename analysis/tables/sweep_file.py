@@ -31,7 +31,7 @@ class SweepFile:
         random_guess_loss: ln|V| in nats per token; None until the sweep has its target model.
         baseline: the metrics of the target before unlearning, averaged if each seed has its own target.
         baselines: the metrics of each seed's target; empty if all seeds have one target.
-        parts: the settings of each merged sweep, keyed by the name in the column ``sweep``.
+        parts: the ``SweepFile`` of each sweep that was merged, keyed by the sweep's name in the column ``sweep``.
     """
 
     name: str
@@ -101,9 +101,9 @@ class SweepFile:
     def baseline_of(self, trial: pd.Series) -> Mapping[str, float]:
         """Return the metrics of the target model from which a trial started.
 
-        If each seed has its own target, the target of the trial's seed is used. The result is empty if the trial's
-        sweep has not measured its target, but another sweep has. For a row without a sweep, the result is the shared
-        baseline.
+        If each seed has its own target, the target of the trial's seed is used. If the trial's sweep has not measured
+        its target, but another merged sweep has, the result is empty. For a row that belongs to no sweep, the result is
+        the shared baseline.
         """
         measured = any(file.baseline for file in self.parts.values())
         # A sweep without a measured target must not use the target of another sweep.

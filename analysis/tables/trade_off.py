@@ -28,7 +28,7 @@ class Objective:
     """A column of trials.csv to be minimized ("min") or maximized ("max").
 
     Attributes:
-        low, high: the bounds of the metric, such as 0 and ln|V| for a loss. No bound depends on the trials.
+        low, high: the bounds of the metric, such as 0 and ln|V| for a loss. The bounds do not depend on the trials.
         label: the axis label, with the unit.
         log: whether the cost is linear in the logarithm of the value.
     """

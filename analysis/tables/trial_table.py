@@ -32,7 +32,7 @@ class TrialTable:
 
     Attributes:
         trials: one row per trial. The column ``external`` marks rows from another program's table.
-        history: one row per result that a trial reported, including running trials.
+        history: one row per result that a trial reported. This table includes running trials.
         candidates: one row per evaluated epoch; empty if the sweep evaluates only the last epoch of a trial.
         updates: one row per AutoLR update; empty without auto_lr.csv.
         notes: notes on rows that were left out while the tables were read.
@@ -105,7 +105,7 @@ class TrialTable:
 
     @classmethod
     def merge(cls, tables: Sequence[TrialTable]) -> TrialTable:
-        """Merge the tables of several sweeps, which need different names in the column ``sweep``."""
+        """Merge the tables of several sweeps. Their names in the column ``sweep`` must differ."""
         return cls(
             concatenated([table.trials for table in tables]),
             concatenated([table.history for table in tables]),
@@ -126,8 +126,8 @@ class TrialTable:
         """Return a copy with changed trial ids and checkpoint paths. Empty checkpoint paths stay empty.
 
         Args:
-            name: a function that returns the new trial id.
-            checkpoint: a function that returns the new checkpoint path.
+            name: function that takes a trial id and returns the new id.
+            checkpoint: function that takes a checkpoint path and returns the new path.
             sweep: the new name of the sweep; "" keeps the name.
         """
 
@@ -145,7 +145,7 @@ class TrialTable:
 
     @cached_property
     def own(self) -> TrialTable:
-        """The table without external rows. An external row has no model that can be selected."""
+        """The table without the rows of external tables, whose models cannot be selected."""
         return self.with_trials(self.trials[~self.trials["external"]]) if self.trials["external"].any() else self
 
     @cached_property
@@ -158,7 +158,7 @@ class TrialTable:
 
     @cached_property
     def every_epoch(self) -> bool:
-        """Whether epochs before the last can be selected."""
+        """Whether the models after earlier epochs can be selected, not only the model after a trial's last epoch."""
         return bool(self.trials["trial_id"].isin(self.candidates["trial_id"]).any())
 
     @property
@@ -181,7 +181,7 @@ class TrialTable:
         return self.trials[self.trials["status"] == status]
 
     def measured(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns among ``names`` that have a finite number in at least one finished trial."""
+        """Return those columns of ``names`` that have a finite number in at least one finished trial."""
         finished = self.finished
         return tuple(name for name in names if np.isfinite(numbers(finished, name)).any())
 
