@@ -48,7 +48,7 @@ class Member:
         contribution: the hypervolume that would be lost without the model, in [0, 1].
         met: whether the model meets all thresholds; None if unknown.
         roles: labels such as "nearest to ideal".
-        measured: whether a metric other than the losses was measured.
+        measured: whether a metric other than the losses was measured on the model.
         collapsed: whether a minimized loss is near or above the loss of a random guess.
     """
 
@@ -66,16 +66,19 @@ class Answer:
     """The recommended model, or the reason why no model is recommended.
 
     Attributes:
-        noun: the noun for a model, ``epoch`` or ``trial``.
+        noun: the word for a model in sentences: ``epoch`` if all epochs can be selected, otherwise ``trial``.
         statuses: the number of trials for each status that occurs.
         has_target: whether the target has been prepared.
-        model: the recommended model, otherwise the model closest to the thresholds; None if no model can be compared.
-            The fields below describe this model.
-        scores: the scores that were measured on the model or on the target.
-        compared: the number of models that were compared.
+        members: the models on the frontier.
+        model: the recommended model, otherwise the model closest to the thresholds; None if no model can be compared
+            with the thresholds. The fields below describe this model.
+        objectives: the model's scores in the objectives of the sweep.
+        scores: all scores that were measured on the model or on the target.
+        compared: the number of models from which this model was chosen.
         no_gain: whether the target is at least as good as the model in every objective.
-        seeds: the numbers of good trials and of finished trials with the model's settings and any seed. None if all
-            these trials are good, if the model is not good, or if epochs are compared.
+        seeds: the number of good trials and the number of finished trials, counting all trials that differ from the
+            model's trial only in the seed. None if all these trials are good, if the model is not good, or if epochs
+            are compared.
     """
 
     noun: str
@@ -119,7 +122,7 @@ class Answer:
 
     @cached_property
     def judged(self) -> tuple[str, ...]:
-        """Sentences on whether the model meets the thresholds, followed by :attr:`reason`."""
+        """Sentences that say whether the model meets the thresholds, followed by :attr:`reason`."""
         return (*paragraphs("answer.judged", answer=self), *filter(None, [self.reason]))
 
     def to_dict(self) -> dict[str, object]:
@@ -184,7 +187,7 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
 
 
 def _seeds(row: pd.Series, table: TrialTable, thresholds: Thresholds) -> tuple[int, int] | None:
-    """Return the value of :attr:`Answer.seeds`."""
+    """Return the value of :attr:`Answer.seeds` for the model in ``row``."""
     if table.own.every_epoch or not assess(row, thresholds).is_good:
         return None
     same = table.own.finished

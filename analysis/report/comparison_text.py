@@ -102,8 +102,8 @@ def web_page(tables: Sequence[ComparisonTable]) -> str:
 def comma_separated(tables: Sequence[ComparisonTable]) -> str:
     """Return a CSV with unrounded values. Each row has one metric of a method, either without or with AutoLR.
 
-    If no trial of a method without AutoLR has finished, these trials get one row with an empty metric. The same applies
-    to the trials with AutoLR.
+    If the trials of a method without AutoLR have no value of any metric, the CSV has one row with an empty metric for
+    these trials. The same applies to the trials with AutoLR.
     """
     columns = ("model", "dataset", "apart", "method", "auto_lr", "configuration", "seeds", "lost", "success", "metric")
     rows = []

@@ -26,7 +26,10 @@ Words = tuple[tuple[str, bool], ...]
 class ComparedSet:
     """The answers to the questions of one evaluation set, before and after unlearning.
 
-    ``examples`` has triples (question, answer before, answer after). ``same`` is the number of unchanged answers.
+    Attributes:
+        examples: triples (question, answer before unlearning, answer after unlearning) of at most five questions.
+        same: the number of questions with the same answer before and after unlearning.
+        total: the number of all questions.
     """
 
     examples: tuple[tuple[str, Words, Words], ...]
@@ -47,7 +50,7 @@ class ExampleAnswers:
 
 
 def example_answers(out: Path, checkpoint: str, target_key: str) -> ExampleAnswers | None:
-    """Compare the answers of a model with the target's answers; None if no answers were recorded.
+    """Return the answers of a model beside the target's answers; None if no answers were recorded.
 
     ``checkpoint`` is a path relative to ``out``.
     """
@@ -80,7 +83,7 @@ def _compared_set(model: Mapping[str, Any], target: Mapping[str, Any]) -> Compar
 
 
 def _template(prompts: list[str]) -> tuple[str, str]:
-    """Return the text before the question and the text after the question that all prompts share."""
+    """Return the text that precedes the question in all prompts, and the text that follows it in all prompts."""
     if len(set(prompts)) < 2:
         return "", ""
     shared = os.path.commonprefix

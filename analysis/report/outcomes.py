@@ -15,7 +15,10 @@ _REST = "loading, saving, waiting"
 
 
 class Failure(NamedTuple):
-    """The trials that failed or diverged for the same reason. ``varied`` is true if their reasons differ in numbers."""
+    """The trials that failed or diverged for the same reason.
+
+    Reasons that differ only in numbers, such as the step, count as the same reason. In this case, ``varied`` is true.
+    """
 
     status: str
     reason: str
@@ -42,7 +45,12 @@ class EarlyStops(NamedTuple):
 
 
 class CostLine(NamedTuple):
-    """The seconds of a group of trials: sum, mean per trial (None without trials), and fraction of all groups' sum."""
+    """The cost of a group of trials or of a part of all trials.
+
+    Attributes:
+        seconds: the sum over the trials.
+        mean: the mean per trial; None without trials.
+        share: ``seconds`` as a fraction of the sum over all groups or parts."""
 
     name: str
     trials: int
@@ -56,9 +64,11 @@ class Cost:
     """The cost of a sweep: the seconds for which the trials used their workers.
 
     Attributes:
+        seconds: the sum over all trials.
         groups: the cost by ``part`` (training, evaluation, and the rest), by ``status`` and by ``method``. The groups
             by status and by method do not include ``starts``.
-        starts: the seconds from the start of each worker's first trial to the trial's first step, in total.
+        starts: the time to start the workers: the seconds from the start of each worker's first trial to this trial's
+            first step, summed over the workers.
         lost: the cost of the unfinished trials, without ``starts``.
     """
 
@@ -76,7 +86,7 @@ def ended_as(table: TrialTable) -> dict[str, int]:
 def failures(table: TrialTable) -> tuple[Failure, ...]:
     """Group the failed and diverged trials by status and reason. The largest group comes first."""
     unfinished = table.trials[~table.trials["status"].isin(("finished", "stopped"))]
-    # Reasons that differ only in numbers ("at step 12", "at step 40") are the same reason.
+    # "at step 12" and "at step 40" are the same reason.
     kinds = unfinished["error"].map(lambda reason: re.sub(r"\d[\d.]*", "#", str(reason)))
     groups = [
         Failure(
@@ -133,7 +143,7 @@ def cost(table: TrialTable) -> Cost:
 
 
 def _starts(trials: pd.DataFrame, *, most: pd.Series) -> pd.Series:
-    """Return the seconds from the start of each worker's first trial to its first step; 0 for other trials."""
+    """Return, for each worker's first trial, the seconds from its start to its first step; 0 for all other trials."""
     waited = numbers(trials, "first_step_at") - numbers(trials, "started_at")
     if "worker" not in trials.columns:
         return pd.Series(0.0, trials.index)

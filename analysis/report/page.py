@@ -73,7 +73,7 @@ class Finding:
 def findings(
     sources: Sources, figures: Sequence[tuple[str, PageFigure]], study: LrStudy | None = None
 ) -> Iterator[Finding]:
-    """Yield the sections that have figures or tables. ``figures`` has pairs (anchor of a section, figure)."""
+    """Yield the sections that have figures or tables. ``figures`` has pairs (anchor of the section, figure)."""
     for anchor, heading in HEADINGS.items():
         shown = tuple(figure for place, figure in figures if place == anchor)
         sentences: tuple[str, ...] = ()
@@ -95,7 +95,11 @@ def findings(
 
 
 class PageFrontier(NamedTuple):
-    """A frontier as ``<svg>``. ``kind`` and ``labels`` name the axes; both are empty if the axes are the objectives."""
+    """A frontier figure as ``<svg>``.
+
+    Attributes:
+        kind: the name of the scores on the axes, such as ``ROUGE``; "" if the axes are the objectives of the sweep.
+        labels: the labels of the axes; empty if the axes are the objectives of the sweep."""
 
     svg: str
     kind: str
@@ -104,9 +108,11 @@ class PageFrontier(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PageAnswer:
-    """The answer for one problem.
+    """The answer for one unlearning problem.
 
-    ``anchor`` is the suffix of HTML ids. ``hypervolumes`` has the hypervolume in each additional reference box.
+    Attributes:
+        anchor: the suffix of all HTML ids of this problem; "" if there is only one problem.
+        hypervolumes: the hypervolume of the frontier in each additional reference box, keyed by box.
     """
 
     title: str

@@ -45,7 +45,7 @@ class Pick:
 
     Attributes:
         eligible: the number of models from which the rule selected.
-        noun: the noun for a model, ``epoch`` or ``trial``.
+        noun: the word for a model in sentences: ``epoch`` if all epochs can be selected, otherwise ``trial``.
         by_thresholds: whether only good models were eligible.
         best: the column by which the model was selected; None if it was selected by its distance from the ideal corner.
         value: the model's value in the column ``best``.
@@ -77,7 +77,7 @@ def pick(
     """Select a model of a sweep by a rule.
 
     The candidates are the last epochs of finished trials and the epochs on the frontier. If ``best`` is given, the
-    candidate with the best value in this column is selected. In this case, the rule only restricts the candidates.
+    candidate with the best value in this column is selected, and the rule only restricts the candidates.
 
     Raises:
         NothingQualifies: no trial has finished, or no candidate meets the limits and the rule.
@@ -130,8 +130,9 @@ class JudgedPick:
 
     Attributes:
         eligible: the number of models from which the model was selected.
-        outcome: the outcome of the sweep; "" if there is no model to judge.
-        lines: sentences with findings and advice.
+        reason: why the model was selected, as text.
+        outcome: the outcome of the sweep (:class:`Outcome`); "" if there is no model to judge.
+        lines: sentences that say which thresholds the model meets, and which options to change.
     """
 
     row: pd.Series
@@ -150,7 +151,7 @@ def judged_pick(
     limits: Sequence[Constraint] = (),
     best: Best | None = None,
 ) -> JudgedPick:
-    """Select a model by a rule. Without ``rule`` and ``best``, select the model that the report shows."""
+    """Select a model by a rule or a column. Without ``rule`` and ``best``, select the model that the report shows."""
     choice = choose_model(table, sweep)
     given = answer(table, sweep, frontier(table.models, sweep.objectives), choice)
     if rule is None and best is None and given.model is not None and choice.row is not None:

@@ -140,7 +140,7 @@ def _drawn(out: Path, problem: Problem, part: Sources, read: Sources, item: Page
 
 
 def _content(parts: Mapping[Problem, Sources], answers: Mapping[Problem, PageAnswer]) -> dict[str, object]:
-    """Return the content of pareto.json. If there are several problems, ``places`` is a list with an entry for each."""
+    """Return the content of pareto.json. If there are several problems, ``places`` has an entry for each problem."""
     contents = {
         problem: pareto_content(item.front, parts[problem].table, parts[problem].sweep)
         | {"further_hypervolumes": dict(item.hypervolumes), "answer": item.answer.to_dict()}

@@ -33,7 +33,7 @@ def study_title(study: LrStudy) -> str:
 
 
 def study_lines(study: LrStudy) -> tuple[str, ...]:
-    """Return the answer for each method and AutoLR variant. The primary comparison comes first."""
+    """Return one sentence with the answer for each method and AutoLR variant. The primary question comes first."""
     return paragraphs("study_headline.lines", study=study)
 
 
@@ -128,9 +128,9 @@ def rates_table(item: Sensitivity, columns: Columns) -> DataTable:
 
 
 def arms_table(fronts: ArmFronts) -> DataTable:
-    """Return the table that compares the Pareto front of each arm with the joint front of all arms.
+    """Return the table that compares the Pareto front of each arm with the Pareto front of all arms together.
 
-    An arm is a method with fixed rates or with one AutoLR variant.
+    An arm is a method, either with fixed rates or with one AutoLR variant.
     """
     rows = tuple(
         (

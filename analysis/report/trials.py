@@ -30,8 +30,8 @@ def anchors(table: TrialTable) -> dict[str, str]:
 def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front: Collection[str]) -> dict[str, Any]:
     """Return the table of all trials.
 
-    In the result, ``headings`` has triples (column, text, whether the column is numeric). ``rows`` has the values of
-    each trial, keyed by column. ``same`` has the settings that are equal in all trials.
+    In the result, ``headings`` has triples (column, text of the heading, whether the column is numeric). ``rows`` has a
+    dictionary for each trial, which maps columns to values. ``same`` has the settings that are equal in all trials.
     """
     trials, columns = table.trials, table.columns
     # Paths and hashes are left out, because comparing them is not useful.
@@ -72,8 +72,8 @@ def point_labels(table: TrialTable, objectives: Sequence[Objective]) -> dict[str
 def charts(table: TrialTable) -> list[dict[str, Any]]:
     """Return the definitions of the charts that the page's script draws for each trial.
 
-    In a definition, ``lines`` has pairs (column, label). If ``log`` is true, the y axis may be logarithmic. ``losses``
-    is true only for the chart of the losses.
+    In a definition, ``lines`` has a pair (column, label) for each line of the chart. If ``log`` is true, the y axis may
+    be logarithmic. ``losses`` is true only for the chart of the losses.
     """
     columns = table.columns
     scores = [name for name in shown_metrics(table) if not columns.is_loss(name)]
