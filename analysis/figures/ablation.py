@@ -20,8 +20,8 @@ def ablation_data(sources: Sources) -> PanelFigure | None:
     """Return the figure that compares each method without and with AutoLR; None if no method was run both ways.
 
     The values are means over all pairs of trials that differ only in the use of AutoLR. The label of a method contains
-    the number of pairs. For a method without pairs, the figure compares the best trial without AutoLR and the best
-    trial with AutoLR (:func:`selected`).
+    the number of pairs. For a method without such pairs, the figure compares the best trial without AutoLR with the
+    best trial with AutoLR (:func:`selected`).
     """
     table, own = sources.table, sources.table.own
     labelled = table.trials.assign(_on=auto_lr_on(table.trials))

@@ -21,10 +21,11 @@ _ARMS = OKABE_ITO[:2]
 
 
 def attainment_figures(study: LrStudy, objectives: Sequence[str]) -> Iterator[PanelFigure]:
-    """Yield a figure for each verdict with at least two fresh seeds. Without exactly two objectives, yield nothing.
+    """Yield a figure for each verdict with at least two fresh seeds. If there are not two objectives, yield nothing.
 
-    In these figures, a run is the Pareto front over all values of c on one fresh seed. The best single rate has one run
-    for each seed. AutoLR has one run for each initial rate and seed.
+    Fresh seeds are the seeds that were not used to choose the best single rate. In these figures, a run is the Pareto
+    front over all values of c on one fresh seed. The best single rate has one run for each seed. AutoLR has one run for
+    each initial rate and seed.
     """
     for verdict in study.verdicts if len(objectives) == 2 else ():
         if len(verdict.fresh) > 1:

@@ -20,7 +20,7 @@ _MARKERS = ("x", "s", "^", "v", "P", "D")
 
 
 def auto_lr_data(sources: Sources) -> PanelFigure | None:
-    """Return the figure of the learning rate over steps; None without AutoLR updates.
+    """Return the figure of the learning rate over steps; None if no trial has AutoLR updates.
 
     Each panel shows one AutoLR trial of a method (:func:`shown_trials`).
     """

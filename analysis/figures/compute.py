@@ -89,8 +89,8 @@ def tuning_figures(study: LrStudy) -> Iterator[PanelFigure]:
 def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure:
     """Return the figure of the expected hypervolume of the best of n randomly picked learning rates, over n.
 
-    A marker shows AutoLR's hypervolume at the cost of one AutoLR run. The guide ``n*`` shows how many rates are needed
-    to match AutoLR's hypervolume.
+    A marker shows AutoLR's hypervolume at the cost of one AutoLR run. The vertical line ``n*`` shows how many rates are
+    needed to match AutoLR's hypervolume.
     """
     picks, expected = curve.picks.tolist(), curve.expected.tolist()
     ends = (picks[0], max(curve.charge, picks[-1]))

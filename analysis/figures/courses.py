@@ -43,7 +43,7 @@ _BUDGET = 4000
 
 
 def metrics_data(sources: Sources) -> PanelFigure | None:
-    """Return the figure of losses and primary metrics over steps; None without a history.
+    """Return the figure of losses and primary metrics over steps; None if no trial has a history.
 
     Each method has a line for one trial (:func:`shown_trials`). If the target was measured before unlearning, the line
     starts at step 0 with the target's score.
@@ -59,9 +59,10 @@ def metrics_data(sources: Sources) -> PanelFigure | None:
 
 
 def gradients_data(sources: Sources) -> PanelFigure | None:
-    """Return the figure of the gradients, their weight ``c_t`` and the learning rate over steps; None without data.
+    """Return the figure of the gradients, the weight ``c_t`` and the learning rate over steps; None without data.
 
-    The norms and the cosine of the gradients are measured only for methods that compute the two gradients separately.
+    ``c_t`` is the weight of the retain gradient. The norms and the cosine of the gradients are measured only for
+    methods that compute the two gradients separately.
     """
     return figure_of(
         _courses_of_methods(sources, _GRADIENTS, from_target=False),
@@ -74,8 +75,8 @@ def gradients_data(sources: Sources) -> PanelFigure | None:
 def final_metrics_data(sources: Sources) -> PanelFigure | None:
     """Return the figure of the final metrics over the learning rate; None if no method was tried at two fixed rates.
 
-    Each panel shows one metric of one method. A marker is a fixed-rate trial, and a line joins the medians at the
-    rates. A horizontal line shows the median of the AutoLR trials, and a band shows their range.
+    Each panel shows one metric of one method. A marker is a fixed-rate trial, and a line joins the medians of the
+    trials at each rate. A horizontal line shows the median of the AutoLR trials, and a band shows their range.
     """
     own = sources.table.own
     metrics = own.with_trials(own.finished).measured(shown_metrics(own))
@@ -90,7 +91,7 @@ def final_metrics_data(sources: Sources) -> PanelFigure | None:
 
 
 def rate_courses_data(sources: Sources) -> PanelFigure | None:
-    """Return the figure of metrics over steps at each rate; None if no method was tried at two fixed rates.
+    """Return the figure of metrics over steps by learning rate; None if no method was tried at two fixed rates.
 
     Each line is a trial. Lines of fixed-rate trials are coloured by the rate. Lines of AutoLR trials are dashed.
     """
@@ -144,7 +145,7 @@ def _courses_of_methods(sources: Sources, units: Mapping[str, str], *, from_targ
 
 
 def _courses_at_rates(table: TrialTable, metric: str, low: float, high: float) -> Panel | None:
-    """Return the panel for the trials of one method; None if no trial reported the metric at least twice."""
+    """Return the panel of a metric over steps for the trials of one method; None if no trial reported it twice."""
     points = max(12, min(_MOST_POINTS_OF_MANY, _BUDGET // max(1, len(table.trials))))
     runs = []
     for (_, row), automatic in zip(table.trials.iterrows(), auto_lr_on(table.trials), strict=True):
@@ -161,7 +162,7 @@ def _courses_at_rates(table: TrialTable, metric: str, low: float, high: float) -
 
 
 def _final(table: TrialTable, metric: str) -> Panel | None:
-    """Return the panel for the trials of one method; None without data."""
+    """Return the panel of a final metric over the rate for the trials of one method; None if nothing can be drawn."""
     done, method = table.with_trials(table.finished), str(table.trials["method"].iloc[0])
     absent = tuple(sorted(set(_fixed_rates(table.trials)) - set(_fixed_rates(done.trials))))
     on = auto_lr_on(done.trials)
@@ -198,7 +199,7 @@ def _fixed_rates(trials: pd.DataFrame) -> list[float]:
 
 
 def _methods_with_rates(trials: pd.DataFrame) -> list[str]:
-    """Return the methods that were tried at two or more fixed rates, at most 12 methods."""
+    """Return at most 12 methods that were tried at two or more fixed rates."""
     methods = [str(method) for method, rows in trials.groupby("method") if len(set(_fixed_rates(rows))) >= 2]
     return methods[:_MOST_METHODS]
 

@@ -25,7 +25,7 @@ _UNFINISHED_MARKERS = {"stopped": "+", "diverged": "x", "failed": "1"}
 
 
 def draw_pareto(data: ParetoData, *, subtitle: str, notes: Sequence[str], links: Mapping[str, str]) -> Figure:
-    """Draw the frontier figure. In an SVG, each point links to the HTML anchor of its trial (``links``)."""
+    """Draw the frontier figure. ``links`` maps trial ids to HTML anchors, to which the points link in an SVG."""
     with house_style():
         from matplotlib.figure import Figure
 

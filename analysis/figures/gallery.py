@@ -28,7 +28,7 @@ FIGURES: tuple[tuple[str, Callable[[Sources], PanelFigure | None]], ...] = (
     ("gradients", gradients_data),
     ("gradients", gradient_plane_data),
 )
-"""The figures for one problem: pairs (section of the page, data function). A section keeps the order of its figures."""
+"""Pairs (section of the page, function that returns the figure of one problem or None), in the order of the figures."""
 
 
 def gallery(parts: Mapping[Problem, Sources], study: LrStudy | None = None) -> list[tuple[str, PanelFigure]]:

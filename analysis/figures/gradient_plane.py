@@ -25,7 +25,7 @@ _REACH = 1.25
 def gradient_plane_data(sources: Sources) -> PanelFigure | None:
     """Return the figure of the gradients of one trial of each method; None if no trial measured the gradients.
 
-    The figure shows the gradients that the trial reported nearest to its middle step.
+    The figure shows the gradients at the step nearest to the middle of the trial.
     """
     panels = (
         panel

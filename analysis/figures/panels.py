@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ABSENT = "no finished trial"
 _GRADES = (0.1, 0.9)
-"""The part of the colour map viridis that is used. The ends of the map are hard to see on black or on white."""
+"""The used part of the colour map viridis, as fractions. The ends of the map are hard to see on black or on white."""
 _PANEL_HEIGHT, _SQUARE_HEIGHT = 3.0, 3.8
 _MARKED = 60
 """A line with more points than this is drawn without markers."""
@@ -72,7 +72,7 @@ class Panel:
         x_least, y_least: the minimum span of a linear axis.
         x_whole: whether the ticks of the x axis are whole numbers.
         y_names: the labels of the positions 0, 1, ... on the y axis, from top to bottom.
-        absent: x values without a y value. They are drawn as crosses on the x axis.
+        absent: the x values at which no y value was measured. They are drawn as crosses on the x axis.
         square: the limits of both axes of a square panel; None if the panel is not square.
     """
 
@@ -99,9 +99,10 @@ class PanelFigure:
 
     Attributes:
         name: the stem of the file names.
-        caption: a note that figure_captions.j2 renders.
-        columns: the maximum number of panels in a row.
-        rates: the learning rates at the ends of the colour bar (:func:`graded`); None for no colour bar.
+        name: the stem of the file names.
+        caption: the note that figure_captions.j2 renders as the caption.
+        columns: the maximum number of panels side by side.
+        rates: the learning rates at the two ends of the colour bar (:func:`graded`); None if the figure has no bar.
     """
 
     name: str
@@ -134,7 +135,7 @@ def finite_lines(  # noqa: PLR0913 - the fields of a Line
 
 
 def colours_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Return a colour and a marker for each name."""
+    """Return a colour and a marker for each name. They repeat if there are many names."""
     return dict(zip(names, zip(itertools.cycle(OKABE_ITO), itertools.cycle(MARKERS), strict=True), strict=False))
 
 

@@ -23,7 +23,7 @@ Position = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class AxisData:
-    """One axis. ``guess`` is the loss of a random guess; None if the axis does not show this value."""
+    """One axis of the frontier figure. ``guess`` is the loss of a random guess; None if the axis does not show it."""
 
     label: str
     low_is_better: bool
@@ -34,14 +34,13 @@ class AxisData:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """The points of one legend entry.
+    """The models that share one entry of the legend.
 
     Attributes:
         points: a row for each model, with the columns ``trial_id``, ``epoch`` (NaN if unknown), ``x``, ``y``,
-            ``on_front`` and ``filled``. The positions are clipped to the bounds of the objectives. If the figure has
-            both fixed-rate trials and AutoLR trials, ``filled`` is false for fixed-rate trials. Otherwise, ``filled``
-            is true.
-        external: whether the points are rows of an external table.
+            ``on_front`` and ``filled``. ``x`` and ``y`` are clipped to the bounds of the objectives. ``filled`` is
+            false for fixed-rate trials if the figure also has AutoLR trials; otherwise, ``filled`` is true.
+        external: whether the models are from an external table.
     """
 
     name: str
@@ -65,14 +64,15 @@ class ParetoData:
     """The data of the frontier figure.
 
     Attributes:
-        methods: a series for each method, with the models that can be selected (:func:`selectable_models`).
-        unfinished: a series for each status of the unfinished trials.
+        methods: a series for each method, with the models that can be selected (:func:`selectable_models`), and a
+            series for each method of an external table.
+        unfinished: a series for each status except ``finished`` that occurs.
         both_policies: whether the figure has both fixed-rate trials (hollow) and AutoLR trials (filled).
         staircase: the corners of the line that bounds the dominated region; empty if there is no frontier, or if there
             are more than two objectives.
         corner: the reference point, which is the last corner of the dominated region.
-        baseline: the position of the target before unlearning; None if it was not measured.
-        chosen: the marked model; None if no model can be chosen.
+        baseline: the position of the target before unlearning; None if the target was not measured.
+        chosen: the model that is marked with a ring; None if no model can be chosen.
         paths: a line through all epochs of each trial that has an epoch on the frontier.
     """
 
@@ -149,7 +149,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
 
 
 def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ...]:
-    """Return the two primary metrics as objectives; () if both already are objectives, or if one was not measured."""
+    """Return the two primary metrics as objectives; () if they are the sweep's objectives, or if one is unmeasured."""
     pair = table.columns.primary_objectives(table.measured(table.columns.metrics))
     if {item.column for item in sweep.objectives[:2]} == {item.column for item in pair}:
         return ()
@@ -159,7 +159,7 @@ def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ..
 def _points(
     rows: pd.DataFrame, pair: Sequence[Objective], on_front: Collection[object] = (), hollow: Collection[str] = ()
 ) -> pd.DataFrame:
-    """Return :attr:`Series.points` for the rows that have both objectives."""
+    """Return :attr:`Series.points` for those rows that have both objectives."""
     values = values_of(rows, pair)
     x, y = (item.clip(values[:, i]) for i, item in enumerate(pair))
     points = {"trial_id": rows["trial_id"], "epoch": numbers(rows, "epoch"), "x": x, "y": y}

@@ -28,7 +28,8 @@ def panel_title(columns: Columns, name: str) -> str:
 def selected(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
     """Return, for each group of trials, the finished trial nearest to the ideal corner (all costs 0).
 
-    The trials of a group have equal values in the columns ``by``. The result is empty if the sweep has no objectives.
+    Trials belong to the same group if they have equal values in the columns ``by``. The result is empty if the sweep
+    has no objectives.
     """
     trials = sources.table.own.trials
     known, costs = scored(trials, sources.sweep.objectives)
@@ -37,9 +38,9 @@ def selected(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
 
 
 def shown_trials(sources: Sources) -> pd.DataFrame:
-    """Return the trials from :func:`selected` that have a history.
+    """Return those trials from :func:`selected` that have a history.
 
-    If there are no such trials, return the first trial with a history of each method.
+    If there are no such trials, return for each method its first trial that has a history.
     """
     table = sources.table
     reporting = set(table.history["trial_id"])

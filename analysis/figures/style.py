@@ -57,7 +57,7 @@ _SETTINGS: dict[Any, Any] = {
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Apply the style of the figures while drawing and saving."""
+    """Apply the style of the figures to all figures that are drawn or saved in this context."""
     import matplotlib
 
     with matplotlib.rc_context(_SETTINGS):

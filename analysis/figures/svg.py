@@ -55,7 +55,7 @@ def svg_text(figure: Figure) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PointLabel:
-    """The label of a point. ``name`` includes the epoch and the status of the model."""
+    """The label of a point. ``name`` is the name of the model (trial, epoch) followed by the trial's status."""
 
     name: str
     settings: str
