@@ -38,8 +38,8 @@ class Constraint:
         )
 
     def words(self) -> str:
-        """Return the bound in words, such as ``at least 70% of the target``."""
-        bound = f"{self.bound:.0%} of the target" if self.relative else f"{self.bound:g}"
+        """Return the bound in words, such as ``at least 70% of the target's value``."""
+        bound = f"{self.bound:.0%} of the target's value" if self.relative else f"{self.bound:g}"
         return f"{_WORDS[self.sign]} {bound}"
 
     def violation(self, value: float | None, baseline: float | None = None) -> float | None:

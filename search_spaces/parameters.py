@@ -149,7 +149,7 @@ class Choice:
         return self.values
 
     def problems(self) -> list[str]:
-        return [] if self.values else [f"{self.key}: needs at least one value"]
+        return [] if self.values else [f"{self.key}: the list of values is empty, expected at least one value"]
 
 
 Parameter = Number | Choice
@@ -160,7 +160,7 @@ def format_parameter(parameter: Parameter, *, grid: bool = False) -> str:
     if isinstance(parameter, Choice) or (grid and parameter.points()):
         values = ", ".join(map(str, parameter.points() or ()))
     else:
-        scale = ", log" if parameter.log else ", log in 1 - x" if parameter.log_to_one else ""
+        scale = ", log" if parameter.log else ", log of 1 - x" if parameter.log_to_one else ""
         values = f"{parameter.low:g} to {parameter.high:g}{scale}"
     conditions = (f"{key} {' or '.join(map(str, needed))}" for key, needed in parameter.when.items())
     return values + "".join(f", with {condition}" for condition in conditions)

@@ -124,7 +124,7 @@ class Space:
                 params[name] = parameter.stored(value)
         wrong += [name for name in config if name in idle]
         if wrong:  # Optuna only warns if an enqueued value is out of range
-            raise ValueError(f"{dict(config)} is not in the search space, because of {', '.join(wrong)}")
+            raise ValueError(f"{dict(config)} is not in the search space: {', '.join(wrong)} missing or not allowed")
         return params
 
     def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
@@ -215,17 +215,20 @@ def _rivals(parameter: Parameter, earlier: Mapping[str, Parameter], constants: M
 def _condition_fault(
     waited: str, values: Sequence[Value], earlier: Mapping[str, Parameter], constants: Mapping[str, Value]
 ) -> str | None:
-    listed = " or ".join(repr(value) for value in values) or "one of no values"
+    if not values:
+        return f"this parameter never applies, because its condition lists no value of {waited}"
+    never = f"this parameter never applies, because its condition needs {waited} to be"
+    listed = " or ".join(repr(value) for value in values)
     if waited in constants:
         if any(same(constants[waited], value) for value in values):
             return None
-        return f"never applies: its condition needs {waited} to be {listed}, but {waited} is {constants[waited]!r}"
+        return f"{never} {listed}, but {waited} is {constants[waited]!r}"
     if waited not in earlier:
         return f"its condition refers to {waited}, which is not in the space"
     if isinstance(awaited := earlier[waited], Number) and not awaited.whole:
         return f"its condition refers to {waited}, which is continuous; a condition needs values that can be listed"
     if not any(earlier[waited].accepts(value) for value in values):
-        return f"never applies: its condition needs {waited} to be {listed}, which {waited} never is"
+        return f"{never} {listed}, but {waited} never has this value"
     return None
 
 

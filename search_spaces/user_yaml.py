@@ -72,7 +72,7 @@ def _parameter(key: str, given: Any, fields: Fields) -> Parameter:
         raise SpaceError([f"unknown parameter '{key}': {expected}"])
     if known.fixed:
         instead = f"; set it with {known.flag}" if known.flag else ""
-        raise SpaceError([f"{key}: cannot vary within a sweep: {known.fixed}{instead}"])
+        raise SpaceError([f"{key} cannot vary within a sweep: {known.fixed}{instead}"])
     parts = dict(given) if isinstance(given, dict) else {"values": given}
     conditions = parts.pop("when", {})
     if not isinstance(conditions, dict):
