@@ -52,7 +52,7 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
     run = _running(out, trial).run
     ask(out, run, trial)
     what = f"trial {trial} stops after its current epoch" if trial else "the sweep stops and writes its report"
-    click.echo(f"requested: {what}; Ctrl-C stops waiting but does not cancel the request", err=True)
+    click.echo(f"requested: {what}; Ctrl-C ends this command, but does not cancel the request", err=True)
     while _still_runs(out, run) and not (trial and _row(out, trial)):
         time.sleep(_CHECK_SECONDS)
     found: dict[str, object]
@@ -93,7 +93,9 @@ def _running(out: Path, trial: str | None) -> StatusFile:
         raise UsageError(f"the sweep in {out} is not running: there is nothing to stop")
     is_starting = trial is not None and published is not None and published.doing == TARGET
     if published is None or published.state != RUNNING or is_starting:
-        raise UsageError(f"the sweep in {out} is starting or ending: try again in a moment")
+        raise UsageError(
+            f"the sweep in {out} is starting or ending, so it accepts no request now: try again in a moment"
+        )
     ids = [item.id for item in read_state(out).trials.values() if item.phase in (Phase.RUNNING, Phase.PAUSED)]
     if trial is not None and trial not in ids:
         near = did_you_mean(trial, ids)
@@ -139,7 +141,8 @@ def config(folder: str, out: str | None) -> None:
     files = {item.name: str((Path(folder) / FOLDER / item.name).resolve()) for item in active()}
     settings = read_settings(Path(folder))
     if "given" not in json.loads((Path(folder) / "sweep.json").read_text(encoding="utf-8"))["settings"]:
-        refuse([f"{folder}: an older version recorded the options of this sweep only as the 'command' in sweep.json"])
+        command = "the key 'command' in sweep.json contains its options"
+        refuse([f"{folder}: cannot write the YAML, because an older version started this sweep; {command}"])
     text = config_text(settings, plugins=files)
     if out is None:
         click.echo(text, nl=False)

@@ -12,6 +12,8 @@ from sweeper.settings.sources import Raw
 
 KINDS = ("methods", "optimizers", "models", "datasets", "metrics", "templates")
 _WIDTH = 100
+_UNIFORM_GUESS = "ln|V| (V: the vocabulary or the classes)"
+"""The upper bound of a loss: the loss of a uniform guess."""
 
 
 @command("list", click.argument("kind", type=click.Choice(KINDS)), json_option())
@@ -39,8 +41,8 @@ def _methods() -> list[dict[str, object]]:
     of_the_target = {
         Reference.SEQUENCE_NLL: "log-likelihoods, computed once",
         Reference.PAIR_NLL: "log-likelihoods, computed once",
-        Reference.LOGITS: "logits, with one more forward pass per step",
-        Reference.HIDDEN: "hidden states, with one more forward pass per step",
+        Reference.LOGITS: "logits, computed in one more forward pass per step",
+        Reference.HIDDEN: "hidden states, computed in one more forward pass per step",
     }
     rows: list[dict[str, object]] = []
     for name in method_names():
@@ -49,9 +51,9 @@ def _methods() -> list[dict[str, object]]:
         options = []
         for option in method.owned_options.values():
             at = option.range
-            words = f"searched from {at.low:g} to {at.high:g}, {at.scale}" if at else "not searched"
-            inside = f"from {option.least:g} to {option.high:g}"
-            options.append(f"{option.name} (default {option.default:g}, {inside}, {words}: {option.help})")
+            words = f"searched from {at.low:g} to {at.high:g} on the scale '{at.scale}'" if at else "not searched"
+            inside = f"allowed from {option.least:g} to {option.high:g}"
+            options.append(f"{option.name}: {option.help} (default {option.default:g}, {inside}, {words})")
         own = name == method.objective.name
         rows.append(
             {
@@ -113,7 +115,7 @@ def _metrics() -> list[dict[str, object]]:
             "name": name,
             "label": metric.axis("token or image"),
             "better": metric.better,
-            "bounds": f"{metric.low:g} to {'ln|V|' if metric.high is None else format(metric.high, 'g')}",
+            "bounds": f"{metric.low:g} to {_UNIFORM_GUESS if metric.high is None else format(metric.high, 'g')}",
             "measured": "always, after every epoch"
             if metric.loss
             else f"with --metrics {' or '.join((name, *(chosen for chosen, names in SETS.items() if name in names)))}",

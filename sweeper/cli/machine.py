@@ -32,13 +32,13 @@ _PACKAGES = ("torch", "ray", "transformers", "peft", "datasets", "optuna", "mlfl
     "--shared",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="With --address: shared folder that all nodes must read and write; can be repeated.  [default: cache folder]",
+    help="With --address: check that all nodes can use this shared folder; can be repeated.  [default: cache folder]",
 )
 @click.option(
     "--storage",
     metavar="URI",
     multiple=True,
-    help="s3://, gs:// or abfs:// address that this machine and all nodes must read and write; can be repeated.",
+    help="Check that this machine and all nodes can use this s3://, gs:// or abfs:// address; can be repeated.",
 )
 @plain_errors
 def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage: tuple[str, ...]) -> None:

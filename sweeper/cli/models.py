@@ -44,8 +44,10 @@ def unlearn(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> N
         return
     line = command_line(RUN, raw)
     if out is None:
-        click.echo("no --out: the unlearned model is evaluated and then discarded; --out DIR keeps it", err=True)
-    with continues_with(line, "" if out is not None else "; without --out, only the target of the run is kept"):
+        click.echo("without --out, the unlearned model is evaluated and then discarded; --out DIR keeps it", err=True)
+    with continues_with(
+        line, "" if out is not None else "; without --out, only the target is saved, not the state of the run"
+    ):
         console = own_console()
         row = run_once(spec, out=out, console=console, started=time.time(), landscape_points=points, command=line)
     if as_json:
@@ -75,7 +77,8 @@ def target(raw: Raw, problems: list[str], *, as_json: bool) -> None:
     retain_only = bool(raw.get("retain_only"))
     if retain_only and raw.get("target_path"):
         problems.append(
-            "--retain-only trains a base model: name this model with --model or --model-path, not --target-path"
+            "--target-path cannot be used with --retain-only, which trains a base model: name the base model with "
+            "--model or --model-path"
         )
     resolved = resolve_and_check(TARGET, raw, problems)
 

@@ -125,7 +125,7 @@ def summary_lines(summary: Summary) -> list[str]:
     if summary.unmeasured:
         why = f" ({summary.ended_because})" if summary.ended_because else ""
         missing = counted(summary.unmeasured, "epoch")
-        lines.append(f"{missing} on the frontier could not be measured{why}; resume repeats the measurement")
+        lines.append(f"metrics are missing for {missing} on the frontier{why}; resume measures these metrics")
     command = f"  {resume_command(out)} {summary.further}".rstrip()
     if summary.trials < summary.asked and summary.ended_because:
         missing = f"{summary.asked - summary.trials} of {asked}"
@@ -142,9 +142,9 @@ def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
     """Yield lines on the recommended model. If no model is recommended, yield lines on the closest model and advice."""
     yield answer.get("headline", "")
     if trial_id := answer.get("trial_id"):
-        place = out / answer["checkpoint"] if answer.get("checkpoint") else "no checkpoint"
+        place = f"checkpoint: {out / answer['checkpoint']}" if answer.get("checkpoint") else "no checkpoint"
         epoch = "" if answer.get("epoch") is None else f" after epoch {answer['epoch']:g}"
-        yield f"checkpoint: {place}" if answer.get("recommended") else f"closest: trial {trial_id}{epoch}, {place}"
+        yield place if answer.get("recommended") else f"closest model: trial {trial_id}{epoch} ({place})"
     yield from (answer.get("advice", ""), *answer.get("judged", ()))
 
 

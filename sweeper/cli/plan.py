@@ -25,9 +25,9 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
     lines["trials"] = f"{plan.trials} of {plan.asked}" if plan.trials != plan.asked else plan.trials
     gpus = f" and {counted(plan.resources.gpus, 'GPU')}" if plan.resources.gpus else ""
     if plan.shares_gpus:
-        gpus = " and a share of a GPU (auto: the share is measured on the first of several similar trials)"
+        gpus = " and a part of a GPU (auto: the size of the part is measured on the first of several similar trials)"
     cpus = counted(plan.resources.cpus, "CPU")
-    lines["placement"] = f"{counted(plan.at_once, 'trial')} at once {plan.place}; each takes {cpus}{gpus}"
+    lines["placement"] = f"{counted(plan.at_once, 'trial')} at once {plan.place}; each trial takes {cpus}{gpus}"
     lines["downloads"] = "; ".join(item.format() for item in plan.downloads) or "none"
     lines["target"] = plan.target
     unknown = {name: f"unknown: {reason}" for name, reason in plan.unknown.items()}
@@ -36,8 +36,8 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
         lines["time"] = f"about {duration(plan.seconds)} if no trial ends early; estimated from {plan.pace.source}"
     lines["memory"] = unknown.get("memory")
     if plan.memory is not None:
-        counts = "includes weights, gradients and optimizer state; excludes activations and, on a CPU, Python itself"
-        lines["memory"] = f"about {size(plan.memory)} per trial ({counts})"
+        counts = "for weights, gradients and optimizer state, without activations and, on a CPU, without Python itself"
+        lines["memory"] = f"about {size(plan.memory)} per trial {counts}"
     disk = plan.disk.format(Path(plan.out), free=plan.free).removeprefix("disk: ") if plan.disk else "nothing is kept"
     lines["disk"] = unknown.get("disk", disk)
     width = max(map(len, lines))

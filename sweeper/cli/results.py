@@ -49,7 +49,9 @@ def report(
     paths = [*{Path(source).resolve(): Path(source) for source in sources}.values()]
     is_one_run = len(paths) == 1 and _is_run(paths[0])
     if raw.get("port") and not watch:
-        options.add("--port is the port of the page that --watch shows: give --watch too", "port")
+        options.add(
+            "--port can be used only with --watch, because it is the port of the page that --watch serves", "port"
+        )
     if watch and as_json:
         options.add("--watch serves a page until Ctrl-C, and --json prints one result: give only one of them")
     if watch and is_one_run:
@@ -88,10 +90,10 @@ def _check_sources(paths: list[Path], out: str | None) -> None:
             reason = "the folder holds a sweep, whose own report would be overwritten; name another folder"
             problems.append(f"--out {out}: {reason}")
     elif len(paths) > 1:
-        problems.append("a report of several sources needs --out FOLDER, the folder to write it to")
+        problems.append("a report on several sources needs an output folder: give --out FOLDER")
     if not sweeps and not problems and not is_one_run:
         problems.append(
-            "none of the sources is a sweep: give at least one sweep's folder, because it defines the objectives"
+            "none of the sources is a sweep: give at least one sweep's folder, because a sweep defines the objectives"
         )
     refuse(problems)
 
@@ -103,7 +105,7 @@ def _is_run(path: Path) -> bool:
 
 @click.command()
 @click.argument("sources", nargs=-1, type=click.Path())
-@click.option("--out", type=click.Path(), help="Folder for comparison.md, .tex, .csv and .html.")
+@click.option("--out", type=click.Path(), help="Write comparison.md, .tex, .csv and .html to this folder.")
 @click.option("--format", "chosen", default="md", show_default=True, help="Format to print: md, tex, csv or html.")
 @json_option("Print the tables as JSON on stdout.")
 @plain_errors
@@ -200,4 +202,4 @@ def _choice_lines(chosen: Choice) -> Iterator[str]:
     yield from chosen.notes
     if registered := chosen.content.get("registered"):
         name, run = registered["version"], registered["run_id"]
-        yield f"registered: {registered['uri']} (version {name}, from run {run})"
+        yield f"registered: {registered['uri']} (version {name}, from MLflow run {run})"

@@ -78,7 +78,7 @@ def resume(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json
         folder, moved = _fetched(folder, options)
         change |= moved
     elif options["out"] is not None:
-        reason = f"the sweep continues in {folder}; --out is only for a sweep in a bucket"
+        reason = f"the sweep continues in {folder}; leave out --out, which is only for a sweep in a bucket"
         options.add(f"--out {options['out']}: {reason}")
     out = Path(folder)
     restore_plugins(out)  # run_to_the_end prints the messages
@@ -144,9 +144,8 @@ def _check_finished(options: Options, *, dry_run: bool) -> None:
         options.add(str(error), "objectives")
     for name in options.raw:
         if name not in _OF_FINISHED and options.is_typed(name):
-            options.add(
-                f"{options.fields[name].flag} is an option of a new study, but --from evaluates finished studies"
-            )
+            flag = options.fields[name].flag
+            options.add(f"{flag} is an option of a new study, but --from evaluates finished studies: leave out {flag}")
 
 
 def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:

@@ -89,7 +89,7 @@ DESCRIBED: list[Field] = [
         STUDY,
         repeats=True,
         help="Learning rate; can be repeated.",
-        otherwise="5 rates, from half a decade below to half a decade above the model's range",
+        otherwise="5 rates in the model's range, which is extended by a factor of 3.2 at both ends",
     ),
     _trial("lr", RUN, repeats=True),
     _trial(
@@ -115,7 +115,12 @@ DESCRIBED: list[Field] = [
     _whole("seeds", "Number of runs of each configuration, with different seeds.", STUDY, default=2, low=1),
     _trial("seed", *SWEEPS, help="Seed of the search and of the first run of each configuration."),
     _trial("seed", RUN),
-    option("objectives", "Metrics to optimise: NAME:max|min,NAME:max|min.", *SWEEPS, default=DEFAULT_OBJECTIVES),
+    option(
+        "objectives",
+        "Metrics to optimise, with directions: NAME:max|min,NAME:max|min.",
+        *SWEEPS,
+        default=DEFAULT_OBJECTIVES,
+    ),
     option(
         "candidates",
         "Which epochs of each trial may be on the frontier: all epochs, or only the last. Objectives other than losses "
@@ -129,7 +134,7 @@ DESCRIBED: list[Field] = [
         "Scheduler: none, or moasha, which stops a trial early if other trials are better at the same epoch.",
         *SWEEPS,
         choices=SCHEDULERS,
-        otherwise="moasha; none with a grid, several seeds, --candidates last, or objectives not measured every epoch",
+        otherwise="moasha; none for a grid, several seeds, --candidates last, or objectives not measured every epoch",
     ),
     _whole("grace", "Number of epochs after which the scheduler first compares trials.", *SWEEPS, default=1, low=1),
     _whole(
@@ -187,8 +192,8 @@ DESCRIBED: list[Field] = [
     # A learning-rate study -------------------------------------------------------------------------------------------
     option(
         "seeds_vary",
-        "What a seed changes: order (the order of the examples), target (order and target), or data (order, target and "
-        "data; only for --dataset authors).",
+        "What differs between seeds: the order of the examples (order), also the target (target), or also the "
+        "generated data (data; only for --dataset authors).",
         STUDY,
         default="order",
         choices=("order", "target", "data"),
@@ -205,13 +210,14 @@ DESCRIBED: list[Field] = [
         "auto_lr_smoothing",
         STUDY,
         repeats=True,
-        help="AutoLR's rule: safe, paper, clip or official; if repeated, the study compares the rules.",
+        help="How AutoLR chooses the learning rate: safe, paper, clip or official; if repeated, the study compares "
+        "these rules.",
     ),
     _trial(
         "auto_lr_probe",
         STUDY,
         repeats=True,
-        help="Retain data on which AutoLR measures losses: same (the step's batch) or fresh (other batches); if "
+        help="The retain data on which AutoLR measures losses: same (the step's batch) or fresh (other batches); if "
         "repeated, the study compares both.",
     ),
     _trial(
@@ -282,7 +288,7 @@ DESCRIBED: list[Field] = [
     ),
     option(
         "storage",
-        "Folder for Ray's state; or a bucket (s3://, gs:// or abfs://) through which workers exchange all files.",
+        "Folder for Ray's state, or a bucket (s3://, gs:// or abfs://) through which workers exchange all files.",
         *SWEEPS,
         otherwise="OUT/ray",
         is_path=True,
@@ -311,14 +317,14 @@ DESCRIBED: list[Field] = [
         "Total number of trained epochs after which no new trial starts.",
         PARETO,
         low=1,
-        changeable="New total number of epochs to train.",
+        changeable="New total number of trained epochs after which no new trial starts.",
     ),
     option(
         "until",
         "Stop the sweep when the last N trials have increased the hypervolume by at most X.",
         PARETO,
         metavar="plateau[:N:X]",
-        otherwise="none; plateau stands for plateau:10:0.001",
+        otherwise="none; 'plateau' means plateau:10:0.001",
         changeable="New stopping rule, in the format of 'pareto --until'; 'none' removes the rule.",
     ),
     option(

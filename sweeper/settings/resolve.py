@@ -96,7 +96,9 @@ def _sweep(options: Options) -> Resolved:
         check_study(options, base)
     space = study_space(options, base) if is_study else read_space(options, base)
     if space and not tries_auto_lr(space, auto_lr):
-        options.without_auto_lr("put auto_lr: on into the file" if is_file else "give --auto-lr on, or --auto-lr both")
+        options.without_auto_lr(
+            "put 'auto_lr: on' into the space file" if is_file else "give --auto-lr on, or --auto-lr both"
+        )
     search, base = read_search(options, space, base)
     if options.problems or space is None:
         return Resolved(options, base)

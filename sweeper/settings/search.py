@@ -112,7 +112,9 @@ def _scheduling(options: Options, base: TrialSpec, *, sampler: str, is_blind: bo
         scheduler = NO_SCHEDULER if whole or (epochs <= grace and not asked) else "moasha"
     if scheduler == NO_SCHEDULER and asked:
         flags = ", ".join(f"--{name}" for name in asked)
-        options.add(f"{flags}: no effect, because no scheduler compares trials; give --scheduler moasha", "scheduler")
+        options.add(
+            f"no scheduler compares trials, so {flags} would have no effect; give --scheduler moasha", "scheduler"
+        )
     elif scheduler != NO_SCHEDULER and grace >= epochs:
         options.add(
             f"--grace {grace}: trials end after {epochs} epochs and would never be compared; with --scheduler "
@@ -136,7 +138,9 @@ def _grid_trials(options: Options, space: Space) -> int | None:
         options.add(f"--sampler grid: {error}", "sampler")
         return None
     if trials is not None and trials > size:
-        options.add(f"--trials {trials} is more than the {size} trials of the grid", "trials")
+        options.add(
+            f"--trials {trials}: the grid has only {size} trials; give at most {size}, or leave out --trials", "trials"
+        )
     return trials if trials is not None else size
 
 
@@ -172,5 +176,5 @@ def _points(options: Options, space: Space | None, trials: int | None, *, sample
     runs = len(points) * (options["seeds"] or 1)
     if trials is not None and runs > trials > 0:
         needed = f"{counted(len(points), 'point')}, which need {counted(runs, 'run')} over all seeds"
-        options.add(f"--enqueue has {needed}, more than --trials {trials}", "enqueue")
+        options.add(f"--enqueue has {needed}, but --trials is only {trials}", "enqueue")
     return points

@@ -179,7 +179,7 @@ def _rate_problems(space: Space) -> list[str]:
     got = "not given" if wrong[0] is None else wrong[0]
     return [
         f"the learning-rate-free optimizers {', '.join(LR_FREE)} multiply lr by a step length that they compute "
-        f"(published lr: 1), but lr is {got}; give these optimizers their own sweep, or their own lr with "
+        f"(their authors use lr 1), but lr is {got}; give these optimizers their own sweep, or their own lr with "
         "'when: {optimizer: [...]}'"
     ]
 
