@@ -213,9 +213,8 @@ def evaluated(raw: Raw, problems: Sequence[str] = ()) -> dict[str, Any]:
         of_a_model = [item for item in fields_of(EVALUATE).values() if item.scope == "trial" or item.name == "out"]
         if idle := [item.flag for item in of_a_model if raw.get(item.name)]:
             flags = ", ".join(idle)
-            raise Problems(
-                [f"{flags}: only for --model-path; with --eval-log, the log determines the items and metrics"]
-            )
+            reason = "with --eval-log, the log determines the items and metrics"
+            raise Problems([f"{flags} can be used only with --model-path; {reason}"])
         return _scores_of_log(log, options["retain_eval_log"])
     return _scores_of_model(Path(folder), options, raw, problems)
 
@@ -231,7 +230,7 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
 
     found = list(problems)
     if options["retain_eval_log"] is not None:
-        found.append("--retain-eval-log is only for --eval-log; with --model-path, use --retain-model DIR")
+        found.append("--retain-eval-log can be used only with --eval-log; with --model-path, use --retain-model DIR")
     model = options.asked("model")
     of_model = MODELS[model].dataset if model in MODELS else None
     modality = dataset_modality(options.asked("dataset") or of_model)

@@ -96,8 +96,8 @@ def _run(
             if unfinished is not None and report.status is None:
                 unfinished.save(run)
     if (share := report.training.get("interpolation")) is not None:
-        way = f"is {share:.0%} of the way from the target to the last weights"
-        place = "has the last weights" if share == 1.0 else way
+        way = f"lies {share:.0%} of the way from the target to the weights of the last step"
+        place = "has the weights of the last step" if share == 1.0 else way
         console.print(f"the model {place} (--interpolate {spec.interpolate})", soft_wrap=True)
     if out is not None and run.auto_lr is not None and run.auto_lr.landscape:
         points = ({"trial_id": spec.spec_hash, **point} for point in run.auto_lr.landscape)

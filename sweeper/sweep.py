@@ -126,7 +126,8 @@ def _load_targets(
     targets |= {seed: load(seed) for seed in others}
     if len({target.vocabulary_size for target in targets.values()}) > 1:
         raise SweepError(
-            "the targets of the seeds have vocabularies of different sizes, so their losses have different upper bounds"
+            "the targets of the seeds have vocabularies of different sizes, so their losses are not comparable; use "
+            "--seeds-vary order or target"
         )
     if settings.bucket:
         for target in targets.values():

@@ -57,9 +57,10 @@ def node_faults(nodes: Mapping[str, Facts | None]) -> list[str]:
             continue
         found += [f"{name} has {difference}" for difference in differences(here, facts.versions)]
         found += [
-            f"{name} does not see {path}: share this folder with all nodes under this path" for path in facts.unseen
+            f"{name} has no folder {path}: mount the shared folder on all nodes under this path"
+            for path in facts.unseen
         ]
-        found += [f"{name} cannot read and write in {path}: {reason}" for path, reason in facts.refused.items()]
+        found += [f"{name} cannot read and write files in {path}: {reason}" for path, reason in facts.refused.items()]
     return found
 
 

@@ -46,11 +46,11 @@ class Disk:
         return self.checkpoint + self.running * self.state
 
     def format(self, out: Path, *, free: int) -> str:
-        """Return a line such as ``disk: about 1.2 GB in OUT (2 checkpoints of 410 MB each), 86 GB are free``."""
+        """Return a line such as ``disk: about 1.2 GB needed in OUT (2 checkpoints of 410 MB each); 86 GB are free``."""
         parts = [f"{counted(self.models, 'checkpoint')} of {size(self.checkpoint)} each"]
         if self.running:
             parts.append(f"{counted(self.running, 'saved state')} of {size(self.state)} each")
-        return f"disk: about {size(self.bytes)} in {out} ({', '.join(parts)}), {size(free)} are free"
+        return f"disk: about {size(self.bytes)} needed in {out} ({', '.join(parts)}); {size(free)} are free"
 
 
 def disk_of(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk:
@@ -74,7 +74,7 @@ def check_disk(disk: Disk, out: Path) -> str:
             f"{size(free)} are free in {out}; free some space, or choose another folder with --out"
         )
     if free < disk.bytes:
-        line += "; this may not suffice: free some space, or lower --trials (a full disk loses no finished trial)"
+        line += ", which may not suffice: free some space, or lower --trials (a full disk loses no finished trial)"
     return line
 
 

@@ -192,7 +192,7 @@ def _chat_problems(spec: TrialSpec) -> Iterator[str]:
     elif spec.model in MODELS and MODELS[spec.model].hub_id is None and MODELS[spec.model].make is None:
         whose = f"the tokenizer of {spec.model} (a locally built model)"
     if whose:
-        yield f"template chat: {whose} has no chat template; {WITHOUT_CHAT}"
+        yield f"--template chat: {whose} has no chat template; {WITHOUT_CHAT}"
 
 
 def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:

@@ -89,7 +89,7 @@ def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None
 
     waiting = {score(folder=place(item.checkpoint)): item for item in epochs}
     while waiting:
-        display.activity = f"measuring metrics: {len(waiting)} of {len(epochs)} epochs on the frontier left"
+        display.activity = f"measuring the metrics of frontier epochs: {len(waiting)} of {len(epochs)} remain"
         sweep.log.flush()
         done, _ = ray.wait(list(waiting), timeout=_WAIT)
         for reference in done:
@@ -101,6 +101,8 @@ def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None
                 payload = {"step": item.step, "metrics": dict(measured.metrics)}
             except (RayError, OSError) as error:
                 reason = str(error).strip().splitlines()[-1:]
-                logger.warning("cannot measure metrics of %s: %s", item.checkpoint, *reason or [type(error).__name__])
+                logger.warning(
+                    "cannot measure the metrics of %s: %s", item.checkpoint, *reason or [type(error).__name__]
+                )
             else:
                 sweep.log.record(Kind.METRICS_MEASURED, item.trial_id, payload)

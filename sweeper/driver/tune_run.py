@@ -40,7 +40,7 @@ def run_trials(sweep: OpenSweep, capacity: int) -> None:
     sweep.display.remaining = lambda: sweep.estimate(max_concurrent)
     if ended := len(sweep.log.state.ended):
         left = sweep.estimate(max_concurrent)
-        sweep.console.print(f"{ended} of {counted(settings.trials, 'trial')} done; left: {left}")
+        sweep.console.print(f"{ended} of {counted(settings.trials, 'trial')} done; remaining: {left}")
     remaining = sweep.remaining_trials
     running = max(min(max_concurrent, remaining), remaining if settings.pauses_trials else 0)
     disk = disk_of(settings.base, Path(sweep.target.path), models=remaining, running=running)

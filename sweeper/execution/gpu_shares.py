@@ -136,7 +136,9 @@ class GpuShares(Follower):
         for known in self._classes.values():
             if not known.is_complete or self.gpu_gb is None or (gpus := self._share(known)) == known.printed:
                 continue
-            more = f"; a share of {known.more_than_gb:.2f} GB was too small" if known.more_than_gb else ""
+            more = (
+                f"; {known.more_than_gb:.2f} GB of GPU memory per trial were too little" if known.more_than_gb else ""
+            )
             part_of_gpu = "a whole GPU" if gpus >= 1.0 else f"1/{_count(gpus)} of a GPU"
             self.say(
                 f"trials with the model, data and batch sizes of trial {known.example} took up to {known.peak_gb:.2f} "

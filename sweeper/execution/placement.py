@@ -105,7 +105,7 @@ def require_shared(folders: Sequence[Path]) -> None:
         missing, there = answer or ([], {})
         if missing:
             raise PlacementError(
-                f"node {name} does not see {', '.join(missing)}. Put --out and the cache (XDG_CACHE_HOME) on storage "
+                f"node {name} has no folder {', '.join(missing)}. Put --out and the cache (XDG_CACHE_HOME) on storage "
                 "that all nodes share"
             )
         if found := differences(here, there):

@@ -110,7 +110,7 @@ class StarvationCheck:
             self._last_running, self._message = now, ""
         elif now - self._last_running >= _STARVED_AFTER and now - self._last_check >= _STARVATION_INTERVAL:
             self._last_check = now
-            self._message = f"no trial has had a worker for {duration(now - self._last_running)}: {self._reason()}"
+            self._message = f"no trial has run for {duration(now - self._last_running)}: {self._reason()}"
         return self._message
 
     def _reason(self) -> str:
@@ -118,13 +118,13 @@ class StarvationCheck:
 
         logs = f"Ray's logs are in {folder}" if (folder := ray_logs()) else "see Ray's logs"
         if not self._is_cluster:
-            return f"Ray starts no worker; {logs}"
+            return f"Ray does not start workers; {logs}"
         free, total = ray.available_resources(), ray.cluster_resources()
         required = {"CPU": self._resources.cpus, "GPU": self._resources.gpus}
         amounts = (
             f"{free.get(name, 0.0):g} of {total.get(name, 0.0):g} {name}s" for name in required if required[name]
         )
-        enough = "if this is enough for a trial, the cause is that Ray cannot start workers"
+        enough = "if this is enough for a trial, Ray cannot start workers"
         return f"the cluster has {', '.join(amounts)} free; {enough}; {logs}"
 
 

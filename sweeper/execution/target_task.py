@@ -224,7 +224,7 @@ class TargetTask:
         """Prepare the target in the folder ``cache``, by default the node's own. Upload it to ``storage``, if given."""
         for folder in filter(None, (target_spec.base_folder, target_spec.target_path, target_spec.retain_path)):
             if not folder.is_dir():
-                return Prepared(unseen=f"{socket.gethostname()} does not see {folder}")
+                return Prepared(unseen=f"{socket.gethostname()} has no folder {folder}")
 
         local = Cache(cache)
         target = Preparation(spec=target_spec, cache=local, on_progress=self._news.append).target()

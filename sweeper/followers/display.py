@@ -96,7 +96,7 @@ class Display(Follower):
             f"running {', '.join(running)}" if running else self.starving,
             frontier if self.activity == "trials" else self.activity,
             f"hypervolume {trace[-1]:.4f}" if trace else "",
-            f"left: {self.remaining()}" if self.remaining is not None and 0 < ended < self._trials else "",
+            f"remaining: {self.remaining()}" if self.remaining is not None and 0 < ended < self._trials else "",
         )
         return "; ".join(filter(None, parts))
 

@@ -144,14 +144,14 @@ def format_status(status: SweepStatus) -> list[str]:
     if status.ended_because:
         lines.append(f"ended by {status.ended_because}")
     if status.running:
-        lines.append("running:" if status.state == RUNNING else "started, not ended:")
+        lines.append("running:" if status.state == RUNNING else "trials that have not ended:")
     lines += [f"  {_format_trial(trial, is_live=status.state == RUNNING)}" for trial in status.running]
     if status.hypervolume is not None:
         members = f"{counted(status.front, 'epoch')} of {counted(status.front_trials, 'trial')}"
         lines.append(f"frontier: {members}, hypervolume {status.hypervolume:.4f}")
     lines.append(f"cost so far: {status.spent}")
     if status.left is not None:
-        lines.append(f"left: {status.left}")
+        lines.append(f"remaining: {status.left}")
     if status.warning:
         at = time.strftime("%H:%M:%S ", time.localtime(status.warned_at)) if status.warned_at else ""
         lines.append(f"last warning: {at}{status.warning}")
@@ -165,7 +165,9 @@ def _format_trial(trial: Trial, *, is_live: bool) -> str:
     progress = "starts"
     if values["epoch"] is not None:
         total = f" of {values['epochs']:g}" if values["epochs"] else ""
-        losses = f"forget {number(values['forget_loss'])}, retain {number(values['retain_loss'])}"
+        losses = f"forget loss {number(values['forget_loss'])}, retain loss {number(values['retain_loss'])}"
         progress = f"epoch {values['epoch']:g}{total}, {losses}"
-    state = (", paused at a rung" if values["waits"] else "") + (", stops after this epoch" if values["to_end"] else "")
+    state = (", paused by the scheduler" if values["waits"] else "") + (
+        ", stops after this epoch" if values["to_end"] else ""
+    )
     return " ".join(filter(None, (trial.id, values["settings"], progress + state)))

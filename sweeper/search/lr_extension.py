@@ -67,11 +67,9 @@ def format_extensions(found: Sequence[Extension]) -> list[str]:
     lines = []
     for item in found:
         added = f"adding lr {', '.join(f'{rate:g}' for rate in item.rates)}"
-        limit = (
-            f"no rate is added, because {MOST_RATES} were added at this edge or the next rate is out of bounds for lr"
-        )
+        limit = f"no rate is added, because this edge already has {MOST_RATES} new rates or --lr forbids the next rate"
         lines.append(
-            f"{item.method}, {item.baseline}: the best rate is at the edge of the rates tried (from {item.tried[0]:g} "
+            f"{item.method} ({item.baseline}): the best rate is at the edge of the rates tried (from {item.tried[0]:g} "
             f"to {item.tried[-1]:g}); {added if item.rates else limit}"
         )
     return lines

@@ -118,7 +118,9 @@ def format_warm_start(found: WarmStart, folder: Path) -> str:
     parts = [f"{counted(len(found.priors), 'comparable trial')}"] if found.priors or not found.points else []
     if found.points:
         differences = "; ".join(found.differences) or "another target"
-        parts.append(f"{len(found.points)} configurations from that sweep's frontier are tried first ({differences})")
+        points = counted(len(found.points), "configuration")
+        cause = f"because their results are not comparable ({differences})"
+        parts.append(f"{points} from that sweep's frontier will run first, {cause}")
     if found.outside:
         verb = "is" if found.outside == 1 else "are"
         parts.append(f"{counted(found.outside, 'trial')} {verb} outside this search space")

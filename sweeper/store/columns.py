@@ -36,21 +36,21 @@ _COSTS = (
     _Column("wall_seconds", "cost", "wall clock", "s"),
     _Column("checkpoint", "record", "checkpoint"),
     _Column("error", "record", "error"),
-    _Column("started_at", "record", "start", "s since 1970"),
-    _Column("first_step_at", "record", "first step", "s since 1970"),
-    _Column("ended_at", "record", "end", "s since 1970"),
+    _Column("started_at", "record", "start time", "s since 1970"),
+    _Column("first_step_at", "record", "time of the first step", "s since 1970"),
+    _Column("ended_at", "record", "end time", "s since 1970"),
     _Column("worker", "record", "worker"),
 )
 _REUSED = _Column("reused_from", "record", "reused from")
 _MEMORY = (
     _Column("retried_with", "record", "memory settings after an out-of-memory error"),
     _Column("peak_gpu_gb", "cost", "peak GPU memory", "GB"),
-    _Column("gpu_share", "record", "share of a GPU"),
+    _Column("gpu_share", "record", "the trial's share of a GPU"),
     _Column("gpu_gb", "record", "memory of the GPU", "GB"),
 )
 _GENERATION = _Column("generation_seconds", "cost", "generation of answers", "s")
 _INTERPOLATION = _Column("interpolation", "progress", "position between the target (0) and the last weights (1)")
-_REPORTED = _Column("reported_at", "record", "report", "s since 1970")
+_REPORTED = _Column("reported_at", "record", "time of the report", "s since 1970")
 _PASSED = (_Column("step", "progress", "optimizer steps"), _Column("epoch", "progress", "epochs"))
 _COURSE = (
     _Column("c_t", "course", "c_t, weight of the retain gradient"),
@@ -65,16 +65,16 @@ _COURSE = (
 _RULES = (
     _Column("violations", "course", "steps that may have increased a loss"),
     _INTERPOLATION,
-    _Column("distance", "course", "estimated distance to the solution"),
+    _Column("distance", "course", "optimizer's estimate of the distance to the solution"),
     _Column("effective_lr", "course", "effective learning rate"),
     _Column("auto_lr_eta_star", "course", "AutoLR's eta*"),
     _Column("auto_lr_slope", "course", "AutoLR's slope G"),
     _Column("auto_lr_curvature", "course", "AutoLR's curvature H"),
     _Column("auto_lr_updates", "course", "AutoLR updates"),
-    _Column("auto_lr_not_finite", "course", "AutoLR updates without a new rate: probe not finite"),
-    _Column("auto_lr_no_descent", "course", "AutoLR updates without a new rate: no descent"),
-    _Column("auto_lr_no_curvature", "course", "AutoLR updates without a new rate: no curvature"),
-    _Column("auto_lr_clipped", "course", "AutoLR updates with a clipped rate"),
+    _Column("auto_lr_not_finite", "course", "AutoLR updates that kept the rate (infinite or NaN loss)"),
+    _Column("auto_lr_no_descent", "course", "AutoLR updates that kept the rate (loss would not fall)"),
+    _Column("auto_lr_no_curvature", "course", "AutoLR updates that kept the rate (parabola without minimum)"),
+    _Column("auto_lr_clipped", "course", "AutoLR updates with a rate other than eta*"),
     _Column("auto_lr_rolled_back", "course", "steps undone by AutoLR", "optimizer steps"),
     _Column("seconds", "cost", "training and evaluation", "s"),
 )

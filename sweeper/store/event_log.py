@@ -59,7 +59,7 @@ def read_events(path: Path) -> list[Event]:
         try:
             event = Event.from_line(line)
             if event.seq != number:
-                raise ValueError(f"expected seq {number}, got {event.seq}")
+                raise ValueError(f"expected the event number (seq) {number}, got {event.seq}")
         except ValueError as error:
             raise EventLogError(
                 f"{path}, line {number + 1} is damaged ({error}). Restore the file from a copy, or delete the file; "

@@ -57,12 +57,13 @@ def restore_plugins(out: Path) -> list[str]:
     problems, notes, files = list[str](), list[str](), []
     for record in records:
         if record["file"] is None:
-            notes.append(f"plug-in {record['name']} of an installed package is not loaded: plug-ins are files now")
+            cause = "it belongs to an installed package, and this version loads plug-ins only from files"
+            notes.append(f"plug-in {record['name']} is not loaded, because {cause}")
             continue
         files.append(record)
         digest, path, original = record["digest"], out / record["file"], Path(record["path"])
         if path != out / FOLDER / Path(record["file"]).name:
-            problems.append(f"{out / 'sweep.json'}: plug-in {record['file']} is not in the sweep's own {FOLDER}/")
+            problems.append(f"{out / 'sweep.json'}: plug-in {record['file']} must be in {out / FOLDER}")
         elif not path.is_file() or _digest(path) != digest:
             problems.append(
                 f"{path}: this is not the plug-in with which the sweep started, so new trials would not be comparable "

@@ -63,7 +63,7 @@ def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> s
     except MethodError:  # the other run's method comes from a plug-in that is not loaded here
         names = "method"
     return (
-        f"--out {out}: the folder contains an unfinished run with a different {names}. Continue that run with "
+        f"--out {out}: the folder contains an unfinished run that differs in {names}. Continue that run with "
         f"'{found.command}', or choose another folder"
     )
 
@@ -114,7 +114,7 @@ class UnfinishedRun:
 
 
 def _settings(spec: TrialSpec, landscape_points: int, plugins: Sequence[str]) -> dict[str, object]:
-    named = spec.row() | {"landscape": landscape_points, "model or data (its content)": spec.target_key}
-    named["plug-in (its content)"] = plugins
+    named = spec.row() | {"landscape": landscape_points, "the content of the model or data": spec.target_key}
+    named["the content of the plug-ins"] = plugins
     del named["target_key"]
     return named

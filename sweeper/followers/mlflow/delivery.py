@@ -64,7 +64,7 @@ class Attempts:
         if key in self.refused:
             return
         if self.stopped:
-            raise UnavailableError("the time limit was reached")
+            raise UnavailableError("the time limit for sending records was reached")
         try:
             action(*args, **kwargs)
         except Exception as error:

@@ -64,7 +64,7 @@ class Tracker(Follower):
             self._news.set()
             self._thread.join(timeout)
             if self._thread.is_alive():
-                self._outage = self._outage or f"not done within {timeout:.0f} s"
+                self._outage = self._outage or f"the records were not sent within {timeout:.0f} s"
                 self._delivery.attempts.stopped = True
             self._result = self._lacking()
         return self._result
@@ -73,7 +73,9 @@ class Tracker(Follower):
         if not (pending := self._delivery.pending()):
             return ""
         lacks = "lacks" if self._delivery.sweep_run_id else "could not be reached and may lack"
-        reason = self._outage or next(reversed(self._delivery.attempts.refused.values()), "the time limit was reached")
+        reason = self._outage or next(
+            reversed(self._delivery.attempts.refused.values()), "the time limit for sending records was reached"
+        )
         return (
             f"MLflow at {self._uri} {lacks} {pending} of the sweep's records ({reason}). These records are in the "
             "sweep's folder; resume the sweep to send them"
