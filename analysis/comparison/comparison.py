@@ -89,7 +89,6 @@ def _with_places(parts: Mapping[str, Sources]) -> dict[str, Sources]:
     found = {}
     for name, part in parts.items():
         ours = part.sweep.baseline
-        # If an external table has metrics of the target, they must equal the metrics of the sweep's target.
         places = [place for place, baselines in before.items() if all(same_model(ours, other) for other in baselines)]
         found[name] = _filled(part, places)
     return found

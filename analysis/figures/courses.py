@@ -180,7 +180,7 @@ def _final(table: TrialTable, metric: str) -> Panel | None:
     lines: list[Line] = [*finite_lines(f"{method}, fixed rate", rate, value, colour, look="marks")]
     medians = value.groupby(rate).median().sort_index()
     alike = all(name == "lr" or done.columns[name].role == "auto_lr" for name in fixed.varying)
-    # If every rate was tried once, a line is drawn only if the trials have equal settings except for the rate.
+    # If each rate was tried only once, a line is drawn only if the trials differ in no other setting.
     if len(medians) > 1 and (len(medians) < len(value) or alike):
         lines += finite_lines("", medians.index, medians, colour)
     bands: tuple[Band, ...] = ()

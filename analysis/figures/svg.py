@@ -46,8 +46,8 @@ def svg_text(figure: Figure) -> str:
 
     buffer = io.StringIO()
     with house_style():
-        # savefig is not used, because it draws a figure with a layout twice. By default, the file has the date and the
-        # addresses of schemas.
+        # savefig is not used, because it draws a figure with a layout twice. Without these settings, the file would
+        # contain the date and the addresses of schemas.
         metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         FigureCanvasSVG(figure).print_svg(buffer, metadata=metadata)  # type: ignore[no-untyped-call]
     return buffer.getvalue()

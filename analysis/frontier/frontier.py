@@ -165,8 +165,8 @@ def hypervolume(costs: npt.ArrayLike) -> float:
 def contributions(costs: npt.ArrayLike) -> Floats:
     """Return the hypervolume that would be lost without each point, shape (n,).
 
-    The costs, shape (n, m), must be non-dominated. Equal points count as one point, and each of them has the
-    contribution of this point.
+    The costs, shape (n, m), must be non-dominated. Equal points count as one point: each of them has the contribution
+    that this point has if it occurs only once.
     """
     array = checked_costs(costs)
     if len(array) == 0:

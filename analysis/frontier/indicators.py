@@ -116,7 +116,7 @@ def indicators(sets: Mapping[str, npt.ArrayLike]) -> dict[str, Indicators]:
 
 
 def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> list[Floats]:
-    """For k = 1, ..., len(runs), return the corners, shape (c, 2), of the region that at least k runs attain."""
+    """Return, for k = 1, ..., len(runs), the corners, shape (c, 2), of the region that at least k runs attain."""
     labelled = _labelled(runs, (2.0, 2.0))
     corners = np.asarray(moocore.eaf(labelled[:, :2], sets=labelled[:, 2]), dtype=np.float64)
     counts = np.where(corners[:, :2].max(axis=1) <= 1, np.rint(corners[:, 2] * len(runs) / 100), 0)

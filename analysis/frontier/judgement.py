@@ -206,6 +206,8 @@ class Tried:
     """The settings of the models that can be selected. Unknown settings are () or None.
 
     Attributes:
+        epochs, batch_sizes: all values, in ascending order.
+        steps: the largest number of steps.
         lr, c: the smallest and the largest value.
         diverged_lr: the lowest learning rate at which a trial diverged; None if no trial diverged, or if a model that
             can be selected was trained with this rate or a higher rate.

@@ -1,4 +1,7 @@
-"""Select the model to recommend from the acceptable models (:func:`analysis.frontier.judgement.judge`).
+"""Select the model to recommend from the acceptable models.
+
+Good models are acceptable. If no model is good, models that miss no threshold are acceptable
+(:func:`analysis.frontier.judgement.judge`).
 
 If a threshold states how much must be forgotten, the model that keeps most is selected. Otherwise, the model nearest to
 the ideal corner (cost 0 in all objectives) is selected.

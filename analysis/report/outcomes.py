@@ -31,6 +31,7 @@ class EarlyStops(NamedTuple):
     """The trials that a scheduler stopped.
 
     Attributes:
+        stopped: the number of stopped trials.
         trials: the number of all trials.
         after: pairs (epoch, number of trials that were stopped after this epoch).
         saved: the number of planned epochs that were not run; None if unknown.
@@ -102,7 +103,7 @@ def failures(table: TrialTable) -> tuple[Failure, ...]:
 
 
 def early_stops(table: TrialTable) -> EarlyStops | None:
-    """Return a summary of the trials that a scheduler stopped; None if there are none."""
+    """Return a summary of the trials that a scheduler stopped; None if there are no such trials."""
     trials = table.trials
     stopped = trials[trials["status"] == "stopped"]
     if stopped.empty:

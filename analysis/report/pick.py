@@ -79,6 +79,9 @@ def pick(
     The candidates are the last epochs of finished trials and the epochs on the frontier. If ``best`` is given, the
     candidate with the best value in this column is selected, and the rule only restricts the candidates.
 
+    Args:
+        limits: thresholds that the selected model must meet.
+
     Raises:
         NothingQualifies: no trial has finished, or no candidate meets the limits and the rule.
         AnalysisError: the column of a limit does not exist, or a limit is relative to an unknown score of the target.

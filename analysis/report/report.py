@@ -117,7 +117,6 @@ def _answered(out: Path, problem: Problem, part: Sources, *, anchor: str) -> Pag
 
 
 def _drawn(out: Path, problem: Problem, part: Sources, read: Sources, item: PageAnswer) -> Iterator[PageFrontier]:
-    """Draw and save the frontier figures of a problem."""
     table, sweep = part.table, part.sweep
     wanted: list[tuple[str, ParetoData, str, list[str]]] = []
     if len(sweep.objectives) > 1:

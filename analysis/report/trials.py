@@ -92,7 +92,7 @@ def charts(table: TrialTable) -> list[dict[str, Any]]:
 
 
 def page_data(table: TrialTable) -> dict[str, object]:
-    """Return the data for the page's script, keyed by trial id."""
+    """Return the settings, paths and reports of each trial for the page's script, keyed by trial id."""
     courses = dict(iter(table.history.groupby("trial_id")))
     drawn = ["epoch", *(name for chart in charts(table) for name, _ in chart["lines"])]
     # Each trial has at most 300 evenly spaced reports. If there are many trials, fewer reports are shown.

@@ -25,7 +25,7 @@ class Unit:
     """The Pareto front over all configurations (values of c) of a task, for one seed and one learning rate.
 
     Attributes:
-        variant, lr: the learning-rate policy (see :class:`StudyRun`).
+        variant, lr: the AutoLR variant and the learning rate of all runs, as in :class:`StudyRun`.
         missing: the configurations without an outcome (:attr:`StudyRun.judged`). A front without missing configurations
             is complete.
     """

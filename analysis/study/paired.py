@@ -49,12 +49,12 @@ class Share:
 
 
 def p_above(differences: npt.ArrayLike, bar: float = 0.0) -> float:
-    """Return the one-sided p-value of "the mean is at most ``bar``" for ``differences`` in [-1, 1], shape (n,)."""
+    """Return the p-value of the null hypothesis "mean <= ``bar``" for ``differences`` in [-1, 1], shape (n,)."""
     return float(min(1.0, math.exp(-_log_wealth(np.asarray(differences), bar))))
 
 
 def p_below(differences: npt.ArrayLike, bar: float = 0.0) -> float:
-    """Return the one-sided p-value of "the mean is at least ``bar``"."""
+    """Return the p-value of the null hypothesis "mean >= ``bar``" for ``differences`` in [-1, 1], shape (n,)."""
     return p_above(-np.asarray(differences), -bar)
 
 
@@ -109,8 +109,8 @@ class PairedResult:
     """The statistics of n differences in [-1, 1], one for each seed. No p-value is corrected for multiple comparisons.
 
     Attributes:
-        p_above: the one-sided p-value of "the mean is at most 0"; valid for any distribution.
-        p_below: the one-sided p-value of "the mean is at least 0"; valid for any distribution.
+        p_above: the p-value of the null hypothesis "mean <= 0"; valid for any distribution.
+        p_below: the p-value of the null hypothesis "mean >= 0"; valid for any distribution.
         ahead: the share of seeds with a difference above 0.
         t_interval: the paired-t 95% interval of the mean, valid for normal differences; None if n < 2.
         sign_flip_p: the p-value of the sign-flip test, valid for symmetric differences; None if no test was made.

@@ -27,7 +27,7 @@ class Column:
         direction: ``max`` or ``min``; None if neither large nor small values are better.
         bounds: the lowest and the highest value; None for a missing bound.
         of: the data set on which the loss or metric is measured, such as ``forget``.
-        primary: whether the metric is shown beside the losses.
+        primary: whether the metric is the main metric of its data set, which reports show beside the losses.
         threshold: the threshold from the paper; None without such a threshold.
         fluency: whether the metric detects repetitive answers.
     """
