@@ -44,7 +44,7 @@ def load_space(path: Path, fields: Fields) -> tuple[Space, list[str]]:
         return Space(), [f"{path}: expected parameters, one per line, such as lr: [1e-5, 1e-4], got {got}"]
     problems: list[tuple[str, str]] = []
     parameters: list[Parameter] = []
-    clear: list[Parameter] = []  # without conditions on a parameter that could not be read
+    clear: list[Parameter] = []  # those whose conditions refer only to parameters that could be read
     unclear: set[str] = set()
     for key, given in content.items():
         try:
