@@ -72,7 +72,7 @@ class SuccessiveHalving:
         self._passed: dict[int, set[str]] = {rung: set() for rung in self.rungs}
 
     def decide(self, trial_id: str, report: Mapping[str, Any]) -> Decision:
-        """Record the objectives of an epoch, and return the decision. A second call for an epoch changes nothing."""
+        """Record the objectives of an epoch. Return the decision. A second call for the same epoch changes nothing."""
         epoch, curve = float(report["epoch"]), self._curves.setdefault(trial_id, {})
         if epoch not in curve:
             curve[epoch] = tuple(axis.cost(report.get(column)) for column, axis in self._axes.items())

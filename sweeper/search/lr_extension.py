@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from analysis.study.lr_study import LrStudy
 
 MOST_RATES = 4
-"""The maximum number of rates added on each side of a grid."""
+"""The maximum number of rates added at each end of a grid."""
 
 Point = Mapping[str, Any]
 
@@ -56,7 +56,8 @@ def extended(settings: SweepSettings, found: Sequence[Extension]) -> dict[str, A
     points: list[Point] = []
     for item in found:
         fixed = fixed_points(settings, item.method)
-        one_rate = [point for point in fixed if point["lr"] == fixed[0]["lr"]]  # each combination of other options
+        # The points with a single rate contain each combination of the other parameters once.
+        one_rate = [point for point in fixed if point["lr"] == fixed[0]["lr"]]
         points += [{**point, "lr": rate} for rate in item.rates for point in one_rate]
     extension = (*settings.extension, *points)
     return {"extension": extension, "trials": (len(settings.space.grid()) + len(extension)) * settings.seeds}

@@ -30,7 +30,7 @@ class CachedTrial:
         return f"{self.out}/{self.trial.id}"
 
     def reports(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the reports without the key ``stored``, because the copied models are not in object storage."""
+        """Yield the reports without the key ``stored``, because the copies of the models are not in object storage."""
         return ({name: value for name, value in report.items() if name != "stored"} for report in self.trial.reports)
 
     def outcome(self, trial_id: str) -> dict[str, Any]:

@@ -19,7 +19,10 @@ class Scheduler(Protocol):
     """Decides after every epoch whether a trial continues."""
 
     def decide(self, trial_id: str, report: Mapping[str, Any]) -> Decision:
-        """Return the decision after an epoch, from the epoch's report. A second call for an epoch changes nothing."""
+        """Return whether the trial continues, stops or pauses after the epoch of this report.
+
+        A second call for the same epoch changes nothing.
+        """
 
     def ended_at(self, trial_id: str) -> int | None:
         """Return the epoch after which the trial stopped or paused, or None if the trial continues."""

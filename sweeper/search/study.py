@@ -68,7 +68,7 @@ class SweepStudy:
         storage: an Optuna storage without studies.
         search: the inputs of the sampler. ``search.asked`` is the number of trials that :meth:`restore` adds.
         seeds: the random seeds. Each configuration is trained once with each seed.
-        extension: further points of a grid search. They may be outside the search space.
+        extension: points to run after the grid of the search space. They may be outside the search space.
     """
 
     def __init__(
@@ -267,8 +267,8 @@ class SweepStudy:
         """Return the parameters and user attributes of a planned trial, or None if the sampler proposes the trial.
 
         With k seeds, k consecutive trials form a group with equal configurations. The first groups get the planned
-        points. In a later group, the sampler proposes the first trial, and the other trials repeat its configuration
-        ``config``.
+        points. In every group after these, the sampler proposes the first trial, and the other trials repeat its
+        configuration ``config``.
         """
         group, repetition = divmod(index, len(self._seeds))
         attributes = {"seed": self._seeds[repetition]}

@@ -47,7 +47,7 @@ class WarmStart:
         priors: the trials with comparable results, from which the sampler learns.
         points: the configurations to try first, as Optuna parameters.
         finished: the number of finished trials in the previous sweep.
-        outside: how many of these trials are outside the new search space.
+        outside: the number of finished trials that are outside the search space of the new sweep.
         differences: descriptions of the settings that neither sweep searches and whose values differ.
     """
 
