@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 AUTO = "auto"
-"""The value of ``--gpus-per-trial`` with which the GPU shares of trials are measured."""
+"""The value of ``--gpus-per-trial`` with which trials share GPUs according to their measured memory."""
 
 
 @dataclass(frozen=True, slots=True)

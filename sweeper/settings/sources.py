@@ -38,8 +38,8 @@ Raw = Mapping[str, Sequence[Given]]
 def from_python(command: str, options: Mapping[str, object]) -> dict[str, Sequence[Given]]:
     """Convert keyword arguments to option values.
 
-    An argument None is ignored. A list becomes several values or, if the option cannot be repeated, one value with
-    commas. A mapping becomes several values ``NAME=VALUE``.
+    An argument with the value None is ignored. A list becomes several values or, if the option cannot be repeated, one
+    value with commas. A mapping becomes several values ``NAME=VALUE``.
 
     Raises:
         TypeError: an argument is not an option of the command.
@@ -97,7 +97,7 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
 
 
 def with_config(command: str, given: Raw, config: str | None) -> tuple[Raw, list[str]]:
-    """Return the given options and those in a config file, and the file's problems. Given options override the file."""
+    """Return the given options and those in a config file, and the file's problems. Given options have priority."""
     filed, problems = from_yaml(command, Path(config)) if config is not None else ({}, [])
     return {**filed, **given}, problems
 

@@ -41,7 +41,8 @@ class SweepSettings:
         base: the values that all trials share, as the spec of a trial.
         space: the search space of the values that vary.
         kind: the command that started the sweep (``pareto`` or ``lr-study``), or ``unlearn`` for a single run.
-        gpus_per_trial: a number in [0, 1], or "auto" to measure GPU shares (:mod:`sweeper.execution.gpu_shares`).
+        gpus_per_trial: a number in [0, 1], or "auto" to choose GPU shares from measured memory
+            (:mod:`sweeper.execution.gpu_shares`).
         ship: whether the driver sends this project to the nodes of a cluster.
         storage: the folder for Ray Tune's state, or the address of a bucket; None for the sweep's folder.
         stored_as: the name of the sweep's folder in the bucket.
