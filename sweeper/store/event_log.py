@@ -92,7 +92,7 @@ class EventLog:
         return sum(event.kind is Kind.TRIAL_ENDED for event in self._pending)
 
     def attach(self, *followers: Follower) -> None:
-        """Add followers, which receive all later events. Followers added first receive an event first."""
+        """Add followers, which receive all later events. The follower that was added first receives an event first."""
         with self._lock:
             self._followers += followers
 

@@ -19,7 +19,7 @@ class Kind(StrEnum):
     SWEEP_ENDED = "sweep_ended"
     """The driver ends the sweep (status: finished or interrupted)."""
     SEARCH_STARTED = "search_started"
-    """The search starts (points: Optuna parameters to try first; priors: previous trials)."""
+    """The search starts (points: Optuna parameters to try first; priors: trials of a previous sweep)."""
     TRIAL_PROPOSED = "trial_proposed"
     """The search proposed a trial (settings: values for trials.csv; search: Optuna's data about the trial)."""
     TRIAL_REUSED = "trial_reused"

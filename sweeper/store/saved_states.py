@@ -14,7 +14,7 @@ from trainables.storage import Storage, StorageError
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """The saved state of a trial after ``step``. ``place`` is a local folder or a key in object storage."""
+    """A trial's saved state after training step ``step``. ``place`` is a folder or a key in object storage."""
 
     place: str
     step: int

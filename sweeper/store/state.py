@@ -24,9 +24,9 @@ class Phase(StrEnum):
 class Trial:
     """A trial as its events describe it. The rows of the tables are built from these fields.
 
-    ``search`` is the data that Optuna stores about the trial. ``measured`` maps a step to the metrics that were
-    measured after training on the checkpoint of this step. ``outcome`` is empty until the trial ends. ``started_at`` is
-    the time of the last start, in seconds since 1970.
+    ``search`` is the data that Optuna stores about the trial. ``measured`` maps a step to the metrics of this step's
+    checkpoint that were measured after the search had ended. ``outcome`` is empty until the trial ends. ``started_at``
+    is the time of the last start, in seconds since 1970.
     """
 
     id: str
@@ -56,7 +56,6 @@ class Trial:
         return bool(self.outcome) and not is_no_result(self.outcome["status"], self.outcome.get("error"))
 
     def row(self) -> dict[str, Any]:
-        """Return the trial's row in trials.csv."""
         return {"trial_id": self.id, **self.settings, **self.outcome}
 
     def candidates(self, reports: Sequence[Row] | None = None) -> Iterator[Row]:
@@ -68,7 +67,10 @@ class Trial:
 
 @dataclass(slots=True)
 class SweepState:
-    """All trials by id, in the order of proposal. ``search`` contains the priors and the points to try first."""
+    """The state of a sweep. ``trials`` maps each id to its trial, in the order in which the trials were proposed.
+
+    ``search`` contains the priors and the points to try first.
+    """
 
     trials: dict[str, Trial] = field(default_factory=dict)
     ended: dict[str, None] = field(default_factory=dict)  # ids of ended trials, in the order in which they ended

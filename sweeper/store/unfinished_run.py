@@ -84,7 +84,7 @@ class UnfinishedRun:
     def begin(self, run: UnlearningRun, *, landscape_points: int, command: str) -> float:
         """Restore the run from its saved state, if any. Return the number of complete epochs.
 
-        Rows of later steps are deleted from the tables.
+        Rows of steps after the saved state are deleted from the tables.
         """
         if problem := other_run_problem(self.out, run.spec, landscape_points=landscape_points):
             raise OtherRun(problem)
