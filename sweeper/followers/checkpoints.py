@@ -77,7 +77,7 @@ class CheckpointManager(Follower):
             self._over.add(event.trial_id)
 
     def flush(self, state: SweepState) -> None:
-        """Write the front to a file, from which workers decide whether to save a model.
+        """Write the front to a file. Workers read this file to decide whether to save a model.
 
         Delete the models of dominated epochs, and the saved states of ended trials.
         """

@@ -80,7 +80,7 @@ class Display(Follower):
             self._live.refresh()
 
     def close(self) -> None:
-        """Draw the last state and stop the display."""
+        """Draw the final summary, and stop the display."""
         self._open.close()
 
     def _summary(self) -> str:

@@ -27,7 +27,7 @@ class SweepStatus:
 
     Attributes:
         state: running, finished, interrupted or failed.
-        doing: the current step of the running driver, or "".
+        doing: what the running driver does now, such as ``trials``; "" if no driver runs.
         process: a text with the running driver's process id and host, or "".
         asked: the number of requested trials.
         trials: maps each status to the number of ended trials with this status.
@@ -127,7 +127,7 @@ def _trial_values(trial: Trial, *, is_live: bool) -> dict[str, Any]:
 
 
 def _resources(settings: Mapping[str, Any], ended: list[Trial]) -> Resources:
-    """Return the resources of one trial. If GPU shares are measured, use the share of the last ended trial."""
+    """Return the resources of one trial. If trials share GPUs, the GPU share is that of the trial that ended last."""
     cpus, gpus = float(settings.get("cpus_per_trial") or 1), settings.get("gpus_per_trial") or 0
     if gpus == AUTO:
         gpus = next((share for trial in reversed(ended) if (share := trial.outcome.get("gpu_share"))), 0.0)

@@ -31,7 +31,7 @@ from trainables.worker.candidates import FRONT_FILE, candidate_folder
 from trainables.worker.failures import LOGS
 
 _ITEMS = ("items/target-*.json", "items/*-epoch-*.json")
-"""Files with per-item metrics that the driver uploads: of the target, and of epochs measured after training."""
+"""The files with per-item metrics that the driver uploads: for the target, and for epochs measured after training."""
 _DRIVERS_FILES = ("*", f"{PLUGINS}/*", *_ITEMS)
 _LAST = (*TABLES, "optuna.log")
 """The files that are uploaded after all other files except the event log, in this order."""

@@ -239,7 +239,7 @@ class Delivery:
         return {**end.tags, NOTE: "\n\n".join(filter(None, parts))}
 
     def _tag_front(self, key: str, end: SweepEnd) -> None:
-        """Tag the run ``key`` with ``pareto`` if its trial is on the front, otherwise reset the tag.
+        """Tag the run ``key`` with ``pareto`` if an epoch of its trial is on the front, otherwise reset the tag.
 
         If the run has the tag ``recommended`` but its model is no longer recommended, reset this tag, too.
         """

@@ -46,7 +46,7 @@ class StoredRun:
     tags: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     step: int = -1
-    sent: str = ""  # by this process: "" (nothing), "running", or the end time of the trial
+    sent: str = ""  # what this process has sent: "" (nothing), "running", or the end time of the trial
 
 
 class UnavailableError(Exception):
@@ -92,7 +92,7 @@ class Store:
             location = self._artifact_root.absolute().as_uri() if is_database(self.uri) else None
             try:
                 client.create_experiment(self._experiment, artifact_location=location, tags=_KIND)
-            except Exception as error:  # another sweep was faster
+            except Exception as error:  # another sweep has just created the experiment
                 if getattr(error, "error_code", None) != "RESOURCE_ALREADY_EXISTS":
                     raise
             experiment = client.get_experiment_by_name(self._experiment)
