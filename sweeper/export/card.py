@@ -51,7 +51,6 @@ class Card:
 
 
 def card_text(card: Card) -> str:
-    """Return the model card as Markdown."""
     import yaml
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 

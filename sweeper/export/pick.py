@@ -62,7 +62,7 @@ class Choice:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The losses, metrics, progress and costs in the model's row, except durations."""
+        """The numbers in the model's row: losses, metrics, costs (except durations), and completed epochs and steps."""
         row: pd.Series = self.found.row
         return {
             column: float(row[column])
