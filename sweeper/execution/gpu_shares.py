@@ -40,7 +40,7 @@ def memory_class(spec: TrialSpec) -> MemoryClass:
 
 
 def part(trials: int) -> float:
-    """Return the GPU share of each of ``trials`` trials on one GPU, rounded down to Ray's unit of 1/10000."""
+    """Return the share of each of ``trials`` trials that share a GPU equally, rounded down to 1/10000 (Ray's unit)."""
     # If shares were rounded up, six trials would exceed one GPU: 6 * 0.1667 > 1.
     return math.floor(10_000 / trials) / 10_000
 
@@ -60,7 +60,6 @@ def share(peak_gb: float, gpu_gb: float, *, more_than_gb: float = 0.0) -> float:
 
 
 def _count(gpus: float) -> int:
-    """Return how many trials with this GPU share fit on a GPU."""
     return int(1.0 / gpus + 1e-9)
 
 
@@ -128,7 +127,7 @@ class GpuShares(Follower):
                 if not math.isfinite(gpus * size):
                     continue  # a row of an earlier version, which does not record the available memory
                 known.more_than_gb = max(known.more_than_gb, gpus * size)
-            # Other trials may have ended before an evaluation and before their longest batch.
+            # A trial with another status may have ended before an evaluation and before its longest batch.
             known.is_complete |= row.get("status") in (Status.FINISHED, Status.STOPPED)
 
     def print_new(self) -> None:
