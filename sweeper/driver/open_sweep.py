@@ -79,7 +79,7 @@ class OpenSweep:
 
     @property
     def gpus_per_trial(self) -> float:
-        """The number of GPUs for one trial. If GPU shares are measured, the largest share."""
+        """The number of GPUs for one trial. If trials share GPUs, this is the largest share."""
         return self.settings.resources.gpus if self.shares is None else self.shares.largest
 
     def max_concurrent(self, slots: int) -> int:
@@ -178,7 +178,7 @@ def _requeue(
 
 
 def attach(sweep: OpenSweep) -> None:
-    """Attach all followers to the event log. First replay past events to the followers that need them."""
+    """Attach all followers to the event log. First pass the events on disk to the followers that need them."""
     log = sweep.log
     log.replay(sweep.controller, sweep.checkpoints)
     log.attach(sweep.tables)  # the first flush rewrites all tables

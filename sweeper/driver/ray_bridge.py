@@ -123,7 +123,7 @@ class TrialRecorder(Callback):
         _guarded(self._sweep.controller.end_trial, trial_id, {"status": str(Status.FAILED), "error": error})
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """After each step of Tune's loop, end waiting trials that a user asked to stop, and flush the event log."""
+        """After each step of Tune's loop, end paused trials that a user asked to stop, and flush the event log."""
         _guarded(self._sweep.controller.stop_waiting, all_trials=False)
         _guarded(self._check_starvation)
         _guarded(self._sweep.log.flush)

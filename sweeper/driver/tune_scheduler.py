@@ -38,7 +38,7 @@ class TuneScheduler(FIFOScheduler):
         self._trials[str(trial.config["trial_id"])] = trial
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: Mapping[str, Any]) -> str:
-        """Return whether the trial continues, stops or pauses. After an error of the scheduler, the trial continues."""
+        """Return the decision for the trial: continue, stop or pause. If the scheduler raises an error, continue."""
         controller = self._sweep.controller
         if result.get("report/epoch") is None:
             return str(self.CONTINUE)
