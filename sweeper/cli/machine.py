@@ -119,7 +119,7 @@ class Entry:
     json_option(),
 )
 def cache(raw: Raw, problems: list[str], *, prune: bool, as_json: bool) -> None:
-    """List the cached targets and scores that sweeps share, with their sizes and ages.
+    """List the targets (models before unlearning) and scores in the cache that all sweeps share, with sizes and ages.
 
     If a target or score is missing, the next sweep that needs it computes it again. The folders of sweeps are not in
     this cache. Models and data sets of the Hugging Face hub are in the hub's own cache (see 'hf cache').

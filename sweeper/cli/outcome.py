@@ -139,7 +139,7 @@ def summary_lines(summary: Summary) -> list[str]:
 
 
 def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
-    """Yield lines on the recommended model. If no model is recommended, yield lines on the closest model and advice."""
+    """Yield lines on the recommended model or, if there is none, on the model closest to the thresholds."""
     yield answer.get("headline", "")
     if trial_id := answer.get("trial_id"):
         place = f"checkpoint: {out / answer['checkpoint']}" if answer.get("checkpoint") else "no checkpoint"

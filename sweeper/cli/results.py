@@ -155,14 +155,14 @@ def pick(raw: Raw, problems: list[str], *, folder: str, as_json: bool) -> None:
     """Choose a checkpoint of the sweep in FOLDER, and report whether it meets the thresholds.
 
     Candidates are the last epochs of finished trials and all epochs on the frontier. A candidate does not meet a limit
-    if the limited metric was not measured. If no rule, limit or column is given, 'pick' chooses the same model as the
-    report. The thresholds are the --constraint options of the sweep or, by default, those of the paper. See
-    docs/choosing.md. The rules are:
+    (such as --where 'verbmem<=0.1') if the limited metric was not measured. If neither a rule nor a limit nor a column
+    (--maximize or --minimize) is given, 'pick' chooses the same model as the report. The thresholds are the
+    --constraint options of the sweep or, by default, those of the paper. See docs/choosing.md. The rules are:
 
     \b
     knee        the model nearest to the ideal corner (the best value of every objective), with all
                 objectives scaled to [0, 1]
-    constraint  of the models within the limits (--where 'verbmem<=0.1'), the model with the best utility
+    constraint  of the models within the limits, the model with the best utility
     success     of the models that meet the thresholds, the model with the best utility; in the paper,
                 verbmem must be below 0.1, and utility and truth ratio at least 70% of the target's
 
