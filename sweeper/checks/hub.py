@@ -49,7 +49,6 @@ def _sentence(kind: str, name: str, reason: str) -> str:
 
 
 def _reason(kind: str, name: str) -> str | None:
-    """Return the reason why a repository cannot be loaded, or None if it can be loaded."""
     from huggingface_hub import HfApi, get_hf_file_metadata, hf_hub_url
 
     partly = ""
