@@ -149,7 +149,7 @@ class Controller(Follower):
     # What happens to trials -----------------------------------------------------------------------------------------
 
     def decide(self, trial_id: str, report: Mapping[str, Any]) -> Decision:
-        """Return the scheduler's decision after a report. A second call for a report changes nothing.
+        """Return the scheduler's decision after a report. A second call for the same report changes nothing.
 
         If the disk is full, Ray Tune calls this method before :meth:`apply` receives the report.
         """

@@ -56,8 +56,8 @@ def run(
     Args:
         change: maps names of settings to values that replace the stored values, for example a larger ``trials``.
         retry_failed: run all failed trials again.
-        end_process: ends the process if Ray's head node is lost. It is called in another thread. Its argument is a
-            function that finalizes the sweep.
+        end_process: function that ends the process. If Ray's head node is lost, it is called in another thread. Its
+            argument is a function that finalizes the sweep.
 
     Raises:
         SweepError, PlacementError, DataError, TargetError, OtherDriver: the sweep cannot run; the message names the
