@@ -4,7 +4,8 @@ Each unlearning problem (a model and a data set with their settings) has its own
 differ only in their seeds. A trial succeeds if it meets the paper's thresholds. Configurations are ranked by the lower
 end of the exact 95% confidence interval of the success rate (Clopper & Pearson 1934). For example, a configuration with
 3 successes in 3 trials ranks above a configuration with 1 success in 1 trial. Ties are broken by the hypervolume of the
-mean objectives. An unfinished trial counts as a failure, and its objectives count as the worst possible values.
+mean objectives. A trial that did not finish counts as unsuccessful, and its objectives count as the worst possible
+values.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The checks that show whether a model forgot (or kept) enough if no threshold decides this side.
+    """The checks of a model against the stand-in for a side that no threshold decides.
 
     Attributes:
         least: the comparison with the stand-in's bound ``least``; None without a stand-in.
@@ -180,7 +180,7 @@ class Assessment:
 
     Attributes:
         checks: the result for each threshold.
-        evidence: the stand-in's result for each side that no threshold decides.
+        evidence: the checks against the stand-in for each side that no threshold decides.
         keeps_nothing: whether the thresholds on keeping are shares of the target's scores, all these scores are 0, and
             keeping has no stand-in.
         repetition: the largest repetition score of the model's answers on the retain set, in [0, 1]; infinite if
@@ -264,7 +264,7 @@ class Assessment:
         return tuple(dict.fromkeys(check.wanted.name for check in self.checks if check.reason == reason))
 
     def about(self, side: str) -> Evidence:
-        """Return the stand-in's result for a side; an ``Evidence`` without checks if a threshold decides the side."""
+        """Return the checks against the stand-in for a side; without checks if a threshold decides the side."""
         return next((item for item in self.evidence if item.side == side), Evidence(side))
 
 

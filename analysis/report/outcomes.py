@@ -46,7 +46,7 @@ class EarlyStops(NamedTuple):
 
 
 class CostLine(NamedTuple):
-    """The cost of a group of trials or of a part of all trials.
+    """The cost of a group of trials, or of one part of all trials, such as training.
 
     Attributes:
         seconds: the sum over the trials.

@@ -41,7 +41,8 @@ class Collapse:
 def with_collapse(part: Sources) -> TrialTable:
     """Add the column :data:`COLLAPSED` to the table: 1 if a model collapsed, 0 if it did not, NaN if unknown.
 
-    A model collapsed if its primary retain metric is below the share of the target's value that the paper requires.
+    A model collapsed if it misses the paper's threshold on the primary metric of the retain set, which is a share of
+    the target's value.
     """
     table, sweep = part.table, part.sweep
     found = pd.Series(np.nan, index=table.trials.index)

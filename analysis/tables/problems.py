@@ -120,7 +120,7 @@ def _left_to_seeds(own: pd.DataFrame, asked: Sequence[str], seeds_vary: str) -> 
 
 
 def _silent(table: TrialTable, given: pd.DataFrame, sweep: SweepFile | None) -> pd.DataFrame:
-    """Return a mask of the unknown cells: empty cells in external rows, or in rows of sweeps that lack the column."""
+    """Return a mask of the unknown cells: empty cells of external tables, or of sweeps that lack the column."""
     nobody = np.zeros(given.shape, dtype=bool)
     if sweep is not None:
         external = table.trials["external"].to_numpy(dtype=bool)
@@ -167,7 +167,7 @@ def file_stem(name: str, *words: str) -> str:
 
 
 def _inside(table: TrialTable, problems: Problems, problem: Problem) -> Mask:
-    """Return a mask, shape (trials,), of the trials of a problem and of the external rows that may belong to it."""
+    """Return a mask, shape (trials,), of a problem's trials and of the external trials that may belong to it."""
     external = table.trials["external"].to_numpy(dtype=bool)
     mask = np.array([found == problem for found in problems.of], dtype=bool) & ~external
     one = table.trials.index[mask][0]

@@ -168,7 +168,7 @@ class TrialTable:
 
     @cached_property
     def varying(self) -> tuple[str, ...]:
-        """The names of the settings whose values differ between trials. External rows are ignored."""
+        """The names of the settings whose values differ between trials. Rows of external tables are ignored."""
         own = self.own.trials
         return tuple(name for name in self.spec_columns if own[name].nunique(dropna=False) > 1)
 
