@@ -74,7 +74,8 @@ class Answer:
             with the thresholds. The fields below describe this model.
         objectives: the model's scores in the objectives of the sweep.
         scores: all scores that were measured on the model or on the target.
-        compared: the number of models from which this model was chosen.
+        compared: the number of evaluated epochs or, if ``noun`` is ``trial``, of finished trials.
+        on_front: whether the model is on the frontier.
         no_gain: whether the target is at least as good as the model in every objective.
         seeds: the number of good trials and the number of finished trials, counting all trials that differ from the
             model's trial only in the seed. None if all these trials are good, if the model is not good, or if epochs

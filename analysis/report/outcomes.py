@@ -34,7 +34,7 @@ class EarlyStops(NamedTuple):
         stopped: the number of stopped trials.
         trials: the number of all trials.
         after: pairs (epoch, number of trials that were stopped after this epoch).
-        saved: the number of planned epochs that were not run; None if unknown.
+        saved: the number of planned epochs that the stopped trials did not run; None if unknown.
         planned: the number of planned epochs of all trials; None if unknown.
     """
 

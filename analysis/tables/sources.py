@@ -49,7 +49,7 @@ class Sources:
 
     @property
     def each_sweep(self) -> list[Sources]:
-        """One ``Sources`` for each sweep that has objectives, with the sweep's own bounds and without external tables."""
+        """One ``Sources`` for each sweep that has objectives, with its own bounds and without external tables."""
         return [
             replace(self, table=self.table.of_sweep(name), sweep=shared({name: file}))
             for name, file in self.sweep.parts.items()
