@@ -99,7 +99,6 @@ class PanelFigure:
 
     Attributes:
         name: the stem of the file names.
-        name: the stem of the file names.
         caption: the note that figure_captions.j2 renders as the caption.
         columns: the maximum number of panels side by side.
         rates: the learning rates at the two ends of the colour bar (:func:`graded`); None if the figure has no bar.
