@@ -1,4 +1,4 @@
-"""Group items of similar length into batches, to save padding. The batches are reproducible."""
+"""Group examples of similar length into batches, to save padding. Equal arguments always give equal batches."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ Pair = tuple[list[int], list[int]]
 
 
 def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[list[int]]:
-    """Return random batches of items of similar length, as indices. Each item is in one batch. ``key`` is the seed."""
+    """Return batches in random order, as lists of indices. Each index is in exactly one batch.
+
+    Args:
+        lengths: the lengths of the examples. Examples of similar length share a batch.
+        key: the seed.
+    """
     rng = random.Random(key)
     order = list(range(len(lengths)))
     rng.shuffle(order)
     window = 50 * batch_size
     batches: list[list[int]] = []
-    # The lengths are varied by up to 4%, so that passes have different batches.
+    # The lengths are varied by up to 4%, so that each pass groups the examples differently.
     for start in range(0, len(order), window):
         chunk = sorted(order[start : start + window], key=lambda i: lengths[i] * rng.uniform(0.96, 1.04))
         batches += [chunk[i : i + batch_size] for i in range(0, len(chunk), batch_size)]
@@ -25,10 +30,10 @@ def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[lis
 
 
 class EndlessBatches:
-    """An endless sequence of batches of items of similar length, from repeated passes over a set.
+    """An endless sequence of batches, from repeated passes over a set. Examples of similar length share a batch.
 
-    ``batches[n]`` lists the indices of the items in batch ``n``. Each pass has its own order. The indices depend only
-    on the lengths of the items, the batch size, ``key`` and ``n``.
+    ``batches[n]`` lists the indices of the examples in batch ``n``. Each pass has its own order. The indices depend
+    only on the lengths of the examples, the batch size, ``key`` and ``n``.
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, key: str) -> None:
@@ -73,11 +78,14 @@ class TrainingBatches:
         return [(indices, self._retain[number]) for number, indices in enumerate(forget, start=step)]
 
     def passes(self, batches: Sequence[Pair]) -> float:
-        """Return the batches' length in epochs: their number of forget examples over the size of the forget set."""
+        """Return the number of forget examples in the batches, divided by the size of the forget set."""
         return sum(len(forget) for forget, _ in batches) / len(self._lengths)
 
 
 def sorted_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
-    """Return batches of all items, from the longest item to the shortest. The first batch needs the most memory."""
+    """Return batches of indices, sorted from the longest example to the shortest.
+
+    The first batch needs the most memory.
+    """
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]

@@ -1,1 +1,1 @@
-"""AutoLR: choose the learning rate by fitting the retain loss along the update direction."""
+"""AutoLR: choose the learning rate by fitting a parabola to the retain loss along the update direction."""

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 OUTCOMES = ("updates", "not_finite", "no_descent", "no_curvature", "clipped", "rolled_back")
 """The names of AutoLR's counters.
 
-``updates`` counts the updates that chose a rate. The next three counters count the updates that kept the rate, by
-reason. ``clipped`` counts the updates in which a rule that is not guarded chose another rate than ``eta*``.
-``rolled_back`` counts the steps that a restart discarded.
+``updates`` counts the updates that chose a rate. ``not_finite``, ``no_descent`` and ``no_curvature`` count the updates
+that kept the rate, by reason (see :class:`~trainables.auto_lr.rule.Fit`). ``clipped`` counts the updates in which a
+rule that is not guarded chose another rate than ``eta*``. ``rolled_back`` counts the steps that a restart discarded.
 """
 
 
@@ -34,15 +34,16 @@ class AutoLR:
     """Takes the optimizer steps of a run. Every ``auto_lr_every`` steps, AutoLR also updates the learning rate.
 
     Args:
-        fresh: the retain batches on which AutoLR measures losses if ``auto_lr_probe`` is ``fresh``. Their order is
-            independent of the training batches.
+        fresh: batches of the retain set, in an order independent of the training batches. AutoLR measures losses on
+            these batches if ``auto_lr_probe`` is ``fresh``, and otherwise on the retain batch of the step.
         steps: the number of optimizer steps of the whole run.
 
     Attributes:
         counts: the value of each counter in ``OUTCOMES``.
-        updates: one row of auto_lr.csv per update since the last epoch's report, without the trial's id.
-        landscape: one row of landscape.csv per point at which the losses along an update were measured.
-        landscape_points: the number of these points per update.
+        updates: the updates of the learning rate since the previous call of :meth:`take_updates`. Each update has the
+            columns of auto_lr.csv except the trial's id.
+        landscape: the rows of landscape.csv. Each row has the losses at one rate along the direction of an update.
+        landscape_points: the number of rates for which each update adds a row to ``landscape``.
     """
 
     def __init__(
@@ -56,22 +57,22 @@ class AutoLR:
         self._spec, self._optimizer, self._losses = spec, optimizer, losses
         self._fresh, self._fresh_batches = fresh, spec.auto_lr_probe_batches if spec.auto_lr_probe == "fresh" else 0
         self._has_chosen = False  # whether an update has chosen a rate
-        self._last: Mapping[str, Any] | None = None  # the last update
+        self._last: Mapping[str, Any] | None = None  # the columns of the last update
         self._restarted_at, self._steps = 0, steps
         self._rate = float(optimizer.param_groups[0]["lr"])  # the last chosen rate, before annealing
 
     def is_due(self, step: int) -> bool:
-        """Return whether AutoLR updates the rate at this step. A guarded rule chooses a rate only once."""
+        """Return whether AutoLR updates the learning rate at this step. A guarded rule chooses a rate only once."""
         after = step - self._spec.auto_lr_start
         is_settled = self.rule.is_guarded and self._has_chosen
         return after >= 0 and after % self._spec.auto_lr_every == 0 and not is_settled
 
     def take_step(self, step: int, forget: Sequence[int], retain: Sequence[int], retain_loss: float | None) -> None:
-        """Step the optimizer once along ``p.grad``. If an update of the rate is due, the step uses the new rate.
+        """Take one optimizer step with the gradients in ``p.grad``, at the updated rate if an update is due.
 
         Args:
-            forget, retain: the indices of the examples in the step's batches.
-            retain_loss: the training loss on the retain batch; None if it was not computed.
+            forget, retain: the indices of the examples in the step's forget batch and retain batch.
+            retain_loss: the training loss on the retain batch; None if the method does not compute the retain loss.
         """
         if self.rule.is_guarded and step >= self._spec.auto_lr_start:
             self._set_rate(self._rate * annealing(step, self._steps))
@@ -150,14 +151,15 @@ class AutoLR:
             )
 
     def take_updates(self) -> list[dict[str, Any]]:
-        """Return ``updates``, and clear the attribute."""
+        """Return the list ``updates``, and replace it by an empty list."""
         updates, self.updates = self.updates, []
         return updates
 
     def restart(self, step: int, *, steps: int) -> None:
         """Divide the rate by ``CUT``, because the run restarts from the target's weights.
 
-        ``step`` is the number of steps so far. ``steps`` is the new total number of steps.
+        ``step`` is the number of steps before the restart. ``steps`` is the new total number of steps of the run,
+        including the steps before the restart.
         """
         self.counts["rolled_back"] += step - self._restarted_at
         self._restarted_at, self._steps = step, steps
@@ -179,7 +181,7 @@ class AutoLR:
         return columns
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state that a resumed run needs."""
+        """Return the state that :meth:`load_state_dict` needs to continue the run."""
         # The state does not contain the updates, because each report already contains its updates.
         return {
             "counts": dict(self.counts),

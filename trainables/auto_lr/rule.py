@@ -1,8 +1,8 @@
 """The parabola that AutoLR fits, and the interface of AutoLR's rules.
 
-The weights are ``theta``, the update direction is ``d``, and the rate is ``x``. At ``theta - x d``, the retain loss is
-about ``L0 - x G + x^2 H / 2``. This parabola has its minimum at ``eta* = G / H`` (paper, Eq. 8). G and H follow from
-``L0 = L_R(theta)`` and two losses at a probed rate ``eta``, ``L+ = L_R(theta - eta d)`` and
+The weights are ``theta``, the update direction is ``d``, and the rate is ``x``. At the weights ``theta - x d``, the
+retain loss is about ``L0 - x G + x^2 H / 2``. This parabola has its minimum at ``eta* = G / H`` (arXiv:2410.22086, Eq.
+8). G and H follow from ``L0 = L_R(theta)`` and two losses at a probed rate ``eta``, ``L+ = L_R(theta - eta d)`` and
 ``L- = L_R(theta + eta d)``:
 
     G = (L- - L+) / (2 eta)        H = (L- + L+ - 2 L0) / eta^2.
@@ -20,10 +20,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A fitted parabola, with slope G and curvature H.
+    """A parabola, fitted to the losses at the rates 0, ``eta`` and ``-eta``, with slope G and curvature H.
 
-    If ``eta_star`` is None, ``fallback`` is the reason: ``not finite`` (a loss was NaN or infinite), ``no descent``
-    (G <= 0, so the step does not lower the loss) or ``no curvature`` (H <= 0, so no minimum exists).
+    ``eta_star`` is the rate at the minimum. If ``eta_star`` is None, ``fallback`` is the reason: ``not finite`` (a loss
+    was NaN or infinite), ``no descent`` (G <= 0, so the step does not lower the loss) or ``no curvature`` (H <= 0, so
+    no minimum exists).
     """
 
     eta: float
@@ -65,10 +66,11 @@ class Rule:
 
     Attributes:
         choose: ``choose(fit, probe)`` returns the new rate, or the reason why the rate does not change. ``fit`` is the
-            parabola at the current rate. ``probe`` fits parabolas at other rates.
+            parabola at the current rate. ``probe(x)`` measures the losses at the rates ``x`` and ``-x``, and returns
+            the parabola.
         is_guarded: whether the rule chooses the rate only once, and anneals the rate at the end of the run. With a
-            guarded rule, the run also restarts from the target if a loss or gradient is not finite. By default, the
-            final weights are interpolated (:mod:`trainables.run.interpolation`).
+            guarded rule, the run also restarts from the target's weights if a loss or gradient is not finite, and the
+            final weights are by default interpolated (:mod:`trainables.run.interpolation`).
     """
 
     choose: Callable[[Fit, Probe], float | str]

@@ -11,7 +11,12 @@ from trainables.auto_lr.safe import SAFE
 
 
 def from_minimum(rate: Callable[[float, float], float]) -> Rule:
-    """Return a rule that fits one parabola. If a minimum ``eta*`` exists, the new rate is ``rate(eta, eta*)``."""
+    """Return a rule that sets the rate to ``rate(eta, eta*)``.
+
+    Args:
+        rate: function from the current rate ``eta`` and the minimum ``eta*`` of the parabola to the new rate. If the
+            parabola has no minimum, the rate does not change.
+    """
 
     def choose(fit: Fit, probe: Probe) -> float | str:
         return str(fit.fallback) if fit.eta_star is None else rate(fit.eta, fit.eta_star)
@@ -40,12 +45,15 @@ approach with an adaptive learning rate, NAACL 2025 (arXiv:2410.22086). ``clip``
 """
 
 PROBES = ("same", "fresh")
-"""The retain batches on which AutoLR measures losses: the step's own (as in the paper) or fresh ones (as in GeN)."""
+"""The retain batches on which AutoLR measures losses.
+
+``same``: the retain batch of the step, as in the paper. ``fresh``: other batches of the retain set, as in GeN.
+"""
 
 PROBE_ROWS = 8
-"""The minimum number of examples in fresh batches. With fewer examples, the fitted curvature is mostly noise."""
+"""The minimum number of examples per measured loss. With fewer examples, the fitted curvature is mostly noise."""
 
 
 def enough_probe_batches(batch_size: float) -> int:
-    """Return the default number of fresh batches per update: at least 2, and enough for ``PROBE_ROWS`` examples."""
+    """Return the default of ``auto_lr_probe_batches``: at least 2, and enough batches for ``PROBE_ROWS`` examples."""
     return max(2, math.ceil(PROBE_ROWS / max(1.0, batch_size)))

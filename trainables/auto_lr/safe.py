@@ -6,8 +6,8 @@
 
 The curvature ``H`` along the first update is fitted from the losses at the rates ``x`` and ``-x``. ``H`` does not
 depend on the sign of the update, so the rule also works for methods without a retain loss. The fit is repeated at other
-rates until ``x^2 H / 2`` is about 0.2 nats, so the chosen rate does not depend on the initial rate. Such a rise is far
-above the rounding errors of float32.
+rates until ``x^2 H / 2`` is about 0.2 nats, so the chosen rate does not depend on the initial rate. A rise of 0.2 nats
+is far above the rounding errors of float32.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ BEND = 0.2
 """``x0^2 H / 2``, the rise of the retain loss at the rate x0 due to curvature alone (nats per token)."""
 
 SHARE = 0.2
-"""The chosen rate divided by x0. The share is below 1, because momentum repeats a step up to 1 / (1 - beta1) times."""
+"""The chosen rate divided by x0. This ratio is below 1, because momentum repeats a step up to 1 / (1 - beta1) times."""
 
 ANNEALED = 0.3
-"""The share of the run, at its end, during which the rate falls to 0."""
+"""The fraction of the run's steps, at the end of the run, over which the rate falls to 0."""
 
 CUT = 4.0
-"""The divisor of the rate at a restart."""
+"""The rate is divided by this number when the run restarts from the target's weights."""
 
 RESOLVED = BEND / 1000.0
-"""The least ``x^2 H / 2`` that counts as measurable."""
+"""The smallest ``x^2 H / 2`` that counts as measurable."""
+
 _STRIDE = 30.0
 """The maximum factor between two successive probed rates.
 
-The factor is below ``sqrt(BEND / RESOLVED)``. After an unmeasurable rise, the next rise is below ``BEND``.
+The factor is below ``sqrt(BEND / RESOLVED)``. So after a rate at which ``x^2 H / 2`` is not measurable, the value at
+the next rate is below ``BEND``.
 """
 _TRUST = 1.25
 _MOST_FITS = 6
@@ -42,9 +44,15 @@ _MOST_FITS = 6
 def bending_distance(first: Fit, probe: Probe) -> float | None:
     """Return the rate x at which ``x^2 H / 2`` is ``BEND``; None if the curvature cannot be measured.
 
-    The loss is a parabola only near the weights. So the fit is repeated until x is within a factor ``_TRUST`` of the
-    probed rate. Each probed rate lies between the largest rate that was too low and the smallest rate that was too
-    high. After ``_MOST_FITS`` fits, the result is the largest rate that was too low.
+    The retain loss is a parabola only near the current weights. So parabolas are fitted at other rates until the x of a
+    parabola is within a factor ``_TRUST`` of the rate at which the parabola was fitted. If x is higher than this rate,
+    the rate was too low. If x is lower, the rate was too high. Each new rate lies between the largest rate that was too
+    low and the smallest rate that was too high. If x is not found with ``_MOST_FITS`` parabolas, the result is the
+    largest rate that was too low.
+
+    Args:
+        first: the parabola that was fitted at the current rate.
+        probe: function that measures the losses at a rate, and returns the parabola.
     """
     fit, near, far = first, 0.0, math.inf
     for added in range(_MOST_FITS):

@@ -17,7 +17,7 @@ UPDATE_COLUMNS = (
 """The columns of auto_lr.csv, except trial and step. Losses are in nats per token.
 
 ``eta`` and ``eta_new`` are the rates before and after the update. The last parabola was fitted at the rate
-``probe_eta``; its values are explained in :class:`~trainables.auto_lr.rule.Fit`. ``forget_plus`` and ``forget_minus``
+``probe_eta``; its values are the fields of :class:`~trainables.auto_lr.rule.Fit`. ``forget_plus`` and ``forget_minus``
 are ``L_F`` at the rates ``eta`` and ``-eta``; None if not logged. ``probes`` is the number of measurements of ``L_R``
 away from the current weights. ``fallback`` is the reason why the rule chose no rate; None if the rule chose a rate.
 ``clipped`` is whether a rule that is not guarded chose another rate than ``eta_star``.
@@ -27,11 +27,13 @@ away from the current weights. ``fallback`` is the reason why the rule chose no 
 class Line:
     """The line ``theta - x d`` through the weights ``theta``, along an optimizer's update ``d``.
 
-    The constructor steps the optimizer once, which moves the weights to ``x = eta``. The update must be linear in the
-    rate, as for SGD and AdamW. Create and use a line under ``no_grad``.
+    The constructor takes one optimizer step, which moves the weights to ``x = eta``, where ``eta`` is the optimizer's
+    learning rate. The step must be proportional to the learning rate, as for SGD and AdamW. Create and use a line under
+    ``no_grad``.
 
     Args:
-        tensors: all tensors that a step or a probe may change: the trainable parameters and the buffers.
+        tensors: all tensors that an optimizer step or a forward pass may change: the trainable parameters and the
+            buffers.
     """
 
     def __init__(self, optimizer: Optimizer, tensors: Sequence[Tensor]) -> None:
@@ -47,6 +49,6 @@ class Line:
     def go(self, x: float) -> None:
         """Move the weights to ``theta - x d``."""
         for tensor, before, move in zip(self._tensors, self._start, self._moves, strict=True):
-            tensor.copy_(before)  # so that rounding errors do not accumulate
+            tensor.copy_(before)  # start from the saved weights, so that rounding errors do not accumulate
             if move is not None:
                 tensor.add_(move, alpha=x / self.eta)
