@@ -1,4 +1,4 @@
-"""The registry of data sets. To add a data set, add a module that defines a :class:`DataSet` as ``DATASETS``."""
+"""The registry of data sets. To add a data set, add a module with ``DATASETS = DataSet(...)`` to this package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DATASETS: Mapping[str, DataSet] = entries(__name__, __path__, "DATASETS", first=
 
 
 def load_data(name: str, **choices: Any) -> TaskData:
-    """Load a data set by its name. ``choices`` are the arguments of :meth:`DataSet.load`.
+    """Load the data set ``name``. ``choices`` are the arguments of :meth:`DataSet.load`.
 
     Raises:
         DataError: the name is unknown, or the data cannot be loaded.

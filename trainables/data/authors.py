@@ -1,7 +1,7 @@
 """Generate questions and answers about fictitious authors, with TOFU's columns.
 
-The facts about an author and the sentences of the answers are random, so answers about one author reveal nothing about
-other authors. Names, facts and sentences are in authors.toml.
+The facts about an author and the wording of the answers are random, so answers about one author reveal nothing about
+other authors. The names, the possible facts and the templates of the sentences are in authors.toml.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ Facts = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of question. Templates contain ``{name}`` for the author, and ``{x}`` and ``{y}`` for the two facts."""
+    """A kind of question about two facts, with templates for the question and for the answer.
+
+    The templates contain ``{name}`` for the author, and ``{x}`` and ``{y}`` for the two facts.
+    """
 
     facts: tuple[str, str]
     questions: tuple[str, ...]

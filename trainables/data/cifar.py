@@ -42,7 +42,7 @@ CIFAR_100_CLASSES = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One CIFAR data set. The mean and the standard deviation of each channel are those of the training images.
+    """One CIFAR data set. ``mean`` and ``std`` are those of each channel over the training images.
 
     ``folder`` is the name of the configuration on the hub, and of the folder with the configuration's files.
     """
@@ -106,10 +106,10 @@ def load_cifar(
 def _images(
     variant: Variant, names: tuple[str, ...], folder: Path | None, stamps: tuple[tuple[Path, int], ...]
 ) -> tuple[LabelledImages, int]:
-    """Return all images, training images first, and the number of training images.
+    """Return all images (first the training images, then the test images) and the number of training images.
 
-    ``stamps`` has the files in the folder with their modification times. It is a part of the cache key, so changed
-    files are read again.
+    ``stamps`` lists the files in the folder with their modification times. As a part of the cache key, ``stamps``
+    causes changed files to be read again.
     """
     import numpy as np
 
@@ -130,7 +130,7 @@ def _images(
 
 
 def _image(variant: Variant, row: Row) -> tuple[npt.NDArray[np.uint8], int]:
-    """Return the pixels ``(32, 32, 3)`` (red, green, blue) and the label of a row."""
+    """Return the pixels ``(32, 32, 3)`` (red, green, blue) and the label of an image, from its table row."""
     import numpy as np
     from PIL import Image
 
@@ -140,7 +140,7 @@ def _image(variant: Variant, row: Row) -> tuple[npt.NDArray[np.uint8], int]:
             raise DataError(f"{row.place}: no column '{column}'; the columns are {', '.join(value)}")
     image, label = value["img"], value[variant.label_column]
     try:
-        # The hub's rows have decoded images. The rows of a file have the content of PNG files.
+        # A table from the hub has decoded images. A table from a local file has the bytes of PNG files.
         decoded = image if isinstance(image, Image.Image) else Image.open(io.BytesIO(image["bytes"]))
         pixels = np.asarray(decoded.convert("RGB"))
     except Exception as error:

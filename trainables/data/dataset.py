@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 TaskData: TypeAlias = "UnlearningData | ImageData"
-"""The data of an unlearning task. Each set has a length and yields hashable items."""
+"""The data of an unlearning task. Each set, such as ``data.forget``, has a length and yields hashable examples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,16 +27,19 @@ class DataSet:
         name: the value of ``--dataset``.
         citation: the publication of the data; empty for the user's own data.
         hub_id: the repository on the Hugging Face hub.
-        files: a description of the files in ``--data-dir``; None if the data set needs no files.
-        forget_splits: the names of the forget sets, if there are several.
+        files: a text that describes the files in ``--data-dir``; None if the data set needs no files.
+        forget_splits: the possible values of ``--forget-split``; empty if the data set has only one forget set.
         forget_split: the default forget set.
         forget_class: the default class to forget; None if the examples have no classes.
         max_length: the default maximum length of training sequences, in tokens.
-        unit: the number of retain examples that a limit keeps or drops together, such as an author's questions.
-        generated: whether a different seed gives different data.
-        learns_more: whether the target also learns examples that are in neither the forget set nor the retain set.
+        unit: the number of retain examples in a group that ``--limit`` keeps or drops as a whole, such as the number of
+            questions about one author.
+        generated: whether the data are generated from a seed.
+        learns_more: whether the target is also trained on examples that are in neither the forget set nor the retain
+            set.
         loader: the function that loads the data. Its arguments are ``limit`` and, if they apply, ``forget_split``,
-            ``forget_class``, ``data_dir`` and ``seed`` (only if not 0). It imports its dependencies when it is called.
+            ``forget_class``, ``data_dir`` and ``seed`` (only if the seed is not 0). The function imports its
+            dependencies only when it is called.
     """
 
     name: str
@@ -80,7 +83,7 @@ class DataSet:
         return self.loader(limit=limit, **{name: value for name, value in choices.items() if value is not None})
 
     def choice_problems(self, forget_split: str | None, forget_class: str | None, seed: int) -> list[str]:
-        """Return a message for each argument that the data set does not support."""
+        """Return a message for each of these arguments that the data set does not support."""
         found = []
         if forget_split is not None and forget_split not in self.forget_splits:
             splits = self.forget_splits
@@ -93,7 +96,7 @@ class DataSet:
         return found
 
     def folder_problems(self, data_dir: Path | str | None) -> list[str]:
-        """Return a message if ``data_dir`` is missing or does not apply."""
+        """Return a message if ``data_dir`` is None but needed, or given but not needed; otherwise an empty list."""
         if data_dir is None and self.files is not None and self.hub_id is None:
             return [f"data set {self.name} needs --data-dir DIR with {self.files}"]
         if data_dir is not None and self.files is None:

@@ -22,6 +22,6 @@ class DataError(ValueError):
 
 
 def shortened(problems: Sequence[str], where: str) -> list[str]:
-    """Return the first 20 problems, and a line with the number of further problems."""
+    """Return the first 20 problems. If there are more, add a line with the number of problems that are not shown."""
     rest = len(problems) - SHOWN
     return [*problems[:SHOWN], *([f"{where}: and {rest} more rows with problems"] if rest > 0 else [])]

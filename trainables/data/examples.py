@@ -12,7 +12,10 @@ from trainables.data.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A question with its answer, in TOFU's columns. A plain text has an empty question, and the text as the answer."""
+    """A question with its answer, in TOFU's columns.
+
+    For a plain text, the question is empty and the answer is the text.
+    """
 
     question: str
     answer: str
@@ -51,10 +54,10 @@ class UnlearningData:
         full: the target's training set.
         forget_eval: the evaluation examples about the forget set, such as TOFU's questions with paraphrased answers.
         retain_eval: a fixed sample of the retain set.
-        extra_eval: further evaluation sets by name, such as TOFU's real_authors.
+        extra_eval: evaluation sets about other subjects, by name, such as TOFU's real_authors.
         holdout: texts that no model was trained on, for membership inference.
-        prompted: lists of prompts that the data set defines, by name, such as MUSE's ``verbmem``.
-        loss_examples: the maximum number of examples on which the retain loss is evaluated; None for all
+        prompted: the data set's own prompts, by name, such as MUSE's ``verbmem``.
+        loss_examples: the maximum number of examples on which the retain loss is evaluated; None to use all of
             ``retain_eval``.
     """
 
@@ -81,8 +84,11 @@ class UnlearningData:
 
     @property
     def judged(self) -> tuple[Example, ...]:
-        """The examples on which metrics measure forgetting: ``forget_eval``, or ``forget`` for plain texts."""
-        # Running text is cut into windows, which must be the same for all models.
+        """The examples on which metrics measure forgetting.
+
+        These are the examples in ``forget_eval`` or, for plain texts, those in ``forget``.
+        """
+        # A text in ``forget`` is cut into windows that are the same for all models.
         return self.forget if any(item.is_text for item in self.forget) else self.forget_eval
 
     @property
@@ -97,7 +103,7 @@ class UnlearningData:
         return self if len(self.retain_eval) <= most else replace(self, loss_examples=most)
 
     def retain_task(self) -> UnlearningData:
-        """Return the data for training the retain model on the retain set."""
+        """Return the data for training the retain model: ``full`` is the retain set."""
         return replace(
             self,
             name=f"{self.name}, retain set",
@@ -111,8 +117,8 @@ class UnlearningData:
 def keep_retain(data: UnlearningData, limit: int | None, *, per_author: int) -> UnlearningData:
     """Return the data with at most ``limit`` retain examples.
 
-    The questions about an author are kept or dropped together. Dropped examples are also removed from ``full`` and
-    ``retain_eval``.
+    If some questions about an author exceed the limit, all questions about this author are dropped. Dropped examples
+    are also removed from ``full`` and ``retain_eval``.
 
     Raises:
         DataError: ``limit`` is less than the number of questions per author.

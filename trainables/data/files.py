@@ -1,7 +1,8 @@
 """Read the rows of a table from the hub or from files (JSON Lines, a JSON array, parquet or CSV).
 
-The name of a file is the name of its table with an extension, such as ``forget.jsonl``. The file of the table ``a/b``
-may also be named ``a-b``. A parquet table may have several files, as on the hub (``NAME-00000-of-00002.parquet``).
+The file of the table ``forget`` is ``forget.jsonl``, or has the extension of another format. The file of the table
+``a/b`` is ``a/b.jsonl`` or ``a-b.jsonl``. A parquet table may have several files, as on the hub
+(``NAME-00000-of-00002.parquet``).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class Row:
     """A row of a table.
 
     Attributes:
-        place: the file and the line or row number, for error messages.
+        place: the file, and the line or row number in this file, for error messages.
         value: the content of the row, usually a dictionary from column to value.
         problem: the reason why the row could not be read; empty if the row was read.
     """
@@ -34,9 +35,9 @@ class Row:
 
 
 def find_files(folder: Path, name: str) -> tuple[Path, ...]:
-    """Return the files of a table; an empty tuple if no file exists."""
+    """Return the files of the table ``name`` in a folder; an empty tuple if no file exists."""
     for spelled in dict.fromkeys((name, name.replace("/", "-"))):
-        # Look for parquet parts first, because the hub's repositories keep outdated JSON files beside the parts.
+        # Look for parquet parts first, because repositories on the hub also have outdated JSON files.
         for pattern in _PARTS:
             if parts := sorted(folder.glob(pattern.format(spelled))):
                 return tuple(parts)
@@ -47,7 +48,7 @@ def find_files(folder: Path, name: str) -> tuple[Path, ...]:
 
 
 def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, list[Row]]:
-    """Return the rows of each table. Missing tables and unreadable files give rows with a ``problem``.
+    """Return the rows of each table. For a missing table or an unreadable file, the list has a row with a ``problem``.
 
     ``needs`` describes the expected files in error messages.
 
@@ -93,11 +94,12 @@ def load_tables(
 ) -> dict[str, list[Row]]:
     """Return the rows of each table from the files in ``folder``, or from the hub if ``folder`` is None.
 
-    On the hub, the table ``a/b`` is the split ``b`` of the configuration ``a``. The table ``a`` is the split ``train``.
+    On the hub, the table ``a/b`` is the split ``b`` of the configuration ``a``. A name without a slash, ``a``, means
+    the split ``train`` of the configuration ``a``.
 
     Raises:
-        DataError: the folder does not exist, or a table cannot be loaded from the hub. In the second case, the message
-            suggests the data set named ``instead``.
+        DataError: the folder does not exist, or a table cannot be loaded from the hub. If the hub is the reason, the
+            message suggests the data set named ``instead``.
     """
     if folder is not None:
         return read_tables(folder, names, needs=needs)
@@ -126,7 +128,7 @@ def _json(path: Path) -> list[Row]:
             raise DataError(f"cannot read {path}: not a JSON array in UTF-8 ({error})") from None
         return [Row(f"{path}, row {number}", value) for number, value in enumerate(values, start=1)]
     rows: list[Row] = []
-    # Split only at newlines: JSON texts may contain U+2028, at which splitlines() would also split.
+    # Split only at newlines, because splitlines() also splits at U+2028, which JSON texts may contain.
     for number, line in enumerate(content.split(b"\n"), start=1):
         place = f"{path}, line {number}"
         try:
@@ -138,14 +140,14 @@ def _json(path: Path) -> list[Row]:
 
 
 def _csv(path: Path) -> list[Row]:
-    """Return the rows of a CSV table. The column perturbed_answer holds a JSON array of texts."""
+    """Return the rows of a CSV table. In the column perturbed_answer, each cell holds a JSON array of texts."""
     import pandas
     from pandas.errors import ParserWarning
 
     try:
         with warnings.catch_warnings():
-            # If the rows are longer than the header, pandas would take the first column as labels of the rows, or,
-            # with this value of index_col, issue a warning and drop the last column.
+            # If the rows are longer than the header, pandas drops the last column and warns. Without index_col=False,
+            # pandas would silently use the first column as the labels of the rows.
             warnings.simplefilter("error", ParserWarning)
             table = pandas.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", index_col=False)
     except (ValueError, ParserWarning) as error:

@@ -1,4 +1,4 @@
-"""The data of an image unlearning task: all images in one array, and each set as row numbers of this array."""
+"""The data of an image unlearning task. One array has all images, and each set lists indices into this array."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LabelledImages:
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """A subset of a data set's images. ``rows`` ``(n,)`` int64 are the row numbers of the images in ``source``."""
+    """A subset of a data set's images. ``rows`` ``(n,)`` int64 are the indices of the images in ``source``."""
 
     source: LabelledImages
     rows: npt.NDArray[np.int64]
@@ -98,10 +98,10 @@ class ImageData:
 
     def with_loss_examples(self, most: int) -> ImageData:
         """Return the data unchanged: the retain loss is always evaluated on all of ``retain_eval``."""
-        return self  # one forward pass gives losses and accuracies, so fewer items would save no time
+        return self  # the accuracy needs a forward pass over all of them, which also gives the losses
 
     def retain_task(self) -> ImageData:
-        """Return the data for training the retain model on the retain set."""
+        """Return the data for training the retain model: ``full`` is the retain set."""
         return replace(
             self,
             name=f"{self.name}, retain set",
@@ -132,9 +132,10 @@ def forget_one_class(
         dataset: the name of the data set.
         held_out: ``(N,)``; whether an image is a test image.
         forget_class: the name or number of the class.
-        most: the maximum number of images to forget; None for all. The class's other images are not in the forget set.
-        limit: the maximum number of retain images, evenly spaced; None for all. With a limit, ``full`` has only the
-            retain images and the images to forget. Without a limit, ``full`` has all training images.
+        most: the maximum number of images to forget; None for all training images of the class.
+        limit: the maximum number of retain images, evenly spaced; None for all. With a limit, ``full`` consists of the
+            retain set and the forget set. Without a limit, ``full`` has all training images, also those images of the
+            class that are not in the forget set.
 
     Raises:
         DataError: the class is unknown, or there are no images to forget or to retain.
@@ -178,7 +179,6 @@ def class_number(classes: Sequence[str], wanted: str, *, dataset: str) -> int:
 
 
 def _spread(rows: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
-    """Return at most ``most`` evenly spaced rows."""
     if len(rows) <= most:
         return rows
     return rows[np.arange(most) * len(rows) // most]

@@ -20,8 +20,9 @@ _OPTIONAL = ("holdout", "forget_eval", "retain_eval")
 def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
     """Load the tables forget and retain, and the optional tables holdout, forget_eval and retain_eval.
 
-    All rows must be questions with answers, or all rows must be plain texts. Only the first ``limit`` retain rows are
-    kept. The default for forget_eval is the forget set. The default for retain_eval is at most 100 of the retain rows.
+    Either all rows must be questions with answers, or all rows must be plain texts. Only the first ``limit`` rows of
+    the table retain are kept. Without the table forget_eval, the forget set is evaluated. Without the table
+    retain_eval, at most 100 evenly spaced examples of the retain set are evaluated.
 
     Raises:
         DataError: a row is malformed or is in two sets. The message names the file and line of each such row.
@@ -55,7 +56,10 @@ def _example(row: Row) -> Example:
 
 
 def _contradictions(tables: Mapping[str, Sequence[Row]], parts: Mapping[str, Sequence[Example]]) -> list[str]:
-    """Return a message for each row in two sets, and for each text among questions or question among texts."""
+    """Return a message for each row that is in two sets, and for each row of the wrong kind.
+
+    The first row of the table forget determines the kind of all rows: questions or plain texts.
+    """
     places: dict[tuple[str, str], tuple[str, str]] = {}
     first, kind = tables["forget"][0].place, parts["forget"][0].is_text
     found = []

@@ -32,11 +32,12 @@ def load_muse(
     """Load MUSE-News or MUSE-Books with the forget set ``forget_split`` and the retain set ``raw/retain1``.
 
     The split ``scal_k`` is the k-th of four growing forget sets. The split ``sust_k`` is the k-th of four disjoint
-    removal requests. The target of request k is the unlearned model of request k-1. For requests 2 to 4, MUSE has no
-    verbmem passages and no questions. So verbmem is measured on a sample of the request's texts, without knowmem.
+    removal requests. For k > 1, give the model that was unlearned for request k-1 as the target. For these requests,
+    MUSE has no verbmem passages and no questions, so verbmem is measured on a sample of the request's texts, and
+    knowmem is not measured.
 
-    Each corpus is one example, in which blank lines separate the texts. With a limit, the first ``limit`` texts of each
-    retain set are kept.
+    Each corpus is one example, in which blank lines separate the texts. With a limit, only the first ``limit`` texts of
+    each retain corpus are kept.
 
     Raises:
         DataError: a file is missing or malformed, or the hub cannot be reached.
@@ -66,10 +67,10 @@ def load_muse(
 
 
 def question_prompt(question: str, in_context: Sequence[Example]) -> str:
-    """Return the prompt of a question. The prompt starts with the in-context questions and answers."""
+    """Return the prompt for a question. The prompt starts with the questions and answers in ``in_context``."""
     shown = "".join(f"Question: {item.question}\nAnswer: {item.answer}\n\n" for item in in_context)
-    # In MUSE's code, the prompt ends with "Answer: ". Here, the space belongs to the first token of the answer, because
-    # running text has no separate token for the space.
+    # In MUSE's code, the prompt ends with "Answer: ". Here, the prompt ends without the space, because tokenizers join
+    # a space with the next word.
     return f"{shown}Question: {question}\nAnswer:"
 
 

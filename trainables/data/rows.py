@@ -15,8 +15,8 @@ T = TypeVar("T")
 def read_rows(tables: Mapping[str, Iterable[Row]], kinds: Mapping[str, Callable[[Row], T]]) -> dict[str, tuple[T, ...]]:
     """Convert the rows of each table.
 
-    ``kinds`` maps each table's name to a function that converts a row, such as :func:`question`. The function raises
-    DataError if the row is malformed.
+    ``kinds`` maps the name of each table to a function that converts a :class:`Row` to an example or image, such as
+    :func:`question`. The function raises DataError if the row is malformed.
 
     Raises:
         DataError: rows are malformed, or a table has no rows. The message lists up to 20 problems per table.

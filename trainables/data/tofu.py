@@ -16,7 +16,7 @@ FILES = "TOFU's files with their original names"
 
 
 def tofu_files(forget_split: str) -> dict[str, str]:
-    """Return the file name of each set."""
+    """Return a mapping from each set, such as ``retain_eval``, to the name of its table."""
     return {
         "forget": forget_split,
         "retain": RETAIN_OF[forget_split],
@@ -33,7 +33,7 @@ def load_tofu(
 ) -> UnlearningData:
     """Load TOFU with a forget split and the matching retain split.
 
-    At most ``limit`` retain examples are kept. The 20 questions about an author are kept or dropped together.
+    At most ``limit`` retain examples are kept. The 20 questions about an author are either all kept or all dropped.
 
     Raises:
         DataError: a file is missing or malformed, the hub cannot be reached, or ``limit`` is below 20.
