@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class ItemLosses(NamedTuple):
-    """The losses of n items. Each array is ``(n,)``.
+    """The losses of n examples (tokenised texts or images). Each array is ``(n,)``.
 
     Attributes:
-        totals: the summed loss of an item's supervised positions, in nats.
-        capped: the summed loss, with each position's loss capped at the loss of a uniform guess.
+        totals: the sum of the losses at an example's supervised positions, in nats.
+        capped: the same sum, with the loss at each position capped at ``ln|V|``, the loss of a uniform guess.
         counts: the number of supervised positions.
         agreed: the number of supervised positions before the first wrong prediction.
-        instead: the model's first wrong prediction, as a token or label; -1 if all predictions are right.
+        instead: the first wrong prediction, as a token or label; -1 if all predictions are right.
     """
 
     totals: Array
@@ -38,13 +38,14 @@ def mean_loss(losses: ItemLosses) -> float:
 
 
 def standard_error(losses: ItemLosses) -> float:
-    """Return the standard error of :func:`mean_loss`, in nats; NaN for fewer than two items.
+    """Return the standard error of :func:`mean_loss`, in nats; NaN for fewer than two examples.
 
     The formula is that of the ratio estimator (Cochran, Sampling Techniques, 1977, section 6.3):
 
         sqrt(n / (n - 1) sum (t_i - m n_i)^2) / sum n_i.
 
-    Here n is the number of items, and m is the mean loss. Item i has n_i supervised positions with the summed loss t_i.
+    Here n is the number of examples, and m is the mean loss. Example i has n_i supervised positions, and t_i is the sum
+    of the losses at these positions.
     """
     number = len(losses.totals)
     if number < 2 or math.isnan(mean := mean_loss(losses)):
@@ -54,7 +55,7 @@ def standard_error(losses: ItemLosses) -> float:
 
 
 def agreement(losses: ItemLosses) -> float:
-    """Return the mean, over the items, of the share of supervised positions before the first wrong prediction.
+    """Return the mean, over the examples, of the share of supervised positions before the first wrong prediction.
 
     For images, the result is the accuracy. For text, the result underestimates the ROUGE-L recall of the greedily
     decoded answer.
@@ -63,7 +64,7 @@ def agreement(losses: ItemLosses) -> float:
 
 
 def capped_mean_loss(losses: ItemLosses, random_guess: float) -> float:
-    """Return the mean loss in nats, each position capped at ``random_guess``; NaN if a loss is not finite."""
+    """Return the mean of the losses capped at ``random_guess``, in nats; NaN if a loss is not finite."""
     if math.isnan(mean_loss(losses)):
         return math.nan
     # If only the mean were capped, a few very large losses could hide tokens that the model still knows.

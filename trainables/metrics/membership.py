@@ -1,7 +1,8 @@
 """Membership inference: how well a model's confidence separates training texts from other texts.
 
-Each attack is a function that returns one score per text of an evaluation set, float64 ``(n,)``. A text with a higher
-score is more likely a training text. The scores are computed from the log-probabilities (nats) of supervised tokens.
+Each attack is a function that returns one score per text of an evaluation set, float64 ``(n,)``. A higher score means
+that the text is more likely a training text. The scores are computed from the log-probabilities (nats) of supervised
+tokens.
 """
 
 from __future__ import annotations

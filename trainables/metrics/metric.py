@@ -41,7 +41,11 @@ class Cost(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A requirement of a metric. ``met(data, retain_model)`` returns whether the requirement is met."""
+    """A requirement of a metric.
+
+    ``met(data, retain_model)`` returns whether the requirement is met. ``retain_model`` is whether a retain model
+    exists or can be trained.
+    """
 
     words: str
     met: Callable[[Any, bool], bool]
@@ -84,15 +88,16 @@ class Metric:
         direction: ``max`` if higher values are better, ``min`` if lower values are better; None if ``ideal`` is set.
         ideal: the best value, if it lies between the bounds. A search minimises the distance from this value.
         low, high: the bounds. A ``high`` of None stands for the loss of a uniform guess, ``ln|V|``.
-        of: the set whose content the metric measures; None if the metric measures neither set.
+        of: whether the metric measures the model on the forget set or on the retain set; None if on neither.
         primary: whether the display and the report show the metric beside the losses.
-        threshold: a good model's value is below ``below``, or at least ``share`` times the target model's value.
+        threshold: the criterion for a good model. ``{"below": x}`` requires a value below x. ``{"share": s}`` requires
+            a value of at least s times the target's value.
         fluency: whether the metric measures repetition in answers.
         loss: whether the metric is one of the losses, which are measured at each evaluation of a run.
-        sets: the metric sets, other than ``all``, that contain the metric.
-        measure: a function of the :class:`~trainables.scoring.language.ModelScores` of a language model, or of the
-            :class:`~trainables.scoring.classification.ImageScores` of a classifier.
-        optimised_as: the name of the metric, if any, that a search optimises instead of this metric.
+        sets: the metric sets that contain the metric, except ``all``.
+        measure: function from the :class:`~trainables.scoring.language.ModelScores` of a language model, or from the
+            :class:`~trainables.scoring.classification.ImageScores` of a classifier, to the metric's value.
+        optimised_as: the name of another metric that a search optimises instead of this metric; None if there is none.
     """
 
     name: str
@@ -132,22 +137,22 @@ class Metric:
 
     @property
     def optimised(self) -> str:
-        """The name of the metric that a search optimises if this metric is an objective."""
+        """The name of the metric that a search optimises if this metric is given as an objective."""
         return self.optimised_as or (self.name if self.ideal is None else f"{self.name}_distance")
 
     @property
     def kind(self) -> str:
-        """The kind of model or data that the metric needs, in words; empty if the metric always applies."""
+        """The kind of model or data that the metric needs, in words; empty if the metric applies to all kinds."""
         return "" if len(self.modalities) == len(_KINDS) else _KINDS[self.modalities[0]]
 
     def lacks(self, data: TaskData, *, retain_model: bool) -> str:
-        """Return the unmet requirements in words; empty if the metric can be measured."""
+        """Return the metric's requirements that are not met, in words; empty if the metric can be measured."""
         if data.modality not in self.modalities:
             return self.kind
         return " and ".join(need.words for need in self.needs if not need.met(data, retain_model))
 
     def distance(self) -> Metric:
-        """Return a metric that measures the distance of this metric's value from the ideal value."""
+        """Return a metric whose value is the distance between this metric's value and the ideal value."""
         ideal = self.ideal
         assert ideal is not None
         return replace(

@@ -16,11 +16,11 @@ def probability(losses: Array) -> Array:
 
 
 def normalised_probability(losses: Array, perturbed: Sequence[Array]) -> Array:
-    """Return ``p / (p + sum_k p_k)`` per item, float64 ``(n,)``: the right answer's probability among all choices.
+    """Return ``p / (p + sum_k p_k)`` per item, float64 ``(n,)``: the probability of the right answer among all answers.
 
-    ``losses`` is ``(n,)``, and ``perturbed`` has one array per item, with the loss of each wrong answer. All losses are
-    in nats per token. An item's result is NaN if the losses of the right answer and of a wrong answer are both
-    infinite.
+    ``losses`` is ``(n,)``, the losses of the right answers. ``perturbed`` has one array per item, with the loss of each
+    wrong answer. All losses are in nats per token. An item's result is NaN if the losses of the right answer and of a
+    wrong answer are both infinite.
     """
     import numpy as np
 

@@ -17,7 +17,7 @@ _FIRST = (
     *("forget_probability", "retain_probability", "forget_quality", "model_utility", "extraction_strength"),
     *("exact_memorization", "mia_loss", "mia_zlib", "mia_min_k", "mia_min_k_plus_plus", "mia_reference", "privleak"),
 )
-# entries() also imports this module, which does not define METRICS at that time.
+# entries() also imports this module. METRICS is not yet defined then, so this module adds no entries.
 _ENTRIES: Mapping[str, Metric] = entries("trainables.metrics", trainables.metrics.__path__, "METRICS", first=_FIRST)
 _DISTANCES = [metric.distance() for metric in _ENTRIES.values() if metric.ideal is not None]
 METRICS: Mapping[str, Metric] = MappingProxyType({**_ENTRIES} | {metric.name: metric for metric in _DISTANCES})
@@ -52,5 +52,5 @@ def needs_retain_model(names: Sequence[str]) -> bool:
 
 
 def primary_metrics(modality: str) -> tuple[str, ...]:
-    """Return the metrics of the forget set and of the retain set that are shown beside the losses."""
+    """Return the names of the metrics that the display and the report show beside the losses."""
     return tuple(name for name, metric in METRICS.items() if metric.primary and modality in metric.modalities)

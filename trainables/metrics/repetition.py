@@ -71,7 +71,7 @@ def _longest_loop_of(text: str) -> float:
 
 
 def _metrics(of: Literal["forget", "retain"], answers: str) -> tuple[Metric, Metric]:
-    """Return both repetition metrics. They measure the answers from which the metric ``answers`` is computed."""
+    """Return both repetition metrics, measured on the answers from which the metric named ``answers`` is computed."""
     common = partial(Metric, of=of, fluency=True, direction="min", sets=("default",), cost=Cost.GENERATION)
     return (
         common(

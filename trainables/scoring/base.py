@@ -25,7 +25,8 @@ V = TypeVar("V")
 class LazyDict(dict[K, V]):
     """A dictionary that computes a missing value with ``compute(key)``.
 
-    ``key in values``, ``get`` and iteration only find computed values.
+    ``key in values``, ``values.get(key)`` and iteration do not compute values. They only find values that have been
+    computed.
     """
 
     def __init__(self, compute: Callable[[K], V]) -> None:
@@ -39,7 +40,7 @@ class LazyDict(dict[K, V]):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The measured metrics of a model, their per-item values, and the seconds that answer generation took."""
+    """The metrics of a model, the per-item values of these metrics, and the time for generating answers in seconds."""
 
     metrics: Mapping[str, float]
     items: ItemLog
@@ -48,7 +49,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class RetainValues:
-    """The values of the retain model, with which some metrics compare the values of other models.
+    """The values of the retain model that some metrics compare with the values of the evaluated model.
 
     Attributes:
         key: the content hash of the retain model and of its data.
@@ -72,11 +73,11 @@ class MetricError(DataError):
 
 
 def chosen_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool = True) -> tuple[str, ...]:
-    """Return the names of the metrics to measure on the data, in the order of ``METRICS``, without the losses.
+    """Return the names of the metrics to measure on the data, in the order of ``METRICS``. The losses are not included.
 
     Args:
         names: metrics or sets of metrics; empty for the default set.
-        data: the data of the task. Metrics of a set are omitted if the data do not allow them.
+        data: the data of the task. A metric of a set is omitted if it cannot be measured on the data.
         retain_model: whether a retain model exists or can be trained.
 
     Raises:
@@ -98,16 +99,16 @@ def chosen_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool =
 
 
 def generated_answers(items: ItemLog) -> ItemLog:
-    """Return only the generated texts of a log, by evaluation set."""
+    """Return the column ``generated_text`` of each evaluation set in a log."""
     name = "generated_text"
     return {part: {name: columns[name]} for part, columns in items.items() if name in columns}
 
 
 class Scores(ABC):
-    """The per-item values of one model. A value is computed when it is first used, so the model must not change.
+    """The per-item values of one model. The model must not change, because a value is computed when it is first used.
 
     Attributes:
-        retain: the values of the retain model, if a metric needs them.
+        retain: the values of the retain model; None if no metric needs them.
         random_guess: the loss of a uniform guess, in nats.
     """
 
@@ -118,12 +119,12 @@ class Scores(ABC):
     @property
     @abstractmethod
     def forget_losses(self) -> ItemLosses:
-        """The losses of the forget set."""
+        """The losses of each example in the forget set."""
 
     @property
     @abstractmethod
     def retain_losses(self) -> ItemLosses:
-        """The losses of the examples on which the retain loss is evaluated."""
+        """The losses of each example on which the retain loss is evaluated."""
 
     @abstractmethod
     def items(self) -> ItemLog:
@@ -143,11 +144,11 @@ class Scores(ABC):
         return agreement(self.retain_losses)
 
     def loss_metrics(self) -> dict[str, float]:
-        """Return the metrics that are losses, in nats per token or image."""
+        """Return the value of each metric that is a loss, in nats per token or image."""
         return self._values(LOSS_METRICS)
 
     def measure(self, names: Sequence[str] = ()) -> Measured:
-        """Measure the named metrics and sets of metrics. Without names, measure the default set.
+        """Measure metrics, given as names of metrics and of metric sets. Without names, measure the default set.
 
         Raises:
             MetricError: a metric cannot be measured on the data, or the retain model is missing.
@@ -168,14 +169,14 @@ class ModelEvaluator(ABC):
 
     @abstractmethod
     def scores(self, model: PreTrainedModel, *, retain: RetainValues | None = None) -> Scores:
-        """Return the scores of a model. ``retain`` has the retain model's values, if a metric needs them."""
+        """Return the scores of a model. ``retain`` is needed only if a metric compares with the retain model."""
 
     @abstractmethod
     def memorised(self, model: PreTrainedModel) -> bool:
-        """Return whether a model has memorised its training data, by the criterion of the modality."""
+        """Return whether a model has memorised its training data. The modality defines the criterion."""
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
-        """Return the values of ``model``, a retain model, with its content hash ``key`` and its folder ``path``.
+        """Return the values of the retain model ``model``. ``key`` is its content hash, and ``path`` is its folder.
 
         Raises:
             NotImplementedError: no metric of this modality needs a retain model.

@@ -66,8 +66,8 @@ class EvalLog:
 def read_eval_log(path: str | PathLike[str]) -> EvalLog:
     """Read the log at ``path`` and check every value.
 
-    A column is a list, or an object keyed by item index. Unknown parts and columns are ignored. The column
-    ``generated_text`` can replace ``rougeL_recall``.
+    A column is a list, or an object keyed by item index. Unknown parts and columns are ignored. If a part has the
+    column ``generated_text``, the column ``rougeL_recall`` is optional.
 
     Raises:
         EvalLogError: the log is unreadable, incomplete or malformed. The message names the position in the file.
@@ -85,10 +85,12 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
     """Return the aggregates of a log as JSON values.
 
     The keys ``retain``, ``real_authors``, ``world_facts`` and ``forget`` hold ``probability``, ``rouge_l_recall``,
-    ``truth_ratio``, ``repetition`` and ``longest_loop``; the last two are None if the log has no texts.
-    ``model_utility`` is the harmonic mean of the first three scores of all sets except ``forget``. ``forget_quality``
-    (a p-value) and ``forget_quality_statistic`` compare the log with ``retain_log``, the log of the retain model.
-    Without ``retain_log``, both are None.
+    ``truth_ratio``, ``repetition`` and ``longest_loop``. The values of ``repetition`` and ``longest_loop`` are None if
+    the log has no texts.
+
+    ``model_utility`` is the harmonic mean of ``probability``, ``rouge_l_recall`` and ``truth_ratio`` on all sets except
+    ``forget``. ``forget_quality`` (a p-value) and ``forget_quality_statistic`` compare the log with ``retain_log``, the
+    log of the retain model. Without ``retain_log``, both are None.
 
     Raises:
         EvalLogError: the forget items of the two logs differ.
@@ -151,7 +153,6 @@ def _read_part(where: str, part: Any) -> EvalPart:
 
 
 def _require(where: str, value: Any, keys: Collection[str]) -> None:
-    """Raise EvalLogError if a value is not a JSON object with these keys."""
     missing = [key for key in keys if not isinstance(value, dict) or key not in value]
     if missing:
         raise EvalLogError(
@@ -160,7 +161,6 @@ def _require(where: str, value: Any, keys: Collection[str]) -> None:
 
 
 def _column(where: str, values: object, read: Callable[[str, object], Any]) -> dict[str, Any]:
-    """Read a column. Return a mapping from item index to value."""
     if isinstance(values, list):
         values = {str(position): value for position, value in enumerate(values)}
     if not isinstance(values, dict) or not values:

@@ -1,7 +1,7 @@
 """Write the per-item values of a model's metrics to a file, in the format of the TOFU authors' evaluation logs.
 
-The file has only the columns that the measured metrics needed. ``evaluate --eval-log`` can read the file if it has all
-four evaluation sets of TOFU.
+The file has only the columns that were computed for the measured metrics. If the file has all four evaluation sets of
+TOFU, ``evaluate --eval-log`` can read it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def item_log(scores: ModelScores) -> ItemLog:
     """Return all per-item values that have been computed for a model, by evaluation set and column.
 
-    The additional part ``membership`` has the scores of membership inference attacks. The additional part ``prompted``
-    has the answers to the data set's own prompts.
+    In addition to the evaluation sets, ``membership`` has the scores of membership inference attacks, and ``prompted``
+    has the answers to the prompts of metrics that have their own prompts.
     """
     log: ItemLog = {}
     for part, key in PARTS.items():
@@ -98,7 +98,10 @@ def _choice_columns(scores: ModelScores, part: str) -> dict[str, object]:
 
 
 def by_index(values: Sequence[object] | np.ndarray, items: Sequence[int] | None = None) -> dict[str, object]:
-    """Return a mapping from item index, as text, to value. Without ``items``, the indices are 0, 1, 2, ..."""
+    """Return a mapping from each index in ``items``, as text, to the value at the same position in ``values``.
+
+    Without ``items``, the indices are 0, 1, 2, ...
+    """
     plain = values.tolist() if isinstance(values, np.ndarray) else list(values)
     places = range(len(plain)) if items is None else items
     return {str(place): value for place, value in zip(places, plain, strict=True)}

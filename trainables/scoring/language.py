@@ -42,8 +42,8 @@ class QuestionSet:
 class ChoiceSet:
     """The tokenised paraphrased and perturbed answers of an evaluation set, in one list.
 
-    Items without such answers are omitted. ``items[k]`` is the index of the k-th remaining item in the evaluation set.
-    The item has ``sizes[k]`` answers, of which the first is the paraphrased answer.
+    Examples without such answers are left out. The k-th of the remaining examples has the index ``items[k]`` in the
+    evaluation set and ``sizes[k]`` answers. Its paraphrased answer comes first.
     """
 
     def __init__(self, examples: Sequence[Example], scorer: TextScorer) -> None:
@@ -57,7 +57,10 @@ class ChoiceSet:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ChoiceLosses:
-    """The summed NLL and token count of each answer of n items. An item's first answer is the paraphrased answer."""
+    """The summed NLL (nats) and the token count of each answer, with one array per example.
+
+    In each array, the value of the paraphrased answer comes first.
+    """
 
     totals: tuple[Array, ...]
     counts: tuple[Array, ...]
@@ -89,9 +92,9 @@ class ModelScores(Scores):
         answers: the losses of the reference answers, by :class:`QuestionSet`.
         choices: the losses of the paraphrased and perturbed answers, by evaluation set.
         generated: the greedy answers and their ROUGE-L recalls, by evaluation set. For a metric with its own prompts,
-            the key is the metric's name.
+            the key is the name of the metric.
         tokens: the scores of the answers' tokens, by evaluation set.
-        attacks: for each metric for membership inference, the scores of the forget texts and of the holdout texts.
+        attacks: the scores of the forget texts and of the holdout texts, by metric for membership inference.
     """
 
     def __init__(self, evaluator: Evaluator, model: PreTrainedModel, retain: RetainValues | None) -> None:
@@ -154,7 +157,8 @@ class ModelScores(Scores):
     def recalls(self, part: str, *, prompts: str | None = None) -> Array:
         """Return the ROUGE-L recall of each greedy answer on an evaluation set, ``(n,)``.
 
-        If the metric named ``prompts`` has its own prompts, the continuations of these prompts are scored instead.
+        ``prompts`` is the name of a metric. If this metric has its own prompts, the continuations of these prompts are
+        scored instead.
         """
         return self._generated(part, prompts)[1]
 
@@ -180,16 +184,16 @@ class ModelScores(Scores):
 class Evaluator(ModelEvaluator):
     """Evaluates language models on tokenised evaluation sets.
 
-    The constructor tokenises the sets ``forget``, ``trained``, ``retain`` and ``retain_losses``, so that a prompt that
-    is too long is reported at once. Other sets are tokenised when they are first used.
+    The constructor tokenises the sets ``forget``, ``trained``, ``retain`` and ``retain_losses``, and raises DataError
+    if a prompt is too long. The other sets are tokenised when they are first used.
 
     Attributes:
         questions: the evaluation sets by name. ``forget`` has the examples on which metrics measure forgetting.
-            ``trained`` is the forget set itself. ``retain`` is a sample of the retain set. ``retain_losses`` is the
-            part of this sample on which the retain loss is evaluated.
+            ``trained`` is the forget set itself. ``retain`` is a sample of the retain set. ``retain_losses`` has the
+            examples of this sample on which the retain loss is evaluated.
         choices: the paraphrased and perturbed answers, by evaluation set.
         prompted: the prompts of the metrics that have their own prompts, by metric.
-        members: the name of the set with the members for membership inference.
+        members: the name of the evaluation set that contains the members for membership inference.
     """
 
     def __init__(self, data: UnlearningData, scorer: TextScorer, *, vocabulary_size: int) -> None:
@@ -200,7 +204,7 @@ class Evaluator(ModelEvaluator):
         chosen = {"forget": data.forget_eval, "retain": data.retain_eval, **data.extra_eval}
         asked = {**chosen, "forget": data.judged, "holdout": data.holdout, "texts": texts}
         asked |= {"trained": data.forget, "retain_losses": data.retain_losses}
-        # Sets with equal questions and answers, such as forget and trained, are tokenised and scored once.
+        # Sets with equal questions and answers, such as forget and trained, are tokenised and scored only once.
         pairs = {part: tuple((item.question, item.answer) for item in examples) for part, examples in asked.items()}
         encoded = LazyDict[tuple[tuple[str, str], ...], QuestionSet](lambda found: QuestionSet(found, scorer))
         self.questions = LazyDict[str, QuestionSet](lambda part: encoded[pairs[part]])
@@ -214,7 +218,7 @@ class Evaluator(ModelEvaluator):
         return ModelScores(self, model, retain)
 
     def verbmem(self, model: PreTrainedModel) -> float:
-        """Return the metric verbmem, measured on the forget set itself instead of the evaluation set ``forget``."""
+        """Return the metric verbmem on the forget set itself, instead of on the evaluation set ``forget``."""
         return float(self.scores(model).recalls("trained", prompts="verbmem").mean())
 
     def memorised(self, model: PreTrainedModel) -> bool:

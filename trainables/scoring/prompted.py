@@ -1,7 +1,7 @@
 """Metrics with their own prompts. The greedy continuations of the prompts are compared with reference texts.
 
-The data set defines the prompts. For plain texts without such prompts, the beginning of each text is a prompt. MUSE's
-code (arXiv:2407.06460) gives other values, because it reports F1 without stemming.
+The data set defines the prompts. If a data set of plain texts has no prompts, the beginning of each text is a prompt.
+The values differ from those of MUSE's code (arXiv:2407.06460), which reports F1 without stemming.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PromptedSet:
 
 
 def prompted_sets(data: UnlearningData, tokenizer: PreTrainedTokenizerBase) -> dict[str, PromptedSet]:
-    """Return the prompts of each metric that has its own prompts: the data set's prompts or beginnings of texts."""
+    """Return the prompts of each metric that has its own prompts, by metric."""
     sources = {"verbmem": "verbmem", "knowmem": "knowmem_forget", "utility": "knowmem_retain"}
     sets = {
         metric: from_prompts(tokenizer, data.prompted[source])
