@@ -20,12 +20,12 @@ MODALITIES: Mapping[str, Modality] = MappingProxyType({item.name: item for item 
 
 
 def modality_of(data: TaskData, template: str = QUESTION_ANSWER) -> Modality:
-    """Return the modality of the data. Language models get the prompt template ``template``."""
+    """Return the modality of the data. ``template`` is the prompt template for language models."""
     return MODALITIES[data.modality].with_template(template)
 
 
 def dataset_modality(name: str | None) -> Modality:
-    """Return the modality of a data set. For None and for unknown names, return the modality of language models."""
+    """Return the modality of the data set ``name``. If the name is None or unknown, return that of language models."""
     return MODALITIES[DATASETS[name].modality if name is not None and name in DATASETS else Language.name]
 
 

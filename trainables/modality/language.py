@@ -1,4 +1,4 @@
-"""The modality of causal language models. The items are token sequences."""
+"""The modality of causal language models. Items are token sequences."""
 
 from __future__ import annotations
 

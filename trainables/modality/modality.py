@@ -25,10 +25,10 @@ class Modality(Protocol):
     Attributes:
         models: the plural noun for models in messages, such as ``language models``.
         task: the name of the task in model cards and in transformers' pipelines.
-        unit: what a loss is averaged over: ``token`` or ``image``.
+        unit: ``token`` or ``image``, over which losses are averaged.
         offline_model, offline_dataset: a model and a data set that need no network.
-        unused_fields: the fields of a trial that do not apply, each with the reason.
-        lacks: the target's outputs that this modality does not have, each with a description of what is missing.
+        unused_fields: maps each field of a trial's spec that this modality does not use to the reason.
+        lacks: maps each output of the target that this modality does not have to a description of the missing part.
     """
 
     name: ClassVar[str]
@@ -41,7 +41,7 @@ class Modality(Protocol):
     lacks: ClassVar[Mapping[Reference, str]]
 
     def with_template(self, template: str) -> Modality:
-        """Return a copy with this prompt template. A modality without prompts returns itself."""
+        """Return a copy with this prompt template. A modality without prompts returns itself unchanged."""
 
     def folder_problems(self, folder: Path, *, processor: bool = True) -> list[str]:
         """Return a message for each problem with a model folder. ``processor`` is whether a processor is required."""
@@ -49,19 +49,20 @@ class Modality(Protocol):
     def load_base(
         self, name: str, folder: Path | str | None, data: Any, *, seed: int = 0
     ) -> tuple[PreTrainedModel, Any]:
-        """Return the model from which the target is trained, and its processor.
+        """Return the model from which the target is trained, and its processor. Raises LoadError.
 
-        Without a folder, the registered model ``name`` is created with random weights. Raises LoadError.
+        The model is loaded from ``folder``. If ``folder`` is None, the registered model ``name`` is created with random
+        weights.
         """
 
     def load_model(self, folder: Path | str) -> PreTrainedModel:
-        """Load the model in a folder, in float32. Raises LoadError."""
+        """Load the model in a folder, with float32 weights. Raises LoadError."""
 
     def load_processor(self, folder: Path | str) -> Any:
         """Load the processor that ``processor.save_pretrained(folder)`` wrote. Raises LoadError."""
 
     def classes(self, configuration: Any) -> int:
-        """Return the number of tokens or labels in a ``transformers`` configuration."""
+        """Return the number of tokens or labels from the model's ``transformers`` configuration."""
 
     def encode(self, processor: Any, examples: Any, *, max_length: int) -> Any:
         """Convert examples to items. Raises DataError if an example is too long."""
@@ -70,7 +71,7 @@ class Modality(Protocol):
         """Return the length of each item."""
 
     def supervised(self, items: Any) -> Sequence[int]:
-        """Return the number of positions with a loss in each item."""
+        """Return the number of supervised positions in each item."""
 
     def collate(self, items: Any, indices: Sequence[int], *, processor: Any, device: torch.device | str) -> Any:
         """Return the items at ``indices`` as one batch on ``device``."""

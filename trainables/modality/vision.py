@@ -1,4 +1,4 @@
-"""The modality of image classifiers. The items are images."""
+"""The modality of image classifiers. Items are images."""
 
 from __future__ import annotations
 

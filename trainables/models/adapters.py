@@ -64,7 +64,7 @@ def adapter_problems(folder: Path) -> list[str]:
 
 
 def base_of(folder: Path) -> str | None:
-    """Return the folder or hub id of an adapter's base model; None if the adapter does not name a base model."""
+    """Return the folder or hub id of an adapter's base model; None if the adapter's files do not name one."""
     try:
         found = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))["base_model_name_or_path"]
     except (ValueError, KeyError, TypeError):

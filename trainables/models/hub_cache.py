@@ -59,7 +59,10 @@ def hub_commit(hub_id: str) -> str:
 
 
 def cached_snapshot(hub_id: str) -> Path | None:
-    """Return the folder of the branch main in the local cache; None if it is missing. The folder may be incomplete."""
+    """Return the folder of the branch main in the local cache; None if the folder does not exist.
+
+    Some of the model's files may be missing in the folder.
+    """
     from huggingface_hub import constants
 
     repository = Path(constants.HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"

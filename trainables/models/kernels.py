@@ -27,7 +27,7 @@ def with_fast_kernels(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def fuse_activations(model: PreTrainedModel) -> PreTrainedModel:
-    """Replace each tanh approximation of GELU (arXiv:1606.08415) by torch's single kernel, and return the model.
+    """Replace each tanh approximation of GELU (arXiv:1606.08415) by torch's fused kernel, and return the model.
 
     The kernel shortens a training step of a small Phi by 10%.
     """
@@ -73,7 +73,6 @@ def onednn_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def use_onednn(model: PreTrainedModel) -> PreTrainedModel:
-    """Make the model's linear layers use oneDNN, and return the model."""
     for module in model.modules():
         if type(module) is torch.nn.Linear:
             module.__class__ = OneDnnLinear

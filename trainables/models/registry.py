@@ -17,7 +17,7 @@ class TargetRecipe:
     Attributes:
         epochs: the maximum number of epochs.
         stop_when_memorised: whether training ends as soon as the target has memorised the data.
-        lora_rank: the rank of an adapter, which is merged after training; None to train all weights.
+        lora_rank: the rank of the LoRA adapter to train, which is merged after training; None to train all weights.
     """
 
     lr: float
@@ -31,8 +31,9 @@ class TargetRecipe:
 class ModelInfo:
     """One model in the registry. The fields are the defaults for sweeps with this model.
 
-    ``hub_id`` is None for a model that is created locally. ``modality`` is None for a model in a local folder, because
-    it is unknown. For a plug-in's model, ``make(data, seed)`` returns the model and its tokenizer or image processor.
+    ``hub_id`` is None for a model that is created locally. ``modality`` is None for a model in a local folder, whose
+    modality is unknown. For a plug-in's model, ``make(data, seed)`` returns the model and its tokenizer or image
+    processor.
     """
 
     name: str
@@ -178,5 +179,4 @@ def find_model(name: str) -> ModelInfo:
 
 
 def local_model(name: str) -> ModelInfo:
-    """Return a new entry for a model in a local folder."""
     return replace(_whole(name, None, "a model in a local folder"), modality=None)

@@ -20,7 +20,7 @@ class StoredWeights:
     """A snapshot of a model's state dict, on the CPU.
 
     If a safetensors file in ``folder`` has the same tensor under the same name, the snapshot uses a memory map of the
-    file, which all processes share. Other tensors are copied.
+    file. All processes on the machine share this memory. Other tensors are copied.
     """
 
     def __init__(self, model: Module, folder: Path) -> None:
@@ -41,7 +41,7 @@ class StoredWeights:
         """Copy the snapshot into a model of the same architecture.
 
         Raises:
-            LoadError: a mapped file has changed.
+            LoadError: a safetensors file that the snapshot uses has changed.
         """
         for file, stamp in self._files.items():
             if (now := _stamp(file)) is not None and now != stamp:
@@ -54,7 +54,6 @@ class StoredWeights:
                 tensor.copy_(self._tensors[name])
 
     def _mapped(self, folder: Path) -> dict[str, Tensor]:
-        """Return every tensor in the folder's safetensors files, by name."""
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 

@@ -1,6 +1,6 @@
 """Small models with random weights, and tokenizers trained on the data.
 
-Each model is a small version of a registered model, with the same transformers class.
+Each model is a small version of a registered model, and has the same class in transformers.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _texts(examples: Iterable[Example]) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """A small model: a function that trains the tokenizer, a transformers class, and a configuration."""
+    """A small version of a model: its tokenizer (as a training function), transformers class and configuration."""
 
     tokenizer: Callable[[Iterable[Example]], PreTrainedTokenizerFast]
     architecture: str

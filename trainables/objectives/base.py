@@ -34,7 +34,8 @@ class Reference(StrEnum):
 class MeanOver(StrEnum):
     """What the loss of a batch is averaged over: tokens, sequences or positions.
 
-    If a batch is split, each part is weighted by its share of the batch's tokens, sequences or positions.
+    If a batch is split into micro-batches, the loss of each micro-batch is weighted by its share of the batch's tokens,
+    sequences or positions.
     """
 
     TOKENS = "supervised tokens"
@@ -48,13 +49,14 @@ class ForgetBatch:
 
     Attributes:
         logits: ``(B, S, V)``, the model's logits. Position 0 is the first position that is supervised in at least one
-            row.
+            sequence.
         labels: ``(B, S)``, the true next tokens; -100 at positions that are not supervised.
         token_nll: ``(B, S)`` float32, ``-log p`` of each label; 0 at positions that are not supervised.
         supervised: ``(B, S)`` bool, True for answer tokens and EOS.
         reference_nll: ``(B,)``, the target's summed NLL of each sequence; None if the objective does not need it.
-        refusal_nll: ``(B,)``, the model's summed NLL of each question's refusal; only for ``Reference.PAIR_NLL``.
-        reference_refusal_nll: ``(B,)``, the target's summed NLL of each refusal; only for ``Reference.PAIR_NLL``.
+        refusal_nll: ``(B,)``, the model's summed NLL of a refusal as the answer to each question; only for
+            ``Reference.PAIR_NLL``.
+        reference_refusal_nll: ``(B,)``, the target's summed NLL of the same refusals; only for ``Reference.PAIR_NLL``.
         reference_logits: ``(B, S, V)``, the target's logits; only for ``Reference.LOGITS``.
     """
 

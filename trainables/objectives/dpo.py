@@ -1,4 +1,4 @@
-"""DPO: prefer "I don't know" over the answer to forget, relative to the target model."""
+"""DPO: prefer a refusal ("I don't know") over the answer to forget, relative to the target model."""
 
 from __future__ import annotations
 

@@ -81,8 +81,9 @@ def make_optimizer(
 ) -> Optimizer:
     """Return an optimizer for the trainable parameters.
 
-    AdamW without decay is the Adam of the AutoLR paper. SGD without momentum is the optimizer of that paper's Algorithm
-    1. ``growth`` is the maximum factor by which a distance estimate grows per step; None for ``DEFAULT_GROWTH``.
+    AdamW without decay is the Adam of the AutoLR paper. SGD without momentum is the optimizer of Algorithm 1 in that
+    paper. For a learning-rate-free optimizer, ``growth`` is the maximum factor by which the distance estimate grows per
+    step; None for ``DEFAULT_GROWTH``.
     """
     import torch
 

@@ -1,6 +1,7 @@
-"""Optimizers that estimate the distance to the solution. The growth of the estimate is capped.
+"""Learning-rate-free optimizers, with a cap on the growth of their distance estimates.
 
-Without the cap, the estimate diverges under gradient ascent, because an unbounded loss has no solution.
+Each optimizer estimates the distance from the initial weights to the solution. Without the cap, the estimate diverges
+under gradient ascent, because an unbounded loss has no solution.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from trainables.gradients import total_norm
 
 
 class CappedProdigy(Prodigy):
-    """Prodigy with a cap on the growth of the distance ``d``. The package does not cap the first growth from ``d0``."""
+    """Prodigy with a cap on the growth of the distance estimate ``d``.
+
+    The package prodigyopt also has a cap, but does not apply it to the first growth from ``d0``.
+    """
 
     def step(self, closure: Any = None) -> Any:
         before = self.param_groups[0]["d"]
@@ -34,7 +38,7 @@ class CappedProdigy(Prodigy):
 class CappedDoG(DoG):
     """DoG (arXiv:2302.12022) with a cap on the growth of the distance ``rbar``.
 
-    Iterates are not averaged. A missing gradient counts as zero. Norms are computed in float64 instead of float32.
+    The iterates are not averaged. A missing gradient counts as zero. Norms are computed in float64 instead of float32.
     """
 
     def __init__(self, params: Sequence[Parameter], *, growth: float, **settings: Any) -> None:
