@@ -29,19 +29,19 @@ def combined_gradient(
     state: State,
     when: str,
 ) -> tuple[Columns, State]:
-    """Compute the gradients ``g_r`` and ``g_f`` of the two losses, and store a combination of them in ``p.grad``.
+    """Compute the gradients ``g_r`` and ``g_f`` of the two losses, and store their combination in ``p.grad``.
 
     The combination is ``w_r g_r + w_f g_f`` with the weighting's weights, or the output of ``Weighting.combine``. If
     the weights depend only on the losses and there is one micro-batch, one backward pass is enough. With several
     micro-batches, each micro-batch has a backward pass, and ``g_r`` and ``g_f`` are in memory at the same time.
 
     Args:
-        retain_loss, forget_loss: the summands of each loss, one per micro-batch.
+        retain_loss, forget_loss: one function per micro-batch. The values of the functions add up to the loss.
         state: the state of the weighting before this step.
-        when: the step as a text, such as ``at step 3``. Error messages end with this text.
+        when: the step as a text, such as ``at step 3``, for the end of error messages.
 
     Returns:
-        The columns for history.csv, and the state of the weighting after this step.
+        The columns of this step for history.csv, and the state of the weighting after this step.
 
     Raises:
         Diverged: a loss or a gradient is not finite.
@@ -56,7 +56,7 @@ def combined_gradient(
     if weighting.needs in (Needs.RETAIN_ONLY, Needs.FORGET_ONLY):
         side, one = ("retain", retain_loss) if weighting.needs is Needs.RETAIN_ONLY else ("forget", forget_loss)
         loss = _backward(one)
-        # With either weight scale, this loss has weight 1 and the other loss weight 0, so c_t is 1 or 0.
+        # The weight scale has no effect: this loss has weight 1, and the other loss has weight 0. So c_t is 1 or 0.
         columns = {f"train_{side}_loss": finite(loss.item(), f"the {side} loss", when), "c_t": float(side == "retain")}
     elif weighting.needs is Needs.LOSSES and len(retain_loss) == len(forget_loss) == 1:
         retain, forget = retain_loss[0](), forget_loss[0]()
@@ -89,7 +89,7 @@ def combined_gradient(
 
 
 def _backward(parts: Sequence[Loss]) -> Tensor:
-    """Add the gradients of all summands to ``p.grad``. Return the loss, which is the sum of the summands."""
+    """Add the gradients of all summands of a loss to ``p.grad``, and return the loss."""
     total: Tensor | None = None
     for part in parts:
         (loss := part()).backward()

@@ -1,8 +1,8 @@
 """Interpolate between the target's weights and the last weights of a run.
 
-A model on the line between them is often better than the last weights, as in robust fine-tuning (Wortsman et al. 2022,
-WiSE-FT, arXiv:2109.01903). Along the line from the target's weights, most forgetting happens first, and most of the
-quality on retained data is lost later.
+A model on the line between these weights is often better than the model with the last weights, as in robust fine-tuning
+(Wortsman et al. 2022, WiSE-FT, arXiv:2109.01903). On the way from the target's weights to the last weights, most
+forgetting happens at the beginning, and most of the quality on retained data is lost at the end.
 
 For a LoRA adapter, both low-rank matrices are interpolated, so the model's weights follow a curve instead of a line.
 """
@@ -20,7 +20,7 @@ KEPT = 0.8
 """A model has kept its quality if its ``Quality.answers`` is at least this fraction of the target's value."""
 
 KNOWN = 0.1
-"""If the target's ``Quality.answers`` is below this value, the retain loss is used instead."""
+"""If the target's ``Quality.answers`` is below this value, the retain loss measures the quality instead."""
 
 HALVINGS = 5
 
@@ -30,8 +30,8 @@ class Quality(NamedTuple):
 
     Attributes:
         forgotten: the forget loss (nats per token), with each token's loss capped at that of a uniform guess.
-        answers: the fraction of a retain answer's tokens that the model predicts before its first error, as a mean
-            over the retain answers; NaN if unknown.
+        answers: the share of an answer's tokens before the model's first wrong prediction, averaged over the retain
+            answers; NaN if unknown.
         retain_loss: the retain loss (nats per token).
     """
 
@@ -44,12 +44,17 @@ def choose_share(evaluate: Callable[[float], Quality], last: Quality) -> float:
     """Return the best position on the line from the target's weights (0) to the last weights (1), to within 1/32.
 
     A position is good if its model has forgotten (see ``FORGOTTEN``) and has kept its quality (see ``KEPT``). The
-    result is the larger of two positions: the first good position, and the last position at which the model answers at
-    least as well as the target. If no position is good, the result is the last position with kept quality. The
-    bisection assumes that the forget loss rises and the quality falls along the line.
+    result is the larger of two positions: the first good position, and the last position at which the model's quality
+    is at least the target's. If no position is good, the result is the last position with kept quality. The bisection
+    assumes that the forget loss rises and the quality falls along the line.
 
-    ``evaluate(position)`` is called at 0 and at up to ``HALVINGS`` other positions. If the target's ``answers`` is NaN
-    or below ``KNOWN``, the quality is ``exp(-retain_loss)``, the mean likelihood of a token, instead of ``answers``.
+    The quality is ``answers``. If the target's ``answers`` is NaN or below ``KNOWN``, the quality is
+    ``exp(-retain_loss)`` instead, the mean likelihood of a token.
+
+    Args:
+        evaluate: function that returns the measurements of the model at a position. It is called at 0 and at up to
+            ``HALVINGS`` other positions.
+        last: the measurements at position 1.
     """
     target = evaluate(0.0)
     by_answers = target.answers >= KNOWN

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def with_less_memory(spec: TrialSpec) -> TrialSpec | None:
-    """Return the spec with settings that need less GPU memory; None if no such settings remain.
+    """Return the spec with settings that need less GPU memory; None if the settings already need the least memory.
 
     The number of examples per forward pass is halved, both for training and for evaluation. If training already uses
     one example per pass, gradient checkpointing is enabled instead. Settings that do not apply to the model are not
@@ -45,7 +45,7 @@ class FallbackRun:
     """Runs a trial. If GPU memory runs out, the run starts again with settings that need less memory.
 
     Args:
-        start: creates a run of the trial. The argument is a spec with the memory settings.
+        start: function that creates a run of the trial from a spec with the memory settings.
 
     Attributes:
         run: the current run; None before the first report.
@@ -58,7 +58,7 @@ class FallbackRun:
 
     @property
     def retried_with(self) -> str | None:
-        """The memory settings of the current run, as a text; None if they are those of the trial's spec."""
+        """The memory settings of the current run, as a text; None if they are the settings in the trial's spec."""
         return None if self._memory is self._spec else memory_settings(self._memory)
 
     def reset(self) -> None:

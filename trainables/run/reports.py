@@ -48,7 +48,7 @@ class Report:
             reports its last finite losses.
         final: the metrics that the spec requests; empty if they were not measured after this epoch.
         status: how the run ended; None while the run continues.
-        error: the reason why the run diverged, otherwise None.
+        error: the reason why the run diverged; None if the run did not diverge.
         auto_lr: AutoLR's updates of the learning rate since the previous report. Each update is a row of auto_lr.csv
             without the trial's id.
     """

@@ -41,14 +41,14 @@ class UnlearningRun:
 
     Args:
         workspace: the loaded target and its data.
-        memory: the spec with the run's ``micro_batch``, ``gradient_checkpointing`` and ``eval_batch_size``; by default
-            ``spec``. A state that was saved with other memory settings can be loaded.
+        memory: the spec from which ``micro_batch``, ``gradient_checkpointing`` and ``eval_batch_size`` are taken; by
+            default ``spec``. The run can load a state that was saved with other values of these settings.
 
     Attributes:
         model: the model that is being unlearned.
-        auto_lr: chooses the learning rate; None if AutoLR is off.
+        auto_lr: takes the steps and chooses the learning rate; None if AutoLR is off.
         step, epoch: the number of optimizer steps and of passes over the forget set so far.
-        items: the metrics' values for each evaluated example, from the last measurement.
+        items: the per-example values of the metrics, from the last measurement of the metrics.
 
     Raises:
         ValueError: an option of the method names a layer that the model does not have.
@@ -61,7 +61,7 @@ class UnlearningRun:
         self.step, self.epoch, self._done = 0, 0.0, False
         self.items: ItemLog = {}
         self._timers, self._interpolation = Timers(), math.nan
-        self._scores: Scores  # of the model at the last evaluation
+        self._scores: Scores  # the scores of the model at the last evaluation
         self._last_losses: Mapping[str, float] = {}  # the last finite losses of an evaluation
         self._weighting_state = method.weighting.init(spec.seed)
         forget, retain = map(workspace.modality.lengths, workspace.train_sets)
@@ -89,7 +89,7 @@ class UnlearningRun:
             self.auto_lr = AutoLR(spec, self.optimizer, self.losses, self._batches.probe, steps=self._total_steps())
 
     def _train_step(self, forget: Sequence[int], retain: Sequence[int]) -> Columns:
-        """Take one optimizer step. Return columns for history.csv.
+        """Take one optimizer step. Return the columns of this step for history.csv.
 
         Raises:
             Diverged: a loss or gradient is not finite, or the optimizer's distance estimate is too large.
@@ -126,8 +126,8 @@ class UnlearningRun:
     def __next__(self) -> Report:
         """Train for one epoch, and return its report.
 
-        A run that diverges ends with the status ``diverged`` and the losses of the last finite evaluation. If
-        ``TrialSpec.can_restart`` is true, the run continues from the target's weights instead.
+        If the run diverges and ``TrialSpec.can_restart`` is true, the run continues from the target's weights.
+        Otherwise, a run that diverges ends with the status ``diverged``.
         """
         if self._done:
             raise StopIteration
@@ -157,7 +157,7 @@ class UnlearningRun:
         return self._report(_means(steps), final=final, status=status, evaluated=evaluated)
 
     def _restart(self, epoch: float) -> None:
-        """Load the initial weights, and continue at a lower learning rate."""
+        """Restore the target's weights and the initial optimizer state, and lower the learning rate."""
         assert self._initial is not None
         assert self.auto_lr is not None
         load_training_state(self._initial, self.model, self.optimizer)
@@ -166,7 +166,7 @@ class UnlearningRun:
         self._weighting_state = self.spec.parsed_method.weighting.init(self.spec.seed)
 
     def _total_steps(self, *, done: int = 0, epoch: float = 0.0) -> int:
-        """Return the total number of steps of the run, of which the first ``epoch`` epochs took ``done``."""
+        """Return the total number of steps of a run whose first ``epoch`` epochs took ``done`` steps."""
         steps = done + math.ceil(self.spec.epochs - epoch) * self._batches.steps_per_epoch
         return steps if self.spec.max_steps is None else min(steps, self.spec.max_steps)
 
@@ -250,7 +250,7 @@ class UnlearningRun:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything that a new run of the same spec needs to continue with bit-identical results.
+        """Return the state from which a new run of the same spec continues with bit-identical results.
 
         All tensors are copies in host memory.
         """

@@ -41,9 +41,9 @@ def load_weights(state: Mapping[str, Any], model: torch.nn.Module) -> None:
 
 
 def weights_between(state: Mapping[str, Any], other: Mapping[str, Any], share: float) -> dict[str, Any]:
-    """Return the weights ``(1 - share) state + share other``. A share of 1 returns exactly ``other``.
+    """Return the weights ``(1 - share) state + share other``.
 
-    With a smaller share, integer buffers are those of ``state``.
+    If ``share`` is 1, the result is exactly ``other``. Otherwise, integer buffers are those of ``state``.
     """
     if share == 1.0:
         return dict(other)

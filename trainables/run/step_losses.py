@@ -73,12 +73,12 @@ class StepLosses:
         return is_cross_entropy and same_passes
 
     def retain_parts(self, indices: Sequence[int]) -> list[Loss]:
-        """Return one function per micro-batch. The functions' values add up to the retain loss of the whole batch."""
+        """Return one function per micro-batch. The values of the functions add up to the retain loss of the batch."""
         hidden = self._objective.reference is Reference.HIDDEN
         return self._parts(self.retain, self._retain, indices, MeanOver.POSITIONS if hidden else MeanOver.TOKENS)
 
     def forget_parts(self, indices: Sequence[int]) -> list[Loss]:
-        """Return one function per micro-batch. The functions' values add up to the forget loss of the whole batch."""
+        """Return one function per micro-batch. The values of the functions add up to the forget loss of the batch."""
         return self._parts(self.forget, self._forget, indices, self._objective.mean_over)
 
     def _parts(
@@ -107,7 +107,6 @@ class StepLosses:
         return [partial(summand, part) for part in parts]
 
     def retain(self, indices: Sequence[int]) -> Tensor:
-        """Return the retain loss on a batch of the retain set, as a scalar to minimise."""
         batch = self._workspace.batch(self._retain, indices)
         if self._objective.reference is Reference.HIDDEN:
             with self._workspace.frozen_target() as target:
@@ -120,7 +119,6 @@ class StepLosses:
         return mean_loss(predicted.nll, predicted.supervised)
 
     def forget(self, indices: Sequence[int]) -> Tensor:
-        """Return the forget loss on a batch of the forget set, as a scalar to minimise."""
         objective, batch = self._objective, self._workspace.batch(self._forget, indices)
         if objective.hidden_loss is not None:
             hidden = self._hidden(self.model, batch)
@@ -147,19 +145,24 @@ class StepLosses:
         return objective.loss(known, self._options)
 
     def retain_probe(self, batches: Sequence[Sequence[int]]) -> Callable[[], float]:
-        """Return a function that computes ``L_R``, the cross-entropy on retain batches, for every retain objective."""
+        """Return a function that computes ``L_R``, the mean cross-entropy per token on these retain batches.
+
+        The result does not depend on the retain objective. Call the function under ``no_grad``.
+        """
         return self._probe(self._retain, batches)
 
     def forget_probe(self, batches: Sequence[Sequence[int]]) -> Callable[[], float]:
-        """Return a function that computes ``L_F``, the cross-entropy on forget batches."""
+        """Return a function that computes ``L_F``, the mean cross-entropy per token on these forget batches.
+
+        Call the function under ``no_grad``.
+        """
         return self._probe(self._forget, batches)
 
     def _probe(self, items: Any, numbers: Sequence[Sequence[int]]) -> Callable[[], float]:
-        """Return a function that computes the mean cross-entropy per token. Call the function under ``no_grad``."""
         batches = [self._workspace.batch(items, indices) for indices in numbers]
 
         def loss() -> float:
-            # No autocast: a step of 1e-5 is below the resolution of bf16, and cached bf16 weights would not change.
+            # No autocast: bf16 cannot resolve a change of the weights by 1e-5, and autocast caches bf16 weights.
             terms = [self._workspace.modality.predict(self.model, batch) for batch in batches]
             return float(sum(item.nll.double().sum() for item in terms) / sum(item.supervised.sum() for item in terms))
 
@@ -180,7 +183,7 @@ class StepLosses:
             return block_output(model, batch, self._layer)
 
     def _target_logits(self, batch: Any) -> Tensor:
-        # Use a separate autocast context. Otherwise the model's pass would use bf16 weights cached without gradients.
+        # In a shared autocast context, the model would reuse bf16 weights that this pass cached without gradients.
         with self._workspace.frozen_target() as target:
             return self._predictions(target, batch).logits
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Workspace:
-    """A target, loaded on one device.
+    """A target, loaded on one device, and the model that is unlearned.
 
     Attributes:
         processor: the model's tokenizer or image processor.
@@ -36,12 +36,12 @@ class Workspace:
         self.modality = modality_of(target.data, target.template)
         self.processor = self.modality.load_processor(target.path)
         self._model: PreTrainedModel = self.modality.load_model(Path(target.path)).to(device)
-        # A copy that never changes and that the workers on a machine share
+        # The workers on a machine share this copy, which never changes.
         self._pristine = StoredWeights(self._model, Path(target.path))
         self._adapted: PreTrainedModel | None = None
         self._frozen: PreTrainedModel | None = None
         self._checkpointing = False
-        # By batch size, because results with different batch sizes differ in the last digits
+        # The keys are batch sizes, because results with different batch sizes differ in the last digits.
         self._refusals: dict[int, tuple[Any, tuple[float, ...]]] = {}
         self._evaluators: dict[int, ModelEvaluator] = {}
 
@@ -50,8 +50,8 @@ class Workspace:
     ) -> PreTrainedModel:
         """Return the workspace's model with the target's weights, in train mode.
 
-        There is only one model, so this call resets the model that the previous call returned. If ``lora_rank`` is not
-        None, the model gets a new PEFT adapter of this rank.
+        The workspace has only one model, so this call resets the model that the previous call returned. If
+        ``lora_rank`` is not None, the model gets a new PEFT adapter of this rank.
         """
         model = self._reset()
         if lora_rank is not None:
@@ -71,7 +71,7 @@ class Workspace:
         if self._adapted is not None:
             self._model = self._adapted.unload()
             self._adapted = None
-        if self._checkpointing:  # disabled before an adapter is added, otherwise PEFT adds hooks to the embeddings
+        if self._checkpointing:  # disable it before an adapter is added, otherwise PEFT adds hooks to the embeddings
             self._model.gradient_checkpointing_disable()
             self._remove_input_hooks()
             self._checkpointing = False
@@ -82,7 +82,7 @@ class Workspace:
         return self._model
 
     def _remove_input_hooks(self) -> None:
-        # Disabling checkpointing does not remove its hooks, and enabling it twice loses the handles of the first hooks.
+        # Disabling checkpointing does not remove its hooks. Enabling it twice loses the handles of the first hooks.
         if hasattr(self._model, "_require_grads_hook"):
             self._model.disable_input_require_grads()
 
@@ -90,7 +90,8 @@ class Workspace:
     def frozen_target(self) -> Iterator[PreTrainedModel]:
         """Yield the target in eval mode, without gradients. The model that is being trained does not change.
 
-        With LoRA, the target needs no extra memory. Otherwise, the target is a copy, which is kept until the run ends.
+        With LoRA, the target needs no extra memory. Otherwise, the target is a second model, which stays in memory
+        until the next run starts.
         """
         if self._adapted is not None:
             training = self._adapted.training
@@ -111,7 +112,7 @@ class Workspace:
     def refusals(self, *, batch_size: int) -> tuple[Any, tuple[float, ...]]:
         """Return the forget questions with refusals as answers, and the target's summed NLL (nats) of each refusal.
 
-        Call this method before :meth:`model_for`, because it may reset the model.
+        Call this method before :meth:`model_for`, because this method may reset the model.
         """
         if batch_size not in self._refusals:
             forget: Any = self.target.data.forget
@@ -132,7 +133,6 @@ class Workspace:
         return self.modality.encode(self.processor, examples, max_length=self.target.max_length)
 
     def batch(self, items: Any, indices: Sequence[int]) -> Any:
-        """Return the items at the given indices as one batch on the workspace's device."""
         return self.modality.collate(items, indices, processor=self.processor, device=self.device)
 
     def evaluator(self, *, batch_size: int) -> ModelEvaluator:

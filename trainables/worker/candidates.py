@@ -1,7 +1,8 @@
 """Decide whether a worker saves the model of an epoch.
 
-The driver writes the costs (objective values to minimise) of the Pareto front to a small file. A worker saves an
-epoch's model unless the front or an earlier epoch of the trial dominates the epoch. Only the driver deletes models.
+The driver writes the costs (objective values to minimise) of the sweep's Pareto front to a small file. A worker saves
+the model of an epoch unless the costs on the front, or those of an earlier epoch of the trial, dominate the epoch's
+costs. Only the driver deletes models.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def candidate_folder(trial_id: str, epoch: float) -> str:
 
 
 def minimized(values: Mapping[str, object], goals: Goals) -> Costs | None:
-    """Return the costs of an epoch from its columns; None if an objective is missing or not finite."""
+    """Return an epoch's costs from its reported values; None if an objective is missing or not finite."""
     numbers = [(as_float(values.get(column)), direction) for column, direction in goals]
     costs = tuple(number if direction == "min" else -number for number, direction in numbers)
     return costs if all(map(math.isfinite, costs)) else None

@@ -39,7 +39,7 @@ def infrastructure(text: str) -> str | None:
 
 
 def is_no_result(status: object, error: object) -> bool:
-    """Return whether an infrastructure failure ended a trial, from its ``status`` and ``error`` in trials.csv."""
+    """Return whether an infrastructure failure ended a trial. ``status`` and ``error`` are columns of trials.csv."""
     return status == "failed" and infrastructure(str(error or "")) is not None
 
 
@@ -60,6 +60,8 @@ def one_line(text: str) -> str:
 
 def write_log(out: Path, trial_id: str, text: str, *printed: Path) -> str:
     """Write a log with a trial's error and the end of the worker's output. Return the log's path relative to ``out``.
+
+    ``text`` is the error with its traceback. ``printed`` are the files with the worker's output.
 
     Raises:
         OSError: the disk cannot be read or written.

@@ -26,7 +26,7 @@ _workspaces: dict[tuple[str, str], Workspace] = {}
 
 
 def worker_workspace(target: Target, device: str) -> Workspace:
-    """Return this process's workspace for a target. The workspace of another target is discarded."""
+    """Return this process's workspace for a target. A workspace for another target is discarded."""
     from trainables.run.workspace import Workspace
 
     key = (target.key, device)
@@ -42,7 +42,7 @@ def measure_checkpoint(
     """Measure the metrics of a run's checkpoint. The values are bit-identical to those that the run itself measures.
 
     Args:
-        folder: the folder of the checkpoint or, with a storage, its key.
+        folder: the folder of the checkpoint or, if ``storage`` is given, its key in the storage.
 
     Raises:
         LoadError: the checkpoint cannot be loaded.

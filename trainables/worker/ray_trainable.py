@@ -62,7 +62,7 @@ class UnlearningTrainable(tune.Trainable):
             out: the sweep's folder.
             gpus: the number of GPUs for a trial whose ``config`` has no ``gpus``.
             goals: the objectives of the sweep.
-            storage: receives the trial's files instead of ``out``; None if all workers share the folder ``out``.
+            storage: the storage to which the trial's files are uploaded; None if all workers share the folder ``out``.
         """
         import torch
 
@@ -75,7 +75,7 @@ class UnlearningTrainable(tune.Trainable):
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Prepare the worker for its next trial. The result True means that Ray may reuse the worker."""
+        """Prepare the worker for another trial. Return True, which tells Ray that the worker can be reused."""
         self._spec = TrialSpec.from_dict(new_config["spec"])
         self._target = self._targets[self._spec.target_key]
         self._id = str(new_config["trial_id"])
@@ -85,7 +85,7 @@ class UnlearningTrainable(tune.Trainable):
         self._accepted = time.time()
         self._first_step: float | None = None
         self._saved_costs: list[Costs] = []
-        # Saving may take at most 2% of the time. The state of a large model is slow to save.
+        # Saving may take at most 2% of the time, because the state of a large model is slow to save.
         self._throttle = Throttle(share=0.02, pause=15.0)
         return True
 
@@ -107,7 +107,7 @@ class UnlearningTrainable(tune.Trainable):
                 self._files.write_items(run, self._id)
                 result["outcome"] = outcome
         except Exception as error:
-            # If the failure came after the report, the report is kept: a full disk does not lose the epoch's values.
+            # If the run has already returned its report, the report is kept: a full disk does not lose its values.
             result["outcome"] = {"status": str(Status.FAILED), "error": self._files.write_error(error, self._id)}
             self._trial.run = None
         if done := "outcome" in result:
@@ -151,7 +151,7 @@ class UnlearningTrainable(tune.Trainable):
         return worker_workspace(self._target, self._device)
 
     def _save_candidate(self, run: UnlearningRun, report: Report) -> dict[str, bool]:
-        """Save the epoch's model unless the epoch is dominated. Return the columns to add to the report."""
+        """Save the epoch's model unless the epoch is dominated. Return columns to add to the epoch's report."""
         if not (costs := minimized({**report.losses, **report.final}, self._goals)):
             return {}
         if any(dominates(other, costs) for other in (*self._saved_costs, *self._files.front())):

@@ -1,4 +1,4 @@
-"""Write a trial's files to the sweep's folder, or to the sweep's storage if workers do not share the folder."""
+"""Write the files of trials to the sweep's folder, or to its storage if the workers do not share the folder."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TrialFiles:
 
     Attributes:
         out: the sweep's folder or, with a storage, a temporary folder.
-        storage: the storage to which the written files are moved; None if workers share the sweep's folder.
+        storage: the storage to which the files are moved after writing; None if all workers share the sweep's folder.
     """
 
     def __init__(self, out: str, storage: Storage | None) -> None:
@@ -65,16 +65,16 @@ class TrialFiles:
         return f"{reason} (see {name})"
 
     def front(self) -> list[Costs]:
-        """Return the costs of the epochs on the sweep's front, as the driver last wrote them."""
+        """Return the costs of the epochs on the Pareto front, from the file that the driver writes."""
         if self.storage is not None:
             with contextlib.suppress(StorageError, OSError):
                 self.storage.get(FRONT_FILE, self.out / FRONT_FILE)
         return read_front(self.out)
 
     def keep_state(self, checkpoint: str) -> str:
-        """Return a folder with the saved state in ``checkpoint``.
+        """Return a folder that contains the saved state in ``checkpoint``.
 
-        With a storage, the state is copied, because Ray then deletes ``checkpoint``.
+        With a storage, the state is copied to a temporary folder, because Ray deletes ``checkpoint`` afterwards.
         """
         if self.storage is None:
             return checkpoint
