@@ -1,4 +1,4 @@
-"""The cache of trained models, and of notes such as their scores. Entries are named by a hash of all their inputs."""
+"""The cache of trained models and of results such as their scores. A hash of all inputs is the name of an entry."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def _digest_of(files: tuple[tuple[Path, int, int], ...]) -> str:
 
 
 class NotCached(RuntimeError):
-    """Raised if an entry is not in the cache and must not be computed."""
+    """Raised if an entry is not in the cache and the cache may not compute it."""
 
 
 class Cache:
-    """A folder with trained models and notes. A note is a small JSON object that is computed from a model.
+    """A folder with trained models and notes. A note is a small JSON object that was computed from a model.
 
     Attributes:
         computing: whether a missing entry may be computed; otherwise :class:`NotCached` is raised.
@@ -94,7 +94,7 @@ class Cache:
         return folder
 
     def note(self, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Return a note. If the note is missing or unreadable, compute and write it.
+        """Return the note ``name``. If the note is missing or unreadable, compute the note and write it to the cache.
 
         There is no lock, so several processes may compute the same note at the same time.
         """
@@ -119,7 +119,7 @@ class Cache:
 
 
 def used(path: Path) -> None:
-    """Set the modification time of a cache entry's file to now. This time is the entry's last use."""
+    """Set the modification time of a file in the cache to now. The time shows when the entry was last used."""
     with contextlib.suppress(OSError):  # the file may belong to another user
         os.utime(path)
 
@@ -130,7 +130,10 @@ def is_made(folder: Path) -> bool:
 
 
 def unfinished(folder: Path, suffix: str) -> Path:
-    """Return the path of the lock or state file for training a model. The file lies outside the model's folder."""
+    """Return the path of a file that is used while the model in ``folder`` is trained.
+
+    ``suffix`` is ``.lock`` for the lock, and ``.pt`` for the state of the training. The file lies outside ``folder``.
+    """
     return folder.parent.with_name("unfinished") / f"{folder.name}{suffix}"
 
 

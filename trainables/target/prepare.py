@@ -41,7 +41,7 @@ def prepare_target(
 
     Args:
         cache: the folder of the cache; by default the result of :func:`~trainables.target.cache.cache_folder`.
-        on_progress: called after every epoch of training.
+        on_progress: function that is called with the progress after every epoch of training.
 
     Raises:
         DataError, TargetError, LoadError: the target cannot be prepared; the message is for the user.
@@ -80,8 +80,8 @@ class Preparation:
     """Loads or trains the models of a target spec.
 
     Attributes:
-        device: the device for training and scoring; by default a GPU if available.
-        on_progress: called after every epoch of training.
+        device: the device for training and scoring; None for a GPU if available, otherwise the CPU.
+        on_progress: function that is called with the progress after every epoch of training.
     """
 
     spec: TargetSpec
@@ -94,7 +94,7 @@ class Preparation:
 
         Raises:
             TargetError, LoadError: the target cannot be prepared; the message is for the user.
-            NotCached: a cache entry is missing and must not be computed.
+            NotCached: an entry is not in the cache, and the cache may not compute it.
         """
         spec, retain = self.spec, self.retain_values()
         folder, name = self._model()
@@ -177,7 +177,7 @@ class Preparation:
         return folder
 
     def retain_values(self) -> RetainValues | None:
-        """Return the retain model's values, with which some metrics compare; None if no requested metric needs them."""
+        """Return the values of the retain model; None if no requested metric compares with the retain model."""
         spec, given = self.spec, self.spec.retain_path
         if not needs_retain_model(spec.measured()):
             return None
@@ -189,8 +189,8 @@ class Preparation:
             model, _, evaluator = self.load(folder)
             return asdict(evaluator.reference(model, key=key, path=str(folder.resolve())))
 
-        # For running text, the key differs from that of previous versions, whose entries have values of the forget set
-        # instead of the texts in forget_eval.
+        # For running text, the key differs from that in previous versions. The entries of these versions have values
+        # for the forget set instead of forget_eval.
         is_text = any(getattr(item, "is_text", False) for item in spec.data.forget_eval)
         values = self.cache.note(f"retain-values/{digest(key, 'texts') if is_text else key}", compute)
         if given is None:
@@ -206,7 +206,7 @@ class Preparation:
 
 
 def _content(folder: Path) -> str:
-    """Return a hash of the model in a folder. For an adapter, the hash includes the folder of the base model."""
+    """Return a hash of the model in a folder. For an adapter, the hash includes a base model in a local folder."""
     own = folder_digest(folder)
     base = base_of(folder) if (folder / ADAPTER_CONFIG).is_file() else None
     return f"{own}+{folder_digest(Path(base))}" if base and Path(base).is_dir() else own

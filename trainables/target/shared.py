@@ -30,7 +30,7 @@ def share_target(target: Target, storage: Storage) -> None:
 
 
 def local_target(target: Target, storage: Storage | None) -> Target:
-    """Return the target with the path of its folder on this machine. Download the target if needed.
+    """Return the target with a path on this machine. If this machine does not have the target, download it.
 
     Without a storage, the target is returned unchanged.
 
@@ -46,13 +46,13 @@ def local_target(target: Target, storage: Storage | None) -> Target:
 
 
 def place_of(key: str, origin: Path, storage: Storage) -> Path:
-    """Return a folder on this machine with the files of a target. Download the target if there is no such folder.
+    """Return a folder on this machine with the files of a target. If there is no such folder, download the target.
 
-    The files are compared with the checksums in the storage.
+    The files in the folder are compared with the checksums in the storage.
 
     Args:
         key: the content key of the target.
-        origin: the folder of the target on the driver's machine. This machine may have the same folder.
+        origin: the folder of the target on the driver's machine. If this machine has the same folder, it is used.
     """
     there = storage.read(f"{FOLDER}/{key}/{CHECKSUMS}")
     if there is None:
@@ -64,7 +64,7 @@ def place_of(key: str, origin: Path, storage: Storage) -> Path:
         if place.is_dir() and not damaged_files(place, known):
             return place
     with wait_for_lock(unfinished(own, ".lock"), lambda: None):
-        if not own.is_dir() or damaged_files(own, known):  # otherwise another process has downloaded it
+        if not own.is_dir() or damaged_files(own, known):  # otherwise another process has downloaded the target
             storage.get(f"{FOLDER}/{key}", own)
     return own
 

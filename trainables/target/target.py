@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 CHAT_FILE = "chat_template.jinja"
-"""The file with the chat template. Older model folders have the template in the tokenizer's configuration."""
+"""The file with the chat template. In older model folders, the tokenizer's configuration contains the template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Target:
         reference_nll: the target's summed NLL of each forget example, in the order of ``data.forget``.
         max_length: the maximum length of training sequences, in tokens.
         template: the model's prompt template (see :mod:`trainables.template`).
-        retain: the retain model's values, with which some metrics compare; None if no requested metric needs them.
+        retain: the values of the retain model; None if no requested metric compares with the retain model.
         left_out: the requested metrics that are not measured, because no retain model is available.
         answers: the target's generated answers, by evaluation set; empty if none were generated.
     """
@@ -82,7 +82,7 @@ class TargetSpec:
 
     @property
     def target_path(self) -> Path | None:
-        """The folder of a finished target; None if the user gave no folder."""
+        """The folder of a target that needs no fine-tuning; None if the user gave no folder."""
         return None if self.trial.target_path is None else Path(self.trial.target_path)
 
     @property
@@ -113,12 +113,12 @@ class TargetSpec:
     @property
     def retain_key(self) -> str:
         """The name of the retain model in the cache."""
-        sets = (self.data.retain, self.data.full)  # a tokenizer may be trained on the full set
+        sets = (self.data.retain, self.data.full)  # the base model's tokenizer may be trained on the full set
         return digest(FORMAT, "retain", self.base, self.recipe, *sets, *self._settings)
 
     @property
     def template_key(self) -> str:
-        """A text that identifies the template. For the chat template in a local folder, the text includes a hash."""
+        """A text that identifies the template. For the chat template of a local model, the text includes a hash."""
         folder = self.target_path or self.base_folder
         if self.info.template != CHAT or folder is None or not (folder / CHAT_FILE).is_file():
             return self.info.template
@@ -134,7 +134,9 @@ class TargetSpec:
         return (self.trial.max_length, self.template_key, *((seed,) if seed else ()))
 
     def measured(self) -> tuple[str, ...]:
-        """Return the metrics to measure, without metrics for which no retain model is available.
+        """Return the names of the metrics to measure.
+
+        Metrics that need a retain model are left out if no retain model is available.
 
         Raises:
             MetricError: a metric that was requested by name cannot be measured on the data.
@@ -184,7 +186,10 @@ def target_spec_of(spec: TrialSpec) -> TargetSpec:
 
 
 def target_recipe(spec: TrialSpec) -> TargetRecipe:
-    """Return the model's recipe with the spec's changes. If the spec sets the epochs, training does not stop early."""
+    """Return the model's fine-tuning recipe with the changes that the spec sets.
+
+    If the spec sets the number of epochs, training does not stop early.
+    """
     recipe = find_model(spec.model).recipe
     if spec.target_epochs is not None:
         recipe = replace(recipe, epochs=spec.target_epochs, stop_when_memorised=False)

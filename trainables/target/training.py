@@ -64,7 +64,7 @@ def train(
     if recipe.lora_rank is not None:
         model = model.merge_and_unload()
     made_from = {"model": target_spec.info.name, "base": target_spec.base, "data": data.name, "recipe": asdict(recipe)}
-    # If another process has finished the same target first, its folder is kept, because the content is the same.
+    # If another process has written the same target first, its folder is kept, because the content is the same.
     with staged(folder, keep_existing=True) as staging:
         write_model(model, processor, staging)
         (staging / RECORD).write_text(json.dumps({**made_from, "epochs": epochs}, indent=2))
@@ -127,7 +127,8 @@ def finetune(
             gives bit-identical results. The file's name must depend on the model, the data and the recipe.
 
     Raises:
-        TargetError: the loss is not finite, or the data were never memorised although ``stop_when_memorised`` is true.
+        TargetError: the loss is not finite, or ``stop_when_memorised`` is true but the data were not memorised in any
+            epoch.
     """
     import torch
 
@@ -172,7 +173,7 @@ def finetune(
                 f"the loss became {running} in epoch {epoch}: lower the target's learning rate ({recipe.lr:g})"
             )
         on_progress(Progress(step, total, f"epoch {epoch}, loss {running / per_epoch:.3f}"))
-        # The running mean mixes losses at different weights, so it only decides whether the loss is evaluated.
+        # The mean over the epoch mixes losses at different weights, so it only decides whether to evaluate the loss.
         is_low = running / per_epoch < 1.5 * MEMORISED_LOSS
         if recipe.stop_when_memorised and is_low and mean_nll() < MEMORISED_LOSS and evaluator.memorised(model):
             return epoch

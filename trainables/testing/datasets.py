@@ -15,10 +15,10 @@ def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, 
 
     The fields must be consistent. Loading twice must give the same data, without using the global RNG. Only the set
     holdout may be empty. No item may be both forgotten and retained. No item may be both held out and trained on. With
-    a limit, the retain set must be smaller, and its size must be a multiple of ``DataSet.unit``.
+    a limit, the retain set must be smaller than without, and its size must be a multiple of ``DataSet.unit``.
 
     Args:
-        limit: a number of retain examples, from ``DataSet.unit`` to less than the size of the retain set.
+        limit: a number of retain examples, at least ``DataSet.unit`` and less than the size of the retain set.
         choices: ``forget_split`` or ``forget_class``, as for :meth:`DataSet.load`.
 
     Raises:

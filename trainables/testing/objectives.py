@@ -20,16 +20,19 @@ _LABELS = torch.tensor([[1, 3, -100, -100], [-100, 2, 0, 4], [0, 1, 2, 3]])
 """The labels of three sequences, with a vocabulary of five tokens; -100 if not supervised."""
 
 _Value = Callable[..., Tensor]
-"""Returns the loss for logits or hidden states ``(B, S, 5)``. ``margin`` has the left and the right padding."""
+"""A function that returns the loss for logits or hidden states ``(B, S, 5)``.
+
+The argument ``rows`` selects sequences. ``margin`` is the number of padding positions on the left and on the right.
+"""
 
 
 def check_objective(objective: ForgetObjective) -> None:
     """Check an objective on a small batch, in float64.
 
-    The fields must be consistent. The loss must be a finite scalar, also at the bounds of each option. The gradient
-    must be finite, and 0 at unsupervised positions. Padding and the order of the sequences must change neither. If a
-    batch is split, the weighted mean of the parts' losses must be the loss of the batch. For model outputs in bf16, the
-    loss must be float32.
+    The fields must be consistent. The loss must be a finite scalar, also if an option has its lowest or highest value.
+    The gradient must be finite, and 0 at unsupervised positions. Padding and the order of the sequences must not change
+    the loss or the gradient. If a batch is split, the weighted mean of the losses of the two parts must equal the loss
+    of the batch. For model outputs in bf16, the loss must be float32.
 
     Raises:
         AssertionError: a check failed; the message says which.
@@ -68,7 +71,6 @@ def _check_record(objective: ForgetObjective) -> None:
 
 
 def _check_batch(value: _Value, drawn: Tensor) -> None:
-    """Check that padding and the order of the sequences change neither the loss nor the gradients."""
     loss, gradient = _with_gradient(value, drawn)
     padded, widened = _with_gradient(value, pad(drawn, (0, 0, 2, 3), value=7.0), margin=(2, 3))
     assert _close(padded, loss), f"padding changes the loss from {float(loss):g} to {float(padded):g}"
@@ -82,9 +84,8 @@ def _check_batch(value: _Value, drawn: Tensor) -> None:
 
 
 def _check_parts(objective: ForgetObjective, value: _Value, drawn: Tensor) -> None:
-    """Check that a batch's loss is the weighted mean of its parts' losses."""
     supervised = (_LABELS != -100).sum(dim=1)
-    # In these checks, the unsupervised positions are the padding of hidden states.
+    # Hidden states have no labels, so the unsupervised positions are their padding.
     units = torch.ones(len(_LABELS)) if objective.mean_over is MeanOver.SEQUENCES else supervised
     shares = (units / units.sum()).double().tolist()
     summed = sum(sum(shares[row] for row in rows) * value(drawn[rows], rows=rows) for rows in ([0], [2, 1]))

@@ -17,12 +17,12 @@ def check_options(options: Sequence[Field]) -> None:
 
 
 def option_values(options: Sequence[Field]) -> Iterator[dict[str, float]]:
-    """Yield the defaults. Then, for each bound of each option, yield the defaults with this option at its bound."""
+    """Yield the defaults. Then, for each bound of each option, yield the defaults with the option at this bound."""
     usual = defaults(options)
     yield usual
     yield from (usual | {option.name: value} for option in options for value in _bounds(option))
 
 
 def _bounds(option: Field) -> tuple[float, float]:
-    """Return an option's lowest valid value, and its highest valid value or 1000, whichever is lower."""
+    """Return the lowest and the highest valid value of an option. The highest value is at most 1000."""
     return option.above + 1e-9 if option.above > option.low else option.low, min(option.high, 1e3)

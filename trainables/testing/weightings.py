@@ -21,9 +21,9 @@ _HISTORIES = 60
 def check_weighting(weighting: Weighting, *, non_negative: bool = True) -> None:
     """Check that the fields of a weighting are consistent, and check the results of its function.
 
-    ``weigh`` must return finite weights, also for extreme, zero and parallel gradients. The function must not change
-    its state or options, and a state that was restored from JSON must give equal results. For a weighting that combines
-    the gradients itself, ``combine`` is checked instead of ``weigh``.
+    ``weigh`` must return finite weights, also for extreme, zero and parallel gradients. It must not change its state or
+    options. If the state is written to JSON and read back, the results must be equal. For a weighting that combines the
+    gradients itself, ``combine`` is checked instead of ``weigh``.
 
     Args:
         non_negative: whether a negative weight is an error.
@@ -52,7 +52,7 @@ def check_weighting(weighting: Weighting, *, non_negative: bool = True) -> None:
 
 
 def _twice(function: Callable[..., Any], one: Any, other: Any, state: State, options: dict[str, float]) -> Any:
-    """Call a weighting's function with a state, and with the state restored from JSON. Both results must be equal."""
+    """Return the result of a weighting's function. Check that the result is equal with a state restored from JSON."""
     restored, given = json.loads(json.dumps(dict(state), allow_nan=False)), (dict(state), dict(options))
     found = function(one, other, *given)
     assert given == (state, options), "the weighting changes its state or options; it must return new objects"
@@ -62,7 +62,10 @@ def _twice(function: Callable[..., Any], one: Any, other: Any, state: State, opt
 
 
 def _check_combination(weighting: Weighting) -> None:
-    """Check three steps for three parameters, which have both gradients, one gradient, and no gradient."""
+    """Check ``combine`` in three steps.
+
+    The first parameter has both gradients, the second has only one, and the third has none.
+    """
     import torch
 
     combine = weighting.combine

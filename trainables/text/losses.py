@@ -18,13 +18,13 @@ def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
     from torch.nn.functional import cross_entropy, pad
 
     # No attention mask: causal attention does not reach the padding on the right. On a GPU, a mask would require a
-    # synchronisation and a slower kernel. A third to a half of all positions belong to the prompt in every row. If the
-    # architecture supports logits_to_keep, the logits of these positions are not computed.
+    # synchronisation and a slower kernel. A third to a half of the positions belong to the prompt in all sequences. If
+    # the architecture supports logits_to_keep, the logits of these positions are not computed.
     labels = batch.labels[:, max(1, batch.prompt_length) :]
     width = labels.shape[1]
     kept = {"logits_to_keep": width + 1} if _keeps_logits(type(_whole(model)).forward) else {}
     logits = model(input_ids=batch.input_ids, use_cache=False, **kept).logits[:, -(width + 1) :]
-    # The last position predicts nothing. It is masked and not cut off, so that flattening does not copy the logits.
+    # The last position has no next token. It is masked and not cut off, so that flattening does not copy the logits.
     masked = pad(labels, (0, 1), value=IGNORED)
     nll = cross_entropy(logits.flatten(0, 1).float(), masked.flatten(), ignore_index=IGNORED, reduction="none")
     nll = nll.view(masked.shape)[:, :-1].contiguous()

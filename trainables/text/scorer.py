@@ -35,7 +35,7 @@ class TextScorer:
     template: str = QUESTION_ANSWER
 
     def encode(self, examples: Sequence[Example]) -> tuple[Tokens, ...]:
-        """Return the tokens of each question with its answer. A plain text gives one sequence per window."""
+        """Return the tokens of each question with its answer. A plain text gives one sequence per window of tokens."""
         return encode_examples(self.tokenizer, examples, max_length=self.max_length, template=self.template)
 
     def prompt_of(self, question: str) -> str:
@@ -83,9 +83,9 @@ class TextScorer:
         """Return the greedy answer to each sequence's prompt.
 
         The method is speculative decoding (Leviathan et al., ICML 2023, arXiv:2211.17192) with the reference answer as
-        the draft. ``losses`` are the losses of the reference answers. In each answer, the first ``losses.agreed``
-        tokens are the greedy tokens, so they are not generated again. If two tokens are equally likely up to float32
-        rounding, the result may differ from plain greedy decoding.
+        the draft. ``losses`` are the losses of the reference answers. The first ``losses.agreed`` tokens of a reference
+        answer are also the first greedy tokens, so they are not generated again. If two tokens are equally likely up to
+        float32 rounding, the result may differ from plain greedy decoding.
         """
         prefixes: list[list[int]] = [[] for _ in sequences]
         drafts, ends = dict(enumerate(sequences)), self.ends
@@ -97,7 +97,7 @@ class TextScorer:
                 prefixes[at] += [instead] if instead >= 0 else []
                 known = (*sequences[at].prompt, *prefixes[at])
                 rest = sequences[at].ids[len(known) :]
-                # After many accepted tokens, the answer probably agrees with the reference again after the mismatch.
+                # If many tokens agreed, the answer probably agrees with the reference again after the wrong token.
                 if rest and agreed >= _MIN_VERIFIED and instead not in (-1, *ends):
                     drafts[at] = Tokens((*known, *rest), len(known))
             losses = self.nll(model, [*drafts.values()])
@@ -114,8 +114,8 @@ class TextScorer:
     ) -> list[str]:
         """Return the greedy continuation of each prompt as text, without special tokens.
 
-        ``known`` may have the first tokens of each continuation. These tokens count towards ``max_new_tokens``. If they
-        contain an end token, the continuation is complete.
+        ``known`` has the first tokens of each continuation, if they are already known. These tokens count towards
+        ``max_new_tokens``. If they contain an end token, the continuation is complete.
         """
         import torch
 
@@ -155,8 +155,8 @@ class TextScorer:
 def generation_batch_size(model: PreTrainedModel, batch_size: int, *, longest: int, max_length: int) -> int:
     """Return the batch size for generation: one to four times ``batch_size``, the batch size for scoring.
 
-    A factor above 1 is used only if the keys and values need at most half as much memory as the logits in scoring, and
-    the batch has at most as many tokens as a batch for scoring.
+    The batch size is more than ``batch_size`` only if the keys and values need at most half as much memory as the
+    logits in scoring, and if the batch has at most as many tokens as a batch for scoring.
     """
     config = model.config.get_text_config()
     query_heads = getattr(config, "num_attention_heads", None)

@@ -3,7 +3,7 @@ r"""Convert questions and answers to token ids, labels and padded batches.
 The default template is ``Question: {question}\nAnswer: {answer}`` + EOS. The tokens of the answer and the end token are
 supervised. The space before the answer is a part of the answer's first token.
 
-Plain text is cut into windows. All of its tokens are supervised.
+Plain text is cut into windows of at most ``max_length`` tokens. All tokens of a window are supervised.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Right-padded sequences. Each tensor is ``(B, T)`` int64. The shortest prompt has ``prompt_length`` tokens."""
+    """Right-padded sequences. Each tensor is ``(B, T)`` int64.
+
+    ``prompt_length`` is the number of tokens in the shortest prompt.
+    """
 
     input_ids: Tensor
     attention_mask: Tensor
@@ -99,7 +102,7 @@ def encode_examples(
     max_length: int,
     template: str = QUESTION_ANSWER,
 ) -> tuple[Tokens, ...]:
-    """Encode plain texts, and questions with answers. A plain text gives one sequence per window."""
+    """Encode questions with answers, and plain texts. A plain text gives one sequence per window."""
     sequences: list[Tokens] = []
     for item in examples:
         if item.is_text:

@@ -69,9 +69,9 @@ def make_resnet(name: str, *, channels: int, labels: dict[int, str], seed: int =
 
 
 def processor_for(images: LabelledImages, *, side: int, channels: int) -> ImageProcessor:
-    """Return a processor with the data set's statistics.
+    """Return a processor with the mean and the standard deviation of the data set.
 
-    Images are enlarged by an integer factor to at least ``side``.
+    The processor enlarges images by an integer factor to at least ``side``.
     """
     height = images.pixels.shape[1]
     repeats = channels // len(images.mean)
@@ -86,8 +86,8 @@ def processor_for(images: LabelledImages, *, side: int, channels: int) -> ImageP
 def load_classifier(folder: Path | str, *, labels: dict[int, str] | None = None, seed: int = 0) -> PreTrainedModel:
     """Load an image classifier in float32 from safetensors. Code from the folder or the hub is never run.
 
-    If ``labels`` is given and the model's head has another number of labels, a head with random weights replaces the
-    head.
+    If ``labels`` is given and the model's head has another number of labels, the head is replaced by a head with random
+    weights.
 
     Raises:
         LoadError: the model is missing, or is not an image classifier.

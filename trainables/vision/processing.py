@@ -37,7 +37,7 @@ class ImageBatch:
 class ImageProcessor:
     """Computes ``(pixel * rescale_factor - mean) / std`` per channel, and enlarges the image to ``side`` x ``side``.
 
-    A grey image is copied to all channels of the model.
+    If the image is grey and the model has several channels, all channels get the grey image.
     """
 
     side: int

@@ -4,8 +4,8 @@ Both losses are *minimised*: ``l_r`` on the retain set, and ``l_f`` on the forge
 The gradients of the losses are ``g_r`` and ``g_f``. A weighting returns ``(w_r, w_f)``, and the optimizer steps along
 ``d = w_r g_r + w_f g_f``. Only ``aligned-mtl`` and ``pcgrad-paper`` can return negative weights, as published.
 
-All values are Python floats (float64). The weights are finite for gradient norms from 1e-150 to 1e150. Each method's
-docstring gives the weights for zero and parallel gradients.
+All values are Python floats (float64). The weights are finite for gradient norms from 1e-150 to 1e150. The docstring of
+each method gives the weights for zero and parallel gradients.
 """
 
 from __future__ import annotations
@@ -96,12 +96,12 @@ class Weights:
 
     @property
     def c(self) -> float:
-        """``c_t = w_r / (w_r + w_f)``, the share of the retain task; NaN if the weights sum to zero."""
+        """``c_t = w_r / (w_r + w_f)``, the relative weight of the retain gradient; NaN if the weights sum to zero."""
         total = self.retain + self.forget
         return self.retain / total if total != 0 else math.nan
 
     def unit(self) -> Weights:
-        """Return the weights divided by their sum; return them unchanged if the sum is not positive."""
+        """Return the weights divided by their sum. If the sum is not positive, return the weights unchanged."""
         # Division by a negative sum, which pcgrad-paper can return, would reverse the direction.
         total = self.retain + self.forget
         return Weights(self.retain / total, self.forget / total) if total > 0 else self
@@ -144,6 +144,6 @@ def require_gramian(gramian: Gramian) -> Gramian:
 
 
 def of_gramian(weights: Callable[[Gramian], Weights]) -> WeighFunction:
-    """Return the ``weigh`` of a method whose weights depend only on the Gramian."""
+    """Return the function ``weigh`` of a weighting without state whose weights depend only on the Gramian."""
 
     return lambda losses, gramian, state, options: (weights(gramian), state)

@@ -9,8 +9,8 @@ from trainables.weightings.base import Gramian, Losses, Needs, Options, State, W
 def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> tuple[Weights, State]:
     """Return ``(c, 1 - c)`` for the option ``c``: static linear scalarization (GDiff-0.9, GDiff-0.5, GDiff-0.1, ...).
 
-    Both losses are computed even if c is 1 or 0, so that history.csv has both losses, and batch statistics and the
-    random numbers of dropout do not depend on c. For c = 1 and c = 0, ``gd`` and ``ga`` need only half the computation.
+    Even if c is 1 or 0, both losses are computed. So history.csv has both losses, and batch statistics and the random
+    numbers of dropout do not depend on c. For c = 1 and c = 0, ``gd`` and ``ga`` need only half the computation.
 
     The search for c goes from 0.1, the paper's lower bound, to 0.995. The search is uniform in log(1 - c), because the
     retain loss of memorised data has a small gradient. For a small Phi model that had memorised TOFU's forget01, the

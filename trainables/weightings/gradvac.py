@@ -16,12 +16,14 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
 
     The similarity s is the cosine of the two gradients. If s is below the target t, each gradient is changed to
 
-        g_i + (|g_i|/|g_j|) q g_j,    q = (t sqrt(1-s^2) - s sqrt(1-t^2))/sqrt(1-t^2),
+        g_i + (|g_i|/|g_j|) q g_j,    q = (t sqrt(1-s^2) - s sqrt(1-t^2))/sqrt(1-t^2).
 
-    which has cosine t with ``g_j``. If s is at least t, q is 0. The weights are ``(1 + q phi/rho, 1 + q rho/phi)`` with
-    ``rho = |g_r|`` and ``phi = |g_f|``. Then ``t`` becomes ``(1 - ema_beta) t + ema_beta s``. The state stores t as
-    ``similarity``, and the first t is the option ``target``. With ``ema_beta = 0``, t is fixed.
-    With ``ema_beta = 0`` and ``target = 0``, the method is PCGrad.
+    The changed gradient has cosine t with ``g_j``. If s is at least t, q is 0. The weights are ``(1 + q phi/rho, 1 + q
+    rho/phi)`` with ``rho = |g_r|`` and ``phi = |g_f|``.
+
+    Then t becomes ``(1 - ema_beta) t + ema_beta s``. The state stores t as ``similarity``. In the first step, t is the
+    option ``target``. With ``ema_beta = 0``, t is fixed. With ``ema_beta = 0`` and ``target = 0``, the method is
+    PCGrad.
 
     If a gradient is zero, the weights are (1, 1), and the state does not change.
     """
@@ -33,7 +35,7 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
     if similarity < target:
         t = min(target, _MOST_SIMILAR)
         sines = math.sqrt((1.0 - similarity) * (1.0 + similarity)) / math.sqrt((1.0 - t) * (1.0 + t))
-        pull = max(t * sines - similarity, 0.0)  # rounding, or a target above the cap, could make it negative
+        pull = max(t * sines - similarity, 0.0)  # rounding, or a target above the cap, could make the pull negative
     beta = options["ema_beta"]
     moved = (1.0 - beta) * target + beta * similarity
     return Weights(1.0 + pull * (phi / rho), 1.0 + pull * (rho / phi)), {"similarity": moved}

@@ -10,8 +10,8 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
 
     PCGrad itself projects both gradients, but only if they conflict. If ``g_r.g_f > rho^2`` with ``rho = |g_r|``, then
     ``w_r`` is negative, and ``c_t = w_r/(w_r + w_f)`` is outside [0, 1]. If the gradients conflict, ``g_f.d`` can be
-    negative, so the step can raise the forget loss. ``violations`` in the state counts the steps with a negative
-    ``w_r`` or ``g_f.d``.
+    negative, so the step can raise the forget loss. ``violations`` in the state counts the steps in which ``w_r`` or
+    ``g_f.d`` was negative.
 
     If a gradient is zero, the weights are (1, 1).
     """

@@ -27,8 +27,8 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
     rotograd-scale.
 
     The state holds the angle ``theta`` in radians and the gradient norms of the first step. If a gradient is zero, the
-    weights are (1, 1). For parallel or opposed gradients, the weights are those of rotograd-scale. In both cases,
-    ``theta`` does not change.
+    weights are (1, 1). For parallel or opposed gradients, the weights are those of rotograd-scale. In all
+    these cases, ``theta`` does not change.
     """
     scale, new_scale = rotograd_scale.weigh(losses, gramian, state, options)
     theta = state.get("theta", 0.0)
