@@ -41,7 +41,7 @@ def smallest_as_zero() -> Iterator[None]:
 
 
 def limit_to_share(device: str, gpus: float) -> None:
-    """Limit this process to the fraction ``gpus`` of a GPU's memory. There is no limit if ``gpus`` is 1 or more."""
+    """Limit this process to the fraction ``gpus`` of a GPU's memory. If ``gpus`` is 1 or more, nothing is limited."""
     import torch
 
     if device == "cuda" and gpus < 1:

@@ -15,7 +15,7 @@ _CPU_CHUNK = 1 << 18
 
 
 def take_gradient(parameters: Sequence[Tensor]) -> Gradient:
-    """Return every ``p.grad`` itself, not a copy, and set ``p.grad`` to None."""
+    """Return the tensors ``p.grad`` of all parameters without copying them, and set every ``p.grad`` to None."""
     gradient = [parameter.grad for parameter in parameters]
     for parameter in parameters:
         parameter.grad = None

@@ -23,7 +23,7 @@ class MethodError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A forget objective with a weighting. In ``name``, an alias is replaced by the objective's own name."""
+    """A forget objective with a weighting. If the user gave an alias, ``name`` has the objective's own name instead."""
 
     name: str
     objective: ForgetObjective

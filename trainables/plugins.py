@@ -3,8 +3,8 @@
 There are two kinds of plug-ins. A Python file defines variables listed in :data:`KINDS`. A Jinja file contains a prompt
 template.
 
-The first use of a registry fills the registry, so all plug-ins must be activated first. A worker gets the list of
-plug-ins from an environment variable, and verifies that no plug-in has changed since the sweep started.
+A registry reads the active plug-ins once, at its first use, so all plug-ins must be activated before. A worker gets the
+list of plug-ins from an environment variable, and verifies that no plug-in has changed since the sweep started.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PluginError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One entry of a plug-in."""
+    """A registry entry that a plug-in defines. ``kind`` is the kind of the entry, such as ``weighting``."""
 
     kind: str
     name: str
@@ -75,7 +75,7 @@ _filled: set[str] = set()
 
 
 def active() -> tuple[Plugin, ...]:
-    """Return the active plug-ins. In a worker, the plug-ins of the sweep are active.
+    """Return the active plug-ins. In a worker, these are the plug-ins of the sweep.
 
     Raises:
         PluginError: a plug-in is broken, or has changed since the sweep started.
@@ -111,10 +111,10 @@ def _unchanged(path: str, digest: str) -> Plugin:
 
 
 def use(plugins: Iterable[Plugin]) -> None:
-    """Activate plug-ins, in addition to those that are already active.
+    """Activate plug-ins. Plug-ins that are already active stay active.
 
     Raises:
-        PluginError: a registry is already filled, or another active plug-in has the same name.
+        PluginError: a registry has already been used, or another active plug-in has the same name.
     """
     known = {plugin.name: plugin for plugin in active()}
     for plugin in plugins:
@@ -136,18 +136,18 @@ def use(plugins: Iterable[Plugin]) -> None:
 
 
 def added(attribute: str) -> list[Part]:
-    """Return the entries that plug-ins add to a registry. After this call, no more plug-ins can be activated."""
+    """Return the entries that plug-ins add to a registry. After this call, plug-ins can no longer be activated."""
     _filled.add(attribute)
     return [part for plugin in active() for part in plugin.parts if part.kind == KINDS[attribute][0]]
 
 
 def owner(kind: str, name: str | None) -> Plugin | None:
-    """Return the plug-in that defines an entry; None if no plug-in defines the entry."""
+    """Return the plug-in that defines an entry; None if the entry is not from a plug-in."""
     return next((item for item in active() if any((part.kind, part.name) == (kind, name) for part in item.parts)), None)
 
 
 def digests(named: Iterable[tuple[str, str | None]]) -> list[str]:
-    """Return the sorted digests of the plug-ins that define any of the entries, which are given as ``(kind, name)``."""
+    """Return the sorted digests of the plug-ins that define the named entries. A name is a pair ``(kind, name)``."""
     return sorted({found.digest for kind, name in named if (found := owner(kind, name)) is not None})
 
 
@@ -155,7 +155,7 @@ def digests(named: Iterable[tuple[str, str | None]]) -> list[str]:
 
 
 def read(path: Path | str, *, place: str | None = None) -> Plugin:
-    """Load a plug-in from a file. A Python file is executed. Messages name ``place``, by default the path of the file.
+    """Load a plug-in from a file. A Python file is executed. Messages name the file as ``place``, by default its path.
 
     Raises:
         PluginError: the file has problems. The error lists all problems.

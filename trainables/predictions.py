@@ -1,4 +1,4 @@
-"""A model's predictions on a batch and its losses on a set, in one format for all modalities."""
+"""The predictions of a model on a batch, and its losses on a set of items, in one format for all modalities."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def item_losses(
 
     Args:
         lengths: the length of each item. Items of similar length share a batch.
-        predict: ``predict(indices)`` returns the predictions for the items at these indices.
+        predict: function from the indices of items to the predictions for these items.
     """
     import numpy as np
     import torch
@@ -98,7 +98,7 @@ def _agreement(predicted: Predictions) -> tuple[torch.Tensor, torch.Tensor]:
     logits, labels = predicted.logits, predicted.labels
     if logits.shape[1] == 1:
         right = logits.argmax(dim=-1) == labels
-    else:  # On a CPU, argmax over many positions takes as long as the cross-entropy; amax takes a twentieth of that.
+    else:  # On a CPU, argmax over many positions takes as long as the cross-entropy, and amax a twentieth as long.
         right = logits.gather(2, labels.clamp(min=0)[:, :, None])[:, :, 0] >= logits.amax(dim=-1)
     same = right | ~predicted.supervised
     leading = same.long().cumprod(dim=1).bool()

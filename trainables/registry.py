@@ -14,8 +14,10 @@ def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequen
     """Return a mapping from name to entry, with the entries of a package and of plug-ins.
 
     Args:
-        attribute: the name of the variable that holds one entry or a tuple of entries in each module.
-        first: the names that come first. The package's other names follow alphabetically, then those of plug-ins.
+        package, paths: the name of the package, and its ``__path__``.
+        attribute: the name of the variable that holds one entry or a tuple of entries in each module of the package.
+        first: the names of the entries that come first. The package's other entries follow alphabetically, then those
+            of plug-ins.
 
     Raises:
         ValueError: two modules have entries with the same name.
@@ -32,10 +34,10 @@ def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequen
 
 
 def with_plugins(attribute: str, own: Iterable[Any]) -> Mapping[str, Any]:
-    """Return a mapping from name to entry, with the project's ``own`` entries and those of plug-ins.
+    """Return a mapping from name to entry, with the given entries ``own`` and those of plug-ins.
 
-    ``attribute`` is the name of the variable in which a plug-in defines its entries. The first use of the mapping
-    adds the entries of the plug-ins.
+    ``attribute`` is the name of the variable in which a plug-in defines its entries. The entries of plug-ins are added
+    at the first use of the mapping.
     """
     return _Entries(attribute, {entry.name: entry for entry in own})
 
@@ -50,7 +52,7 @@ class _Entries(Mapping[str, Any]):
             # Plug-ins import the registry's package, so loading plug-ins earlier would be a circular import.
             self._found = dict(self._own)
             for part in plugins.added(self._attribute):
-                self._found.setdefault(part.name, part.entry)  # spec_checks.clashes reports names that are taken
+                self._found.setdefault(part.name, part.entry)  # spec_checks.clashes reports duplicate names
         return self._found
 
     def __getitem__(self, name: str) -> Any:

@@ -27,7 +27,10 @@ def save_state_file(state: Mapping[str, Any], path: Path) -> None:
 
 
 def load_state_file(path: Path) -> dict[str, Any] | None:
-    """Return the state in a file, with its tensors on the CPU; None if the file is missing or unreadable."""
+    """Return the state in a file, with its tensors on the CPU.
+
+    Return None if the file is missing or unreadable.
+    """
     import torch
 
     try:

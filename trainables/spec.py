@@ -27,13 +27,13 @@ T = TypeVar("T")
 
 
 def setting(role: Role, default: T, help: str = "", otherwise: str = "", **described: Any) -> T:
-    """Return a field of :class:`TrialSpec`. The arguments describe it as in :class:`search_spaces.fields.Field`."""
+    """Return a dataclass field for a :class:`TrialSpec`, with the arguments of :class:`search_spaces.fields.Field`."""
     found: T = field(default=default, metadata={"role": role, "help": help, "otherwise": otherwise, **described})
     return found
 
 
 def _names(module: str, registry: str) -> Callable[[], Collection[str]]:
-    """Return a function that imports and returns a registry. The registry's names are the choices of a setting."""
+    """Return a function without arguments that imports a registry. The names in the registry are the choices."""
     return lambda: getattr(import_module(f"trainables.{module}"), registry)
 
 
@@ -45,7 +45,8 @@ class TrialSpec:
     tables. :mod:`trainables.spec_checks` validates the values.
 
     Attributes:
-        options: the given options of the method (``c``, ``beta``, ...), as sorted pairs of name and value.
+        options: the options of the method (``c``, ``beta``, ...) for which a value was given, as sorted pairs of name
+            and value.
         target_epochs, target_lr, target_batch_size, target_lora_rank: values that replace those of the model's
             fine-tuning recipe; None keeps the recipe's value. Rank 0 trains all weights.
         template: the prompt template; None for the model's own template.
@@ -274,7 +275,7 @@ class TrialSpec:
             for name, item in FIELDS.items()
             if item.decides and item.has_effect(values) and (item.hash_default or values[name] != item.default)
         }
-        # The hash contains the effective value of interpolate, if this value has an effect.
+        # Instead of auto, on or off, the hash contains whether the weights are interpolated.
         del content["interpolate"]
         if self.is_interpolated or self.can_restart:
             content["interpolate"] = self.is_interpolated
@@ -311,7 +312,7 @@ class TrialSpec:
         return {name: getattr(self, name) for name in FIELDS}
 
     def row(self) -> dict[str, object]:
-        """Return the trial's columns for a table of trials: all fields, and the options of all methods.
+        """Return the trial's columns for a table of trials: all settings, and the options of all methods.
 
         An option that the trial's method does not have is None.
         """

@@ -22,7 +22,7 @@ def trial_problems(spec: TrialSpec) -> list[str]:
     """Return a message for each problem with a spec; an empty list if the trial can run."""
     found = [text for name, item in FIELDS.items() if (text := item.problem(getattr(spec, name)))]
     if not all(item.fits(getattr(spec, name)) for name, item in FIELDS.items()):
-        return found  # the checks below need values of the right types
+        return found  # the other checks need values of the right types
     found += unknown_names(spec.metrics) + _misfits(spec) + _modality_problems(spec)
     try:
         method = spec.parsed_method
@@ -112,9 +112,9 @@ def _modality_problems(spec: TrialSpec) -> list[str]:
 
 
 def clashes() -> list[str]:
-    """Return a message for each plug-in entry whose name is already taken.
+    """Return a message for each plug-in entry whose name another entry already has.
 
-    The call fills all registries, so no more plug-ins can be activated afterwards.
+    The call uses all registries, so plug-ins can no longer be activated afterwards.
     """
     # The registry of each kind, and the names that other registries use
     registries: Mapping[str, tuple[Mapping[str, Any], set[str]]] = {

@@ -1,8 +1,8 @@
 """Read and write the storage of a sweep: a bucket, or a shared folder.
 
 Credentials come from the machine (``AWS_*`` variables or a role), not from the address. Each key must have only one
-writer at a time. Files are written atomically. A folder is stored as one object per file, plus a list of file names and
-checksums. The list is written last and deleted first. A folder without the list counts as missing.
+writer at a time. Files are written atomically. A folder is stored as one object per file, and an object with the file
+names and checksums. This list is written last and deleted first. A folder without the list counts as missing.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Storage:
 
     @property
     def above(self) -> Storage:
-        """The parent folder."""
+        """The folder that contains this folder."""
         address, mark, options = self.uri.partition("?")
         return Storage(f"{address.rstrip('/').rpartition('/')[0]}{mark}{options}")
 
@@ -74,7 +74,7 @@ class Storage:
         """Upload a file or a folder. An existing file or folder with this key is replaced.
 
         Args:
-            names: the files of the folder to upload; by default all files.
+            names: the files to upload if ``local`` is a folder; None for all files.
 
         Raises:
             OSError: a local file cannot be read.
@@ -147,7 +147,7 @@ class Storage:
                     filesystem.delete_dir(place)
 
     def names(self, key: str = "", *, folders: bool) -> list[str]:
-        """Return the sorted names of the files in a folder, or of its subfolders if ``folders`` is true."""
+        """Return the sorted names of the files in a folder. If ``folders`` is true, return those of its subfolders."""
         from pyarrow.fs import FileSelector, FileType
 
         kind = FileType.Directory if folders else FileType.File
@@ -221,7 +221,10 @@ def storage_problem(uri: str) -> str | None:
 
 
 def address_problem(uri: str) -> str | None:
-    """Return a message without credentials if an address is invalid; otherwise None. The storage is not accessed."""
+    """Return a message if an address is invalid; otherwise None. The storage is not accessed.
+
+    The message contains no credentials.
+    """
     try:
         parts = urlsplit(uri)
         secret = (

@@ -31,8 +31,6 @@ class TemplateError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """A template in the registry."""
-
     name: str
     text: str
     description: str
@@ -44,7 +42,9 @@ def is_plain(template: str) -> bool:
 
 
 def around(template: str, question: str, tokenizer: PreTrainedTokenizerBase | None) -> tuple[str, str]:
-    """Return the text before the answer and the text after the answer. ``tokenizer`` may be None for a plain template.
+    """Return the text before the answer and the text after the answer, with the question filled in.
+
+    ``tokenizer`` may be None if the template does not use the tokenizer's chat template.
 
     Raises:
         TemplateError: the template cannot be rendered, or does not contain the answer exactly once.
@@ -66,7 +66,9 @@ def around(template: str, question: str, tokenizer: PreTrainedTokenizerBase | No
 
 
 def end_id(template: str, question: str, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the id of the token that ends an answer: the special token after the answer in the template, or EOS.
+    """Return the id of the token that ends an answer.
+
+    The token is the special token after the answer in the template. If no text follows the answer, the token is EOS.
 
     Raises:
         TemplateError: the text after the answer does not begin with a special token.
@@ -100,7 +102,7 @@ def _chat(tokenizer: Any, question: str) -> str:
         raise TemplateError(f"template chat: the model's tokenizer has no chat template; {WITHOUT_CHAT}")
     try:
         return str(tokenizer.apply_chat_template(turns, tokenize=False))
-    except Exception as error:  # templates may raise errors themselves
+    except Exception as error:  # a template may raise its own errors
         raise TemplateError(f"template chat: the tokenizer's chat template raised an error: {error}") from None
 
 
