@@ -43,7 +43,7 @@ class ParetoArchive:
     Args:
         baseline: the metrics of the target model (the model before unlearning), for relative constraints.
         every_epoch: if true, every evaluated epoch of a trial can be on the front. If false, only the last epoch of a
-            finished trial can.
+            finished trial can be on the front.
     """
 
     def __init__(

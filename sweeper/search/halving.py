@@ -56,8 +56,8 @@ class SuccessiveHalving:
 
     Args:
         axes: maps the column of each objective in a report to the objective's axis.
-        epochs, grace, reduction: define the rungs as in :func:`sweeper.settings.search.rungs`.
-        mode: what happens to a trial that may not continue at a rung.
+        epochs, grace, reduction: the arguments of :func:`sweeper.settings.search.rungs`.
+        mode: what happens to a trial that may not continue at a rung: ``stop`` or ``pause``.
     """
 
     def __init__(

@@ -23,9 +23,10 @@ Point = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """The rates to add to a method's grid, because the best rate of ``baseline`` is the lowest or highest of ``tried``.
+    """The rates to add to a method's grid, because its best fixed rate is the lowest or highest rate in ``tried``.
 
-    ``baseline`` is a name such as ``best single lr``. ``rates`` is empty if no rate outside ``tried`` may be added.
+    ``baseline`` is the name of the baseline that uses this rate, such as ``best single lr``. ``rates`` is empty if no
+    rate outside ``tried`` may be added.
     """
 
     method: str

@@ -106,7 +106,7 @@ class SweepStudy:
         self._unfinished: deque[str] = deque()
 
     def begin(self, *, points: Sequence[Mapping[str, Value]] = (), priors: Sequence[Prior] = ()) -> None:
-        """Add ``priors`` (trials of previous sweeps), and plan ``points`` to try first, which are Optuna parameters."""
+        """Add ``priors`` (trials of previous sweeps), and plan ``points`` (Optuna parameters to try first)."""
         for prior in priors:
             final = self._final({"status": Status.FINISHED}, prior.result)
             stored = {"params": self._space.params_of(prior.config), "user_attrs": {_PRIOR: prior.origin}}
@@ -173,7 +173,7 @@ class SweepStudy:
         """Return what Optuna stores about a newly proposed trial, for the event log.
 
         The result includes the study's attributes that were added since the previous call, because NSGA-II and NSGA-III
-        store the parents of trials there.
+        store the parents of trials in these attributes.
         """
         trial = self._own_trials()[int(trial_id)]
         attrs = self._study._storage.get_study_system_attrs(self._study._study_id)
@@ -288,7 +288,7 @@ def format_id(index: int) -> str:
 
 
 def open_study(log: EventLog, settings: SweepSettings, target: Target, *, console: Console) -> SweepStudy:
-    """Build the study of a sweep from its event log. A new sweep first logs its priors and its points to try first."""
+    """Build the study of a sweep from its event log. For a new sweep, first log the priors and the planned points."""
     unit = dataset_modality(settings.base.dataset).unit
     objectives = bounded(settings.parsed_objectives, math.log(target.vocabulary_size), unit=unit)
     archive = ParetoArchive(
