@@ -200,14 +200,17 @@ class Options:
         self.problems.append(place + problem)
 
     def without_auto_lr(self, remedy: str) -> None:
-        """Add a problem for each AutoLR option that the user gave (:meth:`is_typed`), although AutoLR is off."""
+        """Add a problem for each AutoLR option that the user gave (:meth:`is_typed`).
+
+        Call this method only if AutoLR is off. ``remedy`` tells the user how to use AutoLR.
+        """
         for name, item in self.fields.items():
             if self.is_typed(name) and item.scope == "trial" and item.role == "auto_lr" and name != "auto_lr":
                 self.add(f"{item.flag} has no effect, because AutoLR is off; to use AutoLR, {remedy}", name)
 
     @functools.cached_property
     def method_options(self) -> dict[str, list[float]]:
-        """The values of each method option, such as ``c``, by name. They are given with ``--option`` and ``--c``."""
+        """The values that ``--option`` and ``--c`` give to method options, by the name of the option."""
         found: dict[str, list[float]] = {}
         for pair in self["option"] or ():
             name, _, text = pair.partition("=")

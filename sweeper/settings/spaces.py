@@ -168,7 +168,10 @@ def _value_problems(space: Space, base: TrialSpec) -> dict[str, Collection[str]]
 
 
 def _rate_problems(space: Space) -> list[str]:
-    """Return a problem if a learning-rate-free optimizer has small rates, or the same rates as another optimizer."""
+    """Return a problem with the learning rates of a learning-rate-free optimizer.
+
+    Its rates must not be below :data:`LR_FREE_RANGE`, and no other optimizer may have the same rate.
+    """
     rates: dict[bool, set[object]] = {True: set(), False: set()}
     for config in _corners(space, ("optimizer", "lr")).grid():
         if (optimizer := config.get("optimizer")) in OPTIMIZERS:
@@ -185,7 +188,7 @@ def _rate_problems(space: Space) -> list[str]:
 
 
 def _corners(space: Space, names: Collection[str]) -> Space:
-    """Return a space of the named parameters and those in their conditions. A range has only its two ends."""
+    """Return a space of the named parameters and those in their conditions. Each range is replaced by its two ends."""
     wanted = {parameter.key for parameter in space.parameters if parameter.name in names}
     for parameter in reversed(space.parameters):  # a condition refers only to earlier parameters
         if parameter.key in wanted:

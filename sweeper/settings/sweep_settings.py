@@ -43,13 +43,13 @@ class SweepSettings:
         kind: the command that started the sweep (``pareto`` or ``lr-study``), or ``unlearn`` for a single run.
         gpus_per_trial: a number in [0, 1], or "auto" to choose GPU shares from measured memory
             (:mod:`sweeper.execution.gpu_shares`).
-        ship: whether the driver sends this project to the nodes of a cluster.
+        ship: whether Ray copies the project's source code to the nodes of a cluster.
         storage: the folder for Ray Tune's state, or the address of a bucket; None for the sweep's folder.
         stored_as: the name of the sweep's folder in the bucket.
         candidates: which epochs of a trial may be on the frontier: ``all`` or ``last``.
         grace, reduction: the arguments of :func:`sweeper.settings.search.rungs`.
-        stopping: what the scheduler does with bad trials: ``stop`` or ``pause``.
-        primary: the comparison of a learning-rate study that is not corrected for multiple testing, unlike all others.
+        stopping: what happens to a trial that may not continue at a rung: ``stop`` or ``pause``.
+        primary: the only comparison of a learning-rate study that is not corrected for multiple testing.
         extension: the points that ``--extend`` added to the grid of a learning-rate study.
         constraints: thresholds in the format of :func:`search_spaces.constraint.parse_constraint`.
         until: a stopping rule in the format of :func:`sweeper.settings.until.parse_until`.
