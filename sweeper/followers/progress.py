@@ -38,7 +38,7 @@ class Cost:
 
 
 def cost_of(state: SweepState, resources: Resources, *, is_running: bool = True) -> Cost:
-    """Return the total time of the ended trials and, if ``is_running`` is true, of the running trials.
+    """Return the total time of all ended trials. If ``is_running`` is true, include the running trials.
 
     Trials with copied results do not count.
     """
