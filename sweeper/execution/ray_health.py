@@ -43,9 +43,9 @@ def head_watched(
     passes the exception on. A lost head can cause a Ray error that does not mention the head.
 
     Args:
-        on_loss: called with the address of a lost head. Should raise an exception in the block.
-        end_process: called after ``on_loss``, when the block has ended or after 5 s. Must end the process, because Ray
-            cannot be shut down without its head.
+        on_loss: function that is called with the address of a lost head. It should raise an exception in the block.
+        end_process: function that is called after ``on_loss``, when the block has ended or after 5 s. It must end the
+            process, because Ray cannot be shut down without its head.
         is_cluster: whether Ray runs on a cluster, which may restart its head. The head then has more time to respond,
             unless the sweep is interrupted.
     """

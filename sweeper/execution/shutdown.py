@@ -110,7 +110,7 @@ def _report(number: int, text: str) -> None:
 
 @contextmanager
 def defer_signals() -> Iterator[None]:
-    """Delay the effect of a first signal until the block ends. After a delay of 20 s, end the process."""
+    """Delay the effect of the first signal until the block ends. If this takes more than 20 s, end the process."""
     _state.is_deferring = True
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     try:

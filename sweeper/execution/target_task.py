@@ -50,7 +50,7 @@ plugins.active()  # load the plug-ins before a worker unpickles a target spec th
 def prepare_with_progress(spec: TrialSpec, *, console: Console, fill_cache: FillCache | None = None) -> Target:
     """Prepare the target in this process, and show the progress.
 
-    If given, ``fill_cache(spec, show)`` is called first. It waits until another process has added the target to the
+    If given, ``fill_cache(spec, show)`` is called first. It makes another process or a node add the target to the
     cache.
     """
     with progress_shown(spec, console) as (show, seen):
@@ -127,7 +127,7 @@ class Prepared:
     Attributes:
         key: the key of the target; "" if no target was prepared.
         notes: the JSON entries about the target in the node's cache.
-        unseen: the name of the node and the first required folder that does not exist on the node; None if all exist.
+        unseen: the text ``NODE does not see FOLDER`` if a required folder does not exist on the node, otherwise None.
     """
 
     key: str = ""
