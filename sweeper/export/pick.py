@@ -62,7 +62,7 @@ class Choice:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """The numbers in the model's row: losses, metrics, costs (except durations), and completed epochs and steps."""
+        """The numbers in the model's row: losses, metrics, costs except durations, and progress (such as epochs)."""
         row: pd.Series = self.found.row
         return {
             column: float(row[column])
