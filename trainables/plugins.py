@@ -3,8 +3,9 @@
 There are two kinds of plug-ins. A Python file defines variables listed in :data:`KINDS`. A Jinja file contains a prompt
 template.
 
-A registry reads the active plug-ins once, at its first use, so all plug-ins must be activated before. A worker gets the
-list of plug-ins from an environment variable, and verifies that no plug-in has changed since the sweep started.
+A registry reads the active plug-ins only once, when it is first used. So activate all plug-ins before the first use of
+a registry. A worker gets the list of plug-ins from an environment variable, and verifies that no plug-in has changed
+since the sweep started.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Read and write the storage of a sweep: a bucket, or a shared folder.
 
 Credentials come from the machine (``AWS_*`` variables or a role), not from the address. Each key must have only one
-writer at a time. Files are written atomically. A folder is stored as one object per file, and an object with the file
-names and checksums. This list is written last and deleted first. A folder without the list counts as missing.
+writer at a time. Files are written atomically. A folder is stored as one object per file, plus a list of the file names
+and checksums. This list is written last and deleted first. A folder without the list counts as missing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The parabola that AutoLR fits, and the interface of AutoLR's rules.
 
 The weights are ``theta``, the update direction is ``d``, and the rate is ``x``. At the weights ``theta - x d``, the
-retain loss is about ``L0 - x G + x^2 H / 2``. This parabola has its minimum at ``eta* = G / H`` (arXiv:2410.22086, Eq.
-8). G and H follow from ``L0 = L_R(theta)`` and two losses at a probed rate ``eta``, ``L+ = L_R(theta - eta d)`` and
+retain loss is about ``L0 - x G + x^2 H / 2``. This parabola has its minimum at ``eta* = G / H`` (arXiv:2410.22086,
+Eq. 8). G and H follow from ``L0 = L_R(theta)`` and two losses at a probed rate ``eta``, ``L+ = L_R(theta - eta d)`` and
 ``L- = L_R(theta + eta d)``:
 
     G = (L- - L+) / (2 eta)        H = (L- + L+ - 2 L0) / eta^2.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 SHOWN = 20
-"""The maximum number of problems that a message lists per file."""
+"""The maximum number of problems that an error message lists per file."""
 
 
 class DataError(ValueError):

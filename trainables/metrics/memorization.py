@@ -28,10 +28,10 @@ def exact_memorization(texts: Sequence[TokenScores]) -> Array:
 def extraction_strength(texts: Sequence[TokenScores]) -> Array:
     """Return ``1 - k/T`` per text, float64 ``(n,)``, for a text of T tokens.
 
-    The smallest number of first tokens from which greedy decoding gives the other T - k tokens is k. Equivalently,
-    under teacher forcing, k is the smallest number such that all predictions after the first k tokens are right. If the
-    prediction of the last token is wrong, the result is 0, whereas OpenUnlearning's code returns 1/T. Carlini et al.,
-    Extracting Training Data from Large Language Models, 2021 (arXiv:2012.07805).
+    Greedy decoding from the first k tokens gives the other T - k tokens, and k is the smallest such number. This is
+    also the smallest k for which all predictions after the first k tokens are right under teacher forcing. If the
+    prediction of the last token is wrong, the result is 0. In this case, OpenUnlearning's code returns 1/T. Carlini et
+    al., Extracting Training Data from Large Language Models, 2021 (arXiv:2012.07805).
     """
     import numpy as np
 

@@ -22,7 +22,7 @@ class Scores(NamedTuple):
 
 
 def model_utility(*, retain: Scores, real_authors: Scores, world_facts: Scores) -> float:
-    """Return the harmonic mean of the nine scores, in [0, 1]; NaN if a score is NaN.
+    """Return the harmonic mean of the three scores on each of the three sets, in [0, 1]; NaN if a score is NaN.
 
     Maini et al., TOFU (arXiv:2401.06121).
     """

@@ -21,7 +21,7 @@ _FIRST = (
 _ENTRIES: Mapping[str, Metric] = entries("trainables.metrics", trainables.metrics.__path__, "METRICS", first=_FIRST)
 _DISTANCES = [metric.distance() for metric in _ENTRIES.values() if metric.ideal is not None]
 METRICS: Mapping[str, Metric] = MappingProxyType({**_ENTRIES} | {metric.name: metric for metric in _DISTANCES})
-"""All metrics, in the order of the tables. The distances from ideal values come last."""
+"""All metrics, in the order of the tables. Metrics that measure a distance from an ideal value come last."""
 
 LOSS_METRICS = tuple(name for name, metric in METRICS.items() if metric.loss)
 """The names of the losses, which are measured at each evaluation of a run."""

@@ -53,7 +53,7 @@ def merge_adapter(adapter: Path, base: str, folder: Path) -> None:
 
 
 def adapter_problems(folder: Path) -> list[str]:
-    """Return a message if the base model of an adapter is missing; otherwise an empty list."""
+    """Return a list with a message if the base model of an adapter is missing; otherwise an empty list."""
     base = base_of(folder)
     if base is None or (Path(base).is_absolute() and not Path(base).is_dir()):
         return [

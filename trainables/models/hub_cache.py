@@ -14,7 +14,7 @@ from trainables.models.checkpoints import folder_problems, loading, weights_prob
 FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
 """The files to download. Code is never downloaded."""
 NOT_FILES = ("*/*", "consolidated*")
-"""Files that are not downloaded: other formats in subfolders, and duplicates."""
+"""Files that are not downloaded: files in subfolders, which have other formats, and copies of the weights."""
 
 
 def fetch_model(hub_id: str) -> Path:

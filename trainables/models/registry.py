@@ -1,4 +1,4 @@
-"""The registry of models, with the recipes for their targets, and the registry of prompt templates."""
+"""The registry of models, with the recipes for fine-tuning their targets, and the registry of prompt templates."""
 
 from __future__ import annotations
 

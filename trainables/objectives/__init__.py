@@ -1,6 +1,6 @@
 """The registries of forget objectives and retain objectives.
 
-To add a forget objective, add a file with ``OBJECTIVE`` to this package.
+To add a forget objective, add a file with ``OBJECTIVE = ForgetObjective(...)`` to this package.
 """
 
 from __future__ import annotations

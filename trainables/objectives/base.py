@@ -22,13 +22,13 @@ class Reference(StrEnum):
 
     NONE = "none"
     SEQUENCE_NLL = "sequence nll"
-    """The summed negative log-likelihood (NLL) of each forget sequence, precomputed."""
+    """The summed negative log-likelihood (NLL) of each forget sequence, computed before training."""
     PAIR_NLL = "pair nll"
-    """The summed NLL of each forget sequence and of each refusal, precomputed."""
+    """The summed NLL of each forget sequence and of each refusal, computed before training."""
     LOGITS = "logits"
-    """The logits on the forget batch. The frozen target runs in every step."""
+    """The target's logits on the forget batch, computed in every step."""
     HIDDEN = "hidden"
-    """The hidden states on the retain batch. The frozen target runs in every step."""
+    """The target's hidden states on the retain batch, computed in every step."""
 
 
 class MeanOver(StrEnum):
@@ -90,9 +90,11 @@ class ForgetObjective:
     """A forget objective in the registry.
 
     Attributes:
-        loss: a function that returns the scalar to minimise; None for an objective on hidden states.
-        hidden_loss: a function that returns the scalar to minimise; only for an objective on hidden states.
-        weighting: the name of the weighting that is used by default.
+        loss: function from a :class:`ForgetBatch` and the options to the scalar to minimise; None for an objective on
+            hidden states.
+        hidden_loss: function from a :class:`HiddenBatch` and the options to the scalar to minimise; None for an
+            objective on logits.
+        weighting: the name of the default weighting.
     """
 
     name: str

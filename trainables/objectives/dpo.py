@@ -28,8 +28,8 @@ def dpo_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """Return ``mean_i -(2/beta) log sigmoid(beta [(NLL_ref - NLL)_refusal - (NLL_ref - NLL)_forget])``.
 
     NLL is summed over each sequence, and NLL_ref is the target's NLL. The preferred answer is a refusal. TOFU calls
-    this objective DPO; other papers call it idk-DPO. The factor 2 makes the loss equal to NPO's loss without the
-    refusal terms. At the target, the loss is ``2 log 2 / beta``.
+    this objective DPO; other papers call it idk-DPO. The factor 2 is that of NPO: without the refusal terms, the loss
+    is NPO's loss. At the target, the loss is ``2 log 2 / beta``.
     """
     from torch.nn.functional import logsigmoid
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 FORGOTTEN = 0.9
-"""A model has forgotten if its forget loss rose by at least this fraction of the rise at the last weights."""
+"""A model has forgotten if its forget loss rose by at least this fraction of the rise from target to last weights."""
 
 KEPT = 0.8
 """A model has kept its quality if its ``Quality.answers`` is at least this fraction of the target's value."""
@@ -45,8 +45,8 @@ def choose_share(evaluate: Callable[[float], Quality], last: Quality) -> float:
 
     A position is good if its model has forgotten (see ``FORGOTTEN``) and has kept its quality (see ``KEPT``). The
     result is the larger of two positions: the first good position, and the last position at which the model's quality
-    is at least the target's. If no position is good, the result is the last position with kept quality. The bisection
-    assumes that the forget loss rises and the quality falls along the line.
+    is at least the target's. If no position is good, the result is the last position at which the model has kept its
+    quality. The bisection assumes that the forget loss rises and the quality falls along the line.
 
     The quality is ``answers``. If the target's ``answers`` is NaN or below ``KNOWN``, the quality is
     ``exp(-retain_loss)`` instead, the mean likelihood of a token.

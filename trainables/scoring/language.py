@@ -43,7 +43,7 @@ class ChoiceSet:
     """The tokenised paraphrased and perturbed answers of an evaluation set, in one list.
 
     Examples without such answers are left out. The k-th of the remaining examples has the index ``items[k]`` in the
-    evaluation set and ``sizes[k]`` answers. Its paraphrased answer comes first.
+    evaluation set and ``sizes[k]`` answers. The paraphrased answer comes first.
     """
 
     def __init__(self, examples: Sequence[Example], scorer: TextScorer) -> None:

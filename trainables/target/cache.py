@@ -1,4 +1,4 @@
-"""The cache of trained models and of results such as their scores. A hash of all inputs is the name of an entry."""
+"""The cache of trained models and of results such as scores. The name of an entry is a hash of all its inputs."""
 
 from __future__ import annotations
 

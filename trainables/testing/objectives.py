@@ -17,7 +17,7 @@ from trainables.testing.options import check_options, option_values
 from trainables.weightings import WEIGHTINGS
 
 _LABELS = torch.tensor([[1, 3, -100, -100], [-100, 2, 0, 4], [0, 1, 2, 3]])
-"""The labels of three sequences, with a vocabulary of five tokens; -100 if not supervised."""
+"""The labels of three sequences, with a vocabulary of five tokens; -100 at positions that are not supervised."""
 
 _Value = Callable[..., Tensor]
 """A function that returns the loss for logits or hidden states ``(B, S, 5)``.

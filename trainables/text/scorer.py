@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _MIN_VERIFIED = 8
-"""If fewer draft tokens than this were accepted, generating the remaining tokens is faster than checking them."""
+"""If fewer draft tokens were accepted, generating the remaining tokens is faster than checking the draft again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

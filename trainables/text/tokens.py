@@ -3,7 +3,7 @@ r"""Convert questions and answers to token ids, labels and padded batches.
 The default template is ``Question: {question}\nAnswer: {answer}`` + EOS. The tokens of the answer and the end token are
 supervised. The space before the answer is a part of the answer's first token.
 
-Plain text is cut into windows of at most ``max_length`` tokens. All tokens of a window are supervised.
+Plain text is cut into windows of at most ``max_length`` tokens. All tokens of a window are supervised, except BOS.
 """
 
 from __future__ import annotations

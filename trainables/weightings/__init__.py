@@ -1,6 +1,6 @@
 """The registry of weightings.
 
-To add a weighting, add a file with ``WEIGHTING`` to this package.
+To add a weighting, add a file with ``WEIGHTING = Weighting(...)`` to this package.
 """
 
 from __future__ import annotations
@@ -17,4 +17,4 @@ _FIRST = (
     *("gradvac", "gradnorm", "nash-mtl", "aligned-mtl", "upgrad", "dualproj", "graddrop", "rotograd", "rotograd-scale"),
 )
 WEIGHTINGS: Mapping[str, Weighting] = entries(__name__, __path__, "WEIGHTING", first=_FIRST)
-"""Every weighting by name, in the order of lists for users."""
+"""Every weighting by name, in the order in which commands list them."""

@@ -16,8 +16,8 @@ def drop_signs(g_r: Tensor, g_f: Tensor, draws: Tensor, leak: float) -> Tensor:
     """Return ``sum_i (leak + (1 - leak) M_i) g_i`` over the two gradients, element by element.
 
     All tensors have the same shape. The purity of the positive sign is ``P = (1 + (g_r + g_f)/(|g_r| + |g_f|))/2``.
-    ``draws`` is uniform in [0, 1). ``M_i`` is 1 where ``P > draws`` and ``g_i > 0``, and where ``P < draws`` and ``g_i
-    < 0``. Elsewhere, ``M_i`` is 0.
+    ``draws`` is uniform in [0, 1). ``M_i`` is 1 where ``P > draws`` and ``g_i > 0``, and where ``P < draws`` and
+    ``g_i < 0``. Elsewhere, ``M_i`` is 0.
     """
     import torch
 

@@ -12,10 +12,10 @@ _RATIO_LOW, _RATIO_HIGH = 1e-6, 1e6
 def loss_ratio(first: float | None, now: float) -> float:
     """Return the ratio of a loss to its first value, in (0, inf). A small ratio means that the task has trained fast.
 
-    If the first loss is positive, the ratio is the paper's ``now/first``. If the first loss is negative (``l_f =
-    -L_F``), the magnitude of the loss grows with progress, so the ratio is ``first/now``, capped at 1. The cap is
-    needed for the objectives wga and satimp, because the losses of forgotten tokens return to 0. The paper has neither
-    the inverse nor the cap. If the first loss is None, the ratio is 1.
+    If the first loss is positive, the ratio is the paper's ``now/first``. If the first loss is negative
+    (``l_f = -L_F``), the magnitude of the loss grows with progress, so the ratio is ``first/now``, capped at 1. The cap
+    is needed for the objectives wga and satimp, because the losses of forgotten tokens return to 0. The paper has
+    neither the inverse nor the cap. If the first loss is None, the ratio is 1.
     """
     if first is None:
         return 1.0

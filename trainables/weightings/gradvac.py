@@ -18,8 +18,8 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
 
         g_i + (|g_i|/|g_j|) q g_j,    q = (t sqrt(1-s^2) - s sqrt(1-t^2))/sqrt(1-t^2).
 
-    The changed gradient has cosine t with ``g_j``. If s is at least t, q is 0. The weights are ``(1 + q phi/rho, 1 + q
-    rho/phi)`` with ``rho = |g_r|`` and ``phi = |g_f|``.
+    The changed gradient has cosine t with ``g_j``. If s is at least t, q is 0. The weights are
+    ``(1 + q phi/rho, 1 + q rho/phi)`` with ``rho = |g_r|`` and ``phi = |g_f|``.
 
     Then t becomes ``(1 - ema_beta) t + ema_beta s``. The state stores t as ``similarity``. In the first step, t is the
     option ``target``. With ``ema_beta = 0``, t is fixed. With ``ema_beta = 0`` and ``target = 0``, the method is

@@ -7,7 +7,7 @@ import math
 from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gramian
 
 _LEAST_SLACK = 1e-12
-"""The least value of 1 - k, where k is minus the cosine. Float32 gradients do not resolve smaller values."""
+"""The smallest value of 1 - k, where k is minus the cosine. Float32 gradients cannot resolve smaller values."""
 
 
 def weights(gramian: Gramian) -> Weights:

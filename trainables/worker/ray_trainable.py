@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 class UnlearningTrainable(tune.Trainable):
-    """One trial.
+    """Runs one trial at a time in a Ray worker.
 
     ``config`` has the keys ``spec``, ``trial_id``, ``restore_from`` (the folder of a saved state, or None) and,
     optionally, ``gpus``.
