@@ -32,7 +32,7 @@ class Prompted:
     """A prompt whose greedy continuation is scored.
 
     Attributes:
-        reference: the correct continuation. Only its first ``max_new_tokens`` tokens count.
+        reference: the correct continuation. Only its first ``max_new_tokens`` tokens are scored.
         max_new_tokens: the maximum length of the continuation, in tokens.
         stop: the strings that end the continuation.
     """

@@ -32,8 +32,9 @@ def units(text: str) -> list[str]:
 def repetition(texts: Sequence[str]) -> Array:
     """Return the share of repeated 3-grams per text, ``1 - |distinct 3-grams| / |3-grams|``: float64 ``(n,)``, [0, 1).
 
-    A text with fewer than three units scores 0. The formula is seq-rep-n of Welleck et al., Neural Text Generation With
-    Unlikelihood Training, ICLR 2020 (arXiv:1908.04319), with n = 3, and with units instead of tokens.
+    A text with fewer than three words and punctuation marks scores 0. The formula is seq-rep-n of Welleck et al.,
+    Neural Text Generation With Unlikelihood Training, ICLR 2020 (arXiv:1908.04319), with n = 3, and with words and
+    punctuation marks instead of tokens.
     """
     import numpy as np
 
@@ -41,7 +42,7 @@ def repetition(texts: Sequence[str]) -> Array:
 
 
 def longest_loop(texts: Sequence[str]) -> Array:
-    """Return the share of a text's units that are in its longest loop: float64 ``(n,)`` in [0, 1].
+    """Return the share of a text's words and punctuation marks in its longest loop: float64 ``(n,)`` in [0, 1].
 
     In a loop, a phrase occurs at least three times in a row. The last phrase of the loop may be incomplete. Holtzman et
     al., The Curious Case of Neural Text Degeneration, ICLR 2020 (arXiv:1904.09751), count only loops at the end of a

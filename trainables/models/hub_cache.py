@@ -41,7 +41,7 @@ def fetch_model(hub_id: str) -> Path:
 
 @functools.cache
 def hub_commit(hub_id: str) -> str:
-    """Return the commit in the local cache if the cache has all its files, otherwise the newest commit on the hub.
+    """Return the commit in the local cache if all of its files are cached, otherwise the newest commit on the hub.
 
     Raises:
         LoadError: the hub does not answer.

@@ -52,8 +52,8 @@ def choose_share(evaluate: Callable[[float], Quality], last: Quality) -> float:
     ``exp(-retain_loss)`` instead, the mean likelihood of a token.
 
     Args:
-        evaluate: function that returns the measurements of the model at a position. It is called at 0 and at up to
-            ``HALVINGS`` other positions.
+        evaluate: function that returns the measurements of the model at a position. The function is called at 0 and at
+            up to ``HALVINGS`` other positions.
         last: the measurements at position 1.
     """
     target = evaluate(0.0)

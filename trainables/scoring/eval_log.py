@@ -1,7 +1,7 @@
 """Read, check and aggregate evaluation logs in the format of the TOFU authors (``eval_log_aggregated.json``).
 
-A log is a JSON object with one part per evaluation set. Each part has columns, and each column has one value per item.
-The aggregates are those of TOFU's script ``aggregate_eval_stat.py``.
+A log is a JSON object with one object per evaluation set. This object has columns with one value per item. The
+aggregates are those of TOFU's script ``aggregate_eval_stat.py``.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class EvalLog:
 def read_eval_log(path: str | PathLike[str]) -> EvalLog:
     """Read the log at ``path`` and check every value.
 
-    A column is a list, or an object keyed by item index. Unknown parts and columns are ignored. If a part has the
-    column ``generated_text``, the column ``rougeL_recall`` is optional.
+    A column is a list, or an object keyed by item index. Unknown evaluation sets and columns are ignored. If an
+    evaluation set has the column ``generated_text``, the column ``rougeL_recall`` is optional.
 
     Raises:
         EvalLogError: the log is unreadable, incomplete or malformed. The message names the position in the file.

@@ -85,5 +85,5 @@ def until(text: str, stop: Sequence[str]) -> str:
 
 
 def _without_eos(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> tuple[int, ...]:
-    """Remove a final EOS, because the model would treat the text after it as a new sequence."""
+    """Return the token ids without a final EOS, because the model would treat the text after EOS as a new sequence."""
     return tuple(ids[:-1] if ids and ids[-1] == tokenizer.eos_token_id else ids)
