@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,11 +15,11 @@ from sweeper.checks.disk import check_disk, disk_of
 from sweeper.execution.target_task import prepare_with_progress
 from sweeper.followers.progress_bar import heartbeat, progress_bar
 from sweeper.store.columns import LANDSCAPE_COLUMNS, TRIAL_COLUMNS, unused_columns
-from sweeper.store.tables import CsvTable, ResultTables, Row
+from sweeper.store.tables import CsvTable, Row
 from sweeper.store.unfinished_run import UnfinishedRun
 from trainables.device import default_device
 from trainables.models.checkpoints import save_model
-from trainables.run.reports import Status
+from trainables.run.reports import Report, Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.scoring.item_log import write_item_log
@@ -58,7 +59,9 @@ def run_once(
     workspace = Workspace(target, device=default_device())
     run = UnlearningRun(spec, workspace)
     if out is None:
-        return _run(run, workspace, None, console, started)
+        first_step_at = time.time()
+        *_, report = _reports(run, console)
+        return _row(run, report, started_at=started, first_step_at=first_step_at)
     if run.auto_lr is not None:
         run.auto_lr.landscape_points = landscape_points
     unfinished = UnfinishedRun(out)
@@ -66,19 +69,26 @@ def run_once(
         epochs = unfinished.begin(run, landscape_points=landscape_points, command=command)
         if epochs:
             console.print(f"continuing after epoch {epochs:g}")
-        row = _run(run, workspace, unfinished, console, started)
+        first_step_at = time.time()
+        for report in _reports(run, console):
+            unfinished.record(run, report)
+        if run.auto_lr is not None and run.auto_lr.landscape:
+            points = ({"trial_id": run.spec.spec_hash, **point} for point in run.auto_lr.landscape)
+            CsvTable(out / "landscape.csv", LANDSCAPE_COLUMNS).append(points)
+        checkpoint = None
+        if report.status is Status.FINISHED:
+            save_model(run.model, workspace.processor, out / "checkpoint")
+            write_item_log(out / "items.json", run.items)
+            checkpoint = "checkpoint"
+        row = _row(run, report, started_at=started, first_step_at=first_step_at, checkpoint=checkpoint)
+        write_json(out / "metrics.json", row)
         unfinished.discard()
     return row
 
 
-def _run(
-    run: UnlearningRun, workspace: Workspace, unfinished: UnfinishedRun | None, console: Console, started: float
-) -> Row:
-    spec = run.spec
-    out = unfinished.out if unfinished is not None else None
-    unused = unused_columns([spec.method], spec.metrics)
-    tables = ResultTables(out, without=unused) if out is not None else None
-    first_step, losses = time.time(), ""
+def _reports(run: UnlearningRun, console: Console) -> Iterator[Report]:
+    """Yield the reports of the run, and print its progress."""
+    spec, losses = run.spec, ""
 
     def progress() -> str:
         return f"{spec.method}, {run.epoch:g} of {counted(spec.epochs, 'epoch')}" + (losses and f": {losses}")
@@ -89,37 +99,28 @@ def _run(
         for report in run:
             losses = ", ".join(f"{name} {value:.4f}" for name, value in report.losses.items())
             bar.update(task, completed=report.epoch, description=f"{spec.method} {losses}")
-            if tables is not None:
-                tables.history.append([{"trial_id": spec.spec_hash, "reported_at": time.time(), **report.row()}])
-                if report.auto_lr:
-                    tables.auto_lr.append({"trial_id": spec.spec_hash, **update} for update in report.auto_lr)
-            if unfinished is not None and report.status is None:
-                unfinished.save(run)
+            yield report
     if (share := report.training.get("interpolation")) is not None:
         way = f"lies {share:.0%} of the way from the target to the weights of the last step"
         place = "has the weights of the last step" if share == 1.0 else way
         console.print(f"the model {place} (--interpolate {spec.interpolate})", soft_wrap=True)
-    if out is not None and run.auto_lr is not None and run.auto_lr.landscape:
-        points = ({"trial_id": spec.spec_hash, **point} for point in run.auto_lr.landscape)
-        CsvTable(out / "landscape.csv", LANDSCAPE_COLUMNS).append(points)
-    checkpoint = None
-    if out is not None and report.status is Status.FINISHED:
-        save_model(run.model, workspace.processor, out / "checkpoint")
-        write_item_log(out / "items.json", run.items)
-        checkpoint = "checkpoint"
-    now = time.time()
+
+
+def _row(
+    run: UnlearningRun, report: Report, *, started_at: float, first_step_at: float, checkpoint: str | None = None
+) -> Row:
+    """Return the row of a run that has just ended. ``report`` is its last report."""
+    now, spec = time.time(), run.spec
     values = {
         "trial_id": spec.spec_hash,
         "spec_hash": spec.spec_hash,
         **spec.row(),
         **report.outcome(),
         "checkpoint": checkpoint,
-        "wall_seconds": now - started,
-        "started_at": started,
-        "first_step_at": first_step,
+        "wall_seconds": now - started_at,
+        "started_at": started_at,
+        "first_step_at": first_step_at,
         "ended_at": now,
     }
-    row = {column: values.get(column) for column in TRIAL_COLUMNS if column not in unused}
-    if out is not None:
-        write_json(out / "metrics.json", row)
-    return row
+    unused = unused_columns([spec.method], spec.metrics)
+    return {column: values.get(column) for column in TRIAL_COLUMNS if column not in unused}

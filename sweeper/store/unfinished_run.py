@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from search_spaces.durable import Throttle, exclusive, remove_leftovers, write_j
 from sweeper.store.columns import unused_columns
 from sweeper.store.tables import ResultTables
 from trainables.methods import MethodError
+from trainables.run.reports import Report
 from trainables.run.run import UnlearningRun
 from trainables.saved_state import load_state_file, save_state_file
 from trainables.spec import TrialSpec
@@ -69,7 +71,7 @@ def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> s
 
 
 class UnfinishedRun:
-    """Saves and restores the run in the folder ``out``. Saving takes at most 5% of the run's wall-clock time."""
+    """Records, saves and restores the run in folder ``out``. Saving takes at most 5% of the run's wall-clock time."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
@@ -96,13 +98,19 @@ class UnfinishedRun:
             run.load_state_dict(state)
             if run.auto_lr is not None:
                 run.auto_lr.landscape.extend(state["landscape"])
-        unused = unused_columns([run.spec.method], run.spec.metrics)
-        ResultTables(self.out, without=unused).cut(run.step if state is not None else -1)
+        self._tables(run.spec).cut(run.step if state is not None else -1)
         return run.epoch
 
-    def save(self, run: UnlearningRun) -> None:
-        """Save the state of the run if a save is due. If writing to the disk fails, the run continues."""
-        if self._throttle.is_due():
+    def record(self, run: UnlearningRun, report: Report) -> None:
+        """Append the rows of a report to the tables. Save the state of an unfinished run if a save is due.
+
+        If writing the state to the disk fails, the run continues.
+        """
+        tables, trial = self._tables(run.spec), {"trial_id": run.spec.spec_hash}
+        tables.history.append([{**trial, "reported_at": time.time(), **report.row()}])
+        if report.auto_lr:
+            tables.auto_lr.append({**trial, **update} for update in report.auto_lr)
+        if report.status is None and self._throttle.is_due():
             with self._throttle.saving():
                 landscape = [] if run.auto_lr is None else run.auto_lr.landscape
                 save_state_file({**run.state_dict(), "landscape": landscape}, self._state)
@@ -111,6 +119,9 @@ class UnfinishedRun:
         """Delete unfinished.json and the saved state."""
         for path in (self._state, self.out / RUN_FILE):
             path.unlink(missing_ok=True)
+
+    def _tables(self, spec: TrialSpec) -> ResultTables:
+        return ResultTables(self.out, without=unused_columns([spec.method], spec.metrics))
 
 
 def _settings(spec: TrialSpec, landscape_points: int, plugins: Sequence[str]) -> dict[str, object]:
