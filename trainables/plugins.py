@@ -181,7 +181,6 @@ def read(path: Path | str, *, place: str | None = None) -> Plugin:
 
 
 def digest_of(source: str) -> str:
-    """Return 16 hex digits of the hash of a plug-in's source."""
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 

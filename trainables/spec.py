@@ -287,7 +287,6 @@ class TrialSpec:
 
     @property
     def plugins(self) -> list[str]:
-        """The digests of the plug-ins that the trial uses."""
         from trainables import plugins
 
         if not plugins.active():

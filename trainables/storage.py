@@ -45,13 +45,11 @@ class Storage:
     uri: str
 
     def within(self, name: str) -> Storage:
-        """Return the subfolder ``name``."""
         address, mark, options = self.uri.partition("?")
         return Storage(f"{address.rstrip('/')}/{name}{mark}{options}")
 
     @property
     def above(self) -> Storage:
-        """The folder that contains this folder."""
         address, mark, options = self.uri.partition("?")
         return Storage(f"{address.rstrip('/').rpartition('/')[0]}{mark}{options}")
 
@@ -67,7 +65,6 @@ class Storage:
 
     @property
     def path(self) -> str:
-        """The folder's path in :attr:`filesystem`."""
         return _opened(self.uri)[1]
 
     def put(self, local: Path, key: str, *, names: Iterable[str] | None = None) -> None:
@@ -124,7 +121,6 @@ class Storage:
         return content.getvalue() if self._copy_to(content, key) else None
 
     def write(self, key: str, content: bytes) -> None:
-        """Write a small file."""
         self._copy_from(io.BytesIO(content), key)
 
     def delete(self, key: str) -> None:

@@ -83,7 +83,7 @@ class DataSet:
         return self.loader(limit=limit, **{name: value for name, value in choices.items() if value is not None})
 
     def choice_problems(self, forget_split: str | None, forget_class: str | None, seed: int) -> list[str]:
-        """Return a message for each of these arguments that the data set does not support."""
+        """Return a message for each argument that the data set does not support."""
         found = []
         if forget_split is not None and forget_split not in self.forget_splits:
             splits = self.forget_splits

@@ -56,7 +56,6 @@ def question(row: Row) -> Example:
 
 
 def text(row: Row) -> Example:
-    """Convert a row with a plain text."""
     (content,) = _filled(row, "text")
     return Example("", content)
 

@@ -52,7 +52,6 @@ class Need:
 
 
 def has_choices(example: Example) -> bool:
-    """Return whether the example has the answers that a truth ratio needs."""
     return bool(example.paraphrased_answer and example.perturbed_answers)
 
 

@@ -107,7 +107,6 @@ def folder_problems(folder: Path, *, tokenizer: bool = True) -> list[str]:
 
 
 def weights_problems(folder: Path) -> list[str]:
-    """Return a message for each problem with the safetensors files in a folder."""
     from safetensors import SafetensorError, safe_open
 
     expected: set[str] = set()

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 
 def training_state(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, Any]:
-    """Return copies of the trainable weights, the buffers and the optimizer state."""
     return {**weights_state(model), "optimizer": _host_copies(optimizer.state_dict())}
 
 
@@ -24,7 +23,6 @@ def load_training_state(state: Mapping[str, Any], model: torch.nn.Module, optimi
 
 
 def weights_state(model: torch.nn.Module) -> dict[str, Any]:
-    """Return copies of the trainable weights and of the buffers."""
     return {
         "parameters": _host_copies([part for part in model.parameters() if part.requires_grad]),
         "buffers": _host_copies(list(model.buffers())),

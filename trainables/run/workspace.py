@@ -66,7 +66,6 @@ class Workspace:
         return model.train()
 
     def _reset(self) -> PreTrainedModel:
-        """Undo the previous trial's changes to the model, and return the model."""
         self._frozen = None
         if self._adapted is not None:
             self._model = self._adapted.unload()

@@ -99,7 +99,6 @@ def chosen_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool =
 
 
 def generated_answers(items: ItemLog) -> ItemLog:
-    """Return the column ``generated_text`` of each evaluation set in a log."""
     name = "generated_text"
     return {part: {name: columns[name]} for part, columns in items.items() if name in columns}
 

@@ -54,7 +54,6 @@ def prompted_sets(data: UnlearningData, tokenizer: PreTrainedTokenizerBase) -> d
 
 
 def from_prompts(tokenizer: PreTrainedTokenizerBase, items: Sequence[Prompted]) -> PromptedSet:
-    """Return the data set's prompts for one metric, tokenised."""
     prompts, references = [], []
     for item in items:
         prompts.append(_without_eos(tokenizer, tokenizer(item.prompt, add_special_tokens=True)["input_ids"]))

@@ -92,7 +92,6 @@ class TargetSpec:
 
     @cached_property
     def modality(self) -> Modality:
-        """The modality of the data, with the model's prompt template."""
         return modality_of(self.data, self.info.template)
 
     @cached_property
@@ -125,7 +124,6 @@ class TargetSpec:
         return f"{CHAT}:{digest((folder / CHAT_FILE).read_text(encoding='utf-8'))}"
 
     def measured_by(self, names: Sequence[str]) -> list[str]:
-        """Return the digests of the plug-ins that define any of the metrics ``names``."""
         return digests(("metric", name.removesuffix("_distance")) for name in names)
 
     @property
@@ -146,11 +144,9 @@ class TargetSpec:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """The requested metrics that are not measured, because no retain model is available."""
         return tuple(name for name in chosen_metrics(self.trial.metrics, self.data) if name not in self.measured())
 
     def evaluator(self, model: PreTrainedModel, processor: Any, *, data: TaskData | None = None) -> ModelEvaluator:
-        """Return an evaluator for a model on ``data``, by default the target's data."""
         return self.modality.evaluator(
             data or self.data,
             processor,

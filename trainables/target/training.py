@@ -82,7 +82,6 @@ def _require_room(model: PreTrainedModel, folder: Path) -> None:
 
 
 def load_base(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
-    """Return the model from which fine-tuning starts, and its tokenizer or image processor."""
     import torch
 
     info, modality, folder = target_spec.info, target_spec.modality, target_spec.base_folder

@@ -39,7 +39,6 @@ class TrialFiles:
         self.out = Path(out if self._scratch is None else self._scratch.name)
 
     def close(self) -> None:
-        """Delete the temporary folder."""
         if self._scratch is not None:
             self._scratch.cleanup()
 
