@@ -42,13 +42,13 @@ _MOST_FITS = 6
 
 
 def bending_distance(first: Fit, probe: Probe) -> float | None:
-    """Return the rate x at which ``x^2 H / 2`` is ``BEND``; None if the curvature cannot be measured.
+    """Return the rate x at which ``x^2 H / 2`` is ``BEND``; None if this rate cannot be found.
 
     The retain loss is a parabola only near the current weights. So parabolas are fitted at other rates until the x of a
     parabola is within a factor ``_TRUST`` of the rate at which the parabola was fitted. If x is higher than this rate,
     the rate was too low. If x is lower, the rate was too high. Each new rate lies between the largest rate that was too
     low and the smallest rate that was too high. If x is not found with ``_MOST_FITS`` parabolas, the result is the
-    largest rate that was too low.
+    largest rate that was too low. In this case, None is returned if no rate was too low or no rate was too high.
 
     Args:
         first: the parabola that was fitted at the current rate.
