@@ -36,7 +36,7 @@ def load_state_file(path: Path) -> dict[str, Any] | None:
     try:
         with zipfile.ZipFile(path) as archive:  # torch does not verify the checksums
             if (damaged := archive.testzip()) is not None:
-                raise ValueError(f"the part {damaged} of the file is damaged")
+                raise ValueError(f"the entry {damaged} in the file is damaged")
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -121,7 +121,7 @@ class TrialSpec:
         **_SEED,
         fixed="the option --seeds sets the number of seeds",
     )
-    epochs: int = setting("training", 15, "Passes over the forget set.", low=1)
+    epochs: int = setting("training", 15, "Number of passes over the forget set.", low=1)
     max_steps: int | None = setting("training", None, "Stop after this many optimizer steps.", low=1)
     batch_size: int = setting(
         "training",
@@ -138,7 +138,9 @@ class TrialSpec:
         low=1,
         decides=False,
     )
-    eval_batch_size: int = setting("scoring", 32, "Sequences per evaluation batch.", "the model's", low=1)
+    eval_batch_size: int = setting(
+        "scoring", 32, "Number of sequences or images per evaluation batch.", "the model's", low=1
+    )
     max_length: int = setting(
         "data", 512, "Cut sequences after this many tokens.", "512; 2048 for MUSE", low=8, unit="tokens"
     )
@@ -179,10 +181,13 @@ class TrialSpec:
         words=_RANK,
     )
     dtype: str = setting(
-        "training", "fp32", "Precision: fp32, or bf16 autocast over fp32 weights.", choices=("fp32", "bf16")
+        "training",
+        "fp32",
+        "Precision: fp32, or bf16 (autocast to bf16, with weights in fp32).",
+        choices=("fp32", "bf16"),
     )
     gradient_checkpointing: bool = setting(
-        "training", False, "Recompute activations to save memory, at a cost in time."
+        "training", False, "Recompute activations in the backward pass, which saves memory but takes more time."
     )
     interpolate: str = setting(
         "training",
@@ -194,13 +199,13 @@ class TrialSpec:
     auto_lr_smoothing: str = setting(
         "auto_lr",
         "safe",
-        "AutoLR's rule: safe, paper, clip or official.",
+        "The rule by which AutoLR sets the learning rate: safe, paper, clip or official.",
         choices=_names("auto_lr.rules", "RULES"),
     )
     auto_lr_probe: str = setting(
         "auto_lr",
         "fresh",
-        "Retain data on which AutoLR measures losses: same (the step's batch) or fresh (other batches).",
+        "The retain data on which AutoLR measures losses: same (the step's batch) or fresh (other batches).",
         choices=_names("auto_lr.rules", "PROBES"),
     )
     auto_lr_every: int = setting("auto_lr", 10, "Steps between AutoLR updates.", low=1)
@@ -209,12 +214,12 @@ class TrialSpec:
         "auto_lr",
         2,
         "Number of fresh retain batches over which AutoLR averages each loss.",
-        "2 batches, or more if 2 batches have fewer than 8 examples",
+        "2, or more if 2 batches have fewer than 8 examples",
         low=1,
         when={**_AUTO, "auto_lr_probe": ("fresh",)},
     )
     auto_lr_log_forget: bool = setting(
-        "auto_lr", True, "Also log the forget loss at AutoLR's probes.", "yes", decides=False
+        "auto_lr", True, "Also log the forget loss whenever AutoLR measures losses.", "yes", decides=False
     )
     loss_examples: int = setting(
         "data", 64, "Number of retain examples on which the retain loss is evaluated.", low=1, decides=False
@@ -226,12 +231,17 @@ class TrialSpec:
         "scoring", (), "Metrics: NAME,... or sets: all, tofu, muse, mia, ... (see 'list metrics').", "default"
     )
     metrics_every: int | None = setting(
-        "scoring", None, "Epochs between metric measurements (plus one at the end).", "only at the end", low=1, fixed=""
+        "scoring",
+        None,
+        "Epochs between measurements of the metrics; the last epoch is always measured.",
+        "only at the end",
+        low=1,
+        fixed="",
     )
     retain_path: str | None = setting(
         "placement",
         None,
-        "Folder of a retain model (trained without the forget set), with which some metrics compare.",
+        "Folder of a retain model (trained without the forget set), with which some metrics compare the model.",
         "trained",
         flag="--retain-model",
     )

@@ -130,5 +130,5 @@ def clashes() -> list[str]:
         for part in plugin.parts:
             registry, taken = registries[part.kind]
             if registry[part.name] is not part.entry or part.name in taken:
-                found.append(f"{plugin.place}: the name of the {part.kind} '{part.name}' is already used; rename yours")
+                found.append(f"{plugin.place}: the name '{part.name}' is already used; rename this {part.kind}")
     return found

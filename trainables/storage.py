@@ -105,11 +105,11 @@ class Storage:
                 known = parse_checksums(listed)
                 for name in known:
                     if not (staging / name).resolve().is_relative_to(staging.resolve()):
-                        raise StorageError(f"{key}: {name} lies outside the folder")
+                        raise StorageError(f"{key}: the listed file {name} lies outside the folder")
                 # A file is missing if the writer is deleting the folder.
                 is_whole = all(self._download(f"{key}/{name}", staging / name) for name in known)
                 if is_whole and (wrong := damaged_files(staging, known)):
-                    raise StorageError(f"{key}: damaged during the download: {', '.join(wrong)}")
+                    raise StorageError(f"{key}: these files were damaged during the download: {', '.join(wrong)}")
                 write_whole(staging / CHECKSUMS, listed)
             if not is_whole:
                 remove_whole(staging)
@@ -213,7 +213,7 @@ def storage_problem(uri: str) -> str | None:
         storage.delete(probe)
     except StorageError as error:
         return f"--storage {error}"
-    return None if found == content else f"--storage {uri}: a test file had different content after it was written"
+    return None if found == content else f"--storage {uri}: a test file was read back with different content"
 
 
 def address_problem(uri: str) -> str | None:
@@ -232,9 +232,9 @@ def address_problem(uri: str) -> str | None:
         return f"--storage: the address is invalid: {error}"
     if secret:
         return (
-            "--storage: the address contains credentials, which would appear in every file that names the address; "
-            "pass credentials through environment variables (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) or through "
-            "the machine's role"
+            "--storage: the address contains credentials, which would be written to every file that contains the "
+            "address; pass credentials through environment variables (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) or "
+            "through the machine's role"
         )
     if not parts.netloc and parts.scheme != "file":
         return f"--storage {uri}: the address has no bucket; expected a folder, or {_KINDS}"

@@ -93,7 +93,7 @@ def template_problems(template: str) -> list[str]:
         before, _ = around(template, "\ue001", None)
     except TemplateError as error:
         return [str(error)]
-    return [] if "\ue001" in before else ["the question must come before the answer"]
+    return [] if "\ue001" in before else ["the template must contain the question before the answer"]
 
 
 def _chat(tokenizer: Any, question: str) -> str:

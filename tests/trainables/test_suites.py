@@ -40,7 +40,7 @@ def test_every_model_keeps_its_promises(name: str) -> None:
     [
         ({"name": "Verb Mem"}, "the name .*'Verb Mem'"),
         ({"formula": "two\nlines"}, "formula"),
-        ({"low": 1.0}, "not an interval"),
+        ({"low": 1.0}, "less than the upper bound"),
         ({"of": None, "threshold": {"below": 0.1}}, "name its set"),
         ({"measure": lambda scores: float("nan")}, "nan"),
         ({"measure": lambda scores: 1.5}, "1.5 .*0 and 1"),

@@ -137,14 +137,14 @@ def _image(variant: Variant, row: Row) -> tuple[npt.NDArray[np.uint8], int]:
     value: Any = row.value
     for column in ("img", variant.label_column):
         if column not in value:
-            raise DataError(f"{row.place}: no column '{column}'; the columns are {', '.join(value)}")
+            raise DataError(f"{row.place}: the column '{column}' is missing; the columns are {', '.join(value)}")
     image, label = value["img"], value[variant.label_column]
     try:
         # A table from the hub has decoded images. A table from a local file has the bytes of PNG files.
         decoded = image if isinstance(image, Image.Image) else Image.open(io.BytesIO(image["bytes"]))
         pixels = np.asarray(decoded.convert("RGB"))
     except Exception as error:
-        raise DataError(f"{row.place}: not an image ({error})") from None
+        raise DataError(f"{row.place}: the column 'img' has no image ({error})") from None
     if pixels.shape != (SIDE, SIDE, 3):
         raise DataError(f"{row.place}: expected {SIDE} x {SIDE} pixels, got {pixels.shape[1]} x {pixels.shape[0]}")
     if not 0 <= label < len(variant.classes):

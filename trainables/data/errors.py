@@ -24,4 +24,4 @@ class DataError(ValueError):
 def shortened(problems: Sequence[str], where: str) -> list[str]:
     """Return the first 20 problems. If there are more, add a line with the number of problems that are not shown."""
     rest = len(problems) - SHOWN
-    return [*problems[:SHOWN], *([f"{where}: and {rest} more rows with problems"] if rest > 0 else [])]
+    return [*problems[:SHOWN], *([f"{where}: {rest} more rows have problems"] if rest > 0 else [])]

@@ -128,8 +128,8 @@ def keep_retain(data: UnlearningData, limit: int | None, *, per_author: int) -> 
     kept = limit // per_author * per_author
     if kept == 0:
         raise DataError(
-            f"--limit {limit} is less than one author: this data set has {per_author} questions per author, so the "
-            f"limit must be at least {per_author}"
+            f"--limit {limit} keeps no author: this data set has {per_author} questions per author, which are kept or "
+            f"left out together, so the limit must be at least {per_author}"
         )
     retain = data.retain[:kept]
     known = {example.question for example in retain}

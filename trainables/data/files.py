@@ -66,8 +66,11 @@ def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, 
             except DataError as error:
                 tables[name] += [Row(str(path), None, problem) for problem in error.problems]
         if not paths:
-            endings = ", ".join(ENDINGS[1:])
-            problem = f"cannot read {folder / name}.json: no such file (nor {endings}); --data-dir needs {needs}"
+            endings = " or ".join(ENDINGS[1:])
+            problem = (
+                f"cannot read {folder / name}.json: neither this file nor a file with the ending {endings} exists; "
+                f"--data-dir needs {needs}"
+            )
             tables[name].append(Row(str(folder / name), None, problem))
     return tables
 
@@ -85,7 +88,7 @@ def read_file(path: Path) -> list[Row]:
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from None
     if not rows:
-        raise DataError(f"{path}: no rows; the file is empty")
+        raise DataError(f"{path}: no rows; expected at least one")
     return rows
 
 
@@ -125,7 +128,7 @@ def _json(path: Path) -> list[Row]:
         try:
             values = json.loads(content)
         except ValueError as error:
-            raise DataError(f"cannot read {path}: not a JSON array in UTF-8 ({error})") from None
+            raise DataError(f"cannot read {path}: the file is not a JSON array in UTF-8 ({error})") from None
         return [Row(f"{path}, row {number}", value) for number, value in enumerate(values, start=1)]
     rows: list[Row] = []
     # Split only at newlines, because splitlines() also splits at U+2028, which JSON texts may contain.
@@ -135,7 +138,7 @@ def _json(path: Path) -> list[Row]:
             if line.strip():
                 rows.append(Row(place, json.loads(line)))
         except ValueError as error:
-            rows.append(Row(place, None, f"{place}: not a JSON object in UTF-8 ({error})"))
+            rows.append(Row(place, None, f"{place}: the line is not a JSON object in UTF-8 ({error})"))
     return rows
 
 
@@ -151,7 +154,9 @@ def _csv(path: Path) -> list[Row]:
             warnings.simplefilter("error", ParserWarning)
             table = pandas.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", index_col=False)
     except (ValueError, ParserWarning) as error:
-        raise DataError(f"cannot read {path}: not a CSV table in UTF-8 ({str(error).splitlines()[0][:120]})") from None
+        raise DataError(
+            f"cannot read {path}: the file is not a CSV table in UTF-8 ({str(error).splitlines()[0][:120]})"
+        ) from None
     rows: list[Row] = []
     for number, value in enumerate(table.to_dict("records"), start=1):
         place, problem = f"{path}, row {number}", ""
@@ -171,5 +176,7 @@ def _parquet(path: Path) -> list[Row]:
     try:
         values = pyarrow.parquet.read_table(path).to_pylist()
     except pyarrow.ArrowException as error:
-        raise DataError(f"cannot read {path}: not a parquet file ({str(error).splitlines()[0][:120]})") from None
+        raise DataError(
+            f"cannot read {path}: the file is not a parquet file ({str(error).splitlines()[0][:120]})"
+        ) from None
     return [Row(f"{path}, row {number}", value) for number, value in enumerate(values, start=1)]

@@ -73,7 +73,8 @@ def _contradictions(tables: Mapping[str, Sequence[Row]], parts: Mapping[str, Seq
             other, place = places.setdefault(_key(example), (name, row.place))
             if other != name:
                 found.append(
-                    f"{row.place}: the same row as {place}; a row can be in {other} or in {name}, but not in both"
+                    f"{row.place}: this row is the same as {place}; a row can be in {other} or in {name}, but not in "
+                    "both"
                 )
     return found
 
@@ -85,7 +86,7 @@ def _key(example: Example) -> tuple[str, str]:
 DATASETS = DataSet(
     name="jsonl",
     modality="language",
-    description="your own forget.jsonl and retain.jsonl in --data-dir: questions with answers, or texts",
+    description="your own forget.jsonl and retain.jsonl in --data-dir, with questions and answers, or with texts",
     files=NEEDS,
     loader=load_jsonl,
 )

@@ -44,7 +44,8 @@ def load_muse(
     """
     if forget_split != "forget" and name == "muse-books" and data_dir is None:
         raise DataError(
-            f"{HUB_IDS[name]} has no {forget_split} on the hub; on the hub, only muse-news has scal_k and sust_k"
+            f"the hub has no forget split {forget_split} for {name}, only for muse-news; to use your own files, give "
+            "--data-dir DIR"
         )
     forget = "raw/forget" if forget_split == "forget" else f"{forget_split[:4]}/forget_{forget_split[5:]}"
     kinds = dict.fromkeys((forget, "raw/retain1", *_TRAIN, *_TEXTS), text) | dict.fromkeys(_QUESTIONS, question)
@@ -120,8 +121,8 @@ def _record(name: str, description: str) -> DataSet:
 DATASETS = (
     _record(
         "muse-news",
-        "MUSE-News (muse-bench/MUSE-News): news articles as running text; the forget set is forget, scal_1 to scal_4 "
-        "or sust_1 to sust_4",
+        "MUSE-News (muse-bench/MUSE-News): news articles as running text; the forget split is forget, scal_1 to "
+        "scal_4, or sust_1 to sust_4",
     ),
     _record("muse-books", "MUSE-Books (muse-bench/MUSE-Books): the Harry Potter books as running text"),
 )

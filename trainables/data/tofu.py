@@ -58,7 +58,7 @@ def load_tofu(
 DATASETS = DataSet(
     name="tofu",
     modality="language",
-    description="TOFU (locuslab/TOFU): 4,000 questions about 200 fictitious authors; the forget set is forget01, "
+    description="TOFU (locuslab/TOFU): 4,000 questions about 200 fictitious authors; the forget split is forget01, "
     "forget05 or forget10",
     citation="Maini et al., TOFU: A Task of Fictitious Unlearning for LLMs, COLM 2024 (arXiv:2401.06121)",
     hub_id=HUB_ID,

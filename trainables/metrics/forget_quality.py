@@ -45,7 +45,8 @@ METRICS = (
         sets=("tofu",),
         needs=(FORGET_CHOICES, RETAIN_MODEL),
         cost=Cost.CHOICES,
-        formula="p-value of a two-sample Kolmogorov-Smirnov test: the model's truth ratios against the retain model's",
+        formula="p-value of a two-sample Kolmogorov-Smirnov test that compares the truth ratios of the model and of "
+        "the retain model on the forget set",
         citation=TOFU,
         measure=_measured,
     ),

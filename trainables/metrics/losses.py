@@ -79,8 +79,8 @@ METRICS = (
         label="forget loss",
         direction="max",
         of="forget",
-        formula="sum of -log p over the supervised tokens of the forget set / number of these tokens",
-        citation="the paper's L_F; a search optimises forget_loss_capped instead",
+        formula="mean of -log p over all answer tokens or labels of the forget set, where p is the model's probability",
+        citation="L_F in the NGDiff paper; a search optimises forget_loss_capped instead",
         measure=lambda scores: mean_loss(scores.forget_losses),
         optimised_as="forget_loss_capped",
     ),
@@ -89,8 +89,9 @@ METRICS = (
         label="retain loss",
         direction="min",
         of="retain",
-        formula="sum of -log p over the supervised tokens of the retain set's fixed sample / number of these tokens",
-        citation="the paper's L_R",
+        formula="mean of -log p over all answer tokens or labels of a fixed sample of the retain set, where p is the "
+        "model's probability",
+        citation="L_R in the NGDiff paper",
         measure=lambda scores: mean_loss(scores.retain_losses),
     ),
     _loss(
@@ -98,8 +99,10 @@ METRICS = (
         label="forget loss",
         direction="max",
         of="forget",
-        formula="sum of min(-log p, ln|V|) over the supervised tokens of the forget set / number of these tokens",
-        citation="the paper's L_F with a cap, so that no token counts as more forgotten than a uniform guess",
+        formula="mean of min(-log p, ln|V|) over all answer tokens or labels of the forget set, where ln|V| is the "
+        "loss of a uniform guess",
+        citation="L_F in the NGDiff paper, with a cap, so that no token counts as more forgotten than with a uniform "
+        "guess",
         measure=lambda scores: capped_mean_loss(scores.forget_losses, scores.random_guess),
     ),
 )

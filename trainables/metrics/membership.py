@@ -103,7 +103,8 @@ def _attack(
         sets=("mia",),
         needs=(HOLDOUT, *more),
         cost=Cost.FORWARD,
-        formula=f"AUC of {score} for the forget set (members) against the holdout set; 0.5 means no separation",
+        formula=f"AUC of {score}, with the forget set as members and the holdout set as non-members; 0.5 means no "
+        "separation",
         citation=citation,
         measure=lambda scores: membership_auc(*scores.attack(name, per_text)),
     )
@@ -112,7 +113,7 @@ def _attack(
 MIN_K_ATTACK = _attack(
     "mia_min_k",
     "min-k%",
-    "the mean of the lowest 40% of log p",
+    "the mean of the lowest 40% of a text's values of log p",
     "Shi et al., Detecting Pretraining Data, ICLR 2024 (arXiv:2310.16789)",
     min_k_scores,
 )
@@ -120,23 +121,26 @@ METRICS = (
     _attack(
         "mia_loss",
         "loss",
-        "mean log p",
+        "a text's mean log p",
         "Yeom et al., Privacy Risk in Machine Learning, 2018 (arXiv:1709.01604)",
         loss_scores,
     ),
-    _attack("mia_zlib", "zlib", "mean log p / size of the zlib-compressed text in bytes", CARLINI, zlib_scores),
+    _attack(
+        "mia_zlib", "zlib", "a text's mean log p, divided by its zlib-compressed size in bytes", CARLINI, zlib_scores
+    ),
     MIN_K_ATTACK,
     _attack(
         "mia_min_k_plus_plus",
         "min-k%++",
-        "the mean of the lowest 40% of (log p - mu) / sigma",
+        "the mean of the lowest 40% of a text's values of (log p - mu)/sigma, where mu and sigma are the mean and "
+        "standard deviation of log p under the model's own prediction",
         "Zhang et al., Min-K%++, ICLR 2025 (arXiv:2404.02936)",
         min_k_plus_plus_scores,
     ),
     _attack(
         "mia_reference",
         "reference",
-        "the evaluated model's mean log p minus the retain model's mean log p",
+        "a text's mean log p minus its mean log p under the retain model",
         CARLINI,
         reference_scores,
         RETAIN_MODEL,

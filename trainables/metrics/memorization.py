@@ -48,14 +48,16 @@ METRICS = (
     _memorised(
         name="extraction_strength",
         label="extraction strength on the forget set",
-        formula="mean of 1 - k/T, where greedy decoding needs the first k of an answer's T tokens to give the others",
+        formula="mean of 1 - k/T over answers of T tokens, where k is the smallest number of first tokens from which "
+        "greedy decoding gives all others",
         citation=CARLINI,
         measure=lambda scores: extraction_strength(scores.tokens["forget"]).mean(),
     ),
     _memorised(
         name="exact_memorization",
         label="exact memorization of the forget set",
-        formula="mean share of answer tokens that are the most probable token after the true previous tokens",
+        formula="share of an answer's tokens that the model finds most probable after the true previous tokens; mean "
+        "over the answers",
         citation="Tirumala et al., Memorization Without Overfitting, NeurIPS 2022 (arXiv:2205.10770)",
         measure=lambda scores: exact_memorization(scores.tokens["forget"]).mean(),
     ),

@@ -36,7 +36,7 @@ class Cost(StrEnum):
     FORWARD = "one forward pass"
     CHOICES = "one forward pass per paraphrased or perturbed answer"
     GENERATION = "greedy generation"
-    ALL = "forward passes (also of wrong answers) and generation on all four sets"
+    ALL = "forward passes, also for wrong answers, and greedy generation, on all four sets"
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,8 @@ METRICS = (
         sets=("tofu",),
         needs=(RETAIN_CHOICES, FURTHER_CHOICES),
         cost=Cost.ALL,
-        formula="harmonic mean of 9: {retain, real authors, world facts} x {probability, ROUGE-L recall, truth ratio}",
+        formula="harmonic mean of nine scores: probability, ROUGE-L recall and truth ratio, each on the retain set, "
+        "the real authors and the world facts",
         citation=TOFU,
         measure=_measured,
     ),

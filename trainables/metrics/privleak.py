@@ -48,7 +48,8 @@ METRICS = (
         sets=("muse",),
         needs=(HOLDOUT, RETAIN_MODEL),
         cost=Cost.FORWARD,
-        formula="100 (A - A_retrained) / A_retrained, A = 1 - AUC of min-k%",
+        formula="100 (A - A_retain)/A_retain, where A = 1 - mia_min_k, and A_retain is the value of A for the retain "
+        "model",
         citation=MUSE,
         measure=_measured,
     ),

@@ -37,7 +37,7 @@ METRICS = (
         label="probability of the forget set's answers",
         direction="min",
         of="forget",
-        formula="mean exp(-loss per token) on the forget set",
+        formula="mean of exp(-loss per token) over the answers of the forget set",
         measure=lambda scores: probability(scores.losses("forget")).mean(),
     ),
     _probability(
@@ -45,7 +45,7 @@ METRICS = (
         label="probability of the retain set's answers",
         direction="max",
         of="retain",
-        formula="mean exp(-loss per token) on the sample of the retain set",
+        formula="mean of exp(-loss per token) over the answers of a sample of the retain set",
         measure=lambda scores: probability(scores.losses("retain")).mean(),
     ),
 )

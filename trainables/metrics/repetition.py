@@ -79,8 +79,8 @@ def _metrics(of: Literal["forget", "retain"], answers: str) -> tuple[Metric, Met
             name=f"{of}_repetition",
             label=f"repetition in answers on the {of} set",
             unit="share of 3-grams",
-            formula="mean of 1 - (distinct 3-grams / all 3-grams) of words and punctuation marks, over the answers "
-            f"from which {answers} is computed",
+            formula="share of repeated 3-grams of words and punctuation marks (1 - distinct / all), averaged over the "
+            f"answers used for {answers}",
             citation="Welleck et al., Neural Text Generation With Unlikelihood Training, ICLR 2020 (arXiv:1908.04319): "
             "seq-rep-n, with n = 3 instead of 4, over words and punctuation marks instead of the model's tokens",
             measure=lambda scores: repetition(scores.answers_given(of, prompts=answers)).mean(),
@@ -89,11 +89,11 @@ def _metrics(of: Literal["forget", "retain"], answers: str) -> tuple[Metric, Met
             name=f"{of}_longest_loop",
             label=f"longest loop in answers on the {of} set",
             unit="share of the answer",
-            formula="mean share of an answer's words and punctuation marks in its longest loop (a phrase that is "
-            f"repeated at least three times in a row), over the answers from which {answers} is computed",
+            formula="share of an answer's words and punctuation marks that belong to its longest loop (a phrase "
+            f"repeated at least three times in a row), averaged over the answers used for {answers}",
             citation="Holtzman et al., The Curious Case of Neural Text Degeneration, ICLR 2020 (arXiv:1904.09751), "
-            "which counts generations that end in a phrase repeated at least three times; this metric is the share of "
-            "an answer that is a loop",
+            "which counts generations that end in a phrase repeated at least three times; this metric measures "
+            "which share of an answer is a loop",
             measure=lambda scores: longest_loop(scores.answers_given(of, prompts=answers)).mean(),
         ),
     )

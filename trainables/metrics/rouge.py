@@ -68,7 +68,7 @@ METRICS = (
         primary=True,
         threshold={"share": 0.7},
         sets=("default", "tofu", "muse"),
-        formula="mean ROUGE-L recall of greedy answers on the sample of the retain set",
+        formula="mean ROUGE-L recall of greedy answers on a sample of the retain set",
         measure=lambda scores: scores.recalls("retain", prompts="utility").mean(),
     ),
 )

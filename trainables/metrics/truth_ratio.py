@@ -65,7 +65,8 @@ METRICS = (
         of="retain",
         threshold={"share": 0.7},
         needs=(RETAIN_CHOICES,),
-        formula="mean max(0, 1 - R) on the retain sample; R = exp(loss_paraphrased - mean_k loss_perturbed_k)",
+        formula="mean of max(0, 1 - R) over a sample of the retain set, where R = exp(loss of the paraphrased answer - "
+        "mean loss of the perturbed answers)",
         measure=lambda scores: retain_truth_ratio(scores.choices["retain"].truth_ratios),
     ),
     _ratio(
@@ -73,7 +74,7 @@ METRICS = (
         label="truth ratio on the forget set",
         of="forget",
         needs=(FORGET_CHOICES,),
-        formula="mean min(R, 1/R) on the forget set",
+        formula="mean of min(R, 1/R) over the forget set, where R is as for truth_ratio",
         measure=lambda scores: forget_truth_ratio(scores.choices["forget"].truth_ratios),
     ),
 )

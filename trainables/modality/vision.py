@@ -36,12 +36,12 @@ class Vision:
         "target_lora_rank": "all weights of an image classifier are trained, including convolutions",
         "gradient_checkpointing": "a ResNet does not support this option",
         "micro_batch": "batch normalisation needs the whole batch",
-        "max_length": "images are not cut",
+        "max_length": "images are not sequences of tokens",
         "template": "images have no prompts",
         "loss_examples": "losses and accuracies are computed in the same forward pass",
     }
     lacks: ClassVar[Mapping[Reference, str]] = {
-        Reference.PAIR_NLL: "text answers that could replace the forgotten ones",
+        Reference.PAIR_NLL: "text answers, which this method replaces by refusals",
         Reference.HIDDEN: "decoder blocks, whose hidden states the method needs",
     }
     load_base = staticmethod(base_classifier)

@@ -124,7 +124,7 @@ def weights_problems(folder: Path) -> list[str]:
         return [f"it has no *.safetensors weights{hint}"]
     found = []
     if missing:
-        found.append(f"{', '.join(missing[:3])} is missing ({len(missing)} of {len(expected)} weight files)")
+        found.append(f"{len(missing)} of {len(expected)} weight files are missing: {', '.join(missing[:3])}")
     for path in files:
         try:
             with safe_open(path, framework="np"):

@@ -33,7 +33,7 @@ def fetch_model(hub_id: str) -> Path:
         # Download the branch, not the commit, so that the cache records main's commit for the next process.
         folder = Path(snapshot_download(hub_id, allow_patterns=list(FILES), ignore_patterns=list(NOT_FILES)))
         if folder.name != commit:
-            raise ValueError("the hub got a newer commit just now; try again")
+            raise ValueError("the repository received a newer commit during the download; try again")
         if problems := weights_problems(folder):
             raise ValueError("; ".join(problems))
     return folder
@@ -54,7 +54,7 @@ def hub_commit(hub_id: str) -> str:
     with loading(hub_id):
         commit = HfApi().model_info(hub_id, timeout=30).sha
         if commit is None:
-            raise ValueError("the hub returned no commit")
+            raise ValueError("the hub reports no commit for this repository")
     return commit
 
 

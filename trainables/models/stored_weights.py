@@ -46,8 +46,8 @@ class StoredWeights:
         for file, stamp in self._files.items():
             if (now := _stamp(file)) is not None and now != stamp:
                 raise LoadError(
-                    f"{file} changed during the sweep, but trials start from it. Start a new sweep, and do not "
-                    "change its target"
+                    f"{file} changed during the sweep, although all trials must start from the same file. Start a new "
+                    "sweep, and do not change its target"
                 )
         with torch.no_grad():
             for name, tensor in model.state_dict().items():

@@ -18,7 +18,7 @@ def ascent_loss(batch: ForgetBatch, options: Options) -> Tensor:
 
 OBJECTIVE = ForgetObjective(
     name="ascent",
-    formula="-CE_F (token mean)",
+    formula="-CE_F, where CE_F is the mean cross-entropy per answer token of the forget batch",
     loss=ascent_loss,
     citation="Jang et al., Knowledge Unlearning for Mitigating Privacy Risks in Language Models, ACL 2023",
 )

@@ -28,7 +28,8 @@ def ce_u_loss(batch: ForgetBatch, options: Options) -> Tensor:
 
 OBJECTIVE = ForgetObjective(
     name="ce-u",
-    formula="mean CE(softmax(z without the true token), z), softmax detached",
+    formula="mean over tokens of CE(softmax(z without the true token), z), where z are the logits and the softmax is "
+    "treated as constant",
     loss=ce_u_loss,
     citation="Yang, CE-U: Cross Entropy Unlearning, 2025 (arXiv:2503.01224)",
 )

@@ -44,7 +44,8 @@ def dpo_loss(batch: ForgetBatch, options: Options) -> Tensor:
 
 OBJECTIVE = ForgetObjective(
     name="dpo",
-    formula="-(2/beta) mean log sigmoid(beta [(NLL_ref - NLL)_idk - (NLL_ref - NLL)_forget]), 'I don't know' preferred",
+    formula="-(2/beta) mean log sigmoid(beta (D_refusal - D_forget)), where D = NLL_ref - NLL of an answer, NLL_ref is "
+    "the target's NLL, and the refusal is 'I don't know' or similar",
     loss=dpo_loss,
     citation="Rafailov et al., Direct Preference Optimization, NeurIPS 2023 (arXiv:2305.18290); refusals as in Maini "
     "et al., TOFU, COLM 2024 (arXiv:2401.06121)",

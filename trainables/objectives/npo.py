@@ -28,7 +28,8 @@ def npo_loss(batch: ForgetBatch, options: Options) -> Tensor:
 
 OBJECTIVE = ForgetObjective(
     name="npo",
-    formula="-(2/beta) mean log sigmoid(beta (NLL - NLL_ref))",
+    formula="-(2/beta) mean log sigmoid(beta (NLL - NLL_ref)), where NLL is summed over an answer, and NLL_ref is the "
+    "target's NLL",
     loss=npo_loss,
     citation="Zhang et al., Negative Preference Optimization: From Catastrophic Collapse to Effective Unlearning, "
     "COLM 2024 (arXiv:2404.05868)",
@@ -36,7 +37,7 @@ OBJECTIVE = ForgetObjective(
     mean_over=MeanOver.SEQUENCES,
     options=(
         Field("beta", 0.1, "inverse temperature of the preference", above=0.0, high=100.0).searched(
-            0.01, 1.0, LOG, "NPO (arXiv:2404.05868) uses 0.1; the range is a factor of 10 on either side"
+            0.01, 1.0, LOG, "NPO (arXiv:2404.05868) uses 0.1; the range is from a tenth to ten times this value"
         ),
     ),
 )

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 RETAIN_OBJECTIVES: Mapping[str, str] = MappingProxyType(
     {
-        "ce": "L_R, the mean cross-entropy per token",
-        "kl": "token mean of KL(target || model); needs one more forward pass per step, through the frozen target",
+        "ce": "L_R, the mean cross-entropy per token of the retain batch",
+        "kl": "KL(target || model), averaged over tokens; each step needs one more forward pass, through the target",
     }
 )
 """The retain objectives by name, with descriptions. RMU uses :func:`hidden_distance` instead."""

@@ -48,20 +48,28 @@ def layer_index(layer: float, *, depth: int) -> int:
 
 OBJECTIVE = ForgetObjective(
     name="rmu",
-    formula="mean |h_F - s u|^2 (all tokens); retain objective mean |h_R - h_R_ref|^2",
+    formula="mean |h_F - s u|^2 over all tokens, where h_F is a hidden state and u a random unit vector; retain "
+    "objective: mean |h_R - h_ref|^2, where h_ref is the target's hidden state",
     hidden_loss=rmu_loss,
     citation="Li et al., The WMDP Benchmark: Measuring and Reducing Malicious Use With Unlearning, ICML 2024 "
     "(arXiv:2403.03218)",
     reference=Reference.HIDDEN,
     mean_over=MeanOver.POSITIONS,
     options=(
-        Field("scale", 20.0, "s, the target norm of the forget sequences' hidden states", above=0.0, high=1e4).searched(
-            1.0, 300.0, LOG, "RMU (arXiv:2403.03218): 6.5 to 300, depending on the norm of hidden states"
+        Field(
+            "scale",
+            20.0,
+            "s, the norm to which hidden states of forget sequences are moved",
+            above=0.0,
+            high=1e4,
+        ).searched(
+            1.0, 300.0, LOG, "RMU (arXiv:2403.03218) uses 6.5 to 300, depending on the norm of the hidden states"
         ),
         Field(
             "layer",
             AUTOMATIC,
-            "index of the decoder block, from 0; -1 chooses block 7, or a third of the depth if this is less",
+            "index of the decoder block, counted from 0; -1 selects block 7, or the block at a third of the depth if "
+            "its index is lower",
             low=AUTOMATIC,
             high=1000.0,
             kind=int,

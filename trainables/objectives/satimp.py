@@ -22,16 +22,16 @@ def satimp_loss(batch: ForgetBatch, options: Options) -> Tensor:
 
 OBJECTIVE = ForgetObjective(
     name="satimp",
-    formula="-mean(p^beta1 (1-p)^beta2 CE), p detached (token mean)",
+    formula="-mean(p^beta1 (1 - p)^beta2 CE) over tokens, where p is the token's probability, treated as constant",
     loss=satimp_loss,
     citation="Yang et al., Exploring Criteria of Loss Reweighting to Enhance LLM Unlearning, ICML 2025 "
     "(arXiv:2505.11953)",
     options=(
-        Field("beta1", 5.0, "power of p: how fast the weight of forgotten tokens falls", low=0.0, high=100.0).searched(
-            0.3, 10.0, LOG, "SatImp (arXiv:2505.11953): 0.3 or 5 in the released configurations"
-        ),
-        Field("beta2", 1.0, "power of 1 - p: how low the weight of probable tokens is", low=0.0, high=100.0).searched(
-            0.1, 3.0, LOG, "SatImp (arXiv:2505.11953): 0.3 or 1 in the released configurations"
-        ),
+        Field(
+            "beta1", 5.0, "exponent of p; a larger value lowers the weight of improbable tokens", low=0.0, high=100.0
+        ).searched(0.3, 10.0, LOG, "SatImp (arXiv:2505.11953) uses 0.3 or 5 in its released configurations"),
+        Field(
+            "beta2", 1.0, "exponent of 1 - p; a larger value lowers the weight of probable tokens", low=0.0, high=100.0
+        ).searched(0.1, 3.0, LOG, "SatImp (arXiv:2505.11953) uses 0.3 or 1 in its released configurations"),
     ),
 )

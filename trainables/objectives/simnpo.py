@@ -22,17 +22,18 @@ def simnpo_loss(batch: ForgetBatch, options: Options) -> Tensor:
 
 OBJECTIVE = ForgetObjective(
     name="simnpo",
-    formula="-(2/beta) mean log sigmoid(beta (NLL/length - delta))",
+    formula="-(2/beta) mean log sigmoid(beta (NLL/length - delta)), where NLL is summed over an answer, and length is "
+    "its number of tokens",
     loss=simnpo_loss,
     citation="Fan et al., Simplicity Prevails: Rethinking Negative Preference Optimization for LLM Unlearning, 2024 "
     "(arXiv:2410.07163)",
     mean_over=MeanOver.SEQUENCES,
     options=(
         Field("beta", 4.5, "inverse temperature of the preference", above=0.0, high=1000.0).searched(
-            2.5, 5.5, LINEAR, "SimNPO (arXiv:2410.07163): 2.5 or 4.5 on TOFU, 5.5 on WMDP"
+            2.5, 5.5, LINEAR, "SimNPO (arXiv:2410.07163) uses 2.5 or 4.5 on TOFU, and 5.5 on WMDP"
         ),
         Field("delta", 0.0, "forget loss per token at which the gradient is halved", low=0.0, high=100.0).searched(
-            0.0, 2.0, LINEAR, "SimNPO's gamma/beta, in nats per token; 0 in its released models"
+            0.0, 2.0, LINEAR, "called gamma/beta in SimNPO, in nats per token; 0 in its released models"
         ),
     ),
 )

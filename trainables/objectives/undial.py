@@ -32,13 +32,14 @@ def undial_loss(batch: ForgetBatch, options: Options) -> Tensor:
 
 OBJECTIVE = ForgetObjective(
     name="undial",
-    formula="mean CE(softmax(z_ref - beta onehot(true token)), z) (token mean)",
+    formula="mean over tokens of CE(softmax(z_ref - beta onehot(true token)), z), where z are the logits, and z_ref "
+    "the target's logits",
     loss=undial_loss,
     citation="Dong et al., UNDIAL: Self-Distillation with Adjusted Logits for Robust Unlearning in Large Language "
     "Models, NAACL 2025 (arXiv:2402.10052)",
     reference=Reference.LOGITS,
     options=(
-        Field("beta", 10.0, "how far the true token's logit is lowered", above=0.0, high=1000.0).searched(
+        Field("beta", 10.0, "amount by which the true token's logit is lowered", above=0.0, high=1000.0).searched(
             1.0, 30.0, LOG, "UNDIAL (arXiv:2402.10052) uses 3, 10 and 30"
         ),
     ),

@@ -20,12 +20,12 @@ def wga_loss(batch: ForgetBatch, options: Options) -> Tensor:
 
 OBJECTIVE = ForgetObjective(
     name="wga",
-    formula="-mean(p^beta CE), p detached (token mean)",
+    formula="-mean(p^beta CE) over tokens, where p is the token's probability, treated as constant",
     loss=wga_loss,
     citation="Wang et al., Rethinking LLM Unlearning Objectives: A Gradient Perspective and Go Beyond, ICLR 2025 "
     "(arXiv:2502.19301)",
     options=(
-        Field("beta", 1.0, "power of the token's probability", low=0.0, high=100.0).searched(
+        Field("beta", 1.0, "exponent of the token's probability", low=0.0, high=100.0).searched(
             0.1, 5.0, LOG, "OpenUnlearning's default is 1; 0 would be gradient ascent"
         ),
     ),

@@ -31,34 +31,61 @@ class OptimizerInfo:
     citation: str
 
 
-_GROWTH = f"lr (default 1, searched from 0.1 to 10), weight_decay (0), growth-rate ({DEFAULT_GROWTH:g}, at least 1)"
+_GROWTH = (
+    "lr (default 1, searched from 0.1 to 10), weight_decay (default 0), "
+    f"growth-rate (default {DEFAULT_GROWTH:g}, at least 1)"
+)
 
 OPTIMIZER_INFO: Mapping[str, OptimizerInfo] = MappingProxyType(
     {
         info.name: info
         for info in (
             OptimizerInfo(
-                *("adamw", "lr m/(sqrt(v) + eps), decay decoupled", "lr (the model's lr), weight_decay (0)", 2, False),
+                "adamw",
+                "lr m/(sqrt(v) + eps), where m and v are moving averages of g and g^2; weight decay is decoupled",
+                "lr (default: the model's), weight_decay (default 0)",
+                2,
+                False,
                 "Loshchilov & Hutter, Decoupled Weight Decay Regularization, ICLR 2019 (arXiv:1711.05101)",
             ),
             OptimizerInfo(
-                *("sgd", "lr (g + momentum)", "lr (the model's lr), momentum (0), weight_decay (0)", 1, False),
+                "sgd",
+                "lr b, where b = g + momentum b",
+                "lr (default: the model's), momentum (default 0), weight_decay (default 0)",
+                1,
+                False,
                 "Robbins & Monro 1951; momentum: Polyak 1964",
             ),
             OptimizerInfo(
-                *("prodigy", "Adam with the rate lr d, d = estimated distance to the solution", _GROWTH, 4, True),
+                "prodigy",
+                "Adam with the learning rate lr d, where d estimates the distance to the solution",
+                _GROWTH,
+                4,
+                True,
                 "Mishchenko & Defazio, Prodigy, ICML 2024 (arXiv:2306.06101); package prodigyopt",
             ),
             OptimizerInfo(
-                *("dadapt-adam", "Adam with the rate lr d, d = a lower bound of the distance", _GROWTH, 3, True),
+                "dadapt-adam",
+                "Adam with the learning rate lr d, where d is a lower bound of the distance to the solution",
+                _GROWTH,
+                3,
+                True,
                 "Defazio & Mishchenko, D-Adaptation, ICML 2023 (arXiv:2301.07733); package dadaptation",
             ),
             OptimizerInfo(
-                *("dog", "lr max|x_i - x_0| / sqrt(sum |g_i|^2) g", _GROWTH, 1, True),
+                "dog",
+                "lr r g / sqrt(sum_i |g_i|^2), where r is the largest distance from the initial weights",
+                _GROWTH,
+                1,
+                True,
                 "Ivgi et al., DoG is SGD's Best Friend, ICML 2023 (arXiv:2302.12022); package dog-optimizer",
             ),
             OptimizerInfo(
-                *("dowg", "lr r^2 / sqrt(sum r_i^2 |g_i|^2) g, r = max|x_i - x_0|", _GROWTH, 1, True),
+                "dowg",
+                "lr r^2 g / sqrt(sum_i r_i^2 |g_i|^2), where r is as for dog, and r_i is the value of r at step i",
+                _GROWTH,
+                1,
+                True,
                 "Khaled, Mishchenko & Jin, DoWG Unleashed, NeurIPS 2023 (arXiv:2305.16284)",
             ),
         )

@@ -82,7 +82,7 @@ class FallbackRun:
                 smaller = with_less_memory(self._memory)
                 if smaller is None:
                     raise
-                logger.warning("a trial ran out of GPU memory: retrying with %s", memory_settings(smaller))
+                logger.warning("a trial ran out of GPU memory and is retried with %s", memory_settings(smaller))
                 self._memory, self.run = smaller, None
                 continue
             if report.epoch > self._reported or report.status is not None:

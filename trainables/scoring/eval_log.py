@@ -76,7 +76,7 @@ def read_eval_log(path: str | PathLike[str]) -> EvalLog:
     try:
         log = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise EvalLogError(f"{path}: expected a JSON file: {error}") from error
+        raise EvalLogError(f"{path} cannot be read as a JSON file: {error}") from error
     _require(str(path), log, PARTS.values())
     return EvalLog(path, {name: _read_part(f"{path}: {part}", log[part]) for name, part in PARTS.items()})
 
@@ -114,7 +114,7 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
         forget, retained = log.parts["forget"], retain_log.parts["forget"]
         if {*forget.indices} != {*retained.indices}:
             raise EvalLogError(
-                f"{retain_log.path}: its forget items ({len(retained.indices)}) are not those of {log.path} "
+                f"{retain_log.path} has other forget items ({len(retained.indices)}) than {log.path} "
                 f"({len(forget.indices)}); forget quality needs the log of a retain model on the same forget set"
             )
         ratios = [log_truth_ratio(part.paraphrased_loss, part.perturbed_loss) for part in (forget, retained)]
@@ -135,8 +135,8 @@ def _read_part(where: str, part: Any) -> EvalPart:
     for name, column in columns.items():
         if others := sorted(column.keys() ^ {*indices}):
             raise EvalLogError(
-                f"{where}, {name}: expected the same items as in avg_gt_loss; in only one of the two columns are "
-                f"{len(others)} items: {some_of(others)}"
+                f"{where}, {name}: expected the same items as in avg_gt_loss; {len(others)} items are in only "
+                f"one of the two columns: {some_of(others)}"
             )
     ordered = {name: [column[index] for index in indices] for name, column in columns.items()}
     texts = ordered.get("generated_text", ())
@@ -156,7 +156,8 @@ def _require(where: str, value: Any, keys: Collection[str]) -> None:
     missing = [key for key in keys if not isinstance(value, dict) or key not in value]
     if missing:
         raise EvalLogError(
-            f"{where}: no {', '.join(missing)}; expected an object with {', '.join(keys)}, got {_shown(value)}"
+            f"{where}: missing {', '.join(missing)}; expected an object with the keys {', '.join(keys)}, got "
+            f"{_shown(value)}"
         )
 
 

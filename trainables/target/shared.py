@@ -56,7 +56,7 @@ def place_of(key: str, origin: Path, storage: Storage) -> Path:
     """
     there = storage.read(f"{FOLDER}/{key}/{CHECKSUMS}")
     if there is None:
-        raise StorageError(f"{FOLDER}/{key}: the storage has no such target")
+        raise StorageError(f"the storage has no target {FOLDER}/{key}")
     known = parse_checksums(there)
     # The cache names the folder of a trained model by a hash of its base model, data and recipe.
     own = cache_folder() / "targets" / (origin.name if RECORD in known else key)

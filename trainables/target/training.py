@@ -77,7 +77,7 @@ def _require_room(model: PreTrainedModel, folder: Path) -> None:
     if free < needed:
         raise TargetError(
             f"not enough disk space: the target needs {size(needed)}, but only {size(free)} are free in "
-            f"{folder.parent}; free space there, or set XDG_CACHE_HOME to a folder on a larger disk"
+            f"{folder.parent}; delete files there, or set XDG_CACHE_HOME to a folder on a larger disk"
         )
 
 
@@ -169,7 +169,8 @@ def finetune(
             running += loss.item()
         if not math.isfinite(running):
             raise TargetError(
-                f"the loss became {running} in epoch {epoch}: lower the target's learning rate ({recipe.lr:g})"
+                f"the loss became {running} in epoch {epoch}; lower the learning rate of the target's fine-tuning, "
+                f"which is {recipe.lr:g} (--target-lr)"
             )
         on_progress(Progress(step, total, f"epoch {epoch}, loss {running / per_epoch:.3f}"))
         # The mean over the epoch mixes losses at different weights, so it only decides whether to evaluate the loss.
@@ -182,8 +183,8 @@ def finetune(
                 save_state_file(parts | random_state(), state)
     if recipe.stop_when_memorised:
         raise TargetError(
-            f"the data were not memorised within {recipe.epochs} epochs: the mean loss is {mean_nll():.3g}, expected a "
-            f"loss below {MEMORISED_LOSS:g} and a verbmem above 0.95; set --target-epochs N to use the target as it is "
-            "after N epochs"
+            f"the model has not memorised the data after {recipe.epochs} epochs: the mean loss is {mean_nll():.3g}, "
+            f"expected a loss below {MEMORISED_LOSS:g} and verbmem above 0.95; to use the target as it is after N "
+            "epochs, set --target-epochs N"
         )
     return recipe.epochs

@@ -33,9 +33,11 @@ def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, 
     assert again.content_hash == data.content_hash, "loading twice gives two different content hashes"
     limited = record.load(data_dir=data_dir, limit=limit, **choices)
     assert len(limited.retain) <= max(limit, record.unit), (
-        f"limit {limit} keeps {len(limited.retain)} retain examples, more than {max(limit, record.unit)}"
+        f"limit {limit} keeps {len(limited.retain)} retain examples, expected at most {max(limit, record.unit)}"
     )
-    assert len(limited.retain) % record.unit == 0, f"limit {limit} does not keep whole units of {record.unit} examples"
+    assert len(limited.retain) % record.unit == 0, (
+        f"limit {limit} does not keep a multiple of {record.unit} retain examples (the unit)"
+    )
     assert _size(limited.retain) < _size(data.retain), f"limit {limit} does not reduce the retain set"
     assert _size(limited.full) <= _size(data.full), "a limit increases the data on which the target is trained"
     assert list(limited.forget) == list(data.forget), "a limit must not change the forget set"
@@ -49,7 +51,7 @@ def _check_record(record: DataSet) -> None:
         f"unknown modality '{record.modality}': expected one of {', '.join(MODALITIES)}"
     )
     assert record.description, "the description is empty"
-    assert record.unit >= 1, f"a unit must be at least one example, got {record.unit}"
+    assert record.unit >= 1, f"the size of a unit must be at least one example, got {record.unit}"
     assert record.forget_split is None or record.forget_split in record.forget_splits, (
         f"the default split '{record.forget_split}' is not one of {', '.join(record.forget_splits)}"
     )
@@ -73,21 +75,21 @@ def _check_sets(record: DataSet, data: TaskData) -> None:
     for name, part in sets.items():
         assert len(part) or name == "holdout", f"{name} is empty"
         assert len(list(part)) == len(part), f"{name} has length {len(part)} but iterates over {len(list(part))} items"
-        assert {type(item) for item in part} <= {kind}, (
-            f"the items of {name} have another type than the items of forget"
-        )
+        assert {type(item) for item in part} <= {kind}, f"the items of {name} and of forget must have the same type"
     forget, retain, full, holdout = (set(part) for part in (data.forget, data.retain, data.full, data.holdout))
     assert not forget & retain, "an item is in both the forget and the retain set"
-    assert not holdout & (full | forget | retain), "an item is both held out and trained on"
+    assert not holdout & (full | forget | retain), "an item of holdout is also in full, forget or retain"
     if not record.learns_more:
-        assert full == forget | retain, (
-            "the target must be trained on the forget set and the retain set, and nothing else"
+        assert full == forget | retain, "full must contain the items of forget and retain, and no other items"
+        assert len(data.full) == len(data.forget) + len(data.retain), (
+            "full must contain each item of forget and retain only once"
         )
-        assert len(data.full) == len(data.forget) + len(data.retain), "the target learns an item more than once"
     alone = data.retain_task()
-    assert list(alone.full) == list(data.retain), "the retain model must learn the retain set"
+    assert list(alone.full) == list(data.retain), "the retain model must be trained on the items of retain"
     assert not set(alone.forget) & forget, "the retain model's data must not contain items to forget"
-    assert alone.content_hash != data.content_hash, "the retain model's data must have a content hash of their own"
+    assert alone.content_hash != data.content_hash, (
+        "the retain model's data must have a different content hash than the target's data"
+    )
 
 
 def _size(part: Any) -> int:

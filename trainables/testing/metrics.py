@@ -25,8 +25,10 @@ def check_metric(metric: Metric) -> None:
         "label, formula and citation must be one line each"
     )
     high = math.inf if metric.high is None else metric.high
-    assert metric.low < high, f"the bounds {metric.low:g} and {high:g} are not an interval"
-    assert metric.ideal is None or metric.low <= metric.ideal <= high, f"the ideal {metric.ideal} is out of bounds"
+    assert metric.low < high, f"the lower bound must be less than the upper bound, got {metric.low:g} and {high:g}"
+    assert metric.ideal is None or metric.low <= metric.ideal <= high, (
+        f"the ideal {metric.ideal} must lie between the bounds"
+    )
     assert metric.threshold is None or metric.of, (
         "a metric with a threshold must name its set: of='forget' or of='retain'"
     )
@@ -51,5 +53,5 @@ def _check_values(metric: Metric) -> None:
         value, again = (float(metric.measure(evaluator.scores(model))) for _ in range(2))
         low, high = metric.bounds(math.log(size))
         assert math.isfinite(value), f"the value of an untrained model must be finite, got {value}"
-        assert low <= value <= high, f"{value:g} is outside its bounds, {low:g} and {high:g}"
-        assert value == again, f"two measurements of one model give {value:g} and {again:g}"
+        assert low <= value <= high, f"the value {value:g} is outside the bounds {low:g} and {high:g}"
+        assert value == again, f"two measurements of the same model must agree, got {value:g} and {again:g}"

@@ -56,7 +56,7 @@ def _check_made(info: ModelInfo) -> None:
         return all(map(torch.equal, one.state_dict().values(), two.state_dict().values()))
 
     (model, processor), (again, _), (other, _) = made(0), made(0), made(1)
-    assert same(model, again), "two models with one seed have different weights"
+    assert same(model, again), "two models with the same seed must have the same weights"
     assert not same(model, other), "two seeds give the same weights: draw the weights from torch's global RNG"
     items = modality.encode(processor, data.forget, max_length=128)
     together, apart = (

@@ -45,7 +45,7 @@ def check_objective(objective: ForgetObjective) -> None:
         assert bool(gradient.isfinite().all()), f"the gradient is not finite with {options}"
     value = _value(objective, defaults(objective.options))
     loss, gradient = _with_gradient(value, drawn)
-    assert not gradient[_LABELS == -100].any(), "positions without a label have a gradient"
+    assert not gradient[_LABELS == -100].any(), "the gradient must be 0 at positions without a label"
     assert gradient.any(), "the loss does not depend on the model's output"
     _check_batch(value, drawn)
     _check_parts(objective, value, drawn)
@@ -78,9 +78,9 @@ def _check_batch(value: _Value, drawn: Tensor) -> None:
     rows = [2, 0, 1]
     turned, permuted = _with_gradient(value, drawn[rows], rows=rows)
     assert _close(turned, loss), (
-        f"another order of the sequences changes the loss from {float(loss):g} to {float(turned):g}"
+        f"the order of the sequences changes the loss from {float(loss):g} to {float(turned):g}"
     )
-    assert _close(permuted, gradient[rows]), "another order of the sequences changes the gradients"
+    assert _close(permuted, gradient[rows]), "the order of the sequences changes the gradients"
 
 
 def _check_parts(objective: ForgetObjective, value: _Value, drawn: Tensor) -> None:
@@ -91,8 +91,8 @@ def _check_parts(objective: ForgetObjective, value: _Value, drawn: Tensor) -> No
     summed = sum(sum(shares[row] for row in rows) * value(drawn[rows], rows=rows) for rows in ([0], [2, 1]))
     whole = value(drawn)
     assert torch.allclose(torch.as_tensor(summed), whole, rtol=1e-6), (
-        f"computed in parts, the loss is {float(summed):g} instead of {float(whole):g}: is the loss a mean over "
-        f"{objective.mean_over}?"
+        f"if the batch is split, the loss is {float(summed):g} instead of {float(whole):g}; the loss must be a mean "
+        f"over {objective.mean_over}"
     )
 
 

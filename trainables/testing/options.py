@@ -12,7 +12,7 @@ def check_options(options: Sequence[Field]) -> None:
     for option in options:
         for value in (option.default, *_bounds(option)):
             assert option.problem(value) is None, (
-                f"{option.name} does not accept its own default or bound: {option.problem(value)}"
+                f"option {option.name} does not accept its default or bound: {option.problem(value)}"
             )
 
 

@@ -31,7 +31,8 @@ def check_weighting(weighting: Weighting, *, non_negative: bool = True) -> None:
     Raises:
         AssertionError: a check failed; the message says which.
     """
-    assert 0 < len(weighting.formula) < 100, f"the formula must have 1 to 99 characters, has {len(weighting.formula)}"
+    length = len(weighting.formula)
+    assert 0 < length < 200, f"the formula must have 1 to 199 characters, but has {length}"
     assert "\n" not in weighting.formula + weighting.citation, "formula and citation must be one line each"
     check_options(weighting.options)
     if weighting.needs is Needs.GRADIENTS:

@@ -47,7 +47,8 @@ def base_classifier(
     channels = int(getattr(model.config, "num_channels", 3))
     if images.pixels.shape[-1] not in (1, channels):
         raise LoadError(
-            f"{folder}: the model takes images of {channels} channels, but {data.name} has {images.pixels.shape[-1]}"
+            f"{folder}: the model takes images with {channels} channels, but the images of {data.name} have "
+            f"{images.pixels.shape[-1]}"
         )
     return model, processor_for(images, side=INPUT_SIDE.get(name, INPUT_SIDE["resnet-50"]), channels=channels)
 

@@ -55,7 +55,7 @@ class ImageProcessor:
 
         _, height, width, channels = pixels.shape
         if channels not in (1, len(self.mean)):
-            raise DataError(f"the images have {channels} channels, but the model takes {len(self.mean)}")
+            raise DataError(f"the images have {channels} channels, but the model needs {len(self.mean)}")
         if height != width or self.side % height:
             raise DataError(
                 f"the images have {height} x {width} pixels and cannot be enlarged to {self.side} x {self.side} by an "
@@ -88,8 +88,9 @@ class ImageProcessor:
                     raise ValueError(f"{name} is {content[name]}")
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise LoadError(
-                f"cannot load the image processor {path}: expected the steps that the command 'target' writes: resize "
-                f"to a square with resample 0 (nearest pixel), rescale, normalise ({type(error).__name__}: {error})"
+                f"cannot load the image processor {path} ({type(error).__name__}: {error}); it must have the steps "
+                "that the command 'target' writes: resize to a square with resample 0 (nearest pixel), rescale, "
+                "normalise"
             ) from None
         return found
 

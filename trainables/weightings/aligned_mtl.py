@@ -35,7 +35,7 @@ def weights(gramian: Gramian) -> Weights:
 
 WEIGHTING = Weighting(
     name="aligned-mtl",
-    formula="sqrt(lmin) G^(-1/2) (1/2, 1/2)",
+    formula="sqrt(lmin) G^(-1/2) (1/2, 1/2), where lmin is the smaller eigenvalue of the gradients' Gram matrix G",
     needs=Needs.GRAMIAN,
     weigh=of_gramian(weights),
     citation="Senushkin et al., Independent Component Alignment for Multi-Task Learning, CVPR 2023 (arXiv:2305.19000)",

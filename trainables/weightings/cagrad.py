@@ -61,7 +61,8 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
 
 WEIGHTING = Weighting(
     name="cagrad",
-    formula="max over |d - g0| <= alpha |g0| of min(g_r.d, g_f.d), g0 = (g_r + g_f)/2",
+    formula="the direction d that maximises min(g_r.d, g_f.d) subject to |d - g0| <= alpha |g0|, "
+    "where g0 = (g_r + g_f)/2",
     needs=Needs.GRAMIAN,
     weigh=weigh,
     citation="Liu et al., Conflict-Averse Gradient Descent for Multi-task Learning, NeurIPS 2021 (arXiv:2110.14048)",
@@ -69,8 +70,9 @@ WEIGHTING = Weighting(
         Field(
             "alpha",
             0.4,
-            "ball's radius in units of |g0|: 0 gives the mean gradient, large values MGDA; CAGrad converges below 1",
+            "maximum distance of d from g0, divided by |g0|; 0 gives the mean gradient, and large values approach "
+            "MGDA. CAGrad converges if alpha is below 1",
             low=0.0,
-        ).searched(0.1, 0.9, LINEAR, "CAGrad (arXiv:2110.14048): 0.1 to 0.9; converges if alpha is below 1"),
+        ).searched(0.1, 0.9, LINEAR, "CAGrad (arXiv:2110.14048) uses 0.1 to 0.9; it converges if alpha is below 1"),
     ),
 )

@@ -20,7 +20,7 @@ def weights(gramian: Gramian) -> Weights:
 
 WEIGHTING = Weighting(
     name="dualproj",
-    formula="max(1/2, -g_r.g_f/2/(|g_r|^2, |g_f|^2))",
+    formula="(max(1/2, b/(2 |g_r|^2)), max(1/2, b/(2 |g_f|^2))), where b = -g_r.g_f",
     needs=Needs.GRAMIAN,
     weigh=of_gramian(weights),
     citation="Lopez-Paz and Ranzato, Gradient Episodic Memory for Continual Learning, NeurIPS 2017 (arXiv:1706.08840)",

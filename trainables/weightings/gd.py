@@ -10,5 +10,5 @@ WEIGHTING = Weighting(
     needs=Needs.RETAIN_ONLY,
     weigh=lambda losses, gramian, state, options: (Weights(1.0, 0.0), state),
     citation="Golatkar et al., Eternal Sunshine of the Spotless Net: Selective Forgetting in Deep Networks, "
-    "CVPR 2020 (arXiv:1911.04933), its fine-tuning baseline",
+    "CVPR 2020 (arXiv:1911.04933), the fine-tuning baseline",
 )

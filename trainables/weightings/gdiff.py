@@ -27,8 +27,14 @@ WEIGHTING = Weighting(
     weigh=weigh,
     citation="Liu et al., Continual Learning and Private Unlearning, CoLLAs 2022 (arXiv:2203.12817)",
     options=(
-        Field("c", 0.5, "weight of the retain loss; 1 only retains, 0 only forgets", low=0.0, high=1.0).searched(
-            0.1, 0.995, LOG_TO_ONE, "the NGDiff paper: 0.1, 0.5, 0.9; more samples near 1"
+        Field(
+            "c",
+            0.5,
+            "weight of the retain loss; with 1, only the retain loss counts; with 0, only the forget loss",
+            low=0.0,
+            high=1.0,
+        ).searched(
+            0.1, 0.995, LOG_TO_ONE, "the NGDiff paper uses 0.1, 0.5 and 0.9; the search tries more values near 1"
         ),
     ),
 )

@@ -56,7 +56,8 @@ def combine(retain: Gradient, forget: Gradient, state: State, options: Options) 
 
 WEIGHTING = Weighting(
     name="graddrop",
-    formula="sum (leak + (1 - leak) M_i) g_i, M_i keeps the + sign with probability (1 + sum g/sum |g|)/2",
+    formula="sum_i (leak + (1 - leak) M_i) g_i, where the masks M_i keep the positive values of an entry with "
+    "probability (1 + sum_i g_i/sum_i |g_i|)/2, and the negative values otherwise",
     needs=Needs.GRADIENTS,
     combine=combine,
     citation="Chen et al., Just Pick a Sign: Optimizing Deep Multitask Models with Gradient Sign Dropout, "
@@ -65,10 +66,11 @@ WEIGHTING = Weighting(
         Field(
             "leak",
             0.0,
-            "factor for elements whose sign is not kept; 0 drops them, 1 gives the plain sum",
+            "factor for gradient entries whose sign is not kept; 0 drops these entries, 1 gives the sum of the "
+            "gradients",
             low=0.0,
             high=1.0,
-        ).searched(0.0, 0.9, LINEAR, "GradDrop (arXiv:2010.06808): leaks from 0 to 1; 1 gives the sum"),
+        ).searched(0.0, 0.9, LINEAR, "GradDrop (arXiv:2010.06808) uses 0 to 1; 1 gives the sum of the gradients"),
     ),
     init=lambda seed: {"seed": seed, "step": 0},
 )

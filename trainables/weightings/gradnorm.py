@@ -75,7 +75,8 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
 
 WEIGHTING = Weighting(
     name="gradnorm",
-    formula="w descends sum |w_i |g_i| - mean(w |g|) r_i^alpha|, r_i = relative loss ratio",
+    formula="weights w from gradient descent on sum_i |w_i |g_i| - mean_j(w_j |g_j|) r_i^alpha|, where r_i is the "
+    "relative inverse training rate of task i",
     needs=Needs.GRAMIAN,
     weigh=weigh,
     citation="Chen et al., GradNorm: Gradient Normalization for Adaptive Loss Balancing in Deep Multitask Networks, "
@@ -84,11 +85,13 @@ WEIGHTING = Weighting(
         Field(
             "alpha",
             1.5,
-            "strength of the preference for the slower task; 0 equalises the gradient norms",
+            "strength of the preference for the task that trains more slowly; 0 equalises the gradient norms",
             low=0.0,
             high=10.0,
-        ).searched(0.5, 3.0, LINEAR, "GradNorm (arXiv:1711.02257): 1.5; every value in (0, 3) improves results"),
-        Field("weight_lr", 0.025, "largest change of a weight in one step, before rescaling", above=0.0, high=1.0),
+        ).searched(
+            0.5, 3.0, LINEAR, "GradNorm (arXiv:1711.02257) uses 1.5; every value in (0, 3) improves its results"
+        ),
+        Field("weight_lr", 0.025, "maximum change of a weight in one step, before rescaling", above=0.0, high=1.0),
     ),
     init=lambda seed: {"w_r": 1.0, "w_f": 1.0},
 )

@@ -43,7 +43,8 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
 
 WEIGHTING = Weighting(
     name="gradvac",
-    formula="1 + q (|g_f|/|g_r|, |g_r|/|g_f|), q raises the cosine to its moving average",
+    formula="(1 + q |g_f|/|g_r|, 1 + q |g_r|/|g_f|), where q raises a lower cosine of the gradients to its moving "
+    "average",
     needs=Needs.GRAMIAN,
     weigh=weigh,
     citation="Wang et al., Gradient Vaccine: Investigating and Improving Multi-task Optimization in Massively "
@@ -52,10 +53,10 @@ WEIGHTING = Weighting(
         Field(
             "ema_beta",
             1e-2,
-            "share by which the target similarity moves to the observed similarity per step; 0 fixes the target",
+            "weight of the current cosine in the moving average; with 0, the average keeps its initial value",
             low=0.0,
             high=1.0,
         ).searched(0.001, 0.5, LOG, "GradVac (arXiv:2010.05874): 0.01"),
-        Field("target", 0.0, "the similarity to aim for in the first step", low=-1.0, high=1.0),
+        Field("target", 0.0, "initial value of the cosine's moving average", low=-1.0, high=1.0),
     ),
 )

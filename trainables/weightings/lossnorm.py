@@ -22,7 +22,7 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
 
 WEIGHTING = Weighting(
     name="lossnorm",
-    formula="(1/|l_r|, 1/|l_f|)",
+    formula="(1/|l_r|, 1/|l_f|), where l_r is the retain loss and l_f the forget loss",
     needs=Needs.LOSSES,
     weigh=weigh,
     citation="Bu, Jin et al., Unlearning as multi-task optimization: A normalized gradient difference approach with an "

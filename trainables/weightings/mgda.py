@@ -26,7 +26,7 @@ def weights(gramian: Gramian) -> Weights:
 
 WEIGHTING = Weighting(
     name="mgda",
-    formula="(c, 1 - c), c = clip((|g_f|^2 - g_r.g_f)/|g_r - g_f|^2, 0, 1)",
+    formula="(c, 1 - c), where c = clip((|g_f|^2 - g_r.g_f)/|g_r - g_f|^2, 0, 1)",
     needs=Needs.GRAMIAN,
     weigh=of_gramian(weights),
     citation="Sener and Koltun, Multi-Task Learning as Multi-Objective Optimization, NeurIPS 2018 (arXiv:1810.04650)",

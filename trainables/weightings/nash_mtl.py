@@ -26,7 +26,7 @@ def weights(gramian: Gramian) -> Weights:
 
 WEIGHTING = Weighting(
     name="nash-mtl",
-    formula="(1/|g_r|, 1/|g_f|)/sqrt(1 - k), k = -g_r.g_f/(|g_r| |g_f|)",
+    formula="(1/|g_r|, 1/|g_f|)/sqrt(1 - k), where k = -g_r.g_f/(|g_r| |g_f|)",
     needs=Needs.GRAMIAN,
     weigh=of_gramian(weights),
     citation="Navon et al., Multi-Task Learning as a Bargaining Game, ICML 2022 (arXiv:2202.01017)",

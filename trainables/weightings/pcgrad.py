@@ -19,7 +19,7 @@ def weights(gramian: Gramian) -> Weights:
 
 WEIGHTING = Weighting(
     name="pcgrad",
-    formula="1 + max(-g_r.g_f, 0)/(|g_r|^2, |g_f|^2)",
+    formula="(1 + b/|g_r|^2, 1 + b/|g_f|^2), where b = max(-g_r.g_f, 0)",
     needs=Needs.GRAMIAN,
     weigh=of_gramian(weights),
     citation="Yu et al., Gradient Surgery for Multi-Task Learning, NeurIPS 2020 (arXiv:2001.06782)",

@@ -28,6 +28,6 @@ WEIGHTING = Weighting(
     needs=Needs.GRAMIAN,
     weigh=weigh,
     citation="Bu, Jin et al., Unlearning as multi-task optimization: A normalized gradient difference approach with an "
-    "adaptive learning rate, NAACL 2025 (arXiv:2410.22086), its PCGrad as printed",
+    "adaptive learning rate, NAACL 2025 (arXiv:2410.22086), PCGrad as printed in this paper",
     init=lambda seed: {"violations": 0},
 )

@@ -20,7 +20,7 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
 
 WEIGHTING = Weighting(
     name="rlw",
-    formula="softmax(z), z ~ N(0, 1)^2 per step",
+    formula="softmax(z), where z are two numbers drawn from N(0, 1) in each step",
     needs=Needs.LOSSES,
     weigh=weigh,
     citation="Lin et al., Reasonable Effectiveness of Random Weighting: A Litmus Test for Multi-Task Learning, "

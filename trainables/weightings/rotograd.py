@@ -47,14 +47,15 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
 
 WEIGHTING = Weighting(
     name="rotograd",
-    formula="C (u_r + R u_f), u_i = g_i/|g_i|, R rotates towards u_r by a learned angle; an adaptation: no heads",
+    formula="C (u_r + R u_f), where u_i = g_i/|g_i|, C is as in rotograd-scale, and R rotates towards u_r by a learned "
+    "angle; adapted to tasks that share one head",
     needs=Needs.GRAMIAN,
     weigh=weigh,
     citation="Javaloy & Valera, RotoGrad: Gradient Homogenization in Multitask Learning, ICLR 2022 (arXiv:2103.02631), "
     "adapted",
     options=(
         Field("rate", 0.1, "learning rate of the angle; 0 gives rotograd-scale", low=0.0, high=1.0).searched(
-            0.01, 1.0, LOG, "RotoGrad (arXiv:2103.02631): rotations learn slower than the model"
+            0.01, 1.0, LOG, "in RotoGrad (arXiv:2103.02631), rotations learn more slowly than the model"
         ),
     ),
 )

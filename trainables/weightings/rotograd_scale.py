@@ -29,7 +29,8 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
 
 WEIGHTING = Weighting(
     name="rotograd-scale",
-    formula="(C/|g_r|, C/|g_f|), C = sum alpha_i |g_i|, alpha_i ~ |g_i|/|g_i(0)|; no rotation",
+    formula="(C/|g_r|, C/|g_f|), where C = sum_i alpha_i |g_i|, alpha_i is proportional to |g_i| divided by its first "
+    "value, and the alpha_i sum to 1",
     needs=Needs.GRAMIAN,
     weigh=weigh,
     citation="Javaloy & Valera, RotoGrad: Gradient Homogenization in Multitask Learning, ICLR 2022 (arXiv:2103.02631), "

@@ -19,7 +19,7 @@ def weights(gramian: Gramian) -> Weights:
 
 WEIGHTING = Weighting(
     name="upgrad",
-    formula="(1 + max(-g_r.g_f, 0)/(|g_r|^2, |g_f|^2))/2",
+    formula="((1 + b/|g_r|^2)/2, (1 + b/|g_f|^2)/2), where b = max(-g_r.g_f, 0)",
     needs=Needs.GRAMIAN,
     weigh=of_gramian(weights),
     citation="Quinton and Rey, Jacobian Descent for Multi-Objective Optimization, 2024 (arXiv:2406.16232)",

@@ -97,11 +97,11 @@ def drawn(*, limit: int | None) -> UnlearningData:
 BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "nothing to forget": ({"forget": ()}, "forget is empty"),
     "forgotten and kept": ({"retain": toy().full[2:]}, "both the forget"),
-    "held out and learned": ({"holdout": toy().retain[:1]}, "held out"),
-    "learns too little": ({"full": toy().full[1:]}, "nothing else"),
+    "held out and learned": ({"holdout": toy().retain[:1]}, "item of holdout"),
+    "learns too little": ({"full": toy().full[1:]}, "no other items"),
     "drawn at random": ({"loader": drawn}, "global RNG"),
     "no limit": ({"loader": lambda limit: toy()}, "limit 3 keeps 5"),
-    "a cut unit": ({"unit": 2}, "limit 3 does not keep whole units"),
+    "a cut unit": ({"unit": 2}, "limit 3 does not keep a multiple of 2"),
     "no modality": ({"modality": "sound"}, "'sound'"),
     "no default split": ({"forget_splits": ("a",)}, "forget_split and forget_splits"),
 }
