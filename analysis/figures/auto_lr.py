@@ -15,7 +15,11 @@ from analysis.tables.trial_table import auto_lr_on, numbers
 from analysis.words import trial_name
 
 _MOST_TRIALS = 6
-_REASONS = ("no descent", "no curvature", "not finite")
+_REASONS = {
+    "no descent": "not a descent direction",
+    "no curvature": "parabola without minimum",
+    "not finite": "loss not finite",
+}
 _MARKERS = ("x", "s", "^", "v", "P", "D")
 
 
@@ -33,7 +37,7 @@ def auto_lr_data(sources: Sources) -> PanelFigure | None:
             for _, row in chosen.iterrows()
         ),
         name="auto_lr_log",
-        title="What AutoLR did at each update",
+        title="Learning rate at each AutoLR update",
         caption=note("auto_lr_log"),
     )
 
@@ -60,14 +64,20 @@ def _panel(updates: pd.DataFrame, reports: pd.DataFrame, trial: pd.Series) -> Pa
     course = rate_course(updates, reports)
     lines: list[Line] = [
         *finite_lines("learning rate eta", *course, INK),
-        *finite_lines("eta* of the parabola", steps, best, MUTED, look="marks", marker="D"),
+        *finite_lines("minimiser eta* of the parabola", steps, best, MUTED, look="marks", marker="D"),
     ]
     fallback = updates.get("fallback", pd.Series("", index=updates.index)).map(str)
     reasons = [reason for reason in dict.fromkeys([*_REASONS, *fallback]) if reason not in ("", "nan")]
     for reason, marker in zip(reasons, _MARKERS, strict=False):
         there = fallback == reason
         lines += finite_lines(
-            f"no minimum: {reason}", steps[there], eta[there], INK, look="marks", marker=marker, filled=False
+            f"rate kept: {_REASONS.get(reason, reason)}",
+            steps[there],
+            eta[there],
+            INK,
+            look="marks",
+            marker=marker,
+            filled=False,
         )
     scale = scale_for(value for value in [*course[1], *best] if value > 0)
     return Panel(trial_name(trial), "step", "learning rate", tuple(lines), y_scale=scale) if lines else None

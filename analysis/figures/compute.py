@@ -17,7 +17,7 @@ from analysis.tables.sources import Sources
 from analysis.tables.trade_off import Floats, Objective, scored
 from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
 
-_HYPERVOLUME = "hypervolume (share of the box)"
+_HYPERVOLUME = "hypervolume (share of the reference box)"
 
 
 def anytime_figure(sources: Sources) -> PanelFigure | None:
@@ -26,8 +26,8 @@ def anytime_figure(sources: Sources) -> PanelFigure | None:
     Each method has up to two curves, one without and one with AutoLR.
     """
     lines = tuple(_anytime_lines(sources))
-    panel = Panel("", "training and evaluation (trial-seconds)", _HYPERVOLUME, lines, y_least=LEAST_SPAN)
-    title, caption = "Hypervolume over compute spent", note("anytime_hypervolume")
+    panel = Panel("", "training and evaluation (seconds, all trials)", _HYPERVOLUME, lines, y_least=LEAST_SPAN)
+    title, caption = "Hypervolume over training and evaluation time", note("anytime_hypervolume")
     return figure_of([panel] if lines else [], name="anytime_hypervolume", title=title, caption=caption)
 
 
@@ -97,12 +97,12 @@ def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure:
     lines = (
         *finite_lines("expected best of n fixed rates", picks, expected, OKABE_ITO[0], look="dots"),
         Line("AutoLR", ends, (curve.auto, curve.auto), INK, "dashed"),
-        Line("AutoLR, at its cost in runs", (curve.charge,), (curve.auto,), INK, "marks", "D"),
+        Line("AutoLR, drawn at its cost in runs", (curve.charge,), (curve.auto,), INK, "marks", "D"),
     )
     label = (
         "n* < 1: AutoLR is worse than one hand-picked rate" if curve.auto < expected[0] else f"n* = {curve.equals:.3g}"
     )
     guides = () if curve.above_all_rates else (Guide("x", curve.equals, label),)
-    axes = ("n, learning rates tried (runs)", _HYPERVOLUME)
+    axes = ("number n of learning rates tried", _HYPERVOLUME)
     panel = Panel(title, *axes, lines, guides=guides, x_whole=True, y_least=LEAST_SPAN)
     return PanelFigure(name, "How many rates must a person try to equal AutoLR?", (panel,), note("tuning_curve"))

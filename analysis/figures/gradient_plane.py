@@ -78,8 +78,8 @@ def _panels(method: str, history: pd.DataFrame) -> Iterator[Panel]:
     halves = ((retain, OKABE_ITO[0], "retain objective falls"), (forget, OKABE_ITO[1], "forget objective falls"))
     yield Panel(
         f"{method}, step {number(int(step))}\ncosine {number(cosine)}, c_t {number(c_t)}",
-        "along g_R (longer gradient = 1)",
-        "across g_R",
+        "component along g_R (longer gradient: 1)",
+        "component orthogonal to g_R",
         tuple(_arrow(name, vector, colour) for vector, colour, name in arrows if vector),
         tuple(_half_plane(name, vector, colour) for vector, colour, name in halves if vector),
         (Guide("x", 0.0), Guide("y", 0.0)),

@@ -101,7 +101,8 @@ def pick(
         if good.empty:
             asked = "; ".join(f"{item.name} {item.words()}" for item in thresholds.all)
             raise NothingQualifies(
-                f"no {noun} of {len(within)}{_with(limits)} meets all thresholds ({asked or 'there are no thresholds'})"
+                f"none of {counted(len(within), noun)}{_with(limits)} meets all thresholds "
+                f"({asked or 'no threshold applies'})"
             )
         within = good
     # The metric of the retain set is compared before the metric of the forget set.
@@ -118,7 +119,7 @@ def pick(
         scores, best = keys, Best(keys[0].column, keys[0].direction)
     away = np.linalg.norm(scored(within, objectives)[1], axis=1)
     if best is None and not np.isfinite(away).any():
-        raise NothingQualifies(f"no {noun}{_with(limits)} has values of all objectives")
+        raise NothingQualifies(f"no {noun}{_with(limits)} has a value for each objective")
     costs = [numbers(within, item.column) * (-1 if item.direction == "max" else 1) for item in scores]
     # The last key of lexsort is the primary key. NaN comes last.
     order = np.lexsort([within["step"].to_numpy(), within["trial_id"].to_numpy(), away, *reversed(costs)])

@@ -57,8 +57,8 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
                 records[line] = cells
             line = reader.line_num + 1
     except csv.Error as error:
-        reason = "a quote is never closed" if "unexpected end of data" in str(error) else error
-        raise AnalysisError(f"{path}, line {line}: not CSV: {reason}") from None
+        reason = "a quotation mark is never closed" if "unexpected end of data" in str(error) else error
+        raise AnalysisError(f"{path}, line {line}: the file is not valid CSV: {reason}") from None
     if not records:
         return pd.DataFrame(columns=list(required), dtype=object), torn
     columns = next(iter(records.values()))
@@ -71,7 +71,7 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
     for line in lines:
         if len(records[line]) != len(columns):
             raise AnalysisError(
-                f"{path}, line {line}: {len(records[line])} cells, expected {len(columns)} as in the header"
+                f"{path}, line {line}: found {len(records[line])} cells, expected {len(columns)} as in the header"
             )
     frame = pd.DataFrame([records[line] for line in lines], lines, columns, dtype=object)
     for name in filter(columns.__contains__, _PLACES):

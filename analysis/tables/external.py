@@ -81,7 +81,7 @@ def _names(path: Path, cells: pd.DataFrame) -> list[str]:
     for line, name, method, status in cells[["name", "method", "status"]].itertuples():
         name = name or f"line {line}"
         if not method:
-            raise AnalysisError(f"{path}, line {line}: method is empty")
+            raise AnalysisError(f"{path}, line {line}: the column 'method' is empty")
         if name in names:
             raise AnalysisError(f"{path}, line {line}: name '{name}' is already used by another row")
         check_status(path, line, status)

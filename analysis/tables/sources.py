@@ -97,7 +97,9 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
     paths = list(dict.fromkeys(paths))
     sweeps = [path for path in paths if (path / "sweep.json").is_file()]
     if not sweeps:
-        raise AnalysisError(f"no sweep found in {', '.join(map(str, paths))}: a sweep's folder has a sweep.json")
+        raise AnalysisError(
+            f"no sweep found in {', '.join(map(str, paths))}: expected a folder with the file sweep.json"
+        )
     if len(paths) == 1:
         read = read_source(paths[0])
         return replace(read, table=read.table.renamed(str, lambda path: _from(out, paths[0], path)))

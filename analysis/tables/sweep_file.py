@@ -60,10 +60,12 @@ class SweepFile:
         except FileNotFoundError:
             raise AnalysisError(no_sweep(out)) from None
         except ValueError as error:
-            raise AnalysisError(f"{path} is not JSON: {error}") from None
+            raise AnalysisError(f"{path} is not valid JSON: {error}") from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             found = content.get("format") if isinstance(content, dict) else type(content).__name__
-            raise AnalysisError(f"{path} has format {found}, expected {FORMAT}: another version wrote this file")
+            raise AnalysisError(
+                f"{path} has format {found}, expected {FORMAT}: another version of this program wrote the file"
+            )
         try:
             return cls(
                 name=str(content.get("name") or out.name),

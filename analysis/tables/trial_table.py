@@ -258,7 +258,7 @@ def concatenated(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 def _check_trials(path: Path, cells: pd.DataFrame) -> None:
     for line, trial_id, status, seed in cells[["trial_id", "status", "seed"]].itertuples():
         if not trial_id:
-            raise AnalysisError(f"{path}, line {line}: trial_id is empty")
+            raise AnalysisError(f"{path}, line {line}: the column 'trial_id' is empty")
         check_status(path, line, status)
         if not seed or not float(seed).is_integer():
             raise AnalysisError(f"{path}, line {line}: seed is '{seed}', expected a whole number")

@@ -188,7 +188,10 @@ def test_auto_lrs_rate_changes_at_the_step_that_was_made_at_it() -> None:
 def test_an_update_without_a_minimum_is_marked_with_its_reason(sources: Sources) -> None:
     (panel,) = some(auto_lr_data(sources)).panels
     marks = {line.name: (line.xs, line.ys) for line in panel.lines if line.look == "marks"}
-    assert marks == {"eta* of the parabola": ((1,), (3e-4,)), "no minimum: no descent": ((11,), (2e-4,))}
+    assert marks == {
+        "minimiser eta* of the parabola": ((1,), (3e-4,)),
+        "rate kept: not a descent direction": ((11,), (2e-4,)),
+    }
 
 
 def test_trials_with_auto_lr_are_filled_if_fixed_rates_are_drawn_too(sources: Sources) -> None:
