@@ -66,7 +66,7 @@ def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, 
             except DataError as error:
                 tables[name] += [Row(str(path), None, problem) for problem in error.problems]
         if not paths:
-            endings = " or ".join(ENDINGS[1:])
+            endings = f"{', '.join(ENDINGS[1:-1])} or {ENDINGS[-1]}"
             problem = (
                 f"cannot read {folder / name}.json: neither this file nor a file with the ending {endings} exists; "
                 f"--data-dir needs {needs}"

@@ -90,7 +90,7 @@ def test_all_files_that_cannot_be_read_are_named_at_once(tmp_path: Path) -> None
         read_rows(read_tables(tmp_path, names, needs="six files"), dict.fromkeys(names, question))
     torn, absent, empty, array, bad, no_json = refusal.value.problems
     assert_names(torn, f"{tmp_path}/torn.parquet:", "parquet")
-    assert_names(absent, f"{tmp_path}/absent.json:", ".jsonl, .parquet, .csv", "--data-dir", "six files")
+    assert_names(absent, f"{tmp_path}/absent.json:", ".jsonl, .parquet or .csv", "--data-dir", "six files")
     assert_names(empty, f"{tmp_path}/empty.jsonl:", "no rows")
     assert_names(array, f"{tmp_path}/array.json:", "line 2", "JSON")
     assert_names(bad, f"{tmp_path}/bad.json, line 2:", "'answer'")

@@ -122,8 +122,8 @@ MISSING = object()
 @pytest.mark.parametrize(
     ("place", "value", "facts"),
     [
-        ((FACTS,), MISSING, (f"no {FACTS}", FORGET)),
-        ((FORGET, PERTURBED), MISSING, (FORGET, f"no {PERTURBED}", "avg_gt_loss")),
+        ((FACTS,), MISSING, (f"missing {FACTS}", FORGET)),
+        ((FORGET, PERTURBED), MISSING, (FORGET, f"missing {PERTURBED}", "avg_gt_loss")),
         ((RETAIN, "avg_gt_loss"), {}, (f"{RETAIN}, avg_gt_loss:", "one item")),
         ((AUTHORS, PERTURBED, "1"), [1.0, math.nan], (f"{AUTHORS}, {PERTURBED}, item 1, item 1:", "NaN")),
         ((RETAIN, "avg_gt_loss", "0"), 10**400, ("avg_gt_loss, item 0", "got 1000")),
@@ -164,7 +164,7 @@ def test_a_file_without_a_json_object_is_an_error(tmp_path: Path, content: str |
 
 def test_a_retain_log_of_another_forget_set_is_an_error(tmp_path: Path) -> None:
     other = by_hand() | {FORGET: part((0.5, 0.1, [0.9], 0.0))}
-    with pytest.raises(EvalLogError, match=r"other\.json: .*\(1\) .*log\.json \(3\)"):
+    with pytest.raises(EvalLogError, match=r"other\.json .*\(1\) .*log\.json \(3\)"):
         evaluate_log(read(tmp_path, by_hand()), read(tmp_path, other, "other.json"))
 
 
