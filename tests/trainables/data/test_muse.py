@@ -85,5 +85,5 @@ def test_the_hub_has_every_split_but_no_growing_forget_sets_of_books(
     assert load_data("muse-news", forget_split="scal_2") == load_muse(
         "muse-news", forget_split="scal_2", data_dir=folder
     )
-    with pytest.raises(DataError, match="scal_2 for muse-books.*--data-dir"):
+    with pytest.raises(DataError, match=r"scal_2 for muse-books.*--data-dir"):
         load_muse("muse-books", forget_split="scal_2")
