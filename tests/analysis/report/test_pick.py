@@ -70,7 +70,9 @@ def test_an_error_names_the_limit_and_the_nearest_value(choose: Choose, options:
 
 
 @pytest.mark.parametrize(
-    ("status", "named"), [("diverged", "1 trial"), ("finished", "objectives")], ids=["none finished", "no objectives"]
+    ("status", "named"),
+    [("diverged", "1 trial"), ("finished", "each objective")],
+    ids=["none finished", "no objectives"],
 )
 def test_a_table_without_a_trial_with_objectives_has_no_knee(make_sweep: MakeSweep, status: str, named: str) -> None:
     out = make_sweep([trial("00000", None, None, status=status)])

@@ -49,7 +49,7 @@ def test_complete_rows_keep_their_text_and_know_their_lines(
     [
         (b"a,b\n1,2\n", "columns c, d.*a, b"),
         (b"a,c,d,a\n1,2,3,4\n", "column a"),
-        (b"a,c,d\n1,2,3\n4,5\n6,7,8\n", "line 3: 2.*3"),
+        (b"a,c,d\n1,2,3\n4,5\n6,7,8\n", "line 3: .*2 cells.*3"),
         (b'a,c,d\n1,"2"x,3\n4,5,6\n', "line 2: .*not valid CSV"),
         (b"a,c,d\n1,\xff,3\n", "UTF-8"),
         (b'a,c,d\n"1,2,3\n4,5,6\n7,8,9\n', "line 2: .*quotation mark.* never closed"),
