@@ -90,7 +90,9 @@ def _applying(space: Space, chosen: Mapping[str, Value], name: str) -> Parameter
     named = [item for item in space.parameters if item.name == name]
     able = [item for item in named if item.accepts(chosen[name])]
     if not able:
-        raise PointError(f"{name} cannot be {chosen[name]}: the space has {' or '.join(map(format_parameter, named))}")
+        raise PointError(
+            f"{name} cannot be {chosen[name]}: the space allows {' or '.join(map(format_parameter, named))}"
+        )
     fitting = [item for item in able if all(_can_hold(chosen, key, values) for key, values in item.when.items())]
     needed = " or ".join(
         " and ".join(f"{key} {'/'.join(map(str, values))}" for key, values in item.when.items()) or "anything"

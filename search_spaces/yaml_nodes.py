@@ -90,7 +90,7 @@ def _content(node: yaml.Node, scalar: Callable[[str], Value]) -> Any:
         found: dict[str, Any] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                raise yaml.MarkedYAMLError(problem="a list or a mapping is not a name", problem_mark=key.start_mark)
+                raise yaml.MarkedYAMLError(problem="a name cannot be a list or a mapping", problem_mark=key.start_mark)
             if key.value in found:
                 raise yaml.MarkedYAMLError(problem=f"{key.value} appears twice", problem_mark=key.start_mark)
             found[key.value] = _content(value, scalar)
