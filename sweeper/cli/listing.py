@@ -34,6 +34,7 @@ def listing(raw: Raw, problems: list[str], *, kind: str, as_json: bool) -> None:
 
 
 def _methods() -> list[dict[str, object]]:
+    from search_spaces.fields import LINEAR, LOG, LOG_TO_ONE
     from trainables.methods import method_names, parse_method
     from trainables.objectives import ALIASES, Reference
     from trainables.weightings import Needs
@@ -51,7 +52,8 @@ def _methods() -> list[dict[str, object]]:
         options = []
         for option in method.owned_options.values():
             at = option.range
-            words = f"searched from {at.low:g} to {at.high:g} on the scale '{at.scale}'" if at else "not searched"
+            scales = {LINEAR: "uniformly", LOG: "log-uniformly", LOG_TO_ONE: f"log-uniformly in 1 - {option.name}"}
+            words = f"searched from {at.low:g} to {at.high:g}, {scales[at.scale]}" if at else "not searched"
             inside = f"allowed from {option.least:g} to {option.high:g}"
             options.append(f"{option.name}: {option.help} (default {option.default:g}, {inside}, {words})")
         own = name == method.objective.name

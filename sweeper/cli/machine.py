@@ -74,7 +74,9 @@ def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage
         lines = {name: version or "missing" for name, version in versions.items()}
         lines |= {"cpus": str(os.cpu_count()), "gpus": ", ".join(gpus) or "none; trials run on CPU"}
         lines |= {"disk here": f"{free / 1e9:.0f} GB free", "cache": str(cache_folder())}
-        lines["hub"] = "reachable" if reachable else "not reachable; tiny-phi and local folders can be used"
+        lines["hub"] = (
+            "reachable" if reachable else "not reachable; only local folders and models such as tiny-phi can be used"
+        )
         click.echo("\n".join(f"{name:<13} {value}" for name, value in lines.items()))
         for uri in storage:
             click.echo(f"{'storage':<13} {uri.partition('?')[0]} can be read and written from here")

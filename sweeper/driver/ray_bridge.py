@@ -110,7 +110,7 @@ class TrialRecorder(Callback):
         if outcome is None and controller.is_stopped_early(trial_id):
             _guarded(controller.end_stopped, trial_id)
         else:
-            outcome = outcome or {"status": str(Status.FAILED), "error": "the run ended without an outcome"}
+            outcome = outcome or {"status": str(Status.FAILED), "error": "the trial ended without reporting an outcome"}
             _guarded(controller.end_trial, trial_id, outcome)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:

@@ -61,7 +61,7 @@ def prepare_with_progress(spec: TrialSpec, *, console: Console, fill_cache: Fill
     if progress := seen.get("target"):
         names = ("forget_loss", "retain_loss", *primary_metrics(target.data.modality))
         scores = ", ".join(f"{name} {target.baseline[name]:.3f}" for name in names if name in target.baseline)
-        console.print(f"target {spec.model}: {progress.text}; {scores}; cached", soft_wrap=True)
+        console.print(f"the target {spec.model} is fine-tuned ({progress.text}) and cached: {scores}", soft_wrap=True)
     return target
 
 
@@ -108,13 +108,13 @@ def progress_shown(
                 data = f"the retain set of {spec.dataset}" if is_retain else spec.dataset
                 console.print(f"fine-tuning the {model} {spec.model} on {data}")
             seen[model] = progress
-            text = progress.text if is_retain else f"target {progress.text}"
+            text = progress.text if is_retain else f"target, {progress.text}"
             line = f"{text} (step {progress.done} of {progress.total})"
             bar.update(task, completed=progress.done, total=progress.total, description=text)
 
         yield show, seen
     if progress := seen.get("retain model"):
-        console.print(f"{progress.text}; cached")
+        console.print(f"the retain model is trained ({progress.text.removeprefix(RETAIN)}) and cached")
 
 
 # On a node -----------------------------------------------------------------------------------------------------------

@@ -343,7 +343,8 @@ DESCRIBED: list[Field] = [
     option("retain_eval_log", "Evaluation log of the model trained without the forget set.", EVALUATE, is_path=True),
     option(
         "rule",
-        "How to choose the model: knee, constraint or success.",
+        "How to choose the model: knee (nearest to the best values of all objectives), constraint (best metric of the "
+        "retain set within the limits), or success (like constraint, but only models that meet all thresholds).",
         PICK,
         choices=("knee", "constraint", "success"),
         otherwise="the same model as the report; constraint if limits are given",

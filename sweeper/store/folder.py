@@ -92,7 +92,7 @@ def read_settings(out: Path) -> SweepSettings:
         _ = settings.parsed_objectives
     except KeyError as error:
         raise UsageError(
-            f"cannot read {path}: {error} is missing; the file is damaged or from another version"
+            f"cannot read {path}: the key {error} is missing; the file is damaged or from another version"
         ) from None
     except (ValueError, TypeError) as error:
         raise UsageError(f"cannot read {path}: {error}") from None

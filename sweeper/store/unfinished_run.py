@@ -81,7 +81,8 @@ class UnfinishedRun:
     def held(self) -> AbstractContextManager[None]:
         """Lock the folder. Raise OtherRun if another process holds the lock."""
         self.out.mkdir(parents=True, exist_ok=True)
-        return exclusive(self.out, OtherRun(f"--out {self.out}: another process is executing the run in this folder"))
+        reason = "another process is executing the run in this folder; wait until it ends, or choose another folder"
+        return exclusive(self.out, OtherRun(f"--out {self.out}: {reason}"))
 
     def begin(self, run: UnlearningRun, *, landscape_points: int, command: str) -> float:
         """Restore the run from its saved state, if any. Return the number of complete epochs.
