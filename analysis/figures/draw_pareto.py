@@ -103,7 +103,7 @@ def _guesses(axes: Axes, data: ParetoData) -> None:
     known = [(draw, guess) for draw, guess in guesses if guess is not None]
     for i, (draw, guess) in enumerate(known):
         line: dict[str, Any] = {"color": MUTED, "linestyle": (0, (5, 4)), "linewidth": 1.1, "zorder": 2}
-        draw(guess, **line, label=None if i else f"loss of a random guess, ln|V| = {number(guess)}")
+        draw(guess, **line, label=None if i else f"random-guess loss, ln|V| = {number(guess)}")
 
 
 def _words(figure: Figure, axes: Axes, data: ParetoData, subtitle: str, notes: Sequence[str]) -> None:

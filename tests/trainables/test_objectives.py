@@ -142,7 +142,7 @@ BROKEN: dict[str, Callable[[ForgetBatch], Tensor]] = {
     "the loss is": lambda batch: -batch.token_nll.sum() / 0.0,
     "without a label": lambda batch: -batch.logits.square().mean(),
     "padding changes the loss": lambda batch: -batch.token_nll.mean(),
-    "another order": lambda batch: -(batch.token_nll[0].sum() + 2.0 * batch.token_nll[1:].sum()),
+    "order of the sequences": lambda batch: -(batch.token_nll[0].sum() + 2.0 * batch.token_nll[1:].sum()),
     "float32": lambda batch: -batch.logits[batch.supervised].square().mean(),
     "changes its batch": lambda batch: -batch.token_nll.masked_fill_(~batch.supervised, 1.0).sum(),
     "does not depend": lambda batch: 0.0 * batch.token_nll.sum(),
