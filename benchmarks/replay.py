@@ -28,7 +28,7 @@ from sweeper.search.archive import ParetoArchive, Row
 from sweeper.search.samplers import Search
 from sweeper.search.schedulers import SCHEDULERS, comparison_axes
 from sweeper.search.study import SweepStudy
-from sweeper.settings.fields import NO_SCHEDULER
+from sweeper.settings.names import NO_SCHEDULER
 from sweeper.settings.objectives import bounded, parse_objectives
 from trainables.run.reports import Status
 

@@ -1,6 +1,6 @@
 """The commands of the command line as Python functions with the same options.
 
-Invalid values of options raise :class:`~sweeper.settings.problems.Problems`, which lists all problems. An unknown
+Invalid values of options raise :class:`~sweeper.settings.sources.Problems`, which lists all problems. An unknown
 option raises TypeError.
 """
 
@@ -15,9 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweeper.checks.world import resolve_and_check
-from sweeper.settings.fields import EVALUATE, PARETO, PICK, RUN, fields_of
-from sweeper.settings.problems import Problems, refuse
-from sweeper.settings.sources import PYTHON, Given, Options, Raw, command_line, from_python, with_config
+from sweeper.settings.fields import fields_of
+from sweeper.settings.names import EVALUATE, PARETO, PICK, RUN
+from sweeper.settings.sources import (
+    PYTHON,
+    Given,
+    Options,
+    Problems,
+    Raw,
+    command_line,
+    from_python,
+    refuse,
+    with_config,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

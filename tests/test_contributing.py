@@ -227,7 +227,7 @@ ADDITIONS = {
                 '    "nsga2": _genetic("NSGAIISampler"),',
                 '    "toy": lambda search: __import__("optuna").samplers.QMCSampler(seed=search.seed),\n',
             ),
-            "sweeper/settings/fields.py": ('"qmc", "random", "grid")', '"toy", '),
+            "sweeper/settings/names.py": ('"qmc", "random", "grid")', '"toy", '),
         },
         "from sweeper.settings.resolve import resolve; from sweeper.settings.sources import from_python;"
         "assert resolve('pareto', from_python('pareto', {'sampler': 'toy'})).settings.sampler == 'toy';"
@@ -242,7 +242,7 @@ ADDITIONS = {
                 '    "toy": lambda axes, *, epochs, grace, reduction, mode: SuccessiveHalving(\n'
                 "        axes, epochs=epochs, grace=epochs // 2, reduction=reduction, mode=mode\n    ),\n",
             ),
-            "sweeper/settings/fields.py": ('"moasha")', '"toy", '),
+            "sweeper/settings/names.py": ('"moasha")', '"toy", '),
         },
         "from sweeper.search.schedulers import SCHEDULERS;"
         "from sweeper.settings.resolve import resolve; from sweeper.settings.sources import from_python;"

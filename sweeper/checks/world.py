@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from search_spaces.durable import LOCK
 from search_spaces.messages import resume_command
-from sweeper.settings.problems import refuse
-from sweeper.settings.sources import Raw
+from sweeper.settings.sources import Raw, refuse
 from trainables import plugins
 from trainables.storage import address_problem as storage_address_problem
 from trainables.storage import is_address, storage_problem

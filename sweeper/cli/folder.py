@@ -13,7 +13,7 @@ import click
 from search_spaces.messages import did_you_mean, no_sweep, resume_command
 from sweeper.cli.errors import FAILED, exit_with, plain_errors
 from sweeper.cli.options import json_option
-from sweeper.settings.problems import refuse
+from sweeper.settings.sources import refuse
 
 if TYPE_CHECKING:
     from sweeper.followers.status_file import StatusFile
@@ -153,7 +153,7 @@ def config(folder: str, out: str | None) -> None:
 
 def config_text(settings: SweepSettings, *, plugins: Mapping[str, str]) -> str:
     """Return the sweep's options as YAML. ``plugins`` maps the name of each plug-in file to the path of its copy."""
-    from sweeper.settings.fields import STUDY
+    from sweeper.settings.names import STUDY
     from sweeper.settings.sources import STORED, Given, to_config
 
     # Values that resume may have changed, and defaults that were computed when the sweep started.

@@ -19,8 +19,7 @@ import click
 
 from sweeper.cli.errors import FAILED, interrupted_by_signals, plain_errors
 from sweeper.cli.options import command, json_option
-from sweeper.settings.problems import refuse
-from sweeper.settings.sources import Options, Raw
+from sweeper.settings.sources import Options, Raw, refuse
 
 _PACKAGES = ("torch", "ray", "transformers", "peft", "datasets", "optuna", "mlflow", "moocore", "rouge-score")
 

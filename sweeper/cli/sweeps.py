@@ -14,9 +14,8 @@ import click
 from sweeper.cli.options import CONFIG, DRY_RUN, command, json_option
 from sweeper.cli.outcome import judge, print_study, run_to_the_end
 from sweeper.cli.plan import print_plan
-from sweeper.settings.fields import PARETO, RESUME, STUDY
-from sweeper.settings.problems import refuse
-from sweeper.settings.sources import Options, Raw
+from sweeper.settings.names import PARETO, RESUME, STUDY
+from sweeper.settings.sources import Options, Raw, refuse
 
 _JSON = json_option("Print the summary as JSON on stdout.")
 _OF_FINISHED = ("folders", "out", "objectives")

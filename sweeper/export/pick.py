@@ -18,10 +18,9 @@ from search_spaces.durable import staged
 from search_spaces.messages import no_sweep
 from sweeper.export.card import Card
 from sweeper.export.export import export
-from sweeper.settings.fields import LIMITED, PICK
+from sweeper.settings.names import LIMITED, PICK
 from sweeper.settings.objectives import known_constraint
-from sweeper.settings.problems import Problems, refuse
-from sweeper.settings.sources import Options, Raw, command_line
+from sweeper.settings.sources import Options, Problems, Raw, command_line, refuse
 from sweeper.settings.tracking_uri import known_uri
 from sweeper.store.folder import read_origin, read_settings
 

@@ -116,4 +116,4 @@ SAMPLERS: Mapping[str, Callable[[Search], optuna.samplers.BaseSampler]] = {
     "random": _random,
     "grid": _random,  # never used to propose, because all points of a grid are enqueued
 }
-"""The samplers, keyed by the values of ``--sampler`` (:data:`sweeper.settings.fields.SAMPLERS`)."""
+"""The samplers, keyed by the values of ``--sampler`` (:data:`sweeper.settings.names.SAMPLERS`)."""

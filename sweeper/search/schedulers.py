@@ -42,12 +42,12 @@ class MakeScheduler(Protocol):
 SCHEDULERS: Mapping[str, MakeScheduler] = {
     "moasha": SuccessiveHalving,
 }
-"""The schedulers, keyed by the values of ``--scheduler`` (:data:`sweeper.settings.fields.SCHEDULERS`)."""
+"""The schedulers, keyed by the values of ``--scheduler`` (:data:`sweeper.settings.names.SCHEDULERS`)."""
 
 
 def open_scheduler(settings: SweepSettings, target: Target) -> Scheduler | None:
     """Return the sweep's scheduler, or None if all trials run to the end."""
-    from sweeper.settings.fields import NO_SCHEDULER
+    from sweeper.settings.names import NO_SCHEDULER
     from sweeper.settings.objectives import bounded
     from trainables.modality import dataset_modality
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
 from search_spaces.messages import expected_one_of
-from sweeper.settings.fields import DEFAULT_OBJECTIVES as DEFAULT_OBJECTIVES
+from sweeper.settings.names import DEFAULT_OBJECTIVES as DEFAULT_OBJECTIVES
 from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS, SETS
 from trainables.modality import dataset_modality
 from trainables.spec import TrialSpec

@@ -10,7 +10,7 @@ from search_spaces.messages import counted
 from search_spaces.parameters import Choice
 from search_spaces.points import Point, PointError, params_of_point, read_points
 from search_spaces.space import Space
-from sweeper.settings.fields import LEARNING, NO_SCHEDULER
+from sweeper.settings.names import LEARNING, NO_SCHEDULER
 from sweeper.settings.objectives import (
     Objective,
     ObjectiveError,

@@ -1,4 +1,4 @@
-"""Read option values and record their sources."""
+"""Read option values, record their sources, and report problems with them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,24 @@ CLI, PYTHON, STORED = "cli", "python", "stored"
 """The sources of option values that are not from a --config file: the command line, Python, and sweep.json."""
 
 _PLAIN = re.compile(r"[\w./+][\w./+@=-]*")
+
+
+class Problems(Exception):
+    """All problems with the given options. Raised before any work starts."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        # Several checks may report the same problem, with and without the file and line of the value.
+        found = dict.fromkeys(problems)
+        self.problems = tuple(text for text in found if not any(other.endswith(f": {text}") for other in found))
+        super().__init__("; ".join(self.problems))
+
+
+def refuse(problems: Sequence[str]) -> None:
+    """Raise :class:`Problems` if there are any problems."""
+    if problems:
+        raise Problems(problems)
 
 
 @dataclass(frozen=True, slots=True)

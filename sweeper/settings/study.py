@@ -10,7 +10,7 @@ from typing import Any
 from search_spaces.builtin import lr_study_space
 from search_spaces.messages import expected_one_of
 from search_spaces.space import Space, SpaceError
-from sweeper.settings.fields import ARMS
+from sweeper.settings.names import ARMS
 from sweeper.settings.sources import Options
 from sweeper.settings.spaces import values_by_key
 from sweeper.settings.sweep_settings import SEEDS_VARY

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from sweeper.settings.fields import DEFAULT_TRACKING
+from sweeper.settings.names import DEFAULT_TRACKING
 
 _DATABASE_DRIVERS = {"postgresql": "psycopg2", "mysql": "mysqldb", "mssql": "pyodbc"}
 """The default driver of SQLAlchemy for each URI scheme of a database."""

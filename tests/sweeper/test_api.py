@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sweeper import Sweep, evaluate, pick, unlearn
-from sweeper.settings.problems import Problems
+from sweeper.settings.sources import Problems
 from sweeper.store.folder import read_settings
 
 
