@@ -54,7 +54,7 @@ def default_space(
         options: the values to try for method options, instead of their ranges.
 
     Raises:
-        SpaceError: a range is empty, or two options with one name can apply to the same trial.
+        SpaceError: a range is empty, or two options with the same name can apply to the same trial.
     """
     parameters: list[Parameter] = [Choice("method", tuple(methods))]
     parameters.append(Choice("auto_lr", ("off", "on") if auto_lr == "both" else (auto_lr,)))
@@ -75,7 +75,7 @@ def paper_space(
     The arguments ``lr`` and ``options`` replace values of the paper. The argument ``lr_range`` is not used.
 
     Raises:
-        SpaceError: two options with one name can apply to the same trial.
+        SpaceError: two options with the same name can apply to the same trial.
     """
     of_paper = {key: PAPER_C for applying in methods.values() for key in applying if plain_name(key) == "c"}
     fixed = {**of_paper, **options}
@@ -105,7 +105,7 @@ def lr_study_space(
         options: the values to try for method options.
 
     Raises:
-        SpaceError: a list is empty, or two options with one name can apply to the same trial.
+        SpaceError: a list of values is empty, or two options with the same name can apply to the same trial.
     """
     values_of = {item.name: values for item, values in arms}
     variants = [

@@ -45,7 +45,7 @@ class Constraint:
     def violation(self, value: float | None, baseline: float | None = None) -> float | None:
         """Return by how much a value violates the bound: at most 0 if the bound is met, None if a number is missing.
 
-        A relative bound needs ``baseline``, the metric's value for the target model. None and NaN are missing numbers.
+        A relative bound needs ``baseline``, the metric's value for the target model. None and NaN count as missing.
         """
         if value is None or math.isnan(value):
             return None

@@ -1,4 +1,4 @@
-"""Phrases for the messages of all packages."""
+"""Phrases that the messages of several packages share."""
 
 from __future__ import annotations
 

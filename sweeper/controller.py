@@ -71,7 +71,8 @@ class Controller(Follower):
 
         When a sweep is resumed, unfinished trials continue even if the epoch budget is used up. A paused trial
         continues only after the scheduler promotes it. If the study proposes a trial with the spec of a reusable trial,
-        the proposed trial ends with a copy of that trial's result, and the study proposes another trial.
+        the proposed trial ends with a copy of that trial's result, and the study proposes another trial. If a trial
+        with the same spec is still running, the proposed trial waits for its result.
         """
         if (promoted := self._promoted()) is not None:
             return promoted
@@ -82,9 +83,21 @@ class Controller(Follower):
             elif self.is_stopped_early(proposed.id):
                 self._at_rung[proposed.id] = proposed
                 self.log.record(Kind.TRIAL_PAUSED, proposed.id)
+            elif self._is_running(proposed):
+                self.requeue(proposed)
+                break
             else:
                 return proposed
         return self._promoted()
+
+    def _is_running(self, proposed: NextTrial) -> bool:
+        """Return whether another trial with the same spec is starting or running, and its result can be reused."""
+        return self.reusable.own and any(
+            trial.phase in (Phase.PROPOSED, Phase.RUNNING)
+            and trial.settings.get("spec_hash") == proposed.spec.spec_hash
+            and not (trial.id == proposed.id or self.study.is_queued(trial.id))
+            for trial in self.log.state.trials.values()
+        )
 
     def requeue(self, trial: NextTrial) -> None:
         self.study.requeue(trial.id)

@@ -105,4 +105,4 @@ def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure:
     guides = () if curve.above_all_rates else (Guide("x", curve.equals, label),)
     axes = ("number n of learning rates tried", _HYPERVOLUME)
     panel = Panel(title, *axes, lines, guides=guides, x_whole=True, y_least=LEAST_SPAN)
-    return PanelFigure(name, "How many rates must a person try to equal AutoLR?", (panel,), note("tuning_curve"))
+    return PanelFigure(name, "How many rates must be tried to match AutoLR?", (panel,), note("tuning_curve"))

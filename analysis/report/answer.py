@@ -1,7 +1,7 @@
 """The answer of a sweep: the recommended model, the reason for the choice, and the model's scores.
 
-A model is recommended if it is good (see :mod:`analysis.frontier.assessment`), or if no model can be compared with the
-thresholds. The candidates include finished trials that are not on the frontier.
+The selected model is recommended if it is good (see :mod:`analysis.frontier.assessment`), or if no model of the sweep
+can be compared with the thresholds. The candidates include finished trials that are not on the frontier.
 """
 
 from __future__ import annotations
@@ -144,7 +144,10 @@ class Answer:
 
 
 def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelChoice) -> Answer:
-    """Return the answer of a sweep. Models of external tables are not recommended, even if they are on the frontier."""
+    """Return the recommended model of a sweep, with the reason.
+
+    Models of external tables are not recommended, even if they are on the frontier.
+    """
     thresholds, judgement = choice.thresholds, choice.judgement
     own, every = frontier(table.own.models, sweep.objectives), table.own.every_epoch
     row = choice.row if sweep.objectives else None

@@ -72,8 +72,8 @@ def point_labels(table: TrialTable, objectives: Sequence[Objective]) -> dict[str
 def charts(table: TrialTable) -> list[dict[str, Any]]:
     """Return the definitions of the charts that the page's script draws for each trial.
 
-    In a definition, ``lines`` has a pair (column, label) for each line of the chart. If ``log`` is true, the y axis may
-    be logarithmic. ``losses`` is true only for the chart of the losses.
+    In a definition, ``lines`` has a pair (column, label) for each line of the chart. If ``log`` is true, the y axis is
+    logarithmic if the values span more than a factor of 8. ``losses`` is true only for the chart of the losses.
     """
     columns = table.columns
     scores = [name for name in shown_metrics(table) if not columns.is_loss(name)]

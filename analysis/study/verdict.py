@@ -161,12 +161,14 @@ class Verdict:
 
     @property
     def single_volume(self) -> float:
-        """The hypervolume of the best single rate, averaged over the fresh seeds."""
+        """The hypervolume at the best fixed learning rate, averaged over the fresh seeds."""
         return sum(self.single.hand) / len(self.single.hand)
 
     @property
     def start_decides(self) -> bool:
-        """Whether AutoLR beats the best single rate by over 5% at one initial rate and loses by over 5% at another."""
+        """Whether AutoLR is over 5% better than the best fixed rate with one initial rate, and over 5% worse with
+        another one.
+        """
         hand = self.single_volume
         return min(self.of_starts) < (1 - WITHIN) * hand < (1 + WITHIN) * hand < max(self.of_starts)
 

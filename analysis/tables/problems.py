@@ -78,8 +78,8 @@ def problems_of(
     have equal values. Otherwise, "unknown" counts as a separate value.
 
     Args:
-        sweep: the settings of the sweeps. An empty cell is unknown if the row is from an external table, or if the
-            row's sweep lacks the column. By default, no cell is unknown.
+        sweep: the settings of the sweeps. The value of an empty cell is unknown if the row is from an external table,
+            or if the row's sweep lacks the column. By default, no value is unknown.
         roles: the roles of the columns that distinguish problems.
         seeds_vary: what the seed of a trial changes (:attr:`SweepFile.seeds_vary`). Columns that depend on the seed do
             not distinguish problems.

@@ -44,7 +44,7 @@ class Limits:
         ``trained`` is the number of trained epochs. ``trace`` lists the hypervolume after each ended trial.
         """
         if self.epoch_budget is not None and trained >= self.epoch_budget:
-            return End(f"the budget of {self.epoch_budget} epochs ({trained:g} trained)", "--epoch-budget EPOCHS")
+            return End(f"the budget of {self.epoch_budget} epochs", "--epoch-budget EPOCHS")
         if (plateau := self.plateau) is not None and plateau.is_reached(trace):
             return End(
                 f"a plateau (the hypervolume has not grown by more than {plateau.growth:g} in {plateau.trials} trials)",

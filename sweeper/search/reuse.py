@@ -65,13 +65,13 @@ class ReusableTrials:
 
     def __init__(self, out: Path, previous: Sequence[Path] = (), *, own: bool = True) -> None:
         self._out = out
-        self._own = own
+        self.own = own
         self._previous: dict[str, CachedTrial] = {}
         for folder in previous:
             self._previous |= _by_hash(folder, read_state(folder))
 
     def find(self, spec_hash: str, state: SweepState) -> CachedTrial | None:
-        if (found := self._previous.get(spec_hash)) is not None or not self._own:
+        if (found := self._previous.get(spec_hash)) is not None or not self.own:
             return found
         return _by_hash(self._out, state).get(spec_hash)
 

@@ -128,7 +128,7 @@ class SweepSettings:
 
     @property
     def goals(self) -> Goals:
-        """Pairs (column, direction) of the objectives; () if only the last epoch of a trial may be on the frontier."""
+        """The objectives as pairs (column, direction). Empty if only last epochs can be on the frontier."""
         every = self.candidates == ALL
         return tuple((item.column, item.direction) for item in self.parsed_objectives) if every else ()
 

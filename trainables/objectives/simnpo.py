@@ -33,7 +33,10 @@ OBJECTIVE = ForgetObjective(
             2.5, 5.5, LINEAR, "SimNPO (arXiv:2410.07163) uses 2.5 or 4.5 on TOFU, and 5.5 on WMDP"
         ),
         Field("delta", 0.0, "forget loss per token at which the gradient is halved", low=0.0, high=100.0).searched(
-            0.0, 2.0, LINEAR, "called gamma/beta in SimNPO, in nats per token; 0 in its released models"
+            0.0,
+            2.0,
+            LINEAR,
+            "the ratio gamma / beta of SimNPO, in nats per token; 0 in its published models",
         ),
     ),
 )

@@ -19,7 +19,7 @@ _HISTORIES = 60
 
 
 def check_weighting(weighting: Weighting, *, non_negative: bool = True) -> None:
-    """Check that the fields of a weighting are consistent, and check the results of its function.
+    """Check that the fields of a weighting are consistent, and that its function returns valid weights.
 
     ``weigh`` must return finite weights, also for extreme, zero and parallel gradients. It must not change its state or
     options. If the state is written to JSON and read back, the results must be equal. For a weighting that combines the

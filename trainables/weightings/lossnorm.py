@@ -13,7 +13,7 @@ def _inverse(loss: float) -> float:
 
 
 def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> tuple[Weights, State]:
-    """Return ``(1/|l_r|, 1/|l_f|)``. Rescaling a loss does not change the direction.
+    """Return ``(1/|l_r|, 1/|l_f|)``. Rescaling a loss does not change the combined gradient.
 
     The weight of a zero loss (below 2.2e-308) is 0. The weight of a loss close to zero is very large, as published.
     """

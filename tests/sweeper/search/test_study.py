@@ -23,7 +23,7 @@ from sweeper.search.archive import Result
 from sweeper.search.samplers import SAMPLERS
 from sweeper.search.schedulers import SCHEDULERS
 from sweeper.search.warm_start import Prior
-from sweeper.settings import fields
+from sweeper.settings import names
 from tests.sweeper.conftest import FINE, GRID, Row, drive, finished_row, open_study, plain_trials, states
 from trainables.methods import options_by_method
 
@@ -37,8 +37,8 @@ UTILITY = (parse_constraint("utility>=0.5"),)
 
 
 def test_the_options_accept_exactly_the_names_in_the_registries() -> None:
-    assert tuple(SAMPLERS) == fields.SAMPLERS
-    assert (fields.NO_SCHEDULER, *SCHEDULERS) == fields.SCHEDULERS
+    assert tuple(SAMPLERS) == names.SAMPLERS
+    assert (names.NO_SCHEDULER, *SCHEDULERS) == names.SCHEDULERS
 
 
 def exponent(config: Mapping[str, Any]) -> float:
@@ -62,7 +62,7 @@ def test_every_sampler_proposes_its_trials_and_those_that_learn_react_to_results
     distinct = len({json.dumps(config, sort_keys=True) for _, config in one})
     assert distinct >= (10 if sampler in ("nsga2", "nsga3") else trials)
     assert states(tmp_path / "a") == {"COMPLETE": trials}
-    assert (one[4:] != other[4:]) == (sampler in fields.LEARNING)
+    assert (one[4:] != other[4:]) == (sampler in names.LEARNING)
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,22 @@ def test_a_point_that_is_proposed_again_is_not_run_again(tmp_path: Path) -> None
     assert ReusableTrials(sweep.out, own=False).find(spec_hash, state) is None
 
 
+def test_a_point_that_another_worker_is_running_waits_for_the_result(tmp_path: Path) -> None:
+    def same_point(config: Mapping[str, Any]) -> TrialSpec:
+        return SETTINGS.make_spec({"auto_lr": "off", "seed": 0, **CONFIGS[0]}, target_key=KEY)
+
+    sweep = sweep_of_configs(tmp_path / "new", [], make_spec=same_point, limits=Limits())
+    first = sweep.controller.next_trial()
+    assert first is not None
+    assert sweep.controller.next_trial() is None, "the first trial is starting"
+    sweep.log.record(Kind.TRIAL_STARTED, first.id)
+    assert not sweep.controller.has_next(), "the first trial is running"
+    resumed = sweep_of_configs(tmp_path / "new", [], make_spec=same_point, limits=Limits())
+    assert run_trial(resumed) == first.id
+    assert resumed.controller.next_trial() is None
+    assert resumed.log.state.trained_epochs == 2.0, "trained once"
+
+
 def test_a_reuse_that_was_killed_halfway_is_repeated_whole(tmp_path: Path) -> None:
     old = write_sweep(tmp_path / "old")
     sweep = sweep_of_configs(tmp_path / "new", [])
