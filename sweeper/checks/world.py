@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.durable import LOCK
 from search_spaces.messages import resume_command
-from sweeper.settings.sources import Raw, refuse
+from sweeper.settings.sources import Options, Raw, refuse
 from trainables import plugins
 from trainables.storage import address_problem as storage_address_problem
 from trainables.storage import is_address, storage_problem
@@ -38,7 +38,8 @@ def resolve_and_check(
 
     resolved = resolve(command, raw, problems)
     resolved = replace(resolved, base=replace(resolved.base, **change))
-    refuse([*resolved.options.problems, *check_world(resolved, continues=continues)])
+    check_world(resolved, continues=continues)
+    refuse(resolved.options.problems)
     return resolved
 
 
@@ -67,19 +68,19 @@ def load_plugins(raw: Raw) -> None:
         refuse(clashes() or plugin_problems())
 
 
-def check_world(resolved: Resolved, *, continues: bool = False) -> list[str]:
-    """Return the problems with the files and services that the options name."""
-    values, base = resolved.options.values, resolved.base
-    found = [*output_problems(values.get("out"), continues=continues), *_model_problems(resolved)]
-    if "tracking_uri" in values:
-        found += _service_problems(values)
+def check_world(resolved: Resolved, *, continues: bool = False) -> None:
+    """Check the files and services that the options name, and add the problems to the options."""
+    options = resolved.options
+    options.extend(output_problems(options["out"], continues=continues), "out")
+    _check_models(options, resolved.base)
+    if "tracking_uri" in options.values:
+        _check_services(options)
     for name in ("warm_start", "reuse"):
-        found += _folder_problems(values, name)
+        options.extend(_folder_problems(options, name), name)
     # Checks over the network take seconds, so they run only if no other problem was found.
-    found += source_problems(base, ask_hub=not (found or resolved.options.problems))
-    if not (found or resolved.options.problems) and is_address(values.get("storage")):
-        found += filter(None, [storage_problem(values["storage"])])
-    return found
+    options.extend(source_problems(resolved.base, ask_hub=not options.problems))
+    if not options.problems and is_address(options["storage"]):
+        options.extend([storage_problem(options["storage"])], "storage")
 
 
 def output_problems(out: str | None, *, continues: bool = False) -> list[str]:
@@ -128,27 +129,27 @@ def model_folder_problems(folder: Path, *, flag: str, modality: Modality, proces
     return [f"{flag} {folder}: {reason}" for reason in modality.folder_problems(folder, processor=processor)]
 
 
-def _model_problems(resolved: Resolved) -> Iterator[str]:
+def _check_models(options: Options, base: TrialSpec) -> None:
     from trainables.modality import dataset_modality
     from trainables.models.registry import MODELS, is_hub_id
     from trainables.objectives.rmu import layer_problem
     from trainables.spec import FIELDS
 
-    values, base = resolved.options.values, resolved.base
-    model = values.get("model")
-    has_path = values.get("model_path") or values.get("target_path")
+    model = options["model"]
+    has_path = options["model_path"] or options["target_path"]
     if model and model not in MODELS and is_hub_id(model) and not has_path and Path(model).is_dir():
-        yield f"--model {model}: this is a folder; give it with --model-path {model}"
+        options.add(f"--model {model}: this is a folder; give it with --model-path {model}", "model")
     modality = dataset_modality(base.dataset)
     for name in ("model_path", "target_path", "retain_path"):
-        if folder := values.get(name):
+        if folder := options[name]:
             needed, flag = name != "model_path", FIELDS[name].flag
-            yield from model_folder_problems(Path(folder), flag=flag, modality=modality, processor=needed)
-    layers = resolved.options.method_options.get("layer", ())
-    depth = _depth(base) if layers and not any("layer" in text for text in resolved.options.problems) else None
+            problems = model_folder_problems(Path(folder), flag=flag, modality=modality, processor=needed)
+            options.extend(problems, name)
+    layers = options.method_options.get("layer", ())
+    depth = _depth(base) if layers and not any("layer" in text for text in options.problems) else None
     if depth is not None:
-        yield from filter(None, (layer_problem(value, depth=depth) for value in layers))
-    yield from _chat_problems(base)
+        options.extend((layer_problem(value, depth=depth) for value in layers), "option")
+    options.extend(_chat_problems(base), "template")
 
 
 def _depth(spec: TrialSpec) -> int | None:
@@ -226,25 +227,25 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
     return found
 
 
-def _service_problems(values: Mapping[str, Any]) -> Iterator[str]:
+def _check_services(options: Options) -> None:
     from sweeper.execution.placement import address_problem
     from sweeper.settings.tracking_uri import tracking_problem
 
-    storage = values.get("storage")
-    found = [tracking_problem(values["tracking_uri"]), address_problem(values.get("address"))]
+    storage = options["storage"]
+    options.extend([tracking_problem(options["tracking_uri"])], "tracking_uri")
+    options.extend([address_problem(options["address"])], "address")
     if storage and is_address(storage):
-        found.append(storage_address_problem(storage))
+        options.extend([storage_address_problem(storage)], "storage")
     elif storage and Path(storage).exists() and not Path(storage).is_dir():
-        found.append(f"--storage {storage}: this is a file, expected a folder")
-    yield from filter(None, found)
+        options.add(f"--storage {storage}: this is a file, expected a folder", "storage")
 
 
-def _folder_problems(values: Mapping[str, Any], name: str) -> Iterator[str]:
+def _folder_problems(options: Options, name: str) -> Iterator[str]:
     from sweeper.settings.objectives import objective_set
     from sweeper.store.folder import SweepError, check_record, read_settings
 
-    flag, ours = f"--{name.replace('_', '-')}", values.get("objectives", "")
-    for folder in values.get(name) or ():
+    flag, ours = f"--{name.replace('_', '-')}", options["objectives"] or ""
+    for folder in options[name] or ():
         try:
             theirs = read_settings(Path(folder)).objectives
             check_record(Path(folder))

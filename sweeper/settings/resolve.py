@@ -54,7 +54,7 @@ def resolve(command: str, raw: Raw, problems: Sequence[str] = ()) -> Resolved:
     if command == RUN:
         return Resolved(options, _run(options))
     base = _base(options)
-    options.extend(spec_problems(base, (), {}))
+    _check_spec(options, base, ())
     return Resolved(options, base)
 
 
@@ -69,7 +69,7 @@ def _run(options: Options) -> TrialSpec:
             options.add(f"{title} is given {count} times, but a single run takes one value; 'pareto' accepts several")
     spec = replace(_base(options), auto_lr=options["auto_lr"])
     methods = tuple(dict.fromkeys(options["method"])) or (FIELDS["method"].default,)
-    options.extend(spec_problems(spec, methods, values))
+    _check_spec(options, spec, methods)
     if options.problems:
         return spec
     if spec.auto_lr == "off":
@@ -90,7 +90,7 @@ def _sweep(options: Options) -> Resolved:
     if auto_lr in ("on", "both"):
         options.extend(trial_problems(replace(base, auto_lr="on", method="gd", options=())))
     is_file = is_space_file(options["space"])
-    options.extend(spec_problems(base, () if is_file else methods, options.method_options))
+    _check_spec(options, base, () if is_file else methods)
     _check_resources(options)
     if is_study:
         check_study(options, base)
@@ -159,6 +159,12 @@ def _base(options: Options) -> TrialSpec:
     if rates := options["lr"]:
         return replace(spec, lr=rates[0])
     return replace(spec, lr=LR_FREE_LR if spec.optimizer in LR_FREE else info.lr)
+
+
+def _check_spec(options: Options, spec: TrialSpec, methods: Sequence[str]) -> None:
+    for problem, name in spec_problems(spec, methods, options.method_options).items():
+        is_pair = name in options.method_options and name not in options.raw  # given with --option
+        options.add(problem, "option" if is_pair else name)
 
 
 def _check_resources(options: Options) -> None:

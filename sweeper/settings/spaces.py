@@ -17,6 +17,7 @@ from search_spaces.values import Value, plain_name
 from search_spaces.yaml_nodes import load
 from sweeper.settings.sources import Options
 from trainables.methods import OPTIONS, MethodError, option_names, options_by_method, parse_method
+from trainables.metrics.registry import unknown_names
 from trainables.models.registry import find_model
 from trainables.optimizers import LR_FREE, LR_FREE_LR, LR_FREE_RANGE, OPTIMIZERS
 from trainables.spec import FIELDS, TrialSpec
@@ -34,29 +35,33 @@ def is_space_file(space: str | None) -> bool:
     return space is not None and space not in SPACES
 
 
-def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str, Sequence[float]]) -> list[str]:
+def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str, Sequence[float]]) -> dict[str, str]:
     """Return the problems with a spec, with each method, and with the values of method options.
 
-    An option that applies to none of the methods is a problem.
+    An option that applies to none of the methods is a problem. The result maps each problem to the name of the option
+    that causes the problem, or to "" if the problem may have several causes.
     """
-    found: list[str] = []
+    found: dict[str, str] = {}
     known = []
     for name in methods:
         try:
             known.append(parse_method(name))
         except MethodError as error:
-            found.append(str(error))
+            found[str(error)] = "method"
     for option, values in options.items():
         # If no method is valid, check the values against all options with this name.
         having = [method.options for method in known] or [{item.name: item} for item in OPTIONS.values()]
         described = [own[option] for own in having if option in own]
         if known and not described:
             near = did_you_mean(option, {name for own in having for name in own})
-            found.append(f"option {option} does not apply to {', '.join(methods)}{near and f'; {near}'}")
-        found += [problem for item in described for value in values if (problem := item.problem(value))]
+            found[f"option {option} does not apply to {', '.join(methods)}{near and f'; {near}'}"] = option
+        wrong = (item.problem(value) for item in described for value in values)
+        found |= dict.fromkeys(filter(None, wrong), option)
+    found |= dict.fromkeys(unknown_names(spec.metrics), "metrics")
     # The methods are checked separately, so gd replaces them here: gd has no options and accepts any retain objective.
-    found += trial_problems(replace(spec, method="gd", options=()))
-    return list(dict.fromkeys(found + [text for method in known for text in method_problems(spec, method)]))
+    others = trial_problems(replace(spec, method="gd", options=()))
+    others += [text for method in known for text in method_problems(spec, method)]
+    return found | {text: "" for text in others if text not in found}
 
 
 def values_by_key(methods: Methods, options: Mapping[str, Sequence[float]]) -> OptionValues:
@@ -80,7 +85,7 @@ def read_space(options: Options, base: TrialSpec) -> Space | None:
         fixed = ["lr"] * (len(rates) == 1) + ["auto_lr"] * (auto_lr == "on")
         started = replace(base, auto_lr="on") if auto_lr == "on" else base
         space, problems = file_space(Path(chosen), started, given=given, fixed=fixed)
-        options.extend(problems)
+        options.extend(problems, "space")
         return space
     if options.problems:
         return None

@@ -35,6 +35,8 @@ FILES = {
     "list.yaml": "- trials\n",
     "options.yaml": "trails: 3\nepochs: two\nseed: [1, 2]\ngradient-checkpointing: maybe\nzzz: 1\n"
     "option: {beta: {deep: 1}}\nmethod: ngdif\nbatch_size: 0\njson: true\n",
+    "names.yaml": "metrics: [fooo]\nmethod: [gdiff, ngdif]\noption: {warmth: 1}\nwarm-start: nodir\n",
+    "values.yaml": "space: nodir.yaml\nmodel-path: nodir\nstorage: file\n",
     "theirs.csv": "method,forget_loss,retain_loss\nnpo,6,0.5",
     "mine/forget.jsonl": '{"question": "Q?"}\n{"question": "Q?", "answer": "A"}\n',
     "mine/retain.jsonl": '{"text": "T"}\n',
@@ -141,6 +143,9 @@ sweep --space shared.yaml | shared.yaml:3 prodigy lr 1
 sweep --config options.yaml | options.yaml:1 'trails' 'trials' | options.yaml:3 seed | options.yaml:5 zzz \
     | options.yaml:9 json | options.yaml:2 --epochs 'two' | options.yaml:8 batch_size 0 \
     | options.yaml:4 gradient-checkpointing maybe | options.yaml:6 option | 'ngdif' 'ngdiff'
+sweep --config names.yaml | names.yaml:2 'ngdif' | names.yaml:3 warmth | names.yaml:1 'fooo' \
+    | names.yaml:4 --warm-start nodir
+sweep --config values.yaml | values.yaml:1 nodir.yaml | values.yaml:2 nodir | values.yaml:3 --storage file
 pareto --config nowhere.yaml --method nothing | nowhere.yaml | nothing
 lr-study --config torn.yaml --method nothing | torn.yaml:2 | nothing
 pareto --config twice.yaml | twice.yaml:2 trials
