@@ -153,6 +153,7 @@ class TrialTable:
         """The table with one row for each model that may be on a frontier.
 
         Each evaluated epoch is a model. For a finished trial without rows in ``candidates``, the last epoch is a model.
+        A trial that is a copy of another trial in the table adds no models.
         """
         return self.with_trials(_models_of(self.trials, self.candidates))
 
@@ -308,8 +309,18 @@ def _lost_ends(trials: pd.DataFrame, candidates: pd.DataFrame) -> tuple[str, ...
     return tuple(key[0] for key in zip(ended["trial_id"], ended["steps"], strict=True) if key not in known)
 
 
+def _is_copy(trials: pd.DataFrame) -> pd.Series:
+    """Return a mask of the trials whose result was copied from another trial in the table, shape (trials,)."""
+    if "reused_from" not in trials:
+        return pd.Series(False, index=trials.index)
+    copied = trials["reused_from"].fillna("") != ""
+    trained_first = trials.assign(copied=copied).sort_values("copied", kind="stable")
+    return copied & trained_first.duplicated(["sweep", "spec_hash"])
+
+
 def _models_of(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each model: the settings of its trial, and the values measured at its epoch."""
+    trials = trials[~_is_copy(trials)]
     keys = ["sweep", "trial_id"]
     known = trials[keys].merge(candidates[keys].drop_duplicates(), how="left", indicator=True)["_merge"] == "both"
     alone = trials[~known.to_numpy() & (trials["status"] == "finished").to_numpy()]
