@@ -163,8 +163,6 @@ def read(path: Path | str, *, place: str | None = None) -> Plugin:
     """
     path = Path(path)
     place = place or str(path)
-    if not path.is_file():
-        raise PluginError(f"plug-in {place}: no such file; expected a .jinja file or a .py file with {_expected()}")
     try:
         source = path.read_text(encoding="utf-8")
     except (UnicodeDecodeError, OSError) as error:

@@ -33,7 +33,7 @@ def resolve_and_check(
     Raises:
         Problems: there are problems. The exception lists all of them, including those in the argument ``problems``.
     """
-    load_plugins(raw)
+    load_plugins(raw, problems)
     from sweeper.settings.resolve import resolve
 
     resolved = resolve(command, raw, problems)
@@ -43,24 +43,25 @@ def resolve_and_check(
     return resolved
 
 
-def load_plugins(raw: Raw) -> None:
+def load_plugins(raw: Raw, problems: Sequence[str] = ()) -> None:
     """Load the plug-ins and template files that the options name. Call this function before any registry is read.
 
-    Raises:
-        Problems: a plug-in is broken, or defines a name that this project already uses.
-    """
-    from sweeper.settings.sources import is_template_file
+    A missing template file is ignored, because :class:`Options` reports it together with the other problems.
 
-    paths = [str(one.value) for one in raw.get("plugin", ())]
-    paths += [str(one.value) for one in raw.get("template", ()) if is_template_file(str(one.value))]
-    problems: list[str] = []
-    for path in paths:
-        place = Path(path).absolute()
+    Raises:
+        Problems: a plug-in is missing or broken, or defines a name that this project already uses. The exception lists
+            the argument ``problems``, too.
+    """
+    files = [one for name in ("plugin", "template") for one in raw.get(name, ()) if os.path.isfile(str(one.value))]
+    missing = [one for one in raw.get("plugin", ()) if one not in files]
+    found = [f"{one.place}--plugin {one.value}: no such file; expected a file as in docs/extend.md" for one in missing]
+    for one in files:
+        place = Path(str(one.value)).absolute()
         try:
             plugins.use([plugins.read(place, place=str(place))])
         except plugins.PluginError as error:
-            problems += error.problems
-    refuse(problems)
+            found += error.problems
+    refuse([*problems, *found] if found else [])
     if plugins.active():
         from sweeper.store.columns import plugin_problems
         from trainables.spec_checks import clashes

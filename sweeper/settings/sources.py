@@ -48,6 +48,11 @@ class Given:
     value: str | float | bool
     source: str
 
+    @property
+    def place(self) -> str:
+        """The start of a message about the value: ``FILE:LINE: `` if the value is from a file, otherwise ""."""
+        return "" if self.source in (CLI, PYTHON, STORED) else f"{self.source}: "
+
 
 Raw = Mapping[str, Sequence[Given]]
 """The given values of each option, by the name of the option."""
@@ -181,6 +186,9 @@ class Options:
                 self._add(str(error), one)
                 continue
             if name == "template" and is_template_file(value):
+                if not os.path.isfile(value):
+                    self._add(f"--template {value}: no such file; expected a file, or a name in 'list templates'", one)
+                    continue
                 value = Path(value).stem  # the file has already been loaded as a plug-in
             if name == "lora_rank" and value == 0:  # 0: train all weights, even if the model has a default rank
                 value = None
@@ -214,8 +222,7 @@ class Options:
             self.add(problem, name)
 
     def _add(self, problem: str, *given: Given) -> None:
-        place = "".join(f"{one.source}: " for one in given if one.source not in (CLI, PYTHON, STORED))
-        self.problems.append(place + problem)
+        self.problems.append("".join(one.place for one in given) + problem)
 
     def without_auto_lr(self, remedy: str) -> None:
         """Add a problem for each AutoLR option that the user gave (:meth:`is_typed`).

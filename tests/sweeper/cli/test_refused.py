@@ -37,6 +37,7 @@ FILES = {
     "option: {beta: {deep: 1}}\nmethod: ngdif\nbatch_size: 0\njson: true\n",
     "names.yaml": "metrics: [fooo]\nmethod: [gdiff, ngdif]\noption: {warmth: 1}\nwarm-start: nodir\n",
     "values.yaml": "space: nodir.yaml\nmodel-path: nodir\nstorage: file\n",
+    "plugin.yaml": "plugin: [nodir.py]\ntrails: 3\n",
     "theirs.csv": "method,forget_loss,retain_loss\nnpo,6,0.5",
     "mine/forget.jsonl": '{"question": "Q?"}\n{"question": "Q?", "answer": "A"}\n',
     "mine/retain.jsonl": '{"text": "T"}\n',
@@ -146,6 +147,8 @@ sweep --config options.yaml | options.yaml:1 'trails' 'trials' | options.yaml:3 
 sweep --config names.yaml | names.yaml:2 'ngdif' | names.yaml:3 warmth | names.yaml:1 'fooo' \
     | names.yaml:4 --warm-start nodir
 sweep --config values.yaml | values.yaml:1 nodir.yaml | values.yaml:2 nodir | values.yaml:3 --storage file
+sweep --config plugin.yaml | plugin.yaml:2 'trails' | plugin.yaml:1 --plugin nodir.py
+sweep --template nodir.jinja --trials 0 | --template nodir.jinja | trials 0
 pareto --config nowhere.yaml --method nothing | nowhere.yaml | nothing
 lr-study --config torn.yaml --method nothing | torn.yaml:2 | nothing
 pareto --config twice.yaml | twice.yaml:2 trials
