@@ -112,6 +112,9 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
             problems.append(f"{source}: unknown option '{key}': {expected}")
         elif item.name in found:  # written with - and with _, or under two names
             problems.append(f"{source}: {key} is given twice")
+        elif item.name != "option" and any(isinstance(part, Mapping | list) for part in _each(value)):
+            expected = f"{item.metavar or 'a value'} as on the command line"
+            problems.append(f"{source}: {key} needs {expected}, got {json.dumps(value)}")
         elif len(_each(value)) > 1 and not (item.repeats or item.name in ("metrics", "objectives")):
             problems.append(f"{source}: {key} takes one value, got {', '.join(map(str, value))}")
         elif given := _given(item, value, source):

@@ -38,6 +38,7 @@ FILES = {
     "names.yaml": "metrics: [fooo]\nmethod: [gdiff, ngdif]\noption: {warmth: 1}\nwarm-start: nodir\n",
     "values.yaml": "space: nodir.yaml\nmodel-path: nodir\nstorage: file\n",
     "plugin.yaml": "plugin: [nodir.py]\ntrails: 3\n",
+    "nested.yaml": "enqueue: [{lr: 1e-3}]\nlr: {low: 1e-5, high: 1e-3}\n",
     "theirs.csv": "method,forget_loss,retain_loss\nnpo,6,0.5",
     "mine/forget.jsonl": '{"question": "Q?"}\n{"question": "Q?", "answer": "A"}\n',
     "mine/retain.jsonl": '{"text": "T"}\n',
@@ -149,6 +150,7 @@ sweep --config names.yaml | names.yaml:2 'ngdif' | names.yaml:3 warmth | names.y
 sweep --config values.yaml | values.yaml:1 nodir.yaml | values.yaml:2 nodir | values.yaml:3 --storage file
 sweep --config plugin.yaml | plugin.yaml:2 'trails' | plugin.yaml:1 --plugin nodir.py
 sweep --template nodir.jinja --trials 0 | --template nodir.jinja | trials 0
+sweep --config nested.yaml | nested.yaml:1 enqueue NAME=VALUE | nested.yaml:2 lr low
 pareto --config nowhere.yaml --method nothing | nowhere.yaml | nothing
 lr-study --config torn.yaml --method nothing | torn.yaml:2 | nothing
 pareto --config twice.yaml | twice.yaml:2 trials
