@@ -104,7 +104,7 @@ def _sweep(options: Options) -> Resolved:
         return Resolved(options, base)
     storage = options["storage"]
     derived = {
-        "name": "-".join([options.command, *methods[:3], base.model, base.dataset]).replace("+", "_").replace("/", "_"),
+        "name": "",  # set below, because it contains the methods of the space
         "kind": options.command,
         "base": replace(base, auto_lr="on" if auto_lr == "on" else "off"),  # used if the space does not vary auto_lr
         "space": space,
@@ -125,7 +125,9 @@ def _sweep(options: Options) -> Resolved:
     }
     # The other settings have the values of the options with the same names.
     copied = {item.name: options[item.name] for item in fields(SweepSettings) if item.name in options.fields}
-    return Resolved(options, base, SweepSettings(**copied | derived))
+    settings = SweepSettings(**copied | derived)
+    name = "-".join([options.command, *settings.methods[:3], base.model, base.dataset])
+    return Resolved(options, base, replace(settings, name=name.replace("+", "_").replace("/", "_")))
 
 
 def _base(options: Options) -> TrialSpec:

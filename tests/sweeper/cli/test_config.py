@@ -52,6 +52,11 @@ def test_the_file_has_what_a_resume_changed_and_absolute_places() -> None:
     assert found["plugin"] == ["/x/toy.py"]
 
 
+def test_the_name_of_a_sweep_has_the_methods_of_its_space_file() -> None:
+    Path("mine.yaml").write_text("method: npo+ngdiff\nlr: [1e-4]\n")
+    assert settings_of("--space", "mine.yaml").name == "pareto-npo_ngdiff-tiny-phi-authors"
+
+
 def test_no_password_is_stored_and_config_prints_the_file_that_it_wrote() -> None:
     begin(settings_of("--tracking-uri", "http://me:hidden@host/"), Path("begun"))
     text = Path("begun/sweep.json").read_text()
