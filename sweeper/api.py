@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from search_spaces.messages import no_sweep
 from sweeper.checks.world import resolve_and_check
 from sweeper.settings.fields import fields_of
 from sweeper.settings.names import EVALUATE, PARETO, PICK, RUN
@@ -38,7 +39,10 @@ if TYPE_CHECKING:
 
 
 class Sweep:
-    """A sweep in a folder. The sweep may be running, interrupted or finished."""
+    """A sweep in a folder. The sweep may be running, interrupted or finished.
+
+    If the folder holds no sweep, or a result is missing, methods raise :class:`~sweeper.settings.sources.Problems`.
+    """
 
     def __init__(self, out: Path | str) -> None:
         self.out = Path(out)
@@ -68,6 +72,7 @@ class Sweep:
             SweepError, PlacementError, DataError, TargetError: the sweep cannot run; the message names the reason.
             KeyboardInterrupt: a user interrupted the sweep. All finished trials are kept.
         """
+        self._check()
         from sweeper.followers.console import own_console
         from sweeper.store.plugins import restore_plugins
 
@@ -131,13 +136,21 @@ class Sweep:
         """Call :func:`pick` for this sweep."""
         return pick(self.out, **options)
 
+    def _check(self) -> None:
+        refuse([] if (self.out / "sweep.json").is_file() else [no_sweep(self.out)])
+
     def _read(self) -> Sources:
+        self._check()
         from analysis.tables.sources import read_source
 
         return read_source(self.out)
 
     def _pareto(self) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads((self.out / "pareto.json").read_text(encoding="utf-8"))
+        path = self.out / "pareto.json"
+        if not path.is_file():
+            self._check()
+            raise Problems([f"the sweep in {self.out} has no report yet: call run(), which writes {path.name}"])
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return content
 
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from analysis.errors import AnalysisError
 from analysis.frontier.frontier import frontier
 from analysis.tables.sources import read_source
 from analysis.words import number
 from search_spaces.durable import is_held
-from search_spaces.messages import counted, resume_command
+from search_spaces.messages import counted, no_sweep, resume_command
 from sweeper.followers.progress import Cost, Remaining, cost_of, settings_text
 from sweeper.followers.status_file import FINISHED, INTERRUPTED, RUNNING, StatusFile
 from sweeper.settings.resources import AUTO, Resources
@@ -72,6 +73,8 @@ def read_status(out: Path) -> SweepStatus:
         AnalysisError: the folder has no sweep, or a table cannot be read.
         EventLogError: the event log is damaged.
     """
+    if not (out / "sweep.json").is_file():
+        raise AnalysisError(no_sweep(out))
     held = is_held(out)  # before the log is read, so that a sweep that ends meanwhile counts as running
     published = StatusFile.read(out)
     source, sweep = read_source(out), read_state(out)

@@ -42,6 +42,15 @@ def test_all_problems_are_raised_at_once() -> None:
         pick("nowhere")
 
 
+def test_a_folder_without_a_sweep_is_refused() -> None:
+    sweep = Sweep("nowhere")
+    for use in (sweep.run, lambda: sweep.trials, lambda: sweep.answer):
+        with pytest.raises(Problems, match="nowhere holds no sweep"):
+            use()
+    with pytest.raises(Problems, match="report"):
+        _ = Sweep.begin(method="ngdiff", out="begun").answer
+
+
 def test_a_name_that_is_no_option_is_a_type_error() -> None:
     with pytest.raises(TypeError, match=r"trails.* 'trials'"):
         Sweep.begin(trails=3)

@@ -186,6 +186,7 @@ resume nowhere | nowhere
 resume damaged | damaged sweep.json
 resume begun | begun sweep.json
 config golden --out file | file
+status nowhere | nowhere folder sweep
 status full | full sweep.json
 stop full | full sweep.json
 stop golden | golden
