@@ -44,7 +44,7 @@ def spec_of_row(row: Mapping[str, Any]) -> TrialSpec:
 def unlearn_command(spec: TrialSpec, *, out: str = "DIR") -> str:
     """Return the command that repeats a trial with the active plug-ins.
 
-    On the same CPU, the results are bit-identical to those of the trial.
+    On the same CPU with the same number of threads, the results are bit-identical to those of the trial.
     """
     values, unused = spec.values(), dataset_modality(spec.dataset).unused_fields
     given: dict[str, Any] = {
