@@ -204,7 +204,7 @@ def _parts(module: ModuleType, place: str) -> tuple[Part, ...]:
         at = f"plug-in {place}: {attribute}"
         for entry in given if isinstance(given, tuple | list) else (given,):
             if type(entry).__name__ != expected:
-                problems.append(f"{at} holds a {type(entry).__name__}, expected a {expected}")
+                problems.append(f"{at} holds an object of type {type(entry).__name__}, expected {expected}")
             elif not isinstance(entry.name, str) or not _NAME.fullmatch(entry.name):
                 problems.append(f"{at}: the name {entry.name!r} may only contain letters, digits, '_', '-' and '.'")
             elif attribute == "MODELS" and entry.hub_id is None and entry.make is None:

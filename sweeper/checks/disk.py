@@ -46,10 +46,10 @@ class Disk:
         return self.checkpoint + self.running * self.state
 
     def format(self, out: Path, *, free: int) -> str:
-        """Return a line such as ``disk: about 1.2 GB needed in OUT (2 checkpoints of 410 MB each); 86 GB are free``."""
-        parts = [f"{counted(self.models, 'checkpoint')} of {size(self.checkpoint)} each"]
+        """Return a line such as ``disk: about 1.2 GB needed in OUT (2 checkpoints of 410 MB); 86 GB are free``."""
+        parts = [f"{counted(self.models, 'checkpoint')} of {size(self.checkpoint)}"]
         if self.running:
-            parts.append(f"{counted(self.running, 'saved state')} of {size(self.state)} each")
+            parts.append(f"{counted(self.running, 'saved state')} of {size(self.state)}")
         return f"disk: about {size(self.bytes)} needed in {out} ({', '.join(parts)}); {size(free)} are free"
 
 

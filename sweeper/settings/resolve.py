@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from search_spaces.messages import expected_one_of
+from search_spaces.messages import counted, expected_one_of
 from sweeper.settings.names import RUN, STUDY, SWEEPS
 from sweeper.settings.resources import AUTO, gpus_here
 from sweeper.settings.search import read_search
@@ -175,8 +175,8 @@ def _check_resources(options: Options) -> None:
     def check_fit(unit: str, *, wanted: float, available: int) -> None:
         if is_here and wanted > available:
             item = options.fields[f"{unit.lower()}s_per_trial"]
-            text = f"a trial takes {wanted:g} {unit}s, but this machine has {available} {unit}s: lower {item.flag}"
-            options.add(text, item.name)
+            takes, has = counted(wanted, unit), counted(available, unit)
+            options.add(f"a trial takes {takes}, but this machine has {has}: lower {item.flag}", item.name)
 
     check_fit("CPU", wanted=cpus, available=os.cpu_count() or 1)
     if gpus == AUTO:

@@ -55,7 +55,7 @@ BROKEN = {
     "x = 1\nimport nowhere_at_all\n": "line 2: ModuleNotFoundError: No module named 'nowhere_at_all'",
     "import sys\nsys.exit(3)\n": "line 2: SystemExit: 3",
     "METRIC = 1\n": "METRICS, ",
-    "\nWEIGHTING = max\n": ": WEIGHTING holds a builtin",
+    "\nWEIGHTING = max\n": ": WEIGHTING holds an object of type builtin",
     TOY.replace('"toy"', '"a+b"'): "WEIGHTING: the name 'a+b'",
     "MODELS = __import__('dataclasses').replace("
     "__import__('trainables.models.registry').models.registry.local_model('own'), make=None)\n": "hub_id",

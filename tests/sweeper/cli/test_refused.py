@@ -78,6 +78,7 @@ sweep --scheduler moasha --grace 3 --eval-every 2 | --grace 3 --eval-every 2
 sweep --scheduler none --grace 2 --stopping pause | --grace --stopping --scheduler moasha
 sweep --cpus-per-trial 0 --max-concurrent 0 --time-budget 0 --epoch-budget 0 --gpus-per-trial -1 --until plateau:0 \
     | gpus-per-trial -1 | cpus-per-trial 0 | max-concurrent 0 | time-budget 0 | epoch-budget 0 | --until plateau:0
+sweep --gpus-per-trial 1 | 1 GPU --gpus-per-trial
 sweep --cpus-per-trial 9999 --gpus-per-trial 1.5 | --cpus-per-trial 9999 | gpus-per-trial 1.5
 sweep --tracking-uri ftp://host --gpus-per-trial inf | gpus-per-trial inf | ftp
 sweep --constraint utility=0.7 --constraint speed>=1 --constraint mia_loss<=0.6 | utility=0.7 utility>=0.7 \
