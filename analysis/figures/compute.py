@@ -15,7 +15,7 @@ from analysis.tables.note import note
 from analysis.tables.problems import file_stem
 from analysis.tables.sources import Sources
 from analysis.tables.trade_off import Floats, Objective, scored
-from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
+from analysis.tables.trial_table import TrialTable, auto_lr_on, is_reused, numbers
 
 _HYPERVOLUME = "hypervolume (share of the reference box)"
 
@@ -43,10 +43,7 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> tuple[Fl
         trials = trials.sort_values("ended_at", kind="stable")
     train, evaluation, wall = (numbers(trials, f"{part}_seconds") for part in ("train", "eval", "wall"))
     # Loading is not counted, because the start of a worker would make its first trial seem slower.
-    seconds = (train + evaluation.fillna(0.0)).fillna(wall).fillna(0.0)
-    if "reused_from" in trials.columns:
-        source = trials["reused_from"]  # only NaN if the column has no entries
-        seconds = seconds.where(source.isna() | (source == ""), 0.0)
+    seconds = (train + evaluation.fillna(0.0)).fillna(wall).fillna(0.0).where(~is_reused(trials), 0.0)
     models = table.models.trials.reset_index(drop=True)
     usable, costs = scored(models, objectives)
     places = models[usable].groupby(["sweep", "trial_id"]).indices

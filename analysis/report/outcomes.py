@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from analysis.tables.trial_table import STATUSES, TrialTable, numbers
+from analysis.tables.trial_table import STATUSES, TrialTable, is_reused, numbers
 
 _REST = "loading, saving, waiting"
 
@@ -28,7 +28,7 @@ class Failure(NamedTuple):
 
 
 class EarlyStops(NamedTuple):
-    """The trials that a scheduler stopped.
+    """The trials that a scheduler stopped. Reused trials do not count.
 
     Attributes:
         stopped: the number of stopped trials.
@@ -62,7 +62,7 @@ class CostLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of a sweep: the seconds for which the trials used their workers.
+    """The cost of a sweep: the seconds for which the trials used their workers. Reused trials used no worker.
 
     Attributes:
         seconds: the sum over all trials.
@@ -71,12 +71,14 @@ class Cost:
         starts: the time to start the workers: the seconds from the start of each worker's first trial to this trial's
             first step, summed over the workers.
         lost: the cost of the unfinished trials, without ``starts``.
+        reused: the number of reused trials, which the other fields leave out.
     """
 
     seconds: float
     groups: Mapping[str, Sequence[CostLine]]
     starts: float
     lost: CostLine
+    reused: int
 
 
 def ended_as(table: TrialTable) -> dict[str, int]:
@@ -104,7 +106,7 @@ def failures(table: TrialTable) -> tuple[Failure, ...]:
 
 def early_stops(table: TrialTable) -> EarlyStops | None:
     """Return a summary of the trials that a scheduler stopped; None if there are no such trials."""
-    trials = table.trials
+    trials = table.trials[~is_reused(table.trials)]
     stopped = trials[trials["status"] == "stopped"]
     if stopped.empty:
         return None
@@ -117,7 +119,7 @@ def early_stops(table: TrialTable) -> EarlyStops | None:
 
 
 def cost(table: TrialTable) -> Cost:
-    trials = table.trials
+    trials = table.trials[~is_reused(table.trials)]
     train, evaluation, wall = (numbers(trials, f"{part}_seconds") for part in ("train", "eval", "wall"))
     busy = train.fillna(0.0) + evaluation.fillna(0.0)
     # The rest must not be negative, even if the clock was set back.
@@ -140,7 +142,8 @@ def cost(table: TrialTable) -> Cost:
         "status": [line(name, own[status == name], whole) for name in STATUSES if (status == name).any()],
         "method": [line(str(name), group, whole) for name, group in own.groupby(trials["method"])],
     }
-    return Cost(total, groups, starts=total - whole, lost=line("lost", own[status != "finished"], whole))
+    lost = line("lost", own[status != "finished"], whole)
+    return Cost(total, groups, starts=total - whole, lost=lost, reused=len(table.trials) - len(trials))
 
 
 def _starts(trials: pd.DataFrame, *, most: pd.Series) -> pd.Series:

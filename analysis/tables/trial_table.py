@@ -205,6 +205,13 @@ def auto_lr_on(trials: pd.DataFrame) -> pd.Series:
     return ~trials["auto_lr"].map(str).isin(("off", "", "nan", "False", "None"))
 
 
+def is_reused(trials: pd.DataFrame) -> pd.Series:
+    """Return a mask of the trials whose results were copied from another trial, shape (trials,)."""
+    if "reused_from" not in trials.columns:
+        return pd.Series(False, index=trials.index, dtype=bool)
+    return trials["reused_from"].notna() & (trials["reused_from"] != "")  # only NaN if the column has no entries
+
+
 def numbers(rows: pd.DataFrame, column: str) -> pd.Series:
     """Return a column as floats. All values are NaN if the column is missing or contains text."""
     if column not in rows.columns or not pd.api.types.is_numeric_dtype(rows[column]):
@@ -302,9 +309,7 @@ def _lost_ends(trials: pd.DataFrame, candidates: pd.DataFrame) -> tuple[str, ...
     """Return the ids of the finished trials whose last epoch is not in candidates.csv, except for reused trials."""
     if "steps" not in trials:
         return ()
-    ended = trials[trials["status"] == "finished"]
-    if "reused_from" in ended:
-        ended = ended[ended["reused_from"].fillna("") == ""]
+    ended = trials[(trials["status"] == "finished") & ~is_reused(trials)]
     known = set(zip(candidates["trial_id"], candidates["step"], strict=True))
     return tuple(key[0] for key in zip(ended["trial_id"], ended["steps"], strict=True) if key not in known)
 

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -225,6 +226,15 @@ def test_the_cost_splits_the_time_that_trials_held_their_workers(make_sweep: Mak
     assert [line.share for line in found.groups["part"]] == pytest.approx([0.60, 0.25, 0.15])
     assert [(line.name, line.mean) for line in found.groups["method"]] == [("ga", 15), ("ngdiff", 42.5)]
     assert found.lost.seconds == 20
+
+
+def test_a_reused_trial_costs_nothing_and_saves_no_epochs(make_sweep: MakeSweep) -> None:
+    rows = [trial("0", 1.0, 1.0), trial("1", 1.0, 1.0, status="stopped", epochs_done=1)]
+    copies = [row | {"trial_id": f"{i}", "reused_from": "runs/first/0"} for i, row in enumerate(rows, start=2)]
+    own, both = (TrialTable.read(make_sweep(part, name=f"{len(part)}")) for part in (rows, [*rows, *copies]))
+    assert replace(cost(both), reused=0) == cost(own)
+    assert cost(both).reused == 2
+    assert early_stops(both) == early_stops(own)
 
 
 def test_the_start_of_a_worker_is_no_cost_of_the_method_that_comes_first(make_sweep: MakeSweep) -> None:
