@@ -335,9 +335,12 @@ def _models_of(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
     own = [name for name in candidates.columns if name in trials.columns and name not in keys]
     settings = trials.drop(columns=[*own, "status"])
     rows = candidates.merge(settings, on=keys).assign(status="finished")
-    # The checkpoint of the last epoch is in the trial's own row.
-    ends = trials.loc[trials["status"] == "finished", [*keys, "steps", "checkpoint"]]
-    last = rows[[*keys, "step"]].merge(ends, "left", left_on=[*keys, "step"], right_on=[*keys, "steps"])["checkpoint"]
-    rows["checkpoint"] = rows["checkpoint"].where(rows["checkpoint"] != "", last.fillna(""))
+    # The checkpoint and the interpolation in the trial's own row are those of its last epoch.
+    of_end = [name for name in ("checkpoint", "interpolation") if name in trials.columns]
+    ends = trials.loc[trials["status"] == "finished", [*keys, "steps", *of_end]]
+    last = rows[[*keys, "step"]].merge(ends, "left", left_on=[*keys, "step"], right_on=[*keys, "steps"])
+    rows["checkpoint"] = rows["checkpoint"].where(rows["checkpoint"] != "", last["checkpoint"].fillna(""))
+    if "interpolation" in of_end:
+        rows["interpolation"] = last["interpolation"]
     rows["epochs_done"], rows["steps"] = rows["epoch"], rows["step"]
     return pd.concat([rows, alone], ignore_index=True)[["epoch", "step", *trials.columns]]

@@ -44,7 +44,7 @@ def make_epochs(make_sweep: MakeSweep) -> MakeEpochs:
     def make(name: str = "sweep", **measured: dict[tuple[str, int], float]) -> Path:
         rows = [
             trial("00000", *EPOCHS["00000"][-1], verbmem=0.05, utility=0.2, method="gdiff", c=0.5),
-            trial("00001", *EPOCHS["00001"][-1], verbmem=0.08, utility=0.3),
+            trial("00001", *EPOCHS["00001"][-1], verbmem=0.08, utility=0.3, interpolation=0.9),
             trial("00002", *EPOCHS["00002"][-1], status="diverged", error="at step 17", checkpoint=None, steps=17),
         ]
         out: Path = make_sweep(rows, name=name)
@@ -95,6 +95,8 @@ def test_an_epoch_has_its_own_values_and_an_existing_checkpoint(make_epochs: Mak
     assert np.isnan(models.loc[("00000", 2.0), "verbmem"])
     assert models.loc[("00001", 2.0), "checkpoint"] == ""  # deleted since its row was written
     assert models.loc[("00001", 3.0), ["checkpoint", "utility"]].to_list() == ["checkpoints/00001", 0.3]
+    # Only the last epoch of a trial is interpolated.
+    assert models["interpolation"].dropna().to_dict() == {("00001", 3.0): 0.9}
 
 
 def test_pareto_json_and_the_page_name_each_epoch_with_its_step_and_checkpoint(make_epochs: MakeEpochs) -> None:
