@@ -18,6 +18,7 @@ from analysis.tables.columns import Columns
 from analysis.tables.csv_rows import read_rows, typed_frame
 from analysis.tables.note import Note, note
 from analysis.tables.sweep_file import SweepFile
+from search_spaces.messages import resume_command
 
 STATUSES = ("finished", "stopped", "diverged", "failed")
 _CANDIDATE = ("trial_id", "epoch", "step", "checkpoint")
@@ -65,6 +66,11 @@ class TrialTable:
         file = SweepFile.read(out)
         columns = file.columns
         path = out / "trials.csv"
+        if not path.exists() and _has_ended_trial(out / "events.jsonl"):
+            raise AnalysisError(
+                f"{path} is missing, although trials of this sweep have ended. Rebuild the tables with:\n"
+                f"  {resume_command(out)}"
+            )
         if not path.exists() and _has_front(out / "pareto.json"):
             raise AnalysisError(f"{path} is missing, although pareto.json lists trials of this sweep")
         cells, torn = read_rows(path, required=REQUIRED)
@@ -217,6 +223,14 @@ def numbers(rows: pd.DataFrame, column: str) -> pd.Series:
     if column not in rows.columns or not pd.api.types.is_numeric_dtype(rows[column]):
         return pd.Series(np.nan, index=rows.index, dtype=np.float64)
     return rows[column].astype(np.float64)
+
+
+def _has_ended_trial(log: Path) -> bool:
+    try:
+        with log.open("rb") as lines:
+            return any(b'"kind": "trial_ended"' in line for line in lines)
+    except FileNotFoundError:
+        return False
 
 
 def _has_front(path: Path) -> bool:

@@ -17,6 +17,7 @@ from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective
 from analysis.tables.trial_table import TrialTable
 from sweeper.store.columns import column_dictionary
+from sweeper.store.events import Event, Kind
 from tests.analysis.conftest import MakeSweep, report, trial
 
 TORN = ("3", "3,", "3,fini", '3,"half an er')
@@ -73,6 +74,16 @@ def test_ids_stay_text_numbers_become_numbers_and_a_missing_metric_is_nan(make_s
     assert (row["c"], row["lr"], row["seed"]) == (0.25, 1e-4, 0)
     assert math.isnan(lost["forget_loss"])
     assert (lost["checkpoint"], lost["error"]) == ("", "out of memory")
+
+
+def test_a_deleted_table_of_ended_trials_is_refused_with_the_command_that_rebuilds_it(make_sweep: MakeSweep) -> None:
+    out = make_sweep(None)
+    started, ended = (Event.new(0, kind, "0", {}).to_line() for kind in (Kind.TRIAL_STARTED, Kind.TRIAL_ENDED))
+    (out / "events.jsonl").write_bytes(started)
+    assert TrialTable.read(out).trials.empty
+    (out / "events.jsonl").write_bytes(started + ended)
+    with pytest.raises(AnalysisError, match=r"trials\.csv is missing.*\n.*sweeper resume .*/out$"):
+        TrialTable.read(out)
 
 
 def test_a_torn_last_row_and_a_second_row_of_a_trial_are_left_out_and_noted(make_sweep: MakeSweep) -> None:
