@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from analysis.errors import AnalysisError
@@ -13,7 +14,7 @@ from analysis.tables.columns import Column, Columns
 from analysis.tables.csv_rows import read_rows
 from analysis.tables.note import note
 from analysis.tables.trade_off import Objective
-from analysis.tables.trial_table import TrialTable, check_status, typed_trials
+from analysis.tables.trial_table import TrialTable, check_status, numbers, typed_trials
 
 _BASELINES = ("no-unlearn", "target")
 """The values of the column ``method`` that mark the row of the model before unlearning."""
@@ -49,7 +50,8 @@ def read_external(
     for objective in objectives:
         if objective.column not in trials.columns and objective.name in trials.columns:
             # A sweep caps the loss of each token. The capped mean loss is an upper bound of the objective.
-            trials[objective.column] = objective.clip(trials[objective.name])
+            measured = numbers(trials, objective.name).where(np.isfinite)
+            trials[objective.column] = objective.clip(measured)
     known = trials.columns[pd.Series(trials.dtypes).map(pd.api.types.is_numeric_dtype)]
     further = [name for name in known if name in rows.columns and not (name in columns or columns.is_setting(name))]
     described = columns | Columns({name: Column(role="metric") for name in further})

@@ -14,12 +14,17 @@ _ROUNDING = 1e-6
 
 
 def values_outside(frame: pd.DataFrame, columns: Columns) -> list[Note]:
-    """Return a note for each loss or metric that has values outside its bounds in a trial table."""
+    """Return a note for each loss or metric that has values outside its bounds in a trial table.
+
+    Infinite values count only in finished trials, because a diverged trial may have infinite losses.
+    """
     notes = []
     for name in columns.outcomes:
         low, high = _bounds(name, columns)
         values = numbers(frame, name)
-        beyond = frame[(values.abs() < math.inf) & ((values < low - _ROUNDING) | (values > high + _ROUNDING))]
+        infinite = values.abs() == math.inf
+        outside = ~infinite & ((values < low - _ROUNDING) | (values > high + _ROUNDING))
+        beyond = frame[outside | (infinite & (frame["status"] == "finished"))]
         values = values[beyond.index]
         if len(beyond):
             notes.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,6 +83,15 @@ def test_external_rows_join_the_frontier_and_are_not_recommended(make_sweep: Mak
     assert data.chosen.model.name == "trial out/0"
     facts = dict(data.subtitle.facts)
     assert [facts[name] for name in ("ended", "external", "members")] == [2, 2, 1]
+
+
+@pytest.mark.usefixtures("blank_figures")
+def test_an_infinite_loss_of_a_table_is_noted_and_on_no_frontier(make_sweep: MakeSweep, tmp_path: Path) -> None:
+    theirs = external_csv(tmp_path, "method,forget_loss,retain_loss\ngdiff,inf,0.1\n")
+    write_report(tmp_path / "merged", [make_sweep([trial("0", 6.0, 0.5)]), theirs])
+    front = json.loads((tmp_path / "merged" / "pareto.json").read_text())["front"]
+    assert [item["trial_id"] for item in front] == ["out/0"]
+    assert re.search(r"inf in theirs/line 2.*finite", (tmp_path / "merged" / "report.html").read_text())
 
 
 def test_the_no_unlearn_model_of_a_table_counts_if_no_sweep_has_one(make_sweep: MakeSweep, tmp_path: Path) -> None:
