@@ -160,7 +160,8 @@ def judged_pick(
     given = answer(table, sweep, frontier(table.models, sweep.objectives), choice)
     if rule is None and best is None and given.model is not None and choice.row is not None:
         row, eligible = choice.row, len(choice.rows)
-        reason = given.reason or say("pick.closest", count=eligible, noun=given.noun)
+        outcome = given.judgement.outcome
+        reason = given.reason or say("pick.unrecommended", outcome=outcome, count=eligible, noun=given.noun)
     else:
         found = pick(table, sweep, rule=rule or KNEE, limits=limits, best=best)
         row, eligible, reason = found.row, found.eligible, say("pick.reason", pick=found)

@@ -135,6 +135,11 @@ CASES = {
         *(Outcome.ONE_SIDED, "--target-epochs", "0", None, None, [UTILITY, RATIO], "keeping"),
         baseline=BASELINE | {"retain_loss": 7.9, "utility": 0.0, "truth_ratio": 0.0},
     ),
+    "a model that meets the thresholds repeats itself": Case(
+        [(6.0, 0.2, KEPT | {"retain_repetition": 0.6})],
+        *(Outcome.REPETITIVE, KEEP_MORE),
+        baseline=BASELINE | {"retain_repetition": 0.01},
+    ),
     "losses of equal scores beyond the bound": Case([(6.0, 1e6, KEPT), (6.0, 9e5, KEPT)], Outcome.GOOD, trial_id="1"),
 }
 
@@ -184,6 +189,8 @@ def test_the_answer_judges_before_it_recommends(make_sweep: MakeSweep, case: Cas
     chosen = judged_pick(table, sweep)
     assert (chosen.row["trial_id"], chosen.outcome) == (case.trial_id, found.outcome)
     assert chosen.recommended is found.recommended
+    misses = case.outcome in (Outcome.TOO_LITTLE, Outcome.TOO_MUCH, Outcome.NO_TRADE_OFF, Outcome.MISSED)
+    assert ("closest to the thresholds" in chosen.reason) is misses
     assert set(found.judged) - {found.reason} <= set(chosen.lines)
 
 
