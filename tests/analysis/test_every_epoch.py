@@ -124,6 +124,13 @@ def test_pareto_json_and_the_page_name_each_epoch_with_its_step_and_checkpoint(m
         assert f"<code>{place}</code>" in page
 
 
+@pytest.mark.usefixtures("blank_figures")
+def test_a_headline_about_some_epochs_calls_them_measured(make_epochs: MakeEpochs) -> None:
+    """Utility was measured for the last epochs of two trials, of seven evaluated epochs."""
+    answer, _ = reported(make_epochs())
+    assert re.search(r"utility.* 0\.3 .*all 2 measured epochs", answer["headline"])
+
+
 def test_pick_is_within_the_limit(make_epochs: MakeEpochs) -> None:
     """The first epoch of trial 00000 forgot nothing: it is taken if it is the only one within the limit."""
     tables = tables_of(make_epochs(verbmem={("00000", 2): 0.5, ("00001", 1): 0.07}))

@@ -254,6 +254,7 @@ def test_page_and_pareto_json_hold_the_same_answer(make_sweep: MakeSweep) -> Non
     write_report(out)
     found, page = answered(out), (out / "report.html").read_text()
     assert f"<h1>{found.headline}</h1>" in page
+    assert "all 3 trials" in found.headline, "all trials were measured"
     assert found.model is not None
     assert found.model.checkpoint in page
     pareto = json.loads((out / "pareto.json").read_text())
