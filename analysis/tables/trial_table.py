@@ -330,9 +330,7 @@ def _lost_ends(trials: pd.DataFrame, candidates: pd.DataFrame) -> tuple[str, ...
 
 def _is_copy(trials: pd.DataFrame) -> pd.Series:
     """Return a mask of the trials whose result was copied from another trial in the table, shape (trials,)."""
-    if "reused_from" not in trials:
-        return pd.Series(False, index=trials.index)
-    copied = trials["reused_from"].fillna("") != ""
+    copied = is_reused(trials)
     trained_first = trials.assign(copied=copied).sort_values("copied", kind="stable")
     return copied & trained_first.duplicated(["sweep", "spec_hash"])
 
