@@ -63,7 +63,7 @@ def test_a_target_that_never_memorises_is_an_error(make_network: Any, run_finetu
         raise AssertionError("asked although the loss is high")
 
     recipe = replace(QUICK, lr=1e-3, epochs=3)
-    with pytest.raises(TargetError, match=r"3 epochs.* epochs$"):
+    with pytest.raises(TargetError, match=r"3 epochs.*--target-epochs"):
         run_finetune(make_network(), recipe, memorised=memorised)
 
 
@@ -90,7 +90,7 @@ def test_the_rate_warms_up_over_a_twentieth_and_then_falls_linearly(
 def test_a_loss_that_is_not_finite_is_an_error_with_the_epoch_and_the_rate(
     make_network: Any, run_finetune: Finetune
 ) -> None:
-    with pytest.raises(TargetError, match=r"(nan|inf) in epoch \d: .*1e\+25"):
+    with pytest.raises(TargetError, match=r"(nan|inf) in epoch \d.*1e\+25"):
         run_finetune(make_network(), replace(FIXED, lr=1e25, epochs=9))
     broken = make_network()
     with torch.no_grad():
