@@ -18,6 +18,7 @@ from analysis.tables.columns import Columns
 from analysis.tables.csv_rows import read_rows, typed_frame
 from analysis.tables.note import Note, note
 from analysis.tables.sweep_file import SweepFile
+from search_spaces.durable import is_held
 from search_spaces.messages import resume_command
 
 STATUSES = ("finished", "stopped", "diverged", "failed")
@@ -66,7 +67,8 @@ class TrialTable:
         file = SweepFile.read(out)
         columns = file.columns
         path = out / "trials.csv"
-        if not path.exists() and _has_ended_trial(out / "events.jsonl"):
+        # While a sweep runs, the log has the end of a trial a moment before the table.
+        if not path.exists() and _has_ended_trial(out / "events.jsonl") and not is_held(out):
             raise AnalysisError(
                 f"{path} is missing, although trials of this sweep have ended. Rebuild the tables with:\n"
                 f"  {resume_command(out)}"

@@ -16,6 +16,7 @@ from analysis.tables.out_of_bounds import values_outside
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective
 from analysis.tables.trial_table import TrialTable
+from search_spaces.durable import exclusive
 from sweeper.store.columns import column_dictionary
 from sweeper.store.events import Event, Kind
 from tests.analysis.conftest import MakeSweep, report, trial
@@ -82,6 +83,8 @@ def test_a_deleted_table_of_ended_trials_is_refused_with_the_command_that_rebuil
     (out / "events.jsonl").write_bytes(started)
     assert TrialTable.read(out).trials.empty
     (out / "events.jsonl").write_bytes(started + ended)
+    with exclusive(out, RuntimeError()):
+        assert TrialTable.read(out).trials.empty, "the sweep is running, and writes the table next"
     with pytest.raises(AnalysisError, match=r"trials\.csv is missing.*\n.*sweeper resume .*/out$"):
         TrialTable.read(out)
 
