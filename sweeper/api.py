@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from search_spaces.messages import no_sweep
 from sweeper.checks.world import resolve_and_check
-from sweeper.settings.fields import fields_of
-from sweeper.settings.names import EVALUATE, PARETO, PICK, RUN
+from sweeper.settings.fields import EVALUATE, PARETO, PICK, RUN, fields_of
 from sweeper.settings.sources import (
     PYTHON,
     Given,

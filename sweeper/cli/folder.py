@@ -153,7 +153,7 @@ def config(folder: str, out: str | None) -> None:
 
 def config_text(settings: SweepSettings, *, plugins: Mapping[str, str]) -> str:
     """Return the sweep's options as YAML. ``plugins`` maps the name of each plug-in file to the path of its copy."""
-    from sweeper.settings.names import STUDY
+    from sweeper.settings.fields import STUDY
     from sweeper.settings.sources import STORED, Given, to_config
 
     # Values that resume may have changed, and defaults that were computed when the sweep started.

@@ -13,7 +13,7 @@ import click
 from sweeper.cli.errors import FAILED, continues_with, exit_with
 from sweeper.cli.options import CONFIG, DRY_RUN, command, json_option
 from sweeper.cli.plan import print_plan
-from sweeper.settings.names import EVALUATE, RUN, TARGET
+from sweeper.settings.fields import EVALUATE, RUN, TARGET
 from sweeper.settings.sources import Raw, command_line, refuse
 
 

@@ -12,7 +12,7 @@ import click
 from search_spaces.messages import expected_one_of, no_sweep
 from sweeper.cli.errors import interrupted_by_signals, plain_errors
 from sweeper.cli.options import command, json_option
-from sweeper.settings.names import PICK
+from sweeper.settings.fields import PICK
 from sweeper.settings.sources import Options, Raw, refuse
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import click
 from sweeper.cli.options import CONFIG, DRY_RUN, command, json_option
 from sweeper.cli.outcome import judge, print_study, run_to_the_end
 from sweeper.cli.plan import print_plan
-from sweeper.settings.names import PARETO, RESUME, STUDY
+from sweeper.settings.fields import PARETO, RESUME, STUDY
 from sweeper.settings.sources import Options, Raw, refuse
 
 _JSON = json_option("Print the summary as JSON on stdout.")

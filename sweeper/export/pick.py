@@ -18,7 +18,8 @@ from search_spaces.durable import staged
 from search_spaces.messages import no_sweep
 from sweeper.export.card import Card
 from sweeper.export.export import export
-from sweeper.settings.names import LIMITED, PICK
+from sweeper.settings.fields import PICK
+from sweeper.settings.names import LIMITED
 from sweeper.settings.objectives import known_constraint
 from sweeper.settings.sources import Options, Problems, Raw, command_line, refuse
 from sweeper.settings.tracking_uri import known_uri

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis.words import cell
-from sweeper.settings.names import RUN
+from sweeper.settings.fields import RUN
 from sweeper.settings.sources import command_line, from_python
 from trainables import plugins
 from trainables.methods import option_names

@@ -12,25 +12,13 @@ from functools import partial
 from typing import Any
 
 from search_spaces.fields import Field, Role
-from sweeper.settings.names import (
-    ARMS,
-    DEFAULT_OBJECTIVES,
-    DEFAULT_TRACKING,
-    EVALUATE,
-    LIMITED,
-    PARETO,
-    PICK,
-    RESUME,
-    RUN,
-    RUNS,
-    SAMPLERS,
-    SCHEDULERS,
-    STUDY,
-    SWEEPS,
-    TARGET,
-)
+from sweeper.settings.names import ARMS, DEFAULT_OBJECTIVES, DEFAULT_TRACKING, LIMITED, SAMPLERS, SCHEDULERS
 from trainables.spec import FIELDS
 
+PARETO, STUDY, RUN, TARGET = "pareto", "lr-study", "unlearn", "target"
+EVALUATE, RESUME, PICK = "evaluate", "resume", "pick"
+SWEEPS = (PARETO, STUDY)
+RUNS = (*SWEEPS, RUN)
 _OWN = ("method", "lr", "auto_lr", "seed")
 """Trial fields whose options are described separately for each command."""
 _ROLES: tuple[Role, ...] = ("training", "scoring", "method", "auto_lr")

@@ -1,9 +1,5 @@
-"""Names that options and their values have in several rooms: commands, samplers, schedulers and defaults."""
+"""Names of option values that several rooms use: samplers, schedulers, columns and defaults."""
 
-PARETO, STUDY, RUN, TARGET = "pareto", "lr-study", "unlearn", "target"
-EVALUATE, RESUME, PICK = "evaluate", "resume", "pick"
-SWEEPS = (PARETO, STUDY)
-RUNS = (*SWEEPS, RUN)
 DEFAULT_OBJECTIVES = "forget_loss:max,retain_loss:min"
 DEFAULT_TRACKING = "sqlite:///mlflow.db"
 NO_SCHEDULER = "none"

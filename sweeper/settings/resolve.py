@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.messages import counted, expected_one_of
-from sweeper.settings.names import RUN, STUDY, SWEEPS
+from sweeper.settings.fields import RUN, STUDY, SWEEPS
 from sweeper.settings.resources import AUTO, gpus_here
 from sweeper.settings.search import read_search
 from sweeper.settings.sources import Options, Raw

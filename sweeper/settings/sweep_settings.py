@@ -13,8 +13,8 @@ from search_spaces.constraint import Constraint, parse_constraint
 from search_spaces.parameters import Choice
 from search_spaces.space import Space
 from search_spaces.values import Value
-from sweeper.settings.fields import fields_of
-from sweeper.settings.names import DEFAULT_TRACKING, NO_SCHEDULER, PARETO, STUDY
+from sweeper.settings.fields import PARETO, STUDY, fields_of
+from sweeper.settings.names import DEFAULT_TRACKING, NO_SCHEDULER
 from sweeper.settings.objectives import Objective, parse_objectives
 from sweeper.settings.resources import AUTO, Resources, gpus_here
 from sweeper.settings.sources import Raw, command_line, from_json, to_json

@@ -17,8 +17,7 @@ from search_spaces.fields import Field
 from sweeper.cli.folder import config_text
 from sweeper.cli.main import main
 from sweeper.cli.options import given_values
-from sweeper.settings.fields import DESCRIBED, fields_of
-from sweeper.settings.names import PARETO, RESUME, RUN, STUDY
+from sweeper.settings.fields import DESCRIBED, PARETO, RESUME, RUN, STUDY, fields_of
 from sweeper.settings.resolve import Resolved, resolve
 from sweeper.settings.sources import Raw, from_json, from_python, from_yaml, to_json
 from sweeper.settings.sweep_settings import SweepSettings
