@@ -57,4 +57,4 @@ def _landscape(rows: pd.DataFrame, loss: str, unit: str) -> Panel | None:
     marks = ((eta, "eta"), (best, "eta*"))
     guides = [Guide("x", value, label) for value, label in marks if x.min() <= value <= x.max()]
     title = f"{loss} loss, step {number(int(first['step'].iloc[0]))}"
-    return Panel(title, "x (in units of the learning rate)", unit, lines, guides=(Guide("x", 0.0), *guides))
+    return Panel(title, "learning rate x", unit, lines, guides=(Guide("x", 0.0), *guides))

@@ -134,7 +134,8 @@ def labelled(part: Sources, prefix: str, checkpoint: Callable[[str], str] = str,
 
     Args:
         checkpoint: function that takes a checkpoint path and returns the new path.
-        sweep: the new value of the column ``sweep``; "" keeps the values."""
+        sweep: the new value of the column ``sweep``; "" keeps the values.
+    """
     table = part.table.renamed(lambda trial_id: f"{prefix}/{trial_id}", checkpoint, sweep)
     table = replace(table, notes=tuple(replace(item, source=prefix) for item in table.notes))
     return replace(part, table=table)
