@@ -124,7 +124,7 @@ class Choice:
 
     @property
     def optuna_name(self) -> str | None:
-        """The parameter's name in Optuna; None for a single value, which Optuna does not store."""
+        """The parameter's name in Optuna; None if there is only one value, because Optuna does not store it."""
         return self.key if len(self.values) > 1 else None
 
     def accepts(self, value: object) -> bool:

@@ -193,7 +193,7 @@ def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, V
         key = parameter.key
         for other in _rivals(parameter, earlier, constants):
             remedy = "give them mutually exclusive conditions (when)"
-            yield key, f"{key}: {other} and {key} both set '{parameter.name}' and can apply together; {remedy}"
+            yield key, f"{key}: {other} and {key} both set '{parameter.name}', possibly in the same trial; {remedy}"
         for waited, values in parameter.when.items():
             if waited in keys and waited not in earlier and waited not in constants:
                 yield key, f"{key}: its condition refers to {waited}, which must come before {key}"
@@ -228,7 +228,7 @@ def _condition_fault(
     if isinstance(awaited := earlier[waited], Number) and not awaited.whole:
         return f"its condition refers to {waited}, which is continuous; a condition needs values that can be listed"
     if not any(earlier[waited].accepts(value) for value in values):
-        return f"{never} {listed}, but {waited} never has this value"
+        return f"{never} {listed}, but {waited} cannot have this value"
     return None
 
 

@@ -44,7 +44,7 @@ def _panels(study: LrStudy, verdict: Verdict, objectives: Sequence[str]) -> Iter
         [points for units in arm for seed in verdict.fresh if (points := units[seed].points()) is not None]
         for arm in arms.values()
     ]
-    across, up = (f"\u2190 better    {name} (as cost)" for name in objectives)
+    across, up = (f"\u2190 better    {name} as a cost" for name in objectives)
     lines = chain.from_iterable(map(_surfaces, arms, runs, _ARMS))
     yield Panel("region attained by one, half, and all runs", across, up, tuple(lines), square=(0.0, 1.0))
     bands = tuple(

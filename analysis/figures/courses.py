@@ -91,7 +91,7 @@ def final_metrics_data(sources: Sources) -> PanelFigure | None:
 
 
 def rate_courses_data(sources: Sources) -> PanelFigure | None:
-    """Return the figure of metrics over steps by learning rate; None if no method was tried at two fixed rates.
+    """Return the figure of metrics over steps for each learning rate; None if no method has two fixed rates.
 
     Each line is a trial. Lines of fixed-rate trials are coloured by the rate. Lines of AutoLR trials are dashed.
     """

@@ -145,7 +145,7 @@ class Verdict:
 
     @property
     def same_seeds(self) -> bool:
-        """Whether the rates were chosen on the fresh seeds, which favours hand-tuning."""
+        """Whether the hand-tuned rates were chosen on the seeds of the comparison, which favours hand-tuning."""
         return self.tuning == self.fresh
 
     @property

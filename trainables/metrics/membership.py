@@ -121,12 +121,16 @@ METRICS = (
     _attack(
         "mia_loss",
         "loss",
-        "a text's mean log p",
+        "the mean log-probability of a text's tokens",
         "Yeom et al., Privacy Risk in Machine Learning, 2018 (arXiv:1709.01604)",
         loss_scores,
     ),
     _attack(
-        "mia_zlib", "zlib", "a text's mean log p, divided by its zlib-compressed size in bytes", CARLINI, zlib_scores
+        "mia_zlib",
+        "zlib",
+        "the mean log-probability of a text's tokens, divided by the zlib-compressed size of the text in bytes",
+        CARLINI,
+        zlib_scores,
     ),
     MIN_K_ATTACK,
     _attack(
@@ -140,7 +144,7 @@ METRICS = (
     _attack(
         "mia_reference",
         "reference",
-        "a text's mean log p minus its mean log p under the retain model",
+        "the mean log-probability of a text's tokens, minus the same mean under the retain model",
         CARLINI,
         reference_scores,
         RETAIN_MODEL,

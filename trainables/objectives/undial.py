@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def undial_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """Return ``mean_tokens CE(softmax(z_ref - beta onehot(label)), z)`` over answer tokens.
 
-    The model's logits are z, and the target's logits are z_ref. The softmax is a constant. The authors' code also
+    The model's logits are z, and the target's logits are z_ref. No gradient flows through the softmax. The authors' code also
     averages over prompt and padding tokens.
     """
     import torch

@@ -70,7 +70,7 @@ WEIGHTING = Weighting(
             "gradients",
             low=0.0,
             high=1.0,
-        ).searched(0.0, 0.9, LINEAR, "GradDrop (arXiv:2010.06808) uses 0 to 1; 1 gives the sum of the gradients"),
+        ).searched(0.0, 0.9, LINEAR, "GradDrop (arXiv:2010.06808) uses values from 0 to 1; 1 gives the gradients' sum"),
     ),
     init=lambda seed: {"seed": seed, "step": 0},
 )
