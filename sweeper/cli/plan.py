@@ -25,7 +25,7 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
     lines["trials"] = f"{plan.trials} of {plan.asked}" if plan.trials != plan.asked else plan.trials
     gpus = f" and {counted(plan.resources.gpus, 'GPU')}" if plan.resources.gpus else ""
     if plan.shares_gpus:
-        gpus = " and a fraction of a GPU (auto: the fraction is measured on the first trial of each group of similar trials)"
+        gpus = " and a fraction of a GPU (auto: measured on the first of several similar trials)"
     cpus = counted(plan.resources.cpus, "CPU")
     lines["placement"] = f"{counted(plan.at_once, 'trial')} at once {plan.place}; each trial takes {cpus}{gpus}"
     lines["downloads"] = "; ".join(item.format() for item in plan.downloads) or "none"

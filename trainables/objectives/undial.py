@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def undial_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """Return ``mean_tokens CE(softmax(z_ref - beta onehot(label)), z)`` over answer tokens.
 
-    The model's logits are z, and the target's logits are z_ref. No gradient flows through the softmax. The authors' code also
-    averages over prompt and padding tokens.
+    The model's logits are z, and the target's logits are z_ref. No gradient flows through the softmax. The authors'
+    code also averages over prompt and padding tokens.
     """
     import torch
     from torch.nn.functional import cross_entropy

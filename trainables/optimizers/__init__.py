@@ -82,7 +82,7 @@ OPTIMIZER_INFO: Mapping[str, OptimizerInfo] = MappingProxyType(
             ),
             OptimizerInfo(
                 "dowg",
-                "lr r^2 g / sqrt(sum_i r_i^2 |g_i|^2), where r is defined as for the optimizer dog, and r_i is r at step i",
+                "lr r^2 g / sqrt(sum_i r_i^2 |g_i|^2), where r is defined as for dog, and r_i is r at step i",
                 _GROWTH,
                 1,
                 True,
