@@ -24,7 +24,7 @@ from trainables.models.hub_cache import cached_snapshot
 from trainables.models.registry import find_model
 from trainables.optimizers import OPTIMIZER_INFO
 from trainables.spec import FIELDS, TrialSpec
-from trainables.target.cache import cache_folder, is_made
+from trainables.target.cache import cache_folder, is_trained
 from trainables.target.target import target_spec_of
 
 NO_TARGET = "the target is not fine-tuned yet"
@@ -146,7 +146,7 @@ def _previous_sweeps(settings: SweepSettings, out: Path | None) -> list[Path]:
 def _model_fields(spec: TrialSpec, *, models: int, running: int) -> dict[str, Any]:
     missing = downloads(spec)
     trained = None if missing or spec.target_path else cache_folder() / "targets" / target_spec_of(spec).trained_key
-    cached = trained is not None and is_made(trained)
+    cached = trained is not None and is_trained(trained)
     target = "not in the cache, so it is fine-tuned first (the time estimate does not include this)"
     if spec.target_path is not None:
         target = f"given: {spec.target_path}"

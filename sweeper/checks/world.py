@@ -215,7 +215,7 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
         or (spec.limit is not None and spec.limit <= 0)
     ):
         try:
-            target_spec_of(spec).measured()
+            target_spec_of(spec).metric_names()
         except DataError as error:
             found += error.problems
     hub_id = find_model(spec.model).hub_id

@@ -169,7 +169,7 @@ def prepare_for_sweep(
         elif settings.bucket:
             if target_spec.target_path is None:  # otherwise this machine has the model
                 fetch_target(prepared.key, cache.folder / "targets" / target_spec.trained_key, settings.bucket)
-            cache.take_over(prepared.notes)
+            cache.add_notes(prepared.notes)
 
     if is_prepared_remotely(settings):
         fill_cache = prepare_remotely

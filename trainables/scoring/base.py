@@ -39,7 +39,7 @@ class LazyDict(dict[K, V]):
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Measurement:
     """The metrics of a model, the per-item values of these metrics, and the time for generating answers in seconds."""
 
     metrics: Mapping[str, float]
@@ -72,7 +72,7 @@ class MetricError(DataError):
     """A requested metric cannot be measured on the data. The message is for the user."""
 
 
-def chosen_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool = True) -> tuple[str, ...]:
+def select_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool = True) -> tuple[str, ...]:
     """Return the names of the metrics to measure on the data, in the order of ``METRICS``. The losses are not included.
 
     Args:
@@ -146,14 +146,14 @@ class Scores(ABC):
         """Return the value of each metric that is a loss, in nats per token or image."""
         return self._values(LOSS_METRICS)
 
-    def measure(self, names: Sequence[str] = ()) -> Measured:
+    def measure(self, names: Sequence[str] = ()) -> Measurement:
         """Measure metrics, given as names of metrics and of metric sets. Without names, measure the default set.
 
         Raises:
             MetricError: a metric cannot be measured on the data, or the retain model is missing.
         """
-        metrics = self._values(chosen_metrics(names, self._data, retain_model=self.retain is not None))
-        return Measured(metrics, self.items(), self.generation_seconds)
+        metrics = self._values(select_metrics(names, self._data, retain_model=self.retain is not None))
+        return Measurement(metrics, self.items(), self.generation_seconds)
 
     def _values(self, names: Iterable[str]) -> dict[str, float]:
         return {name: float(METRICS[name].measure(self)) for name in names}

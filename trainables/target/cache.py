@@ -89,7 +89,7 @@ class Cache:
     def model(self, name: str) -> Path:
         """Return the folder for a trained model. If ``computing`` is true, the folder may not exist yet."""
         folder = self.folder / "targets" / name
-        if not self.computing and not is_made(folder):
+        if not self.computing and not is_trained(folder):
             raise NotCached(f"the cache has no model {folder}")
         return folder
 
@@ -107,29 +107,29 @@ class Cache:
             write_whole(path, text)
             found = dict(json.loads(text))
         else:
-            used(path)
+            mark_used(path)
         self.notes[name] = dict(found)
         return dict(found)
 
-    def take_over(self, notes: Mapping[str, dict[str, Any]]) -> None:
+    def add_notes(self, notes: Mapping[str, dict[str, Any]]) -> None:
         """Store notes from another machine's cache. Existing notes are kept."""
         for name, content in notes.items():
             if _read(path := self.folder / f"{name}.json") is None:
                 write_whole(path, json.dumps(content))
 
 
-def used(path: Path) -> None:
+def mark_used(path: Path) -> None:
     """Set the modification time of a file in the cache to now. The time shows when the entry was last used."""
     with contextlib.suppress(OSError):  # the file may belong to another user
         os.utime(path)
 
 
-def is_made(folder: Path) -> bool:
+def is_trained(folder: Path) -> bool:
     """Return whether the folder contains a completely trained model."""
     return (folder / RECORD).is_file()
 
 
-def unfinished(folder: Path, suffix: str) -> Path:
+def unfinished_file(folder: Path, suffix: str) -> Path:
     """Return the path of a file that is used while the model in ``folder`` is trained.
 
     ``suffix`` is ``.lock`` for the lock, and ``.pt`` for the state of the training. The file lies outside ``folder``.

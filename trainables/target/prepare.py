@@ -14,9 +14,19 @@ from trainables.metrics.registry import needs_retain_model
 from trainables.modality import ModelEvaluator
 from trainables.models.adapters import ADAPTER_CONFIG, base_of
 from trainables.predictions import evaluate_items
-from trainables.scoring.base import Measured, RetainValues, chosen_metrics, generated_answers
+from trainables.scoring.base import Measurement, RetainValues, generated_answers, select_metrics
 from trainables.spec import TrialSpec
-from trainables.target.cache import FORMAT, RECORD, Cache, TargetError, digest, folder_digest, is_made, unfinished, used
+from trainables.target.cache import (
+    FORMAT,
+    RECORD,
+    Cache,
+    TargetError,
+    digest,
+    folder_digest,
+    is_trained,
+    mark_used,
+    unfinished_file,
+)
 from trainables.target.target import Target, TargetSpec, target_spec_of
 from trainables.target.training import Progress, require_undamaged, train
 
@@ -50,7 +60,7 @@ def prepare_target(
     return made.target()
 
 
-def score_checkpoint(spec: TrialSpec, *, on_progress: Callable[[Progress], None]) -> Measured:
+def score_checkpoint(spec: TrialSpec, *, on_progress: Callable[[Progress], None]) -> Measurement:
     """Return the losses and metrics of the model in ``spec.target_path`` on the spec's data.
 
     If a metric needs the retain model, the retain model is loaded from ``spec.retain_path``.
@@ -62,7 +72,7 @@ def score_checkpoint(spec: TrialSpec, *, on_progress: Callable[[Progress], None]
     assert spec.target_path is not None, "target_path must name the folder to score"
     folder, target_spec = Path(spec.target_path), target_spec_of(spec)
     preparation = Preparation(spec=target_spec, on_progress=on_progress)
-    retain, names = preparation.retain_values(), target_spec.measured()
+    retain, names = preparation.retain_values(), target_spec.metric_names()
 
     def compute() -> dict[str, object]:
         model, _, evaluator = preparation.load(folder)
@@ -71,8 +81,8 @@ def score_checkpoint(spec: TrialSpec, *, on_progress: Callable[[Progress], None]
         return asdict(replace(found, metrics={**losses, **found.metrics}))
 
     asked = (names, retain.key if retain else None, target_spec.trial.max_length, target_spec.template_key)
-    name = digest(FORMAT, "scores", _content(folder), target_spec.data, *asked, *target_spec.measured_by(names))
-    return Measured(**preparation.cache.note(f"scores/{name}", compute))
+    name = digest(FORMAT, "scores", _model_digest(folder), target_spec.data, *asked, *target_spec.metric_digests(names))
+    return Measurement(**preparation.cache.note(f"scores/{name}", compute))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +111,9 @@ class Preparation:
         key = digest(FORMAT, name, spec.data, spec.trial.max_length, spec.template_key)
         if retain is not None:
             key = digest(FORMAT, key, retain.key)
-        names = tuple(dict.fromkeys((*chosen_metrics((), spec.data, retain_model=False), *spec.measured())))
+        names = tuple(dict.fromkeys((*select_metrics((), spec.data, retain_model=False), *spec.metric_names())))
         scores = self.cache.note(
-            f"baselines/{digest(FORMAT, key, names, spec.measured_by(names))}",
+            f"baselines/{digest(FORMAT, key, names, spec.metric_digests(names))}",
             lambda: self._scores(folder, names, retain),
         )
         return Target(
@@ -125,7 +135,7 @@ class Preparation:
         if self.spec.target_path is not None:
             return self.spec.target_path, folder_digest(self.spec.target_path)
         name = self.spec.trained_key
-        return self._trained(name, self.spec.data), name
+        return self._load_or_train(name, self.spec.data), name
 
     def _scores(self, folder: Path, names: tuple[str, ...], retain: RetainValues | None) -> dict[str, object]:
         spec, (model, processor, evaluator) = self.spec, self.load(folder)
@@ -156,9 +166,9 @@ class Preparation:
                 "a retain model cannot be trained with --target-path, because the target's base model is unknown; give "
                 "the base model with --model-path, or the retain model's folder with --retain-model"
             )
-        return self._trained(self.spec.retain_key, self.spec.data.retain_task(), prefix=RETAIN)
+        return self._load_or_train(self.spec.retain_key, self.spec.data.retain_task(), prefix=RETAIN)
 
-    def _trained(self, name: str, data: TaskData, *, prefix: str = "") -> Path:
+    def _load_or_train(self, name: str, data: TaskData, *, prefix: str = "") -> Path:
         """Return the folder of a model in the cache. Train the model if it is missing.
 
         If another process is training the same model, wait for the other process.
@@ -168,18 +178,18 @@ class Preparation:
             self.on_progress(replace(progress, text=prefix + progress.text))
 
         folder = self.cache.model(name)
-        if not is_made(folder):
-            with wait_for_lock(unfinished(folder, ".lock"), lambda: report(Progress(0, 0, WAITING))):
-                if not is_made(folder):  # another process may have trained the model
+        if not is_trained(folder):
+            with wait_for_lock(unfinished_file(folder, ".lock"), lambda: report(Progress(0, 0, WAITING))):
+                if not is_trained(folder):  # another process may have trained the model
                     train(self.spec, folder, data=data, device=self.device or default_device(), on_progress=report)
         require_undamaged(folder)
-        used(folder / RECORD)
+        mark_used(folder / RECORD)
         return folder
 
     def retain_values(self) -> RetainValues | None:
         """Return the values of the retain model; None if no requested metric compares with the retain model."""
         spec, given = self.spec, self.spec.retain_path
-        if not needs_retain_model(spec.measured()):
+        if not needs_retain_model(spec.metric_names()):
             return None
         identity = spec.retain_key if given is None else folder_digest(given)
         key = digest(FORMAT, "retain", identity, spec.data, spec.trial.max_length, spec.template_key)
@@ -194,7 +204,7 @@ class Preparation:
         is_text = any(getattr(item, "is_text", False) for item in spec.data.forget_eval)
         values = self.cache.note(f"retain-values/{digest(key, 'texts') if is_text else key}", compute)
         if given is None:
-            used(Path(values["path"]) / RECORD)
+            mark_used(Path(values["path"]) / RECORD)
         lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
         return RetainValues(**values | lists | {"key": key})
 
@@ -205,7 +215,7 @@ class Preparation:
         return model, processor, self.spec.evaluator(model, processor)
 
 
-def _content(folder: Path) -> str:
+def _model_digest(folder: Path) -> str:
     """Return a hash of the model in a folder. For an adapter, the hash includes a base model in a local folder."""
     own = folder_digest(folder)
     base = base_of(folder) if (folder / ADAPTER_CONFIG).is_file() else None

@@ -8,7 +8,7 @@ from pathlib import Path
 from search_spaces.checksums import CHECKSUMS, damaged_files, parse_checksums
 from search_spaces.durable import wait_for_lock
 from trainables.storage import Storage, StorageError
-from trainables.target.cache import RECORD, cache_folder, unfinished
+from trainables.target.cache import RECORD, cache_folder, unfinished_file
 from trainables.target.target import Target
 
 FOLDER = "targets"
@@ -40,12 +40,12 @@ def local_target(target: Target, storage: Storage | None) -> Target:
     if storage is None:
         return target
     if target.key not in _local:
-        place = place_of(target.key, Path(target.path), storage)
+        place = local_folder(target.key, Path(target.path), storage)
         _local[target.key] = replace(target, path=str(place))
     return _local[target.key]
 
 
-def place_of(key: str, origin: Path, storage: Storage) -> Path:
+def local_folder(key: str, origin: Path, storage: Storage) -> Path:
     """Return a folder on this machine with the files of a target. If there is no such folder, download the target.
 
     The files in the folder are compared with the checksums in the storage.
@@ -63,7 +63,7 @@ def place_of(key: str, origin: Path, storage: Storage) -> Path:
     for place in dict.fromkeys((origin, own)):
         if place.is_dir() and not damaged_files(place, known):
             return place
-    with wait_for_lock(unfinished(own, ".lock"), lambda: None):
+    with wait_for_lock(unfinished_file(own, ".lock"), lambda: None):
         if not own.is_dir() or damaged_files(own, known):  # otherwise another process has downloaded the target
             storage.get(f"{FOLDER}/{key}", own)
     return own
@@ -78,4 +78,4 @@ def fetch_target(key: str, origin: Path, storage: Storage) -> None:
         StorageError: the storage does not answer.
     """
     if not origin.is_dir() and storage.has_folder(f"{FOLDER}/{key}"):
-        place_of(key, origin, storage)
+        local_folder(key, origin, storage)

@@ -17,7 +17,7 @@ from trainables.modality import Modality, ModelEvaluator, modality_of
 from trainables.models.hub_cache import hub_commit
 from trainables.models.registry import TEMPLATES, ModelInfo, TargetRecipe, find_model
 from trainables.plugins import digests
-from trainables.scoring.base import ItemLog, RetainValues, chosen_metrics
+from trainables.scoring.base import ItemLog, RetainValues, select_metrics
 from trainables.spec import FIELDS, TrialSpec
 from trainables.target.cache import FORMAT, digest, folder_digest
 from trainables.template import CHAT, QUESTION_ANSWER
@@ -123,7 +123,7 @@ class TargetSpec:
             return self.info.template
         return f"{CHAT}:{digest((folder / CHAT_FILE).read_text(encoding='utf-8'))}"
 
-    def measured_by(self, names: Sequence[str]) -> list[str]:
+    def metric_digests(self, names: Sequence[str]) -> list[str]:
         return digests(("metric", name.removesuffix("_distance")) for name in names)
 
     @property
@@ -131,7 +131,7 @@ class TargetSpec:
         seed = self.trial.target_seed
         return (self.trial.max_length, self.template_key, *((seed,) if seed else ()))
 
-    def measured(self) -> tuple[str, ...]:
+    def metric_names(self) -> tuple[str, ...]:
         """Return the names of the metrics to measure.
 
         Metrics that need a retain model are left out if no retain model is available.
@@ -140,11 +140,11 @@ class TargetSpec:
             MetricError: a metric that was requested by name cannot be measured on the data.
         """
         may_have_retain_model = self.retain_path is not None or self.target_path is None
-        return chosen_metrics(self.trial.metrics, self.data, retain_model=may_have_retain_model)
+        return select_metrics(self.trial.metrics, self.data, retain_model=may_have_retain_model)
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        return tuple(name for name in chosen_metrics(self.trial.metrics, self.data) if name not in self.measured())
+        return tuple(name for name in select_metrics(self.trial.metrics, self.data) if name not in self.metric_names())
 
     def evaluator(self, model: PreTrainedModel, processor: Any, *, data: TaskData | None = None) -> ModelEvaluator:
         return self.modality.evaluator(

@@ -21,7 +21,7 @@ from trainables.models.checkpoints import write_model
 from trainables.models.hub_cache import fetch_model
 from trainables.predictions import evaluate_items, mean_loss
 from trainables.saved_state import load_random_state, load_state_file, random_state, save_state_file
-from trainables.target.cache import RECORD, TargetError, unfinished
+from trainables.target.cache import RECORD, TargetError, unfinished_file
 from trainables.target.target import TargetSpec
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def train(
 
     If the process is killed, the next call continues from the last saved state.
     """
-    recipe, state = target_spec.recipe, unfinished(folder, ".pt")
+    recipe, state = target_spec.recipe, unfinished_file(folder, ".pt")
     model, processor = load_base(target_spec)
     _require_room(model, folder)
     model.to(device)

@@ -19,7 +19,7 @@ from trainables.target.target import Target
 
 if TYPE_CHECKING:
     from trainables.run.workspace import Workspace
-    from trainables.scoring.base import Measured
+    from trainables.scoring.base import Measurement
 
 plugins.active()  # the objects that this process receives may use classes of plug-ins
 _workspaces: dict[tuple[str, str], Workspace] = {}
@@ -38,7 +38,7 @@ def worker_workspace(target: Target, device: str) -> Workspace:
 
 def measure_checkpoint(
     target: Target, spec: TrialSpec, folder: Path, *, cpus: float, gpus: float, storage: Storage | None = None
-) -> Measured:
+) -> Measurement:
     """Measure the metrics of a run's checkpoint. The values are bit-identical to those that the run itself measures.
 
     Args:

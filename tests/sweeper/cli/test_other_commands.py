@@ -10,7 +10,7 @@ from click.testing import Result
 
 from tests.sweeper.cli.conftest import invoke, json_of, names, problems_of, tofu
 from trainables.metrics.registry import SETS
-from trainables.scoring.base import Measured
+from trainables.scoring.base import Measurement
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_metrics_that_need_a_retain_model_are_left_out_of_a_set_and_refused_by_n
     def evaluate(*arguments: object) -> Result:
         return invoke("evaluate", "--model-path", model_folder, *tofu(data)[2:], *arguments)
 
-    scores = Measured({"forget_loss": 1.0}, {}, 0.0)
+    scores = Measurement({"forget_loss": 1.0}, {}, 0.0)
     monkeypatch.setattr("trainables.target.prepare.score_checkpoint", lambda spec, **named: scores)
     result = evaluate("--metrics", "tofu", "--json")
     assert (result.exit_code, json.loads(result.stdout)) == (0, {"forget_loss": 1.0})

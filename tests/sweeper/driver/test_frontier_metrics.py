@@ -20,7 +20,7 @@ from sweeper.store.events import Kind
 from sweeper.store.tables import ResultTables
 from tests.facts import assert_names
 from tests.sweeper.conftest import SETTINGS, bare_sweep, running
-from trainables.scoring.base import Measured
+from trainables.scoring.base import Measurement
 from trainables.worker.process import measure_checkpoint
 
 GUESS = 8.0
@@ -88,10 +88,10 @@ class SequentialTasks:
         self.submitted.append(folder.name)
         return folder
 
-    def score(self, folder: Path) -> Measured:
+    def score(self, folder: Path) -> Measurement:
         if error := self.fails.get(folder.name):
             raise error
-        return Measured({"verbmem": 0.5}, {"eval_log.json": {"rougeL_recall": {"0": 0.5}}}, 0.0)
+        return Measurement({"verbmem": 0.5}, {"eval_log.json": {"rougeL_recall": {"0": 0.5}}}, 0.0)
 
 
 def measure(out: Path, *, head_answers: Callable[[], None] = lambda: None) -> None:

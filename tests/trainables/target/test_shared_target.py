@@ -11,7 +11,7 @@ import pytest
 from search_spaces.checksums import write_checksums
 from trainables.storage import Storage, StorageError
 from trainables.target import shared
-from trainables.target.shared import fetch_target, place_of, share_target
+from trainables.target.shared import fetch_target, local_folder, share_target
 from trainables.target.target import Target
 
 
@@ -60,7 +60,7 @@ def test_a_target_is_uploaded_once_and_a_machine_that_has_the_target_downloads_n
     forbid(monkeypatch, "put")
     share_target(target, storage)
     forbid(monkeypatch, "get")
-    assert place_of(target.key, Path(target.path), storage) == Path(target.path)
+    assert local_folder(target.key, Path(target.path), storage) == Path(target.path)
     assert shared.local_target(target, None) is target, "without a storage all see the same folder"
 
 
@@ -69,17 +69,17 @@ def test_another_machine_downloads_the_target_once_into_its_cache(
 ) -> None:
     elsewhere = tmp_path / "not-mounted" / "made-from"
     weights = cache / "made-from" / "model.safetensors"
-    assert place_of(target.key, elsewhere, storage) == weights.parent, "where a sweep there would look for it"
+    assert local_folder(target.key, elsewhere, storage) == weights.parent, "where a sweep there would look for it"
     assert weights.read_text() == "weights"
     weights.write_text("zeroed!")
-    assert place_of(target.key, elsewhere, storage) == weights.parent
+    assert local_folder(target.key, elsewhere, storage) == weights.parent
     assert weights.read_text() == "weights", "a damaged one is fetched again"
     weights.unlink()
     weights.parent.rename(tmp_path / "away")
     fetch_target(target.key, elsewhere, storage)
     assert weights.read_text() == "weights", "the driver stores a downloaded target in the folder of a trained target"
     forbid(monkeypatch, "get")
-    assert place_of(target.key, elsewhere, storage) == weights.parent
+    assert local_folder(target.key, elsewhere, storage) == weights.parent
 
 
 def test_a_folder_of_the_same_name_with_another_content_is_not_used(
@@ -90,10 +90,10 @@ def test_a_folder_of_the_same_name_with_another_content_is_not_used(
     other = tmp_path / "node-models" / "mine"
     other.mkdir(parents=True)
     (other / "model.safetensors").write_text("WEIGHTS")
-    assert place_of(target.key, other, storage) == cache / target.key
+    assert local_folder(target.key, other, storage) == cache / target.key
     assert (other / "model.safetensors").read_text() == "WEIGHTS"
 
 
 def test_a_target_that_is_nowhere_is_an_error_of_the_storage(tmp_path: Path, storage: Storage) -> None:
     with pytest.raises(StorageError, match="f" * 16):
-        place_of("f" * 16, tmp_path / "x", storage)
+        local_folder("f" * 16, tmp_path / "x", storage)
