@@ -24,6 +24,7 @@ from sweeper.settings.objectives import known_constraint
 from sweeper.settings.sources import Options, Problems, Raw, command_line, refuse
 from sweeper.settings.tracking_uri import known_uri
 from sweeper.store.folder import read_origin, read_settings
+from trainables.models.checkpoints import LoadError, weights_problems
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,7 +100,8 @@ def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
 
     Raises:
         Problems: the folder has no sweep, an option is invalid, or the checkpoint does not exist.
-        AnalysisError, LoadError, RegistryError: a model cannot be chosen, exported or registered.
+        AnalysisError, LoadError, RegistryError: a model cannot be chosen, exported or registered. A damaged checkpoint
+            is a LoadError.
     """
     if not (out / "sweep.json").is_file():
         raise Problems([no_sweep(out)])
@@ -114,8 +116,10 @@ def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
     checkpoint = out / str(found.row["checkpoint"]) if found.row["checkpoint"] else None
     chosen = Choice(best.words if best is not None else rule or "answer", name, checkpoint, out, found, table, sweep)
     if any(options[name] is not None for name in ("copy_to", "export", "register")):
-        if not chosen.exists:
+        if chosen.checkpoint is None or not chosen.exists:
             raise Problems([chosen.missing])
+        if damage := weights_problems(chosen.checkpoint):
+            raise LoadError(f"the checkpoint {chosen.checkpoint} is damaged: {'; '.join(damage)}")
         return _deliver(chosen, options, command=command_line(PICK, raw, str(out)))
     return chosen
 

@@ -73,6 +73,17 @@ def test_the_card_describes_the_trial_and_how_to_repeat_it(golden: Path, models:
     assert_names((tmp_path / "model" / "README.md").read_text(), *facts)
 
 
+@pytest.mark.parametrize("option", ["--copy-to", "--export"])
+def test_a_truncated_checkpoint_is_not_handed_over(golden: Path, models: Path, tmp_path: Path, option: str) -> None:
+    weights = models / "base" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    shutil.copytree(models / "base", golden / "checkpoints" / TAKEN, dirs_exist_ok=True)
+    result = CliRunner().invoke(main, ["pick", str(golden), option, str(tmp_path / "model")])
+    assert result.exit_code == 1
+    assert_names(result.stderr, TAKEN, "model.safetensors is truncated")
+    assert not (tmp_path / "model").exists()
+
+
 def test_an_adapter_needs_its_base_unless_it_is_merged(golden: Path, models: Path, tmp_path: Path) -> None:
     base, before = models / "base", logits(models / "base")
     result = export(golden, models / "adapter", tmp_path / "adapter")
