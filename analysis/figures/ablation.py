@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from analysis.figures.panels import Line, Panel, PanelFigure, figure_of
-from analysis.figures.representatives import selected, shown_metrics
-from analysis.figures.style import INK, LEAST_SPAN, MUTED, scale_for
+from analysis.figures.representatives import best_trials, shown_metrics
+from analysis.figures.style import INK, MIN_SPAN, MUTED, scale_for
 from analysis.tables.columns import short
 from analysis.tables.note import note
 from analysis.tables.sources import Sources
@@ -21,11 +21,11 @@ def ablation_data(sources: Sources) -> PanelFigure | None:
 
     The values are means over all pairs of trials that differ only in the use of AutoLR. The label of a method contains
     the number of pairs. For a method without such pairs, the figure compares the best trial without AutoLR with the
-    best trial with AutoLR (:func:`selected`).
+    best trial with AutoLR (:func:`best_trials`).
     """
     table, own = sources.table, sources.table.own
     labelled = table.trials.assign(_on=auto_lr_on(table.trials))
-    best = selected(replace(sources, table=table.with_trials(labelled)), by=("method", "_on"))
+    best = best_trials(replace(sources, table=table.with_trials(labelled)), by=("method", "_on"))
     panels, alone = [], False
     for metric in shown_metrics(table):
         values = numbers(own.finished, metric)
@@ -66,4 +66,4 @@ def _panel(title: str, x_label: str, changes: dict[str, tuple[float, float]], *,
         Line("AutoLR", after, places, INK, "marks"),
     ]
     scale = scale_for([*before, *after]) if is_loss else "linear"
-    return Panel(title, x_label, "", tuple(lines), x_scale=scale, x_least=LEAST_SPAN, y_names=tuple(changes))
+    return Panel(title, x_label, "", tuple(lines), x_scale=scale, x_min_span=MIN_SPAN, y_names=tuple(changes))

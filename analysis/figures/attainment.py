@@ -17,7 +17,7 @@ from analysis.tables.problems import file_stem
 from analysis.tables.trade_off import Floats
 from analysis.words import number
 
-_ARMS = OKABE_ITO[:2]
+_ARM_COLOURS = OKABE_ITO[:2]
 
 
 def attainment_figures(study: LrStudy, objectives: Sequence[str]) -> Iterator[PanelFigure]:
@@ -45,10 +45,10 @@ def _panels(study: LrStudy, verdict: Verdict, objectives: Sequence[str]) -> Iter
         for arm in arms.values()
     ]
     across, up = (f"\u2190 better    {name} as a cost" for name in objectives)
-    lines = chain.from_iterable(map(_surfaces, arms, runs, _ARMS))
+    lines = chain.from_iterable(map(_surfaces, arms, runs, _ARM_COLOURS))
     yield Panel("region attained by one, half, and all runs", across, up, tuple(lines), square=(0.0, 1.0))
     bands = tuple(
-        Band("", (left, right), (low, low), (high, high), _ARMS[int(share < 0)], 0.1 + 0.8 * abs(share))
+        Band("", (left, right), (low, low), (high, high), _ARM_COLOURS[int(share < 0)], 0.1 + 0.8 * abs(share))
         for left, low, right, high, share in attainment_difference(*runs).tolist()
     )
     title = "attained in more runs by" if bands else "both attain each point equally often"
@@ -58,8 +58,8 @@ def _panels(study: LrStudy, verdict: Verdict, objectives: Sequence[str]) -> Iter
 def _surfaces(arm: str, runs: Sequence[Floats], colour: str) -> Iterator[Line]:
     """Yield the boundaries of the regions that at least half of the runs, at least one run, and all runs attain."""
     surfaces = attainment_surfaces(runs)
-    for count, look in (((len(runs) + 1) // 2, "line"), (1, "dashed"), (len(runs), "dashed")):
+    for count, style in (((len(runs) + 1) // 2, "line"), (1, "dashed"), (len(runs), "dashed")):
         points = surfaces[count - 1]
         if len(points):
             xs, ys = points[np.argsort(points[:, 0], kind="stable")].T
-            yield Line(arm, (*np.repeat(xs, 2), 1.0), (1.0, *np.repeat(ys, 2)), colour, look)
+            yield Line(arm, (*np.repeat(xs, 2), 1.0), (1.0, *np.repeat(ys, 2)), colour, style)

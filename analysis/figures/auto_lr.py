@@ -14,7 +14,7 @@ from analysis.tables.sources import Sources
 from analysis.tables.trial_table import auto_lr_on, numbers
 from analysis.words import trial_name
 
-_MOST_TRIALS = 6
+_MAX_TRIALS = 6
 _REASONS = {
     "no descent": "not a descent direction",
     "no curvature": "parabola without minimum",
@@ -30,7 +30,7 @@ def auto_lr_data(sources: Sources) -> PanelFigure | None:
     """
     table = sources.table
     trials = table.trials[auto_lr_on(table.trials) & table.trials["trial_id"].isin(set(table.updates["trial_id"]))]
-    chosen = shown_trials(replace(sources, table=table.with_trials(trials))).head(_MOST_TRIALS)
+    chosen = shown_trials(replace(sources, table=table.with_trials(trials))).head(_MAX_TRIALS)
     return figure_of(
         (
             _panel(table.updates[table.updates["trial_id"] == row["trial_id"]], table.history_of(row["trial_id"]), row)
@@ -42,7 +42,7 @@ def auto_lr_data(sources: Sources) -> PanelFigure | None:
     )
 
 
-def rate_course(updates: pd.DataFrame, reports: pd.DataFrame) -> tuple[list[float], list[float]]:
+def lr_over_steps(updates: pd.DataFrame, reports: pd.DataFrame) -> tuple[list[float], list[float]]:
     """Return the steps and the learning rates of one trial, from its rows in auto_lr.csv and history.csv."""
     # The rate changes at the step of an update, because this step already uses the new rate.
     points: list[tuple[float, int, float]] = []
@@ -61,10 +61,10 @@ def rate_course(updates: pd.DataFrame, reports: pd.DataFrame) -> tuple[list[floa
 
 def _panel(updates: pd.DataFrame, reports: pd.DataFrame, trial: pd.Series) -> Panel | None:
     steps, eta, best = (numbers(updates, name) for name in ("step", "eta", "eta_star"))
-    course = rate_course(updates, reports)
+    course = lr_over_steps(updates, reports)
     lines: list[Line] = [
         *finite_lines("learning rate eta", *course, INK),
-        *finite_lines("minimiser eta* of the parabola", steps, best, MUTED, look="marks", marker="D"),
+        *finite_lines("minimiser eta* of the parabola", steps, best, MUTED, style="marks", marker="D"),
     ]
     fallback = updates.get("fallback", pd.Series("", index=updates.index)).map(str)
     reasons = [reason for reason in dict.fromkeys([*_REASONS, *fallback]) if reason not in ("", "nan")]
@@ -75,7 +75,7 @@ def _panel(updates: pd.DataFrame, reports: pd.DataFrame, trial: pd.Series) -> Pa
             steps[there],
             eta[there],
             INK,
-            look="marks",
+            style="marks",
             marker=marker,
             filled=False,
         )

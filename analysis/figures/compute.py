@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from analysis.figures.panels import Guide, Line, Panel, PanelFigure, colours_of, figure_of, finite_lines
-from analysis.figures.style import INK, LEAST_SPAN, OKABE_ITO
+from analysis.figures.style import INK, MIN_SPAN, OKABE_ITO
 from analysis.frontier.frontier import hypervolume, nondominated
 from analysis.study.lr_study import LrStudy
 from analysis.study.tuning_curve import TuningCurve
@@ -26,7 +26,7 @@ def anytime_figure(sources: Sources) -> PanelFigure | None:
     Each method has up to two curves, one without and one with AutoLR.
     """
     lines = tuple(_anytime_lines(sources))
-    panel = Panel("", "training and evaluation (seconds, all trials)", _HYPERVOLUME, lines, y_least=LEAST_SPAN)
+    panel = Panel("", "training and evaluation (seconds, all trials)", _HYPERVOLUME, lines, y_min_span=MIN_SPAN)
     title, caption = "Hypervolume over training and evaluation time", note("anytime_hypervolume")
     return figure_of([panel] if lines else [], name="anytime_hypervolume", title=title, caption=caption)
 
@@ -62,7 +62,7 @@ def _anytime_lines(sources: Sources) -> Iterator[Line]:
     own, objectives = sources.table.own, sources.sweep.objectives
     on, colours = auto_lr_on(own.trials), colours_of(own.methods)
     for method in own.trials["method"].unique() if objectives else ():
-        for name, arm, look in ((method, ~on, "line"), (f"{method}, AutoLR", on, "dashed")):
+        for name, arm, style in ((method, ~on, "line"), (f"{method}, AutoLR", on, "dashed")):
             trials = own.trials[arm & (own.trials["method"] == method)]
             if trials.empty:
                 continue
@@ -73,7 +73,7 @@ def _anytime_lines(sources: Sources) -> Iterator[Line]:
                     stairs += [(seconds, stairs[-1][1]), (seconds, volume)]
             if len(stairs) > 1:
                 xs, ys = zip(*stairs, strict=True)
-                yield from finite_lines(name, xs, ys, colours[method][0], look=look)
+                yield from finite_lines(name, xs, ys, colours[method][0], style=style)
 
 
 def tuning_figures(study: LrStudy) -> Iterator[PanelFigure]:
@@ -92,7 +92,7 @@ def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure:
     picks, expected = curve.picks.tolist(), curve.expected.tolist()
     ends = (picks[0], max(curve.charge, picks[-1]))
     lines = (
-        *finite_lines("expected best of n fixed rates", picks, expected, OKABE_ITO[0], look="dots"),
+        *finite_lines("expected best of n fixed rates", picks, expected, OKABE_ITO[0], style="dots"),
         Line("AutoLR", ends, (curve.auto, curve.auto), INK, "dashed"),
         Line("AutoLR, drawn at its cost in runs", (curve.charge,), (curve.auto,), INK, "marks", "D"),
     )
@@ -101,5 +101,5 @@ def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure:
     )
     guides = () if curve.above_all_rates else (Guide("x", curve.equals, label),)
     axes = ("number n of learning rates tried", _HYPERVOLUME)
-    panel = Panel(title, *axes, lines, guides=guides, x_whole=True, y_least=LEAST_SPAN)
+    panel = Panel(title, *axes, lines, guides=guides, x_integer=True, y_min_span=MIN_SPAN)
     return PanelFigure(name, "How many rates must be tried to match AutoLR?", (panel,), note("tuning_curve"))

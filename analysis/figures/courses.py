@@ -17,17 +17,17 @@ from analysis.figures.panels import (
     colours_of,
     figure_of,
     finite_lines,
-    graded,
+    log_colour,
 )
 from analysis.figures.representatives import panel_title, shown_metrics, shown_trials
-from analysis.figures.style import INK, LEAST_SPAN, scale_for
+from analysis.figures.style import INK, MIN_SPAN, scale_for
 from analysis.tables.columns import Columns
 from analysis.tables.note import note
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers, thinned
 from analysis.words import trial_name
 
-_GRADIENTS = {
+_GRADIENT_LABELS = {
     "grad_norm_retain": "norm",
     "grad_norm_forget": "norm",
     "grad_cosine": "cosine",
@@ -35,10 +35,10 @@ _GRADIENTS = {
     "lr": "learning rate",
 }
 """The axis label of each column."""
-_SHARES = ("grad_cosine", "c_t")
-_MOST_METHODS = 12
-_MOST_POINTS, _MOST_POINTS_OF_MANY = 400, 200
-_BUDGET = 4000
+_SHARE_COLUMNS = ("grad_cosine", "c_t")
+_MAX_METHODS = 12
+_MAX_POINTS, _MAX_POINTS_OF_MANY = 400, 200
+_MAX_PANEL_POINTS = 4000
 """The maximum number of points in a panel. More points would only make the page larger."""
 
 
@@ -51,7 +51,7 @@ def metrics_data(sources: Sources) -> PanelFigure | None:
     columns = sources.table.columns
     units = {name: columns[name].unit or panel_title(columns, name) for name in shown_metrics(sources.table)}
     return figure_of(
-        _courses_of_methods(sources, units, from_target=True),
+        _method_panels(sources, units, from_target=True),
         name="metrics_over_steps",
         title="Metrics over steps",
         caption=note("metrics_over_steps"),
@@ -65,7 +65,7 @@ def gradients_data(sources: Sources) -> PanelFigure | None:
     methods that compute the two gradients separately.
     """
     return figure_of(
-        _courses_of_methods(sources, _GRADIENTS, from_target=False),
+        _method_panels(sources, _GRADIENT_LABELS, from_target=False),
         name="gradients_over_steps",
         title="Gradients and learning rate over steps",
         caption=note("gradients_over_steps"),
@@ -82,7 +82,7 @@ def final_metrics_data(sources: Sources) -> PanelFigure | None:
     metrics = own.with_trials(own.finished).measured(shown_metrics(own))
     parts = [own.with_trials(own.trials[own.trials["method"] == method]) for method in _methods_with_rates(own.trials)]
     return figure_of(
-        (_final(part, metric) for part in parts if len(part.finished) for metric in metrics),
+        (_final_metric_panel(part, metric) for part in parts if len(part.finished) for metric in metrics),
         name="learning_rate_sensitivity",
         title="Final metrics against the learning rate",
         caption=note("learning_rate_sensitivity"),
@@ -90,7 +90,7 @@ def final_metrics_data(sources: Sources) -> PanelFigure | None:
     )
 
 
-def rate_courses_data(sources: Sources) -> PanelFigure | None:
+def lr_curves_data(sources: Sources) -> PanelFigure | None:
     """Return the figure of metrics over steps for each learning rate; None if no method has two fixed rates.
 
     Each line is a trial. Lines of fixed-rate trials are coloured by the rate. Lines of AutoLR trials are dashed.
@@ -104,7 +104,7 @@ def rate_courses_data(sources: Sources) -> PanelFigure | None:
         return None
     low, high = min(rates), max(rates)
     return figure_of(
-        (_courses_at_rates(part, metric, low, high) for part in drawn.values() for metric in shown_metrics(table)),
+        (_lr_curves_panel(part, metric, low, high) for part in drawn.values() for metric in shown_metrics(table)),
         name="courses_by_learning_rate",
         title="Training curves at each learning rate",
         caption=note("courses_by_learning_rate"),
@@ -112,14 +112,14 @@ def rate_courses_data(sources: Sources) -> PanelFigure | None:
     )
 
 
-def _courses_of_methods(sources: Sources, units: Mapping[str, str], *, from_target: bool) -> Iterator[Panel]:
+def _method_panels(sources: Sources, units: Mapping[str, str], *, from_target: bool) -> Iterator[Panel]:
     table, sweep = sources.table, sources.sweep
     columns, colours = table.columns, colours_of(table.methods)
     trials = shown_trials(sources)
     for column, unit in units.items():
         courses, known = [], []
         for _, row in trials.iterrows():
-            reports = thinned(table.history_of(str(row["trial_id"])), _MOST_POINTS)
+            reports = thinned(table.history_of(str(row["trial_id"])), _MAX_POINTS)
             steps, values = numbers(reports, "step").to_numpy(), numbers(reports, column).to_numpy()
             if not np.isfinite(values).any():
                 continue
@@ -132,7 +132,7 @@ def _courses_of_methods(sources: Sources, units: Mapping[str, str], *, from_targ
         lines: list[Line] = []
         for row, steps, values in courses:
             colour, marker = colours[str(row["method"])]
-            lines += finite_lines(trial_name(row), steps, values, colour, look="dots", marker=marker)
+            lines += finite_lines(trial_name(row), steps, values, colour, style="dots", marker=marker)
         if not lines:
             continue
         guess = sweep.random_guess_loss if columns[column].of == "forget" else None
@@ -144,24 +144,24 @@ def _courses_of_methods(sources: Sources, units: Mapping[str, str], *, from_targ
         yield replace(panel, y_label=unit, guides=guides, y_limits=limits)
 
 
-def _courses_at_rates(table: TrialTable, metric: str, low: float, high: float) -> Panel | None:
+def _lr_curves_panel(table: TrialTable, metric: str, low: float, high: float) -> Panel | None:
     """Return the panel of a metric over steps for the trials of one method; None if no trial reported it twice."""
-    points = max(12, min(_MOST_POINTS_OF_MANY, _BUDGET // max(1, len(table.trials))))
+    points = max(12, min(_MAX_POINTS_OF_MANY, _MAX_PANEL_POINTS // max(1, len(table.trials))))
     runs = []
-    for (_, row), automatic in zip(table.trials.iterrows(), auto_lr_on(table.trials), strict=True):
+    for (_, row), auto in zip(table.trials.iterrows(), auto_lr_on(table.trials), strict=True):
         reports = thinned(table.history_of(str(row["trial_id"])), points)
         values = numbers(reports, metric)
         if np.isfinite(values).sum() >= 2:
-            colour, name, look = (INK, "AutoLR", "dashed") if automatic else (graded(row["lr"], low, high), "", "line")
-            runs.append((name, look, colour, numbers(reports, "step"), values))
+            colour, name, style = (INK, "AutoLR", "dashed") if auto else (log_colour(row["lr"], low, high), "", "line")
+            runs.append((name, style, colour, numbers(reports, "step"), values))
     scale = _scale(table.columns, metric, (value for run in runs for value in run[-1]))
     lines: list[Line] = []
-    for name, look, colour, steps, values in runs:
-        lines += finite_lines(name, steps, values, colour, look=look)
+    for name, style, colour, steps, values in runs:
+        lines += finite_lines(name, steps, values, colour, style=style)
     return _panel(table.columns, metric, scale, lines, method=table.trials["method"].iloc[0]) if lines else None
 
 
-def _final(table: TrialTable, metric: str) -> Panel | None:
+def _final_metric_panel(table: TrialTable, metric: str) -> Panel | None:
     """Return the panel of a final metric over the rate for the trials of one method; None if nothing can be drawn."""
     done, method = table.with_trials(table.finished), str(table.trials["method"].iloc[0])
     absent = tuple(sorted(set(_fixed_rates(table.trials)) - set(_fixed_rates(done.trials))))
@@ -177,7 +177,7 @@ def _final(table: TrialTable, metric: str) -> Panel | None:
             return None
         automatic = automatic[:0]
     colour, _ = colours_of(table.methods)[method]
-    lines: list[Line] = [*finite_lines(f"{method}, fixed rate", rate, value, colour, look="marks")]
+    lines: list[Line] = [*finite_lines(f"{method}, fixed rate", rate, value, colour, style="marks")]
     medians = value.groupby(rate).median().sort_index()
     alike = all(name == "lr" or done.columns[name].role == "auto_lr" for name in fixed.varying)
     # If each rate was tried only once, a line is drawn only if the trials differ in no other setting.
@@ -201,11 +201,11 @@ def _fixed_rates(trials: pd.DataFrame) -> list[float]:
 def _methods_with_rates(trials: pd.DataFrame) -> list[str]:
     """Return at most 12 methods that were tried at two or more fixed rates."""
     methods = [str(method) for method, rows in trials.groupby("method") if len(set(_fixed_rates(rows))) >= 2]
-    return methods[:_MOST_METHODS]
+    return methods[:_MAX_METHODS]
 
 
 def _scale(columns: Columns, column: str, values: Iterable[float]) -> str:
-    return "linear" if columns[column].role == "metric" or column in _SHARES else scale_for(values)
+    return "linear" if columns[column].role == "metric" or column in _SHARE_COLUMNS else scale_for(values)
 
 
 def _panel(columns: Columns, column: str, scale: str, lines: Sequence[Line], *, method: str = "") -> Panel:
@@ -218,5 +218,5 @@ def _panel(columns: Columns, column: str, scale: str, lines: Sequence[Line], *, 
         lines=tuple(lines),
         y_scale=scale,
         y_limits=columns.limits(column),
-        y_least=LEAST_SPAN if bounded else 0.0,
+        y_min_span=MIN_SPAN if bounded else 0.0,
     )

@@ -34,8 +34,8 @@ def draw_pareto(data: ParetoData, *, subtitle: str, notes: Sequence[str], links:
         apply_scale(axes, "x", data.x.scale, *data.x.limits)
         apply_scale(axes, "y", data.y.scale, *data.y.limits)
         # The order of the calls is the order of the legend. The zorder determines what is drawn on top.
-        _trials(axes, data, links)
-        _landmarks(axes, data)
+        _draw_models(axes, data, links)
+        _draw_landmarks(axes, data)
         if data.staircase:
             xs, ys = zip(*data.staircase, strict=True)
             axes.plot(xs, ys, color=INK, linewidth=1.4, zorder=2.5, label="attained frontier", solid_joinstyle="miter")
@@ -44,12 +44,12 @@ def draw_pareto(data: ParetoData, *, subtitle: str, notes: Sequence[str], links:
         for series in data.unfinished:
             look = {"s": 38, "marker": _UNFINISHED_MARKERS[series.name], "color": MUTED, "linewidths": 1.2, "zorder": 3}
             _scatter(axes, series.points, links, label=series.name, **look)
-        _guesses(axes, data)
-        _words(figure, axes, data, subtitle, notes)
+        _draw_guesses(axes, data)
+        _draw_texts(figure, axes, data, subtitle, notes)
         return figure
 
 
-def _trials(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
+def _draw_models(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
     """Draw the models on the frontier in full colours, and other models in pale colours."""
     for series in data.methods:
         points, colour, marker = series.points, series.colour, series.marker
@@ -83,22 +83,22 @@ def _scatter(axes: Axes, points: pd.DataFrame, links: Mapping[str, str], **look:
         drawn.set_urls([links.get(trial) and point_link(links[trial], epoch) for trial, epoch in models])
 
 
-def _landmarks(axes: Axes, data: ParetoData) -> None:
+def _draw_landmarks(axes: Axes, data: ParetoData) -> None:
     """Mark the target and the chosen model."""
     if data.baseline is not None:
         x, y = data.baseline
         look: dict[str, Any] = {"marker": "*", "s": 190, "color": PAPER, "edgecolors": INK, "linewidths": 1.2}
         axes.scatter([x], [y], **look, zorder=5, label="target (before unlearning)")
-    if data.chosen is None:
+    if data.highlight is None:
         return
-    role = "recommended" if data.chosen.recommended else "chosen, but not recommended"
-    parts = f"{role}: {data.chosen.model.name}", data.chosen.model.settings
+    role = "recommended" if data.highlight.recommended else "chosen, but not recommended"
+    parts = f"{role}: {data.highlight.model.name}", data.highlight.model.settings
     label = "\n".join(textwrap.fill(part, _LABEL_WIDTH) for part in parts)
     ring: dict[str, Any] = {"s": 260, "facecolors": "none", "edgecolors": INK, "linewidths": 1.3, "clip_on": False}
-    axes.scatter(*data.chosen.at, **ring, zorder=5, label=label)
+    axes.scatter(*data.highlight.position, **ring, zorder=5, label=label)
 
 
-def _guesses(axes: Axes, data: ParetoData) -> None:
+def _draw_guesses(axes: Axes, data: ParetoData) -> None:
     guesses = [(axes.axvline, data.x.guess), (axes.axhline, data.y.guess)]
     known = [(draw, guess) for draw, guess in guesses if guess is not None]
     for i, (draw, guess) in enumerate(known):
@@ -106,7 +106,7 @@ def _guesses(axes: Axes, data: ParetoData) -> None:
         draw(guess, **line, label=None if i else f"random-guess loss, ln|V| = {number(guess)}")
 
 
-def _words(figure: Figure, axes: Axes, data: ParetoData, subtitle: str, notes: Sequence[str]) -> None:
+def _draw_texts(figure: Figure, axes: Axes, data: ParetoData, subtitle: str, notes: Sequence[str]) -> None:
     # An arrow points to the better side. The label of the y axis is rotated, so a left arrow points down.
     across, up = (
         f"\u2190 better    {axis.label}" if axis.low_is_better else f"{axis.label}    better \u2192"

@@ -9,7 +9,7 @@ from analysis.figures.ablation import ablation_data
 from analysis.figures.attainment import attainment_figures
 from analysis.figures.auto_lr import auto_lr_data
 from analysis.figures.compute import anytime_figure, tuning_figures
-from analysis.figures.courses import final_metrics_data, gradients_data, metrics_data, rate_courses_data
+from analysis.figures.courses import final_metrics_data, gradients_data, lr_curves_data, metrics_data
 from analysis.figures.gradient_plane import gradient_plane_data
 from analysis.figures.landscape import landscape_data
 from analysis.figures.panels import PanelFigure
@@ -19,7 +19,7 @@ from analysis.tables.sources import Sources
 
 FIGURES: tuple[tuple[str, Callable[[Sources], PanelFigure | None]], ...] = (
     ("sensitivity", final_metrics_data),
-    ("sensitivity", rate_courses_data),
+    ("sensitivity", lr_curves_data),
     ("auto_lr", ablation_data),
     ("auto_lr", auto_lr_data),
     ("auto_lr", landscape_data),

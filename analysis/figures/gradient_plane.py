@@ -17,8 +17,8 @@ from analysis.tables.sources import Sources
 from analysis.tables.trial_table import numbers
 from analysis.words import number
 
-_MOST_METHODS = 9
-_REACH = 1.25
+_MAX_METHODS = 9
+_MAX_COORDINATE = 1.25
 """The largest coordinate in a panel."""
 
 
@@ -33,7 +33,7 @@ def gradient_plane_data(sources: Sources) -> PanelFigure | None:
         for panel in _panels(str(row["method"]), sources.table.history_of(str(row["trial_id"])))
     )
     return figure_of(
-        list(panels)[:_MOST_METHODS],
+        list(panels)[:_MAX_METHODS],
         name="gradient_plane",
         title="The gradients and the direction of each method",
         caption=note("gradient_plane"),
@@ -83,7 +83,7 @@ def _panels(method: str, history: pd.DataFrame) -> Iterator[Panel]:
         tuple(_arrow(name, vector, colour) for vector, colour, name in arrows if vector),
         tuple(_half_plane(name, vector, colour) for vector, colour, name in halves if vector),
         (Guide("x", 0.0), Guide("y", 0.0)),
-        square=(-_REACH, _REACH),
+        square=(-_MAX_COORDINATE, _MAX_COORDINATE),
     )
 
 
@@ -97,5 +97,5 @@ def _half_plane(name: str, vector: complex, colour: str) -> Band:
     """Return the half-plane of points at an acute angle to ``vector``, which must not point downwards."""
     # A vertical edge is drawn as a very steep edge.
     slope = -vector.real / max(vector.imag, 1e-3 * abs(vector))
-    ends = (-_REACH, _REACH)
-    return Band(name, ends, tuple(slope * x for x in ends), (_REACH, _REACH), colour, 0.12)
+    ends = (-_MAX_COORDINATE, _MAX_COORDINATE)
+    return Band(name, ends, tuple(slope * x for x in ends), (_MAX_COORDINATE, _MAX_COORDINATE), colour, 0.12)

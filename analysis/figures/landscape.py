@@ -12,7 +12,7 @@ from analysis.tables.sources import Sources
 from analysis.tables.trial_table import numbers
 from analysis.words import number
 
-_MOST_STEPS = 3
+_MAX_STEPS = 3
 
 
 def landscape_data(sources: Sources) -> PanelFigure | None:
@@ -26,7 +26,7 @@ def landscape_data(sources: Sources) -> PanelFigure | None:
     if rows.empty:
         return None
     steps = np.unique(numbers(rows, "step").dropna())
-    places = np.linspace(0, len(steps) - 1, min(len(steps), _MOST_STEPS)).round().astype(int)
+    places = np.linspace(0, len(steps) - 1, min(len(steps), _MAX_STEPS)).round().astype(int)
     at = [rows[numbers(rows, "step") == step] for step in steps[places]]
     unit = next((columns[name].unit for name in columns.losses), "")
     # Each loss has its own panel, because the forget loss rises so fast that the retain loss would look flat.
@@ -43,7 +43,7 @@ def _landscape(rows: pd.DataFrame, loss: str, unit: str) -> Panel | None:
     rows = rows.assign(x=numbers(rows, "x")).sort_values("x", kind="stable")
     x, first = rows["x"], rows.iloc[[0]]
     colour, marker = (OKABE_ITO[0], "o") if loss == "retain" else (OKABE_ITO[1], "s")
-    lines = finite_lines(f"{loss} loss", x, numbers(rows, f"{loss}_loss"), colour, look="dots", marker=marker)
+    lines = finite_lines(f"{loss} loss", x, numbers(rows, f"{loss}_loss"), colour, style="dots", marker=marker)
     if not lines:
         return None
     zero, slope, curvature, eta, best = (
@@ -53,7 +53,7 @@ def _landscape(rows: pd.DataFrame, loss: str, unit: str) -> Panel | None:
     if loss == "retain" and np.isfinite([zero, slope, curvature]).all() and len(known) > 1:
         grid = np.linspace(known.min(), known.max(), 60)
         fitted = zero - slope * grid + curvature * grid**2 / 2
-        lines += finite_lines("fitted parabola", grid, fitted, MUTED, look="dashed")
+        lines += finite_lines("fitted parabola", grid, fitted, MUTED, style="dashed")
     marks = ((eta, "eta"), (best, "eta*"))
     guides = [Guide("x", value, label) for value, label in marks if x.min() <= value <= x.max()]
     title = f"{loss} loss, step {number(int(first['step'].iloc[0]))}"

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ABSENT = "no finished trial"
-_GRADES = (0.1, 0.9)
+_COLOUR_RANGE = (0.1, 0.9)
 """The used part of the colour map viridis, as fractions. The ends of the map are hard to see on black or on white."""
 _PANEL_HEIGHT, _SQUARE_HEIGHT = 3.0, 3.8
-_MARKED = 60
+_MAX_MARKERS = 60
 """A line with more points than this is drawn without markers."""
 
 
@@ -30,14 +30,14 @@ class Line:
 
     Attributes:
         name: the legend entry; "" for no entry.
-        look: ``line``, ``dots`` (a line with markers), ``dashed`` or ``marks`` (markers only).
+        style: ``line``, ``dots`` (a line with markers), ``dashed`` or ``marks`` (markers only).
     """
 
     name: str
     xs: tuple[float, ...]
     ys: tuple[float, ...]
     colour: str
-    look: str = "line"
+    style: str = "line"
     marker: str = "o"
     filled: bool = True
 
@@ -69,8 +69,8 @@ class Panel:
 
     Attributes:
         x_scale, y_scale: ``linear`` or ``log``. A log axis shows only positive values.
-        x_least, y_least: the minimum span of a linear axis.
-        x_whole: whether the ticks of the x axis are whole numbers.
+        x_min_span, y_min_span: the minimum span of a linear axis.
+        x_integer: whether the ticks of the x axis are whole numbers.
         y_names: the labels of the positions 0, 1, ... on the y axis, from top to bottom.
         absent: the x values at which no y value was measured. They are drawn as crosses on the x axis.
         square: the limits of both axes of a square panel; None if the panel is not square.
@@ -85,9 +85,9 @@ class Panel:
     x_scale: str = "linear"
     y_scale: str = "linear"
     y_limits: tuple[float, float] | None = None
-    x_least: float = 0.0
-    y_least: float = 0.0
-    x_whole: bool = False
+    x_min_span: float = 0.0
+    y_min_span: float = 0.0
+    x_integer: bool = False
     y_names: tuple[str, ...] = ()
     absent: tuple[float, ...] = ()
     square: tuple[float, float] | None = None
@@ -101,7 +101,7 @@ class PanelFigure:
         name: the stem of the file names.
         caption: the note that figure_captions.j2 renders as the caption.
         columns: the maximum number of panels side by side.
-        rates: the learning rates at the two ends of the colour bar (:func:`graded`); None if the figure has no bar.
+        rates: the learning rates at the two ends of the colour bar (:func:`log_colour`); None if the figure has no bar.
     """
 
     name: str
@@ -122,7 +122,7 @@ def figure_of(
 
 
 def finite_lines(  # noqa: PLR0913 - the fields of a Line
-    name: str, xs: Iterable[float], ys: Iterable[float], colour: str, *, look: str = "line", marker: str = "o",
+    name: str, xs: Iterable[float], ys: Iterable[float], colour: str, *, style: str = "line", marker: str = "o",
     filled: bool = True,
 ) -> tuple[Line, ...]:  # fmt: skip
     """Return a line through the points with finite coordinates; () if there are no such points."""
@@ -130,7 +130,7 @@ def finite_lines(  # noqa: PLR0913 - the fields of a Line
     if not pairs:
         return ()
     known_xs, known_ys = zip(*pairs, strict=True)
-    return (Line(name, known_xs, known_ys, colour, look, marker, filled),)
+    return (Line(name, known_xs, known_ys, colour, style, marker, filled),)
 
 
 def colours_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
@@ -138,13 +138,13 @@ def colours_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
     return dict(zip(names, zip(itertools.cycle(OKABE_ITO), itertools.cycle(MARKERS), strict=True), strict=False))
 
 
-def graded(value: float, low: float, high: float) -> str:
+def log_colour(value: float, low: float, high: float) -> str:
     """Return the colour of a value on a logarithmic colour map from ``low`` to ``high``. All values are positive."""
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
     share = math.log(value / low) / math.log(high / low)
-    return to_hex(colormaps["viridis"](_GRADES[0] + share * (_GRADES[1] - _GRADES[0])))
+    return to_hex(colormaps["viridis"](_COLOUR_RANGE[0] + share * (_COLOUR_RANGE[1] - _COLOUR_RANGE[0])))
 
 
 def draw_panels(data: PanelFigure) -> Figure:
@@ -163,11 +163,11 @@ def draw_panels(data: PanelFigure) -> Figure:
         figure.suptitle(data.title, x=0.01, ha="left", fontsize=13, fontweight="bold")
         entries: dict[str, Any] = {}
         for axes, panel in zip(grid, data.panels, strict=False):
-            _panel(axes, panel)
+            _draw_panel(axes, panel)
             for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
                 entries.setdefault(name, handle)
         if data.rates is not None:
-            _colour_bar(figure, grid[: len(data.panels)], *data.rates)
+            _draw_colour_bar(figure, grid[: len(data.panels)], *data.rates)
         # At 9 points, a letter is about 0.08 inches wide. The marker and the gaps around a name take 0.6 inches.
         widest = 0.08 * max(map(len, entries), default=0) + 0.6
         in_a_row = max(1, min(4 if columns > 1 else 2, int(width / widest)))
@@ -177,7 +177,7 @@ def draw_panels(data: PanelFigure) -> Figure:
         return figure
 
 
-def _panel(axes: Axes, panel: Panel) -> None:
+def _draw_panel(axes: Axes, panel: Panel) -> None:
     from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
     for band in panel.bands:
@@ -186,7 +186,7 @@ def _panel(axes: Axes, panel: Panel) -> None:
             color=band.colour, alpha=band.opacity, linewidth=0, zorder=1, label=band.name,
         )  # fmt: skip
     for line in panel.lines:
-        _line(axes, line)
+        _draw_line(axes, line)
     if panel.absent:
         axes.scatter(
             panel.absent, [0.0] * len(panel.absent), transform=axes.get_xaxis_transform(), marker="x", color=INK, s=34,
@@ -196,12 +196,12 @@ def _panel(axes: Axes, panel: Panel) -> None:
     ys = [y for line in panel.lines for y in line.ys] + [y for band in panel.bands for y in (*band.lows, *band.highs)]
     for guide in panel.guides:
         (xs if guide.axis == "x" else ys).append(guide.value)
-    apply_scale(axes, "x", panel.x_scale, *limits_of(panel.x_scale, xs, least=panel.x_least))
-    apply_scale(axes, "y", panel.y_scale, *(panel.y_limits or limits_of(panel.y_scale, ys, least=panel.y_least)))
+    apply_scale(axes, "x", panel.x_scale, *limits_of(panel.x_scale, xs, min_span=panel.x_min_span))
+    apply_scale(axes, "y", panel.y_scale, *(panel.y_limits or limits_of(panel.y_scale, ys, min_span=panel.y_min_span)))
     for i, guide in enumerate(panel.guides):
-        _guide(axes, guide, i)
+        _draw_guide(axes, guide, i)
     for axis, label, scale, whole in (
-        (axes.xaxis, panel.x_label, panel.x_scale, panel.x_whole or panel.x_label == "step"),
+        (axes.xaxis, panel.x_label, panel.x_scale, panel.x_integer or panel.x_label == "step"),
         (axes.yaxis, panel.y_label, panel.y_scale, False),
     ):
         if scale == "linear":
@@ -218,21 +218,21 @@ def _panel(axes: Axes, panel: Panel) -> None:
     axes.set_title(panel.title, loc="left", fontsize=10.5)
 
 
-def _line(axes: Axes, line: Line) -> None:
+def _draw_line(axes: Axes, line: Line) -> None:
     face = line.colour if line.filled else PAPER
-    if line.look == "marks":
+    if line.style == "marks":
         colours: dict[str, Any] = {"facecolors": face, "edgecolors": line.colour}
         colours = {"color": line.colour} if line.marker in "x+1" else colours
         axes.scatter(line.xs, line.ys, s=26, marker=line.marker, linewidths=1.2, zorder=3, label=line.name, **colours)
         return
-    marked = (line.look == "dots" and len(line.xs) <= _MARKED) or len(line.xs) == 1
+    marked = (line.style == "dots" and len(line.xs) <= _MAX_MARKERS) or len(line.xs) == 1
     axes.plot(
-        line.xs, line.ys, color=line.colour, linestyle=(0, (4, 2)) if line.look == "dashed" else "-", linewidth=1.6,
+        line.xs, line.ys, color=line.colour, linestyle=(0, (4, 2)) if line.style == "dashed" else "-", linewidth=1.6,
         marker=line.marker if marked else None, markerfacecolor=face, markersize=4, zorder=2.5, label=line.name,
     )  # fmt: skip
 
 
-def _guide(axes: Axes, guide: Guide, place_number: int) -> None:
+def _draw_guide(axes: Axes, guide: Guide, place_number: int) -> None:
     draw = axes.axvline if guide.axis == "x" else axes.axhline
     draw(guide.value, color=MUTED, linestyle=(0, (5, 4)), linewidth=1.0, zorder=2)
     if guide.axis == "y":
@@ -248,12 +248,12 @@ def _guide(axes: Axes, guide: Guide, place_number: int) -> None:
     )  # fmt: skip
 
 
-def _colour_bar(figure: Figure, axes: list[Axes], low: float, high: float) -> None:
+def _draw_colour_bar(figure: Figure, axes: list[Axes], low: float, high: float) -> None:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import ListedColormap, LogNorm
     from matplotlib.ticker import FuncFormatter, NullLocator
 
-    colours = ListedColormap([graded(low * (high / low) ** (i / 39), low, high) for i in range(40)])
+    colours = ListedColormap([log_colour(low * (high / low) ** (i / 39), low, high) for i in range(40)])
     bar = figure.colorbar(
         ScalarMappable(LogNorm(low, high), colours), ax=axes, label="learning rate, log scale", aspect=30, pad=0.015
     )

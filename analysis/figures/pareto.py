@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.figures.panels import colours_of
-from analysis.figures.style import LEAST_SPAN, MUTED, limits_of, scale_for
+from analysis.figures.style import MIN_SPAN, MUTED, limits_of, scale_for
 from analysis.frontier.frontier import Frontier, Model, frontier, selectable_models
 from analysis.frontier.judgement import ModelChoice, choose_model
 from analysis.tables.note import Note, note
@@ -51,10 +51,10 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class Highlight:
     """The model that :func:`choose_model` chose. ``recommended`` is :attr:`Judgement.recommended`."""
 
-    at: Position
+    position: Position
     model: Model
     recommended: bool
 
@@ -72,7 +72,7 @@ class ParetoData:
             are more than two objectives.
         corner: the reference point, which is the last corner of the dominated region.
         baseline: the position of the target before unlearning; None if the target was not measured.
-        chosen: the model that is marked with a ring; None if no model can be chosen.
+        highlight: the model that is marked with a ring; None if no model can be chosen.
         paths: a line through all epochs of each trial that has an epoch on the frontier.
     """
 
@@ -86,7 +86,7 @@ class ParetoData:
     staircase: tuple[Position, ...]
     corner: Position
     baseline: Position | None
-    chosen: Chosen | None
+    highlight: Highlight | None
     notes: tuple[Note, ...]
     paths: tuple[list[Position], ...]
 
@@ -142,7 +142,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
         staircase=_staircase(front) if len(sweep.objectives) == 2 else (),
         corner=(pair[0].worst, pair[1].worst),
         baseline=baseline,
-        chosen=_chosen(choice, table, pair),
+        highlight=_highlight(choice, table, pair),
         notes=tuple(_notes(table, sweep, front, finished)),
         paths=tuple(_paths(table, front, pair)),
     )
@@ -172,11 +172,11 @@ def _positions(points: pd.DataFrame) -> list[Position]:
     return list(zip(points["x"].tolist(), points["y"].tolist(), strict=True))
 
 
-def _chosen(choice: ModelChoice, table: TrialTable, pair: Sequence[Objective]) -> Chosen | None:
+def _highlight(choice: ModelChoice, table: TrialTable, pair: Sequence[Objective]) -> Highlight | None:
     if choice.row is None:
         return None
     at = _positions(_points(choice.row.to_frame().T.infer_objects(), pair))
-    return Chosen(at[0], Model.of(choice.row, table), choice.judgement.recommended) if at else None
+    return Highlight(at[0], Model.of(choice.row, table), choice.judgement.recommended) if at else None
 
 
 def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Iterator[list[Position]]:
@@ -196,7 +196,7 @@ def _axis(objective: Objective, values: Sequence[float], sweep: SweepFile) -> Ax
     scale = scale_for(values) if loss and objective.direction == "min" else "linear"
     # For a loss to be maximized, the axis includes the guess. A loss to be minimized is far below the guess.
     shown = [*values, guess] if guess is not None and (objective.direction == "max" or not values) else values
-    limits = limits_of(scale, shown, least=LEAST_SPAN)
+    limits = limits_of(scale, shown, min_span=MIN_SPAN)
     if guess is not None and not limits[0] <= guess <= limits[1]:
         guess = None
     label = objective.label if scale == "linear" else f"{objective.label}, log scale"

@@ -25,7 +25,7 @@ def panel_title(columns: Columns, name: str) -> str:
     return short(name) if columns[name].role in ("loss", "metric") else columns.label(name)
 
 
-def selected(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
+def best_trials(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
     """Return, for each group of trials, the finished trial nearest to the ideal corner (all costs 0).
 
     Trials belong to the same group if they have equal values in the columns ``by``. The result is empty if the sweep
@@ -38,13 +38,13 @@ def selected(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
 
 
 def shown_trials(sources: Sources) -> pd.DataFrame:
-    """Return those trials from :func:`selected` that have a history.
+    """Return those trials from :func:`best_trials` that have a history.
 
     If there are no such trials, return for each method its first trial that has a history.
     """
     table = sources.table
     reporting = set(table.history["trial_id"])
-    best = selected(sources)
+    best = best_trials(sources)
     best = best[best["trial_id"].isin(reporting)]
     if not best.empty:
         return best

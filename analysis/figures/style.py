@@ -22,7 +22,7 @@ INK, MUTED, GRID, PAPER, SHADE = "#1f2933", "#66727f", "#e3e7eb", "#fefefe", "#e
 
 DOTS_PER_INCH = 160
 
-LEAST_SPAN = 0.1
+MIN_SPAN = 0.1
 """The minimum span of an axis, in nats for losses and as a share for scores and hypervolumes."""
 _DECADE = 10.0
 
@@ -70,10 +70,10 @@ def scale_for(values: Iterable[float]) -> str:
     return "log" if known and min(known) > 0 and max(known) >= _DECADE * min(known) else "linear"
 
 
-def limits_of(scale: str, values: Iterable[float], *, least: float = 0.0) -> tuple[float, float]:
+def limits_of(scale: str, values: Iterable[float], *, min_span: float = 0.0) -> tuple[float, float]:
     """Return the limits of an axis: the range of the values plus a margin.
 
-    A linear axis spans at least ``least``, so that a negligible difference does not fill the plot.
+    A linear axis spans at least ``min_span``, so that a negligible difference does not fill the plot.
     """
     known = [value for value in values if math.isfinite(value) and (value > 0 or scale != "log")]
     if not known:
@@ -82,10 +82,10 @@ def limits_of(scale: str, values: Iterable[float], *, least: float = 0.0) -> tup
     if scale == "log":
         air = max((high / low) ** 0.07, 1.1)
         return low / air, high * air
-    air = max(0.05 * (high - low) or 0.05 * abs(high) or 0.05, (least - (high - low)) / 2)
+    air = max(0.05 * (high - low) or 0.05 * abs(high) or 0.05, (min_span - (high - low)) / 2)
     # If all values are small and none is negative, the axis does not extend far below 0.
-    near_zero = low >= 0 and low - air < 0 and high + air < least
-    return (-0.03 * least, 0.97 * least) if near_zero else (low - air, high + air)
+    near_zero = low >= 0 and low - air < 0 and high + air < min_span
+    return (-0.03 * min_span, 0.97 * min_span) if near_zero else (low - air, high + air)
 
 
 def apply_scale(axes: Axes, which: Literal["x", "y"], scale: str, low: float, high: float) -> None:

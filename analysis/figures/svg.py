@@ -83,7 +83,7 @@ def inline_svg(document: str, *, prefix: str, description: str, labels: Mapping[
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     svg = svg.replace("url(#", f"url(#{prefix}-")
     svg = re.sub(r'href="#(?!trial-)', f'href="#{prefix}-', svg)
-    svg = re.sub(r'href="(#trial-\d+)(@[^"]*)?"', lambda match: _labelled(match, labels or {}), svg)
+    svg = re.sub(r'href="(#trial-\d+)(@[^"]*)?"', lambda match: _link_attributes(match, labels or {}), svg)
     for colour, variable in _PAGE_COLOURS.items():
         svg = svg.replace(colour, f"var(--{variable})")
     head, _, body = svg.partition(">")
@@ -91,7 +91,7 @@ def inline_svg(document: str, *, prefix: str, description: str, labels: Mapping[
     return f'{head} role="img" aria-label="{html.escape(description, quote=True)}">{body}'
 
 
-def _labelled(link: re.Match[str], labels: Mapping[str, PointLabel]) -> str:
+def _link_attributes(link: re.Match[str], labels: Mapping[str, PointLabel]) -> str:
     label = labels.get(link[1] + (link[2] or ""))
     if label is None:
         return f'href="{link[1]}"'

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from analysis.figures.ablation import ablation_data
-from analysis.figures.auto_lr import auto_lr_data, rate_course
+from analysis.figures.auto_lr import auto_lr_data, lr_over_steps
 from analysis.figures.courses import final_metrics_data, metrics_data
 from analysis.figures.gallery import gallery
 from analysis.figures.gradient_plane import gradient_plane_data, plane
@@ -106,7 +106,7 @@ def test_final_metrics_stand_at_their_rates_and_auto_lr_spans_them(sources: Sour
     titles = [panel.title for panel in data.panels[:2]]
     assert titles == ["ngdiff: forget loss", "ngdiff: retain loss"], "gdiff was tried at one rate"
     panel = data.panels[0]
-    lines = {line.look: line for line in panel.lines}
+    lines = {line.style: line for line in panel.lines}
     assert (lines["marks"].xs, lines["marks"].ys) == ((1e-4, 1e-3), (2.0, 4.0))
     assert (lines["dashed"].xs, lines["dashed"].ys) == ((1e-4, 1e-3), (6.5, 6.5))
     assert (panel.bands[0].lows, panel.bands[0].highs) == ((6.0, 6.0), (7.0, 7.0))
@@ -174,7 +174,7 @@ def test_the_parabola_of_a_quadratic_loss_passes_through_its_measurements(source
 def test_auto_lrs_rate_changes_at_the_step_that_was_made_at_it() -> None:
     updates = pd.DataFrame({"step": [1, 11, 21], "eta": [1e-4, 4e-4, 3e-4], "eta_new": [4e-4, 3e-4, 3e-4]})
     reports = pd.DataFrame({"step": [10, 20, 30], "lr": [4e-4, 3e-4, 1e-4]})
-    steps, rates = rate_course(updates, reports)
+    steps, rates = lr_over_steps(updates, reports)
     assert list(zip(steps, rates, strict=True)) == [
         *((0, 1e-4), (1, 1e-4), (1, 4e-4)),  # a horizontal line, then a vertical line
         *((10, 4e-4), (11, 4e-4), (11, 3e-4)),
@@ -182,12 +182,12 @@ def test_auto_lrs_rate_changes_at_the_step_that_was_made_at_it() -> None:
         (30, 1e-4),  # annealed after the last update
     ]
     put_back = reports.assign(lr=[4e-4, 3e-4, 4e-4], auto_lr_rolled_back=[0, 0, 10])
-    assert rate_course(updates, put_back)[0][-1] == 21, "the last report has the rate of the weights put back"
+    assert lr_over_steps(updates, put_back)[0][-1] == 21, "the last report has the rate of the weights put back"
 
 
 def test_an_update_without_a_minimum_is_marked_with_its_reason(sources: Sources) -> None:
     (panel,) = some(auto_lr_data(sources)).panels
-    marks = {line.name: (line.xs, line.ys) for line in panel.lines if line.look == "marks"}
+    marks = {line.name: (line.xs, line.ys) for line in panel.lines if line.style == "marks"}
     assert marks == {
         "minimiser eta* of the parabola": ((1,), (3e-4,)),
         "rate kept: not a descent direction": ((11,), (2e-4,)),

@@ -55,7 +55,7 @@ def test_arms_are_compared_as_fronts_and_seeds_as_attainment(grid: MakeGrid, row
     assert isinstance(verdict, Verdict)
     (figure,) = attainment_figures(LrStudy(found, (), (verdict,), (), ()), ("x", "y"))
     surfaces, difference = figure.panels
-    assert [(line.name, line.look) for line in surfaces.lines] == [
+    assert [(line.name, line.style) for line in surfaces.lines] == [
         *(("AutoLR clip/fresh", look) for look in ("line", "dashed", "dashed")),
         *(("lr 1e-4", look) for look in ("line", "dashed", "dashed")),
     ]

@@ -79,8 +79,8 @@ def test_external_rows_join_the_frontier_and_are_not_recommended(make_sweep: Mak
     assert [(item.name, item.external) for item in (own, external)] == [("ngdiff", False), ("gdiff (theirs)", True)]
     found = [(point.trial_id, point.x) for point in external.points.itertuples()]
     assert found == [("theirs/best", 8.0), ("theirs/line 4", 1.0)]
-    assert data.chosen is not None
-    assert data.chosen.model.name == "trial out/0"
+    assert data.highlight is not None
+    assert data.highlight.model.name == "trial out/0"
     facts = dict(data.subtitle.facts)
     assert [facts[name] for name in ("ended", "external", "members")] == [2, 2, 1]
 
