@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from sweeper.followers.mlflow.runs import TrackedSweep
-from sweeper.followers.mlflow.store import Store
+from sweeper.followers.mlflow.store import ExperimentStore
 from sweeper.followers.mlflow.tracker import Tracker
 from sweeper.store.columns import HISTORY_METRICS
 from sweeper.store.event_log import EventLog
@@ -41,7 +41,7 @@ def main() -> None:
         log = EventLog(out / "events.jsonl")
         log.record(Kind.TRIAL_PROPOSED, "00001", {"settings": {"spec_hash": "benchmark", **TrialSpec().row()}})
         log.record(Kind.TRIAL_STARTED, "00001")
-        store = Store(uri=uri, experiment="benchmark", artifact_root=out)
+        store = ExperimentStore(uri=uri, experiment="benchmark", artifact_root=out)
         tracker = Tracker(log, TrackedSweep(id="benchmark", name="benchmark", out=out), store)
         client = MlflowClient(tracking_uri=uri)
         while (experiment := client.get_experiment_by_name("benchmark")) is None:

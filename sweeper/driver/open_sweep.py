@@ -15,7 +15,7 @@ from sweeper.execution.gpu_shares import GpuShares
 from sweeper.followers.checkpoints import CheckpointManager
 from sweeper.followers.display import Display
 from sweeper.followers.mlflow.runs import TrackedSweep
-from sweeper.followers.mlflow.store import Store
+from sweeper.followers.mlflow.store import ExperimentStore
 from sweeper.followers.mlflow.tracker import Tracker
 from sweeper.followers.progress import Remaining, remaining
 from sweeper.followers.syncer import Syncer
@@ -205,7 +205,7 @@ def _shares(settings: SweepSettings, state: SweepState) -> GpuShares:
 
 def _tracker(log: EventLog, settings: SweepSettings, sweep_id: str, syncer: Syncer | None) -> Tracker:
     sweep = TrackedSweep.of(settings, id=sweep_id, out=log.path.parent.resolve())
-    store = Store(
+    store = ExperimentStore(
         uri=settings.tracking_uri,
         experiment=settings.experiment,
         artifact_root=(sqlite_path(settings.tracking_uri) or Path.cwd() / "mlflow.db").parent / "mlartifacts",

@@ -29,7 +29,14 @@ from sweeper.followers.mlflow.runs import (
     fit_tags,
     milliseconds,
 )
-from sweeper.followers.mlflow.store import RefusedError, Store, StoredRun, UnavailableError, is_refusal, plain_reason
+from sweeper.followers.mlflow.store import (
+    ExperimentStore,
+    RefusedError,
+    StoredRun,
+    UnavailableError,
+    is_refusal,
+    plain_reason,
+)
 from sweeper.store.columns import HISTORY_METRICS, METRIC_COLUMNS, OUTCOME_METRICS
 from sweeper.store.event_log import EventLog
 from sweeper.store.state import Phase, SweepState, Trial
@@ -50,7 +57,7 @@ class Attempts:
         stopped: if true, no more requests are made.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ExperimentStore) -> None:
         self.refused: dict[str, str] = {}
         self.stopped = False
         self._store = store
@@ -86,7 +93,9 @@ class Delivery:
     from object storage.
     """
 
-    def __init__(self, log: EventLog, sweep: TrackedSweep, store: Store, is_awaited: Callable[[str], bool]) -> None:
+    def __init__(
+        self, log: EventLog, sweep: TrackedSweep, store: ExperimentStore, is_awaited: Callable[[str], bool]
+    ) -> None:
         self.attempts = Attempts(store)
         self.sweep_end: SweepEnd | None = None
         self._log = log
@@ -104,7 +113,7 @@ class Delivery:
         """MLflow's id of the sweep's parent run, or None if MLflow was never reached."""
         return self._runs[SWEEP].id if SWEEP in self._runs else None
 
-    def follow(self, is_urgent: Callable[[], bool]) -> None:
+    def send_missing(self, is_urgent: Callable[[], bool]) -> None:
         """Send all records that MLflow lacks, artifacts last.
 
         Before the artifacts of each trial are sent, ``is_urgent()`` is called. If it returns True, the next call of
@@ -127,7 +136,7 @@ class Delivery:
         self._applied += len(events)
         attempt(SWEEP, self._begin_sweep)
         for trial in self._state.trials.values():
-            if self._may_have_news(trial):
+            if self._may_lack_records(trial):
                 attempt(trial.id, self._send_trial, trial)
         if end is not None:
             attempt(SWEEP, self._end_sweep, end)
@@ -137,11 +146,11 @@ class Delivery:
             if is_urgent():
                 return
             if not self._is_delivered(trial) and not self._is_awaited(trial.id):
-                attempt(trial.id, self._keep_artifacts, trial)
+                attempt(trial.id, self._send_artifacts, trial)
         if end is not None:
             if end.recommended is not None:
                 attempt(end.recommended.run_key, self._recommend, end.recommended)
-            attempt(SWEEP, self._keep_sweep_artifacts, end)
+            attempt(SWEEP, self._send_sweep_artifacts, end)
 
     def pending(self) -> int:
         """Return the number of records that MLflow lacks: reports, ends of trials, and the sweep's parent run."""
@@ -167,7 +176,7 @@ class Delivery:
     def _is_delivered(self, trial: Trial) -> bool:
         return trial.id in self._runs and bool(trial.outcome) and _has_artifacts(self._runs[trial.id], trial)
 
-    def _may_have_news(self, trial: Trial) -> bool:
+    def _may_lack_records(self, trial: Trial) -> bool:
         """Return whether MLflow may lack the start, a report or the end of the trial."""
         if trial.outcome and (run := self._runs.get(trial.id)) is not None:
             return run.sent != ended_at(trial) and not self._is_delivered(trial)
@@ -182,7 +191,7 @@ class Delivery:
         self._log_reports(run, [report for report in trial.reports if int(report["step"]) > run.step])
         if trial.outcome:
             metrics = finite_metrics(trial.outcome, OUTCOME_METRICS)
-            self._end(run, metrics, tags=end_tags(trial), at=milliseconds(ended_at(trial)))
+            self._end(run, metrics, tags=end_tags(trial), end_time=milliseconds(ended_at(trial)))
             run.sent = ended_at(trial)
 
     def _begin(self, new: NewRun) -> StoredRun:
@@ -206,19 +215,19 @@ class Delivery:
             self._store.log_metrics(run, points)
             run.step = int(part[-1]["step"])
 
-    def _end(self, run: StoredRun, metrics: Mapping[str, float], *, tags: Mapping[str, object], at: int) -> None:
+    def _end(self, run: StoredRun, metrics: Mapping[str, float], *, tags: Mapping[str, object], end_time: int) -> None:
         changed = {name: value for name, value in metrics.items() if run.metrics.get(name) != value}
-        self._store.log_metrics(run, [(name, value, at, max(run.step, 0)) for name, value in changed.items()])
+        self._store.log_metrics(run, [(name, value, end_time, max(run.step, 0)) for name, value in changed.items()])
         status = MLFLOW_STATUS.get(str(tags["status"]), "FAILED")
-        self._store.end(run, status=status, tags=fit_tags(tags), at=at)
+        self._store.end(run, status=status, tags=fit_tags(tags), end_time=end_time)
 
-    def _keep_artifacts(self, trial: Trial) -> None:
+    def _send_artifacts(self, trial: Trial) -> None:
         run, out = self._runs[trial.id], self._sweep.out
         items = out / "items" / f"{trial.id}.json"
         if items.is_file():
-            self._store.keep(run, items, under="")
+            self._store.log_artifact(run, items, artifact_path="")
         if place := trial.outcome.get("checkpoint"):
-            self._store.keep(run, out / place, under="checkpoint")
+            self._store.log_artifact(run, out / place, artifact_path="checkpoint")
         self._store.set_tags(run, {DELIVERED: ended_at(trial)})
 
     # The run of the sweep, and of the recommended epoch ---------------------------------------------------------------
@@ -229,7 +238,7 @@ class Delivery:
 
     def _end_sweep(self, end: SweepEnd) -> None:
         tags = {**self._sweep_tags(end), "status": end.status}
-        self._end(self._runs[SWEEP], finite_metrics(end.metrics, end.metrics), tags=tags, at=end.at)
+        self._end(self._runs[SWEEP], finite_metrics(end.metrics, end.metrics), tags=tags, end_time=end.end_time)
 
     def _sweep_tags(self, end: SweepEnd) -> dict[str, object]:
         parts = [str(end.tags.get(NOTE, ""))]
@@ -255,32 +264,32 @@ class Delivery:
         """Tag the run of the recommended model. If MLflow does not have the model yet, do nothing."""
         trial = self._state.trials[answer.trial_id]
         if answer.epoch is not None:
-            self._keep_epoch(answer, trial, answer.epoch)
+            self._send_epoch(answer, trial, answer.epoch)
         elif not self._is_delivered(trial):
             return
         self._store.set_tags(self._runs[answer.run_key], fit_tags({RECOMMENDED: "true", NOTE: answer.description}))
 
-    def _keep_epoch(self, answer: Recommendation, trial: Trial, epoch: str) -> None:
+    def _send_epoch(self, answer: Recommendation, trial: Trial, epoch: str) -> None:
         *_, candidate = (row for row in trial.candidates() if f"{float(row['epoch']):g}" == epoch)
-        new, at = self._sweep.epoch_run(trial, epoch), milliseconds(ended_at(trial))
+        new, end_ms = self._sweep.epoch_run(trial, epoch), milliseconds(ended_at(trial))
         run = self._runs.get(new.key)
         if run is None or not _has_artifacts(run, trial):
             run = self._begin(new)
-            self._store.end(run, status="FINISHED", tags={}, at=at)
+            self._store.end(run, status="FINISHED", tags={}, end_time=end_ms)
         metrics = finite_metrics(candidate, METRIC_COLUMNS)
-        self._store.log_metrics(run, [(name, value, at, int(candidate["step"])) for name, value in metrics.items()])
+        self._store.log_metrics(run, [(name, value, end_ms, int(candidate["step"])) for name, value in metrics.items()])
         if answer.checkpoint and not _has_artifacts(run, trial):
-            self._store.keep(run, self._sweep.out / answer.checkpoint, under="checkpoint")
+            self._store.log_artifact(run, self._sweep.out / answer.checkpoint, artifact_path="checkpoint")
             self._store.set_tags(run, {DELIVERED: ended_at(trial)})
 
     def _is_tagged(self, answer: Recommendation) -> bool:
         return answer.run_key in self._runs and _is_recommended(self._runs[answer.run_key])
 
-    def _keep_sweep_artifacts(self, end: SweepEnd) -> None:
+    def _send_sweep_artifacts(self, end: SweepEnd) -> None:
         run = self._runs[SWEEP]
         self._store.set_tags(run, fit_tags(self._sweep_tags(end)))
         for path in end.artifacts:
-            self._store.keep(run, path, under=path.name if path.is_dir() else "")
+            self._store.log_artifact(run, path, artifact_path=path.name if path.is_dir() else "")
         if end.recommended is None or self._is_tagged(end.recommended):
             self.sweep_end = None
 

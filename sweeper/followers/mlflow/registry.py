@@ -10,7 +10,7 @@ from typing import Any
 
 from search_spaces.messages import resume_command
 from sweeper.followers.mlflow.runs import DELIVERED, RECOMMENDED_EPOCH, RECOMMENDED_TRIAL, fit_tags
-from sweeper.followers.mlflow.store import keep_artifact, plain_reason, prepare_environment, quiet_mlflow
+from sweeper.followers.mlflow.store import log_artifact, plain_reason, prepare_environment, quiet_mlflow
 from sweeper.settings.tracking_uri import missing_database, shown_uri, tracking_problem
 
 _NAME = re.compile(r"[^/:'\"]+")
@@ -39,7 +39,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegisteredVersion:
     """A registered version of a model. MLflow can download the model from ``uri``."""
 
     name: str
@@ -63,7 +63,7 @@ def registry_problems(name: str | None, alias: str | None, uri: str) -> Iterator
         yield problem
 
 
-def register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str | None) -> Registered:
+def register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str | None) -> RegisteredVersion:
     """Register a checkpoint as a version of the model ``name``. If an alias is given, set the alias.
 
     If the checkpoint is already registered, its version gets the alias. If the trial's MLflow run lacks the checkpoint,
@@ -85,7 +85,7 @@ def register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str |
         raise RegistryError(f"MLflow at {shown_uri(uri)} cannot be used ({plain_reason(error)})") from error
 
 
-def _register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str | None) -> Registered:
+def _register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str | None) -> RegisteredVersion:
     from mlflow import MlflowClient
 
     quiet_mlflow()
@@ -95,10 +95,10 @@ def _register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str 
     if not list(client.search_registered_models(filter_string=f"name = '{name}'")):
         client.create_registered_model(name)
     is_its_own = entry.epoch is None or RECOMMENDED_EPOCH in run.data.tags
-    under = "checkpoint" if is_its_own else f"checkpoint-epoch-{entry.epoch}"
+    artifact_path = "checkpoint" if is_its_own else f"checkpoint-epoch-{entry.epoch}"
     if not is_its_own or DELIVERED not in run.data.tags:
-        keep_artifact(client, run_id, entry.checkpoint, under=under)
-    source = f"{run.info.artifact_uri}/{under}"
+        log_artifact(client, run_id, entry.checkpoint, artifact_path=artifact_path)
+    source = f"{run.info.artifact_uri}/{artifact_path}"
     versions = client.search_model_versions(f"name = '{name}' and run_id = '{run_id}'")
     version = next((found for found in versions if found.source == source), None)
     if version is None:
@@ -108,7 +108,7 @@ def _register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str 
     if alias is not None:
         client.set_registered_model_alias(name, alias, version.version)
     at = f"{name}@{alias}" if alias is not None else f"{name}/{version.version}"
-    return Registered(name, str(version.version), alias, f"models:/{at}", run_id)
+    return RegisteredVersion(name, str(version.version), alias, f"models:/{at}", run_id)
 
 
 def _run_of(client: Any, entry: Entry, *, uri: str, experiment: str) -> Any:

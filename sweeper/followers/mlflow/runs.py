@@ -42,14 +42,14 @@ _TAG_LENGTH = 5000  # MLflow 3 accepts 8,000, servers before 2.16 accept 5,000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRun:
-    """An MLflow run to create. ``key`` is unique in the sweep; ``at`` is the start time in milliseconds since 1970."""
+    """An MLflow run to create. ``key`` is unique in the sweep; ``start_time`` is in milliseconds since 1970."""
 
     key: str
     parent: str | None
     name: str
     params: Mapping[str, str]
     tags: Mapping[str, str]
-    at: int
+    start_time: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepEnd:
-    """The final results of a sweep that MLflow receives. ``at`` is the end time in milliseconds since 1970."""
+    """The final results of a sweep that MLflow receives. ``end_time`` is in milliseconds since 1970."""
 
     status: str
     metrics: Mapping[str, object] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class SweepEnd:
     tags: Mapping[str, object] = field(default_factory=dict)
     front: Collection[str] | None = None  # ids of trials; if None, the tags of the trials do not change
     recommended: Recommendation | None = None
-    at: int = field(default_factory=lambda: milliseconds(None))
+    end_time: int = field(default_factory=lambda: milliseconds(None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ class TrackedSweep:
             name=self.name,
             params=fit_params(self.params),
             tags=fit_tags({**self.tags, **self._tags(SWEEP)}),
-            at=self.opened_at,
+            start_time=self.opened_at,
         )
 
     def trial_run(self, trial: Trial) -> NewRun:
@@ -117,7 +117,7 @@ class TrackedSweep:
             name=f"{trial.id} {settings_text(trial.settings)}",
             params=fit_params({name: row.get(name) for name in PARAMETERS}),
             tags=fit_tags({**tags, **self._tags(trial.id)}),
-            at=milliseconds(row.get("started_at") or trial.started_at or row.get("ended_at")),
+            start_time=milliseconds(row.get("started_at") or trial.started_at or row.get("ended_at")),
         )
 
     def epoch_run(self, trial: Trial, epoch: str) -> NewRun:

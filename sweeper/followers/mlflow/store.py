@@ -57,7 +57,7 @@ class RefusedError(Exception):
     """MLflow refused a record, and would refuse the record again."""
 
 
-class Store:
+class ExperimentStore:
     """One experiment of an MLflow store.
 
     Args:
@@ -135,7 +135,7 @@ class Store:
     def create_run(self, new: NewRun, tags: Mapping[str, str]) -> StoredRun:
         """Create a run in MLflow with the tags of ``new`` and the additional ``tags``."""
         tags = {**new.tags, **tags}
-        run = self._client.create_run(self._experiment_id, start_time=new.at, tags=tags, run_name=new.name)
+        run = self._client.create_run(self._experiment_id, start_time=new.start_time, tags=tags, run_name=new.name)
         return StoredRun(run.info.run_id, tags=tags)
 
     def begin(self, run: StoredRun, new: NewRun) -> None:
@@ -167,10 +167,10 @@ class Store:
             self._client.log_batch(run.id, metrics=[Metric(*point) for point in points])
             run.metrics |= {name: value for name, value, _, _ in points}
 
-    def end(self, run: StoredRun, *, status: str, tags: Mapping[str, str], at: int) -> None:
+    def end(self, run: StoredRun, *, status: str, tags: Mapping[str, str], end_time: int) -> None:
         """Set the tags, the end time and the final status: FINISHED, FAILED or KILLED."""
         self.set_tags(run, tags)
-        self._client.set_terminated(run.id, status, end_time=at)
+        self._client.set_terminated(run.id, status, end_time=end_time)
 
     def set_tags(self, run: StoredRun, tags: Mapping[str, str]) -> None:
         """Set the tags of a run. Tags that already have the given values are not sent."""
@@ -181,12 +181,12 @@ class Store:
             self._client.log_batch(run.id, tags=[RunTag(name, value) for name, value in changed.items()])
             run.tags |= changed
 
-    def keep(self, run: StoredRun, source: Path, *, under: str) -> None:
-        keep_artifact(self._client, run.id, source, under=under)
+    def log_artifact(self, run: StoredRun, source: Path, *, artifact_path: str) -> None:
+        log_artifact(self._client, run.id, source, artifact_path=artifact_path)
 
 
-def keep_artifact(client: Any, run_id: str, source: Path, *, under: str) -> None:
-    """Log a file or folder as an artifact of a run, below the artifact path ``under``. Replace existing artifacts.
+def log_artifact(client: Any, run_id: str, source: Path, *, artifact_path: str) -> None:
+    """Log a file or folder as an artifact of a run, below ``artifact_path``. Replace existing artifacts.
 
     If the artifacts are in a local folder, a logged folder is hard-linked if possible, so a large checkpoint takes no
     additional space. A single file is copied, because a resumed sweep may rewrite the file.
@@ -199,7 +199,7 @@ def keep_artifact(client: Any, run_id: str, source: Path, *, under: str) -> None
         raise FileNotFoundError(f"{source} no longer exists")
     artifacts = urlsplit(client.get_run(run_id).info.artifact_uri)
     if artifacts.scheme in ("", "file"):
-        target = Path(unquote(artifacts.path)) / under
+        target = Path(unquote(artifacts.path)) / artifact_path
         with staged(target if source.is_dir() else target / source.name) as staging:
             if source.is_dir():
                 shutil.copytree(source, staging, copy_function=link_or_copy)
@@ -207,7 +207,7 @@ def keep_artifact(client: Any, run_id: str, source: Path, *, under: str) -> None
                 shutil.copy2(source, staging)
         return
     with _upload_timeout():
-        (client.log_artifacts if source.is_dir() else client.log_artifact)(run_id, str(source), under or None)
+        (client.log_artifacts if source.is_dir() else client.log_artifact)(run_id, str(source), artifact_path or None)
 
 
 def prepare_environment() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from sweeper.followers.mlflow.delivery import Delivery
 from sweeper.followers.mlflow.runs import SweepEnd, TrackedSweep
-from sweeper.followers.mlflow.store import Store, UnavailableError, plain_reason, prepare_environment
+from sweeper.followers.mlflow.store import ExperimentStore, UnavailableError, plain_reason, prepare_environment
 from sweeper.settings.tracking_uri import shown_uri
 from sweeper.store.event_log import EventLog, Follower
 from sweeper.store.events import Event
@@ -32,7 +32,7 @@ class Tracker(Follower):
         self,
         log: EventLog,
         sweep: TrackedSweep,
-        store: Store,
+        store: ExperimentStore,
         is_awaited: Callable[[str], bool] = lambda trial_id: False,
     ) -> None:
         prepare_environment()
@@ -40,19 +40,19 @@ class Tracker(Follower):
         self._delivery = Delivery(log, sweep, store, is_awaited)
         self._result: str | None = None
         self._outage = ""  # why the store cannot be used
-        self._news = threading.Event()
+        self._wakeup = threading.Event()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mlflow", daemon=True)
-        self._news.set()
+        self._wakeup.set()
         self._thread.start()
 
     def apply(self, event: Event, state: SweepState) -> None:
-        self._news.set()
+        self._wakeup.set()
 
     def sweep_ended(self, end: SweepEnd) -> None:
         """Pass the final results of the sweep to the background thread, which sends them."""
         self._delivery.sweep_end = replace(end, artifacts=[path.absolute() for path in end.artifacts])
-        self._news.set()
+        self._wakeup.set()
 
     def close(self, timeout: float = 30.0) -> str:
         """Wait up to ``timeout`` seconds until all records are sent. Return a message if MLflow lacks records, or "".
@@ -61,15 +61,15 @@ class Tracker(Follower):
         """
         if self._result is None:
             self._closing.set()
-            self._news.set()
+            self._wakeup.set()
             self._thread.join(timeout)
             if self._thread.is_alive():
                 self._outage = self._outage or f"the records were not sent within {timeout:.0f} s"
                 self._delivery.attempts.stopped = True
-            self._result = self._lacking()
+            self._result = self._pending_message()
         return self._result
 
-    def _lacking(self) -> str:
+    def _pending_message(self) -> str:
         if not (pending := self._delivery.pending()):
             return ""
         lacks = "lacks" if self._delivery.sweep_run_id else "could not be reached and may lack"
@@ -87,12 +87,12 @@ class Tracker(Follower):
             if pause:
                 self._closing.wait(pause)
             else:
-                self._news.wait()
+                self._wakeup.wait()
                 self._closing.wait(_GATHER)
-            self._news.clear()
+            self._wakeup.clear()
             last = self._closing.is_set()
             try:
-                self._delivery.follow(is_urgent=lambda: self._news.is_set() and not self._closing.is_set())
+                self._delivery.send_missing(is_urgent=lambda: self._wakeup.is_set() and not self._closing.is_set())
             except Exception as error:
                 pause = min(max(2 * pause, 1.0), _LONGEST_PAUSE)
                 self._report_outage(error)

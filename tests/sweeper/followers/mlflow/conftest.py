@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from sweeper.followers.mlflow.runs import Recommendation, SweepEnd, TrackedSweep
-from sweeper.followers.mlflow.store import Store
+from sweeper.followers.mlflow.store import ExperimentStore
 from sweeper.followers.mlflow.tracker import Tracker
 from sweeper.store.event_log import EventLog
 from sweeper.store.events import Kind
@@ -113,7 +113,7 @@ def open_session(
     """Open the log in a folder with a tracker; ``sweep`` has fields of the sweep."""
     log = EventLog(out / "events.jsonl")
     fields: dict[str, Any] = {"id": "0", "name": "my sweep", "out": out.absolute(), "params": {"trials": 2}}
-    store = Store(uri=uri, experiment=experiment, artifact_root=out / "artifacts")
+    store = ExperimentStore(uri=uri, experiment=experiment, artifact_root=out / "artifacts")
     tracker = Tracker(log, TrackedSweep(**(fields | sweep)), store, is_awaited)
     log.attach(tracker)
     return Session(log, tracker)

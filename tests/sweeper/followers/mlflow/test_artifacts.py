@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from sweeper.followers.mlflow.store import keep_artifact, prepare_environment
+from sweeper.followers.mlflow.store import log_artifact, prepare_environment
 from tests.sweeper.followers.mlflow.conftest import Sweep, digests, make_checkpoint
 
 
@@ -85,6 +85,6 @@ def test_a_server_has_ten_minutes_to_store_an_upload(tmp_path: Path, monkeypatch
     client, limits = Mock(), list[str]()
     client.get_run.return_value.info.artifact_uri = "mlflow-artifacts:/0"
     client.log_artifacts.side_effect = lambda *_: limits.append(os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"])
-    keep_artifact(client, "run", source, under="checkpoint")
+    log_artifact(client, "run", source, artifact_path="checkpoint")
     client.log_artifacts.assert_called_once_with("run", str(source), "checkpoint")
     assert (limits, os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"]) == (["600"], "15")

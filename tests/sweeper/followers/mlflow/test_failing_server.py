@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sweeper.followers.mlflow.store import Store
+from sweeper.followers.mlflow.store import ExperimentStore
 from tests.sweeper.conftest import wait_until
 from tests.sweeper.followers.mlflow.conftest import THREE, Sweep, make_checkpoint
 
@@ -60,16 +60,16 @@ def test_records_mlflow_refuses_hold_up_no_others_and_are_tried_again_by_the_nex
 @pytest.mark.parametrize(
     ("name", "arrives"),
     [
-        *((name, True) for name in ("connect", "create_run", "log_metrics", "end", "keep")),
-        *((name, False) for name in ("create_run", "log_metrics", "keep")),
+        *((name, True) for name in ("connect", "create_run", "log_metrics", "end", "log_artifact")),
+        *((name, False) for name in ("create_run", "log_metrics", "log_artifact")),
     ],
 )
 def test_a_request_that_fails_is_made_again_and_has_its_effect_once(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch, name: str, arrives: bool
 ) -> None:
-    request, calls = getattr(Store, name), count()
+    request, calls = getattr(ExperimentStore, name), count()
 
-    def fails_at_first(store: Store, *args: Any, **given: Any) -> Any:
+    def fails_at_first(store: ExperimentStore, *args: Any, **given: Any) -> Any:
         times = next(calls)
         result = request(store, *args, **given) if arrives or times > 1 else None
         if times <= 1:
@@ -77,7 +77,7 @@ def test_a_request_that_fails_is_made_again_and_has_its_effect_once(
         return result
 
     monkeypatch.setattr("sweeper.followers.mlflow.tracker._LONGEST_PAUSE", 0.01)
-    monkeypatch.setattr(Store, name, fails_at_first)
+    monkeypatch.setattr(ExperimentStore, name, fails_at_first)
     make_checkpoint(sweep.folder / "checkpoints" / "00001")
     session = sweep.open()
     session.run("00001", checkpoint="checkpoints/00001")
@@ -88,15 +88,15 @@ def test_a_request_that_fails_is_made_again_and_has_its_effect_once(
 
 
 def test_an_upload_that_always_fails_holds_up_no_other_upload(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep = Store.keep
+    log_artifact = ExperimentStore.log_artifact
 
-    def fails_for_one(store: Store, run: Any, source: Path, *, under: str) -> None:
+    def fails_for_one(store: ExperimentStore, run: Any, source: Path, *, artifact_path: str) -> None:
         if source.name == "00001":
             raise ConnectionError("reset by peer")
-        keep(store, run, source, under=under)
+        log_artifact(store, run, source, artifact_path=artifact_path)
 
     monkeypatch.setattr("sweeper.followers.mlflow.tracker._LONGEST_PAUSE", 0.01)
-    monkeypatch.setattr(Store, "keep", fails_for_one)
+    monkeypatch.setattr(ExperimentStore, "log_artifact", fails_for_one)
     session = sweep.open()
     for trial_id in ("00001", "00002"):
         make_checkpoint(sweep.folder / "checkpoints" / trial_id)

@@ -10,7 +10,7 @@ import pytest
 
 from sweeper.followers.mlflow import store
 from sweeper.followers.mlflow.runs import Recommendation
-from sweeper.followers.mlflow.store import Store
+from sweeper.followers.mlflow.store import ExperimentStore
 from sweeper.store.columns import METRIC_COLUMNS
 from sweeper.store.event_log import EventLog
 from tests.sweeper.followers.mlflow.conftest import EARLY, END, Sweep, digests, finish, make_checkpoint
@@ -60,7 +60,9 @@ def test_metrics_that_are_measured_later_are_added_and_nothing_is_sent_twice(
     session = trained.open()
     session.measure({"truth_ratio": 0.75})
     session.close()
-    monkeypatch.setattr(Store, "keep", lambda *arguments, **options: pytest.fail("the checkpoint is sent again"))
+    monkeypatch.setattr(
+        ExperimentStore, "log_artifact", lambda *arguments, **options: pytest.fail("the checkpoint is sent again")
+    )
     finish(trained, EARLY)
     (run,) = epoch_runs(trained)
     assert_holds(trained, run, EARLY)
@@ -76,7 +78,7 @@ def test_after_a_kill_at_any_request_there_is_one_whole_run(
 ) -> None:
     finish(trained, OTHER)
     former, killed = {run.info.run_id for run in trained.runs()}, list[str]()
-    place = store if name == "link_or_copy" else Store
+    place = store if name == "link_or_copy" else ExperimentStore
     request = getattr(place, name)
 
     def killed_once(*args: Any, **options: Any) -> Any:

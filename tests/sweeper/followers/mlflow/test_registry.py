@@ -9,14 +9,14 @@ from unittest.mock import Mock
 
 import pytest
 
-from sweeper.followers.mlflow.registry import Entry, Registered, RegistryError, register, registry_problems
+from sweeper.followers.mlflow.registry import Entry, RegisteredVersion, RegistryError, register, registry_problems
 from sweeper.followers.mlflow.runs import Recommendation
 from tests.sweeper.followers.mlflow.conftest import EARLY, END, Sweep, digests, finish
 
 FIRST = Recommendation("00001", "1", "checkpoints/00001-epoch-1", "another candidate")
 
 
-def registered(sweep: Sweep, answer: Recommendation, alias: str | None = None, **changed: Any) -> Registered:
+def registered(sweep: Sweep, answer: Recommendation, alias: str | None = None, **changed: Any) -> RegisteredVersion:
     options = {"uri": sweep.uri, "experiment": sweep.experiment, "name": f"{sweep.experiment} r", "alias": alias}
     place, tags = sweep.folder / answer.checkpoint, {"verbmem": "0.1", "empty": ""}
     entry = Entry(sweep.id, answer.trial_id, answer.epoch, place, sweep.folder, tags, answer.description)
