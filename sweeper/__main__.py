@@ -22,7 +22,7 @@ def start() -> None:
         _refuse(problem)
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # a background job of a shell ignores SIGINT
-        signal.signal(signal.SIGINT, _end)
+        signal.signal(signal.SIGINT, _exit_on_sigint)
     try:
         from sweeper.cli.main import main
 
@@ -30,7 +30,7 @@ def start() -> None:
         main()
     except SystemExit as end:
         if isinstance(end.code, int | None):
-            _leave(end.code or 0)
+            _exit_fast(end.code or 0)
         raise
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in (*PACKAGES, *sys.stdlib_module_names, ""):
@@ -41,7 +41,7 @@ def start() -> None:
         )
 
 
-def _leave(code: int) -> None:
+def _exit_fast(code: int) -> None:
     # os._exit skips the unloading of torch, Ray and MLflow, which takes a second.
     atexit._run_exitfuncs()
     with contextlib.suppress(OSError):  # the reader of the pipe has exited
@@ -75,7 +75,7 @@ def _refuse(problem: str) -> None:
     sys.exit(1)
 
 
-def _end(number: int, frame: FrameType | None) -> None:
+def _exit_on_sigint(number: int, frame: FrameType | None) -> None:
     # Raise no exception: during an import, an exception could be replaced by another error.
     os.write(2, b"error: interrupted\n")
     os._exit(130)

@@ -198,7 +198,7 @@ def evaluate(**options: Any) -> dict[str, Any]:
     Raises:
         Problems: some options are invalid; the exception lists all problems.
     """
-    return evaluated(*_raw(EVALUATE, options))
+    return evaluate_raw(*_raw(EVALUATE, options))
 
 
 def pick(out: Path | str, **options: Any) -> dict[str, Any]:
@@ -225,7 +225,7 @@ def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[str]]:
     return with_config(command, from_python(command, given), None if config is None else str(config))
 
 
-def evaluated(raw: Raw, problems: Sequence[str] = ()) -> dict[str, Any]:
+def evaluate_raw(raw: Raw, problems: Sequence[str] = ()) -> dict[str, Any]:
     """Return the result of :func:`evaluate`. ``problems`` are the error messages about the ``--config`` file."""
     options = Options(EVALUATE, raw)
     log, folder = options["eval_log"], options["model_path"]

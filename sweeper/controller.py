@@ -24,8 +24,8 @@ from trainables.worker.failures import NO_DISK, NO_SPACE, NO_STORAGE, infrastruc
 logger = logging.getLogger(__name__)
 FULL_DISK = End("a full or failing disk")
 OUT_OF_TIME = End("the time budget")
-NO_ANSWER = End("an object storage that rejects requests or does not respond")
-_FATAL = {NO_SPACE: FULL_DISK, NO_DISK: FULL_DISK, NO_STORAGE: NO_ANSWER}
+STORAGE_FAILURE = End("an object storage that rejects requests or does not respond")
+_FATAL = {NO_SPACE: FULL_DISK, NO_DISK: FULL_DISK, NO_STORAGE: STORAGE_FAILURE}
 """Maps each trial error that would recur in every later trial to the reason for ending the sweep."""
 
 
@@ -74,23 +74,23 @@ class Controller(Follower):
         the proposed trial ends with a copy of that trial's result, and the study proposes another trial. If a trial
         with the same spec is still running, the proposed trial waits for its result.
         """
-        if (promoted := self._promoted()) is not None:
+        if (promoted := self._pop_promoted()) is not None:
             return promoted
-        while not self.is_over and (proposed := self._ask()) is not None:
+        while not self.is_over and (proposed := self._propose()) is not None:
             reusable = self.reusable.find(proposed.spec.spec_hash, self.log.state)
             if reusable is not None:
                 self._reuse(proposed.id, reusable)
             elif self.is_stopped_early(proposed.id):
                 self._at_rung[proposed.id] = proposed
                 self.log.record(Kind.TRIAL_PAUSED, proposed.id)
-            elif self._is_running(proposed):
+            elif self._has_running_duplicate(proposed):
                 self.requeue(proposed)
                 break
             else:
                 return proposed
-        return self._promoted()
+        return self._pop_promoted()
 
-    def _is_running(self, proposed: NextTrial) -> bool:
+    def _has_running_duplicate(self, proposed: NextTrial) -> bool:
         """Return whether another trial with the same spec is starting or running, and its result can be reused."""
         return self.reusable.own and any(
             trial.phase in (Phase.PROPOSED, Phase.RUNNING)
@@ -102,13 +102,13 @@ class Controller(Follower):
     def requeue(self, trial: NextTrial) -> None:
         self.study.requeue(trial.id)
 
-    def has_next(self) -> bool:
-        """Return whether :meth:`next_trial` would return a trial. End proposed trials with a reusable result, too."""
+    def queue_next(self) -> bool:
+        """Queue the next trial without starting it. Return whether a trial is queued. Record reused results, too."""
         if (following := self.next_trial()) is not None:
             self.requeue(following)
         return following is not None
 
-    def _ask(self) -> NextTrial | None:
+    def _propose(self) -> NextTrial | None:
         try:
             asked = self.study.ask()
         except OSError as error:
@@ -126,7 +126,7 @@ class Controller(Follower):
             self.log.record(Kind.TRIAL_PROPOSED, trial_id, payload)
         return NextTrial(trial_id, spec)
 
-    def _promoted(self) -> NextTrial | None:
+    def _pop_promoted(self) -> NextTrial | None:
         if self.scheduler is None or not self._at_rung or self.is_over:
             return None
         promoted = self.scheduler.next_promotion([*self._at_rung])
@@ -180,7 +180,7 @@ class Controller(Follower):
         if trial is not None and trial.phase in (Phase.RUNNING, Phase.PAUSED):
             self.log.record(Kind.STOP_REQUESTED, trial_id)
 
-    def stop_waiting(self, *, all_trials: bool) -> None:
+    def end_paused(self, *, all_trials: bool) -> None:
         """End the trials paused at a rung. If ``all_trials`` is False, end only those that a user asked to stop."""
         for trial_id in [*self._at_rung]:
             if all_trials or self.log.state.trials[trial_id].stop_requested:

@@ -15,7 +15,7 @@ from search_spaces.durable import exclusive
 from search_spaces.messages import resume_command
 from sweeper.driver.control_server import ControlServer
 from sweeper.driver.finalize import Summary, finalize
-from sweeper.driver.frontier_metrics import measure_frontier, unmeasured
+from sweeper.driver.frontier_metrics import measure_frontier, unmeasured_epochs
 from sweeper.driver.open_sweep import OpenSweep, open_sweep
 from sweeper.driver.tune_run import run_trials, watch_head
 from sweeper.execution.cluster import Cluster
@@ -47,14 +47,14 @@ def run(
     out: Path,
     *,
     console: Console,
-    change: Mapping[str, Any] | None = None,
+    changes: Mapping[str, Any] | None = None,
     retry_failed: bool = False,
     end_process: Callable[[Callable[[], Summary]], None] = lambda summary: None,
 ) -> Summary:
     """Run the sweep in ``out`` to its end, and write its report. Trials with an infrastructure failure run again.
 
     Args:
-        change: maps names of settings to values that replace the stored values, for example a larger ``trials``.
+        changes: maps names of settings to values that replace the stored values, for example a larger ``trials``.
         retry_failed: run all failed trials again.
         end_process: function that ends the process. If Ray's head node is lost, it is called in another thread. Its
             argument is a function that finalizes the sweep.
@@ -64,7 +64,7 @@ def run(
             reason.
         Interrupted: the sweep was stopped by Ctrl-C, SIGTERM or SIGHUP; calling ``run`` again continues the sweep.
     """
-    settings = replace(read_settings(out), **(change or {}))
+    settings = replace(read_settings(out), **(changes or {}))
     in_use = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
     set_worker_plugins(out)
     if settings.problems:
@@ -139,20 +139,20 @@ def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], N
     """Run the remaining trials. After Ctrl-C, return normally, so that the report is written."""
     controller = sweep.controller
     try:
-        has_trials = sweep.remaining_trials > 0 and controller.has_next()
+        has_trials = sweep.remaining_trials > 0 and controller.queue_next()
         if not has_trials:
-            controller.stop_waiting(all_trials=True)
+            controller.end_paused(all_trials=True)
             sweep.checkpoints.fetch_models()
-            if controller.failure is not None or not unmeasured(sweep.out, sweep.settings):
+            if controller.failure is not None or not unmeasured_epochs(sweep.out, sweep.settings):
                 return
         folders = [sweep.out.resolve(), *(Path(target.path) for target in sweep.targets.values())]
         capacity = cluster.slots(sharing=sweep.settings.shared(*folders))
-        with watch_head(sweep, on_lost_head) as head_answers:
+        with watch_head(sweep, on_lost_head) as wait_for_head:
             if has_trials:
                 run_trials(sweep, capacity)
             if controller.failure is None and not is_interrupted():
-                controller.stop_waiting(all_trials=True)
-                measure_frontier(sweep, head_answers)
+                controller.end_paused(all_trials=True)
+                measure_frontier(sweep, wait_for_head)
     except KeyboardInterrupt:
         pass
     except BaseException:

@@ -14,7 +14,7 @@ from typing import NoReturn, ParamSpec, TypeVar
 import click
 
 FAILED, INTERRUPTED = 1, 130
-NOBODY_READS = 141
+CLOSED_PIPE = 141
 """The exit code if the program that reads stdout (for example ``head``) has exited: 128 + SIGPIPE."""
 
 P = ParamSpec("P")
@@ -50,7 +50,7 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
             exit_with(["interrupted"], INTERRUPTED)
         except OSError as error:
             if isinstance(error, BrokenPipeError) and _redirect_closed_stdout():
-                sys.exit(NOBODY_READS)
+                sys.exit(CLOSED_PIPE)
             exit_with([f"{error.filename or 'the disk'}: {error.strerror or error}"], FAILED)
         except Exception as error:
             if (code := getattr(error, "exit_code", None)) is None:  # a bug in this project

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sweeper.followers.status_file import StatusFile
     from sweeper.settings.sweep_settings import SweepSettings
 
-_CHECK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 
 @click.command()
@@ -49,12 +49,12 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
     from sweeper.followers.stop_requests import ask
 
     out = Path(folder)
-    run = _running(out, trial).run
+    run = _running_sweep(out, trial).run
     ask(out, run, trial)
     what = f"trial {trial} stops after its current epoch" if trial else "the sweep stops and writes its report"
     click.echo(f"requested: {what}; Ctrl-C ends this command, but does not cancel the request", err=True)
-    while _still_runs(out, run) and not (trial and _row(out, trial)):
-        time.sleep(_CHECK_SECONDS)
+    while _is_still_running(out, run) and not (trial and _trial_row(out, trial)):
+        time.sleep(_POLL_SECONDS)
     found: dict[str, object]
     if trial is None:
         from sweeper.followers.status import read_status
@@ -64,7 +64,7 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
         text = f"the sweep in {out}: {state}"
         if state == "interrupted":
             text += f"; continue with:\n  {resume_command(out)}"
-    elif row := _row(out, trial):
+    elif row := _trial_row(out, trial):
         epoch = float(row["epochs_done"] or 0)
         found = {"trial_id": trial, "status": row["status"], "epoch": epoch}
         text = f"trial {trial}: {row['status']} after epoch {epoch:g}"
@@ -76,7 +76,7 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
     click.echo(json.dumps({"out": str(out), **found}) if as_json else text)
 
 
-def _running(out: Path, trial: str | None) -> StatusFile:
+def _running_sweep(out: Path, trial: str | None) -> StatusFile:
     """Return the status file of a running sweep. Raise an error if the sweep or the trial is not running."""
     from search_spaces.durable import is_held
     from sweeper.followers.status_file import RUNNING, TARGET, StatusFile
@@ -86,7 +86,7 @@ def _running(out: Path, trial: str | None) -> StatusFile:
 
     if not (out / "sweep.json").is_file():
         raise UsageError(no_sweep(out))
-    if row := _row(out, trial):
+    if row := _trial_row(out, trial):
         refuse([f"trial {trial} has ended already: {row['status']}"])
     published = StatusFile.read(out)
     if not is_held(out):
@@ -104,13 +104,13 @@ def _running(out: Path, trial: str | None) -> StatusFile:
     return published
 
 
-def _row(out: Path, trial: str | None) -> dict[str, str] | None:
+def _trial_row(out: Path, trial: str | None) -> dict[str, str] | None:
     from sweeper.store.tables import ResultTables
 
     return next((row for row in ResultTables(out).trials.read() if row["trial_id"] == trial), None)
 
 
-def _still_runs(out: Path, run: str) -> bool:
+def _is_still_running(out: Path, run: str) -> bool:
     from search_spaces.durable import is_held
     from sweeper.followers.status_file import StatusFile
 

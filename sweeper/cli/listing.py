@@ -68,7 +68,7 @@ def _methods() -> list[dict[str, object]]:
                 "gradient buffers": passes,
                 "backward passes": passes,
                 "citation": method.objective.citation if own else method.weighting.citation,
-                "yours": _yours("objective", method.objective.name) or _yours("weighting", method.weighting.name),
+                "yours": _source("objective", method.objective.name) or _source("weighting", method.weighting.name),
             }
         )
     return rows
@@ -103,7 +103,7 @@ def _models() -> list[dict[str, object]]:
             "learning rate": f"{item.lr:g}, searched from {item.lr_range[0]:g} to {item.lr_range[1]:g}",
             "batch size": item.batch_size,
             "template": item.template.replace("\n", "\\n"),
-            "yours": _yours("model", item.name),
+            "yours": _source("model", item.name),
         }
         for item in MODELS.values()
     ]
@@ -125,7 +125,7 @@ def _metrics() -> list[dict[str, object]]:
             "cost": str(metric.cost),
             "formula": metric.formula,
             "citation": metric.citation,
-            "yours": _yours("metric", name.removesuffix("_distance")),
+            "yours": _source("metric", name.removesuffix("_distance")),
         }
         for name, metric in METRICS.items()
     ]
@@ -145,7 +145,7 @@ def _datasets() -> list[dict[str, object]]:
             if item.files
             else None,
             "citation": item.citation,
-            "yours": _yours("data set", item.name),
+            "yours": _source("data set", item.name),
         }
         for item in DATASETS.values()
     ]
@@ -159,13 +159,13 @@ def _templates() -> list[dict[str, object]]:
             "name": item.name,
             "description": item.description,
             "text": item.text.replace("\n", "\\n") if item.text != item.name else None,
-            "yours": _yours("template", item.name),
+            "yours": _source("template", item.name),
         }
         for item in TEMPLATES.values()
     ]
 
 
-def _yours(kind: str, name: str) -> str | None:
+def _source(kind: str, name: str) -> str | None:
     """Return the file of the plug-in that defines the name, or None if no plug-in defines it."""
     from trainables.plugins import owner
 

@@ -98,8 +98,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-_DAY = 86_400.0
-_LARGE = ("targets", "unfinished")
+_DAY_SECONDS = 86_400.0
+_MODEL_FOLDERS = ("targets", "unfinished")
 """The cache folders that contain models."""
 
 
@@ -141,7 +141,7 @@ def cache(raw: Raw, problems: list[str], *, prune: bool, as_json: bool) -> None:
         return
     width = max((len(entry.what) for entry in found), default=0)
     for entry in sorted(found, key=lambda entry: -entry.bytes):
-        click.echo(f"{entry.kind:<20} {entry.what:<{width}}  {size(entry.bytes):>7}  {_ago(entry.days)}")
+        click.echo(f"{entry.kind:<20} {entry.what:<{width}}  {size(entry.bytes):>7}  {_format_age(entry.days)}")
     if prune:
         click.echo(f"{size(total)} freed in {folder}" if found else f"nothing to remove in {folder}")
     else:
@@ -155,25 +155,25 @@ def entries(folder: Path, *, now: float, older_than: float | None = None) -> Ite
     for room in sorted(path for path in folder.glob("*") if path.is_dir()):
         small = []
         for path in sorted(room.iterdir()):
-            days = max(0.0, now - _used(path)) / _DAY
+            days = max(0.0, now - _last_used(path)) / _DAY_SECONDS
             if older_than is not None and days < older_than:
                 continue
-            if room.name in _LARGE:
-                yield Entry(room.name, f"{path.stem} {_about(path)}".rstrip(), _bytes(path), days, (str(path),))
+            if room.name in _MODEL_FOLDERS:
+                yield Entry(room.name, f"{path.stem} {_describe(path)}".rstrip(), _size_bytes(path), days, (str(path),))
             else:
                 small.append((path, days))
         if small:
             paths = tuple(str(path) for path, _ in small)
-            size, days = sum(_bytes(path) for path, _ in small), min(days for _, days in small)
+            size, days = sum(_size_bytes(path) for path, _ in small), min(days for _, days in small)
             yield Entry(room.name, counted(len(small), "file"), size, days, paths)
 
 
-def _used(path: Path) -> float:
+def _last_used(path: Path) -> float:
     record = path / "target.json"  # each use of a model updates the mtime of this file
     return (record if record.is_file() else path).stat().st_mtime
 
 
-def _about(path: Path) -> str:
+def _describe(path: Path) -> str:
     """Return the model and data of a cached target, such as ``tiny-phi on authors``."""
     try:
         made_from = json.loads((path / "target.json").read_text(encoding="utf-8"))
@@ -182,18 +182,18 @@ def _about(path: Path) -> str:
         return ""
 
 
-def _bytes(path: Path) -> int:
+def _size_bytes(path: Path) -> int:
     return sum(part.stat().st_size for part in (path, *path.rglob("*")) if part.is_file())
 
 
-def _ago(days: float) -> str:
+def _format_age(days: float) -> str:
     if days >= 2:
         return f"used {days:.0f} days ago"
     return f"used {days * 24:.0f} h ago" if days * 24 >= 1 else "used within the hour"
 
 
-_PATIENCE = 10.0  # seconds to wait for the server to end after SIGTERM
-_PAUSE = 0.3  # seconds between two checks whether the server responds
+_STOP_TIMEOUT = 10.0  # seconds to wait for the server to end after SIGTERM
+_POLL_SECONDS = 0.3  # seconds between two checks whether the server responds
 
 
 @command(
@@ -216,17 +216,17 @@ def ui(raw: Raw, problems: list[str], *, browser: bool) -> None:
     environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     arguments = ["ui", "--backend-store-uri", uri, "--workers", "1", "--port", str(port)]
     server = f"http://127.0.0.1:{port}"
-    sys.exit(_serve([sys.executable, "-m", "mlflow", *arguments], environment, lambda: _show(server, browser)))
+    sys.exit(_serve([sys.executable, "-m", "mlflow", *arguments], environment, lambda: _announce(server, browser)))
 
 
-def _show(server: str, browser: bool) -> None:
+def _announce(server: str, browser: bool) -> None:
     import urllib.request
     import webbrowser
 
     while True:
         with contextlib.suppress(OSError), urllib.request.urlopen(f"{server}/health", timeout=5):
             break
-        time.sleep(_PAUSE)
+        time.sleep(_POLL_SECONDS)
     click.echo(f"{server}\n  filters to type into the search box of an experiment:")
     click.echo("  tags.pareto = 'true'       the trials on the frontier")
     click.echo("  tags.recommended = 'true'  the recommended model, if any")
@@ -252,7 +252,7 @@ def _serve(command: list[str], environment: dict[str, str], beside: Callable[[],
             threading.Thread(target=beside, daemon=True).start()
             return server.wait()
         finally:
-            for number, patience in ((signal.SIGTERM, _PATIENCE), (signal.SIGKILL, None)):
+            for number, patience in ((signal.SIGTERM, _STOP_TIMEOUT), (signal.SIGKILL, None)):
                 with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
                     os.killpg(server.pid, number)
                     server.wait(patience)

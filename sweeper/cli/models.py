@@ -109,9 +109,9 @@ def evaluate(raw: Raw, problems: list[str], *, as_json: bool) -> None:
     --retain-eval-log, the forget quality. The result also contains the probability, ROUGE-L recall, truth ratio and
     repetition on each set of questions.
     """
-    from sweeper.api import evaluated
+    from sweeper.api import evaluate_raw
 
-    found = evaluated(raw, problems)
+    found = evaluate_raw(raw, problems)
     if as_json:
         click.echo(json.dumps(found))
     elif raw.get("eval_log"):

@@ -66,7 +66,7 @@ def given_values(name: str, config: str | None) -> tuple[Raw, list[str]]:
 
 def _option(item: Field) -> Decorator:
     text = item.help
-    if default := item.otherwise or _plain(item.default):
+    if default := item.otherwise or _format_default(item.default):
         text += f"  [default: {default}]"
     if item.kind is bool:
         negated = f"/--no-{item.flag.removeprefix('--')}" if item.default else ""
@@ -82,7 +82,7 @@ def _option(item: Field) -> Decorator:
     )
 
 
-def _plain(default: object) -> str:
+def _format_default(default: object) -> str:
     if isinstance(default, float):
         return f"{default:g}"
     return "" if default in (None, "", ()) or isinstance(default, bool) else str(default)

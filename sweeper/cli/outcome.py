@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from analysis.words import DataTable
     from sweeper.driver.finalize import Summary
 
-_ENDED_AS = {"stopped": "stopped early"}
+_STATUS_TEXTS = {"stopped": "stopped early"}
 
 
 def run_to_the_end(
-    out: Path, *, as_json: bool, change: Mapping[str, Any] | None = None, retry_failed: bool = False
+    out: Path, *, as_json: bool, changes: Mapping[str, Any] | None = None, retry_failed: bool = False
 ) -> None:
     """Run a sweep and print its outcome. If the sweep is interrupted, print the command that resumes it.
 
-    ``change`` maps names of settings to values that replace the stored values.
+    ``changes`` maps names of settings to values that replace the stored values.
     """
     from sweeper.store.plugins import restore_plugins
 
@@ -47,7 +47,7 @@ def run_to_the_end(
 
     settings = read_settings(out)
     is_study = settings.kind == STUDY
-    tracking = {"tracking_uri": (change or {}).get("tracking_uri", known_uri(settings.tracking_uri))}
+    tracking = {"tracking_uri": (changes or {}).get("tracking_uri", known_uri(settings.tracking_uri))}
     if "@" in settings.tracking_uri and tracking["tracking_uri"] == settings.tracking_uri:
         say(
             f"passwords are not stored; if MLflow at {shown_uri(settings.tracking_uri)} needs a password, set "
@@ -55,10 +55,10 @@ def run_to_the_end(
         )
 
     def run_all() -> Summary:
-        first = {**(change or {}), **tracking}
-        summary = run(out, console=own_console(), change=first, retry_failed=retry_failed, end_process=end_process)
+        first = {**(changes or {}), **tracking}
+        summary = run(out, console=own_console(), changes=first, retry_failed=retry_failed, end_process=end_process)
         while is_study and (extension := _extension(out)):
-            summary = run(out, console=own_console(), change={**extension, **tracking}, end_process=end_process)
+            summary = run(out, console=own_console(), changes={**extension, **tracking}, end_process=end_process)
         return summary
 
     stdout = sys.stdout  # saved because stdout is redirected while Ray runs
@@ -89,7 +89,7 @@ def _print_outcome(result: Callable[[], Summary], out: Path, *, is_study: bool, 
         if as_json:
             click.echo(json.dumps({"out": str(out), "interrupted": True}))
         return INTERRUPTED
-    study = judge([out]) if is_study else None
+    study = evaluate_studies([out]) if is_study else None
     if as_json:
         click.echo(json.dumps(asdict(summary) | ({"lr_study": study_content(study)} if study else {})))
     else:
@@ -101,7 +101,7 @@ def _print_outcome(result: Callable[[], Summary], out: Path, *, is_study: bool, 
 
 
 def summary_lines(summary: Summary) -> list[str]:
-    status = ", ".join(f"{count} {_ENDED_AS.get(name, name)}" for name, count in summary.status.items())
+    status = ", ".join(f"{count} {_STATUS_TEXTS.get(name, name)}" for name, count in summary.status.items())
     trials, asked, out = counted(summary.trials, "trial"), counted(summary.asked, "trial"), summary.out
     lines = [f"{trials}: {status}" if summary.trials else "no trial ended"]
     if summary.repeated:
@@ -148,11 +148,11 @@ def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
     yield from (answer.get("advice", ""), *answer.get("judged", ()))
 
 
-def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: str | None = None) -> LrStudy:
+def evaluate_studies(folders: Sequence[Path], *, path: Path | None = None, objectives: str | None = None) -> LrStudy:
     """Evaluate finished learning-rate studies as one study, and write the result to a JSON file and a CSV file.
 
     Args:
-        target: the path of the JSON file; by default, lr_study.json in the first folder.
+                path: the path of the JSON file; by default, lr_study.json in the first folder.
         objectives: the objectives of the evaluation, such as ``verbmem:min,utility:max``; by default, the objectives of
             the studies.
     """
@@ -162,14 +162,14 @@ def judge(folders: Sequence[Path], *, target: Path | None = None, objectives: st
     from sweeper.settings.objectives import bounded, parse_objectives
     from trainables.modality import dataset_modality
 
-    chosen: tuple[Objective, ...] = ()
+    parsed_objectives: tuple[Objective, ...] = ()
     if objectives:
         sweep = SweepFile.read(folders[0])
         base = sweep.settings.get("base") or {}
         unit = dataset_modality(str(base.get("dataset"))).unit
-        chosen = bounded(parse_objectives(objectives), sweep.random_guess_loss or 0.0, unit=unit)
-    study = read_study(folders, chosen)
-    write_study(target or folders[0] / "lr_study.json", study)
+        parsed_objectives = bounded(parse_objectives(objectives), sweep.random_guess_loss or 0.0, unit=unit)
+    study = read_study(folders, parsed_objectives)
+    write_study(path or folders[0] / "lr_study.json", study)
     return study
 
 
@@ -182,7 +182,7 @@ def _extension(out: Path) -> dict[str, Any]:
     settings = read_settings(out)
     if not settings.extend or len(ResultTables(out).trials.read()) < settings.trials:
         return {}
-    found = extensions(judge([out]), settings)
+    found = extensions(evaluate_studies([out]), settings)
     for line in format_extensions(found):
         click.echo(line, err=True)
     return extended(settings, found) if any(item.rates for item in found) else {}

@@ -20,7 +20,7 @@ from sweeper.store.tables import TABLES
 
 CHECK_SECONDS = 1.0
 """Seconds between two checks for changed tables."""
-_SHARE = 0.1
+_MAX_BUILD_SHARE = 0.1
 """The maximum fraction of time for building the page. The fraction is small, because trials need the CPU."""
 _WATCHED = ("sweep.json", *TABLES)
 _LOCAL = ("127.0.0.1", "localhost")
@@ -102,24 +102,24 @@ def serving(page: Path, *, port: int) -> Iterator[str]:
         server.server_close()
 
 
-def follow(
-    sources: Sequence[Path], make: Callable[[], None], *, made: tuple[object, ...], say: Callable[[str], None]
+def watch(
+    sources: Sequence[Path], rebuild: Callable[[], None], *, stamps: tuple[object, ...], say: Callable[[str], None]
 ) -> NoReturn:
-    """Call ``make``, which rebuilds the page, whenever a table changes.
+    """Call ``rebuild``, which rebuilds the page, whenever a table changes.
 
-    If ``make`` raises OSError or an error with an ``exit_code``, print the error with ``say`` and continue. Other
-    errors are raised. ``made`` is the value of :func:`table_stamps` before the page was last built.
+    If ``rebuild`` raises OSError or an error with an ``exit_code``, print the error with ``say`` and continue. Other
+    errors are raised. ``stamps`` is the value of :func:`table_stamps` before the page was last built.
     """
-    throttle = Throttle(share=_SHARE)
+    throttle = Throttle(share=_MAX_BUILD_SHARE)
     while True:
         time.sleep(CHECK_SECONDS)
-        now = table_stamps(sources)
-        if now == made or not throttle.is_due():
+        current_stamps = table_stamps(sources)
+        if current_stamps == stamps or not throttle.is_due():
             continue
-        made = now
+        stamps = current_stamps
         with throttle.saving():
             try:
-                make()
+                rebuild()
             except Exception as error:
                 if getattr(error, "exit_code", None) is None and not isinstance(error, OSError):
                     raise

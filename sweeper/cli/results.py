@@ -140,13 +140,13 @@ def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: boo
 
 def _watch(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
     from analysis.report.report import write_report
-    from sweeper.cli.page_server import follow, serving, table_stamps
+    from sweeper.cli.page_server import serving, table_stamps, watch
 
-    made = table_stamps(paths)
+    stamps = table_stamps(paths)
     write_report(folder, paths)
     with serving(folder / "report.html", port=port) as address:
         click.echo(f"report: {address} (only on this machine; updated when the tables change; stop with Ctrl-C)")
-        follow(paths, lambda: write_report(folder, paths), made=made, say=lambda text: click.echo(text, err=True))
+        watch(paths, lambda: write_report(folder, paths), stamps=stamps, say=lambda text: click.echo(text, err=True))
 
 
 @command(PICK, click.argument("folder", type=click.Path()), json_option("Print the chosen model as JSON on stdout."))
@@ -186,10 +186,10 @@ def pick(raw: Raw, problems: list[str], *, folder: str, as_json: bool) -> None:
 def _choice_lines(chosen: Choice) -> Iterator[str]:
     from analysis.words import format_settings, number
 
-    row = chosen.found.row
+    row = chosen.pick.row
     yield f"{chosen.name}: {format_settings(row, chosen.table.varying)}"
-    yield f"why: {chosen.found.reason}"
-    for line in chosen.found.lines:
+    yield f"why: {chosen.pick.reason}"
+    for line in chosen.pick.lines:
         yield f"judgement: {line}"
     before = chosen.sweep.baseline_of(row)
     width = max(map(len, chosen.metrics), default=0)

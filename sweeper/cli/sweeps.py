@@ -12,13 +12,13 @@ from typing import Any
 import click
 
 from sweeper.cli.options import CONFIG, DRY_RUN, command, json_option
-from sweeper.cli.outcome import judge, print_study, run_to_the_end
+from sweeper.cli.outcome import evaluate_studies, print_study, run_to_the_end
 from sweeper.cli.plan import print_plan
 from sweeper.settings.fields import PARETO, RESUME, STUDY
 from sweeper.settings.sources import Options, Raw, refuse
 
 _JSON = json_option("Print the summary as JSON on stdout.")
-_OF_FINISHED = ("folders", "out", "objectives")
+_FROM_OPTIONS = ("folders", "out", "objectives")
 """The only options that ``lr-study --from`` accepts."""
 
 
@@ -44,12 +44,12 @@ def lr_study(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> 
         _run_new(STUDY, raw, problems, dry_run=dry_run, as_json=as_json)
         return
     options = Options(STUDY, raw)
-    _check_finished(options, dry_run=dry_run)
+    _check_from_options(options, dry_run=dry_run)
     refuse(options.problems)
     from analysis.report.study_text import study_content
 
     folders, out = [*map(Path, options["folders"])], options["out"]
-    study = judge(folders, target=Path(out) if out else None, objectives=options.asked("objectives"))
+    study = evaluate_studies(folders, path=Path(out) if out else None, objectives=options.asked("objectives"))
     if as_json:
         click.echo(json.dumps(study_content(study)))
     else:
@@ -68,14 +68,14 @@ def resume(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json
 
     options = Options(RESUME, raw, problems=problems)
     names = ("trials", "epoch_budget", "until", "address")
-    change = {name: options[name] for name in names if options[name] is not None}
-    change |= {"extend": True} if options["extend"] else {}
-    change |= {"ship": False} if options["no_ship"] else {}
-    if change.get("address") == "none":
-        change["address"] = None
+    changes = {name: options[name] for name in names if options[name] is not None}
+    changes |= {"extend": True} if options["extend"] else {}
+    changes |= {"ship": False} if options["no_ship"] else {}
+    if changes.get("address") == "none":
+        changes["address"] = None
     if is_address(folder):
-        folder, moved = _fetched(folder, options)
-        change |= moved
+        folder, moved = _fetch_tables(folder, options)
+        changes |= moved
     elif options["out"] is not None:
         reason = f"the sweep continues in {folder}; leave out --out, which is only for a sweep in a bucket"
         options.add(f"--out {options['out']}: {reason}")
@@ -83,20 +83,20 @@ def resume(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json
     restore_plugins(out)  # run_to_the_end prints the messages
     from sweeper.store.folder import read_settings  # imports the registries, so the plug-ins must be loaded before
 
-    if change:
-        _check_change(options, out, change)
+    if changes:
+        _check_changes(options, out, changes)
     refuse(options.problems)
-    storage = change.get("storage", read_settings(out).storage)
+    storage = changes.get("storage", read_settings(out).storage)
     if storage is not None and is_address(storage):
         options.extend([storage_problem(storage)], "storage")
         refuse(options.problems)
     if dry_run:
-        _print_plan(out, change, as_json=as_json)
+        _print_plan(out, changes, as_json=as_json)
         return
     from sweeper.execution.placement import PlacementError
 
     try:
-        run_to_the_end(out, as_json=as_json, change=change, retry_failed=options["retry"] is not None)
+        run_to_the_end(out, as_json=as_json, changes=changes, retry_failed=options["retry"] is not None)
     except PlacementError as error:
         raise PlacementError(
             f"{error}; to continue on another cluster, resume with --address ADDRESS; to continue on this machine "
@@ -123,13 +123,13 @@ def _run_new(command: str, raw: Raw, problems: list[str], *, dry_run: bool, as_j
     out = output_folder(given, name=settings.name)
     begin(settings, out)
     try:
-        run_to_the_end(out, as_json=as_json, change={"tracking_uri": settings.tracking_uri})  # includes the password
+        run_to_the_end(out, as_json=as_json, changes={"tracking_uri": settings.tracking_uri})  # includes the password
     except PlacementError:
         discard(out)
         raise
 
 
-def _check_finished(options: Options, *, dry_run: bool) -> None:
+def _check_from_options(options: Options, *, dry_run: bool) -> None:
     """Check the options of ``lr-study --from``, and add the problems to ``options``."""
     if options["out"] is None and len(options["folders"]) > 1:
         options.add("--from with several folders needs --out FILE.json for the result")
@@ -142,12 +142,12 @@ def _check_finished(options: Options, *, dry_run: bool) -> None:
     except ObjectiveError as error:
         options.add(str(error), "objectives")
     for name in options.raw:
-        if name not in _OF_FINISHED and options.is_typed(name):
+        if name not in _FROM_OPTIONS and options.is_typed(name):
             flag = options.fields[name].flag
             options.add(f"{flag} is an option of a new study, but --from evaluates finished studies: leave out {flag}")
 
 
-def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
+def _fetch_tables(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
     """Download the tables of the sweep at ``uri``. Return the local folder, and new values for settings.
 
     The new values replace stored values that are not valid on this machine.
@@ -168,31 +168,31 @@ def _fetched(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
     refuse([other] if other else [])  # before anything is written to the folder
     if not fetch_sweep(storage, Path(folder)):
         refuse([f"{uri} holds no sweep: there is no sweep.json in it"])
-    change: dict[str, Any] = {"storage": storage.above.uri, "stored_as": storage.name}
+    changes: dict[str, Any] = {"storage": storage.above.uri, "stored_as": storage.name}
     database = sqlite_path(read_settings(Path(folder)).tracking_uri)
     if database is not None and not database.parent.is_dir():
-        change["tracking_uri"] = absolute_uri(default_uri())
+        changes["tracking_uri"] = absolute_uri(default_uri())
         click.echo(
-            f"{database.parent} does not exist on this machine, so MLflow's database is now {change['tracking_uri']}",
+            f"{database.parent} does not exist on this machine, so MLflow's database is now {changes['tracking_uri']}",
             err=True,
         )
     click.echo(f"downloaded the tables of {uri} to {folder}", err=True)
-    return folder, change
+    return folder, changes
 
 
-def _print_plan(out: Path, change: dict[str, Any], *, as_json: bool) -> None:
+def _print_plan(out: Path, changes: dict[str, Any], *, as_json: bool) -> None:
     from sweeper.checks.plan import plan_of_sweep
     from sweeper.store.folder import check_record, read_settings
     from sweeper.store.read_state import read_state
 
     check_record(out)
-    settings, state = replace(read_settings(out), **change), read_state(out)
+    settings, state = replace(read_settings(out), **changes), read_state(out)
     ended = sum(trial.has_result for trial in state.ended_trials)
     plan = plan_of_sweep(settings, out, ended=ended, epochs_spent=state.trained_epochs)
     print_plan(plan, as_json=as_json)
 
 
-def _check_change(options: Options, out: Path, change: Mapping[str, Any]) -> None:
+def _check_changes(options: Options, out: Path, changes: Mapping[str, Any]) -> None:
     from sweeper.execution.placement import address_problem
     from sweeper.settings.until import UntilError, parse_until
     from sweeper.store.folder import check_record, read_settings
@@ -200,10 +200,10 @@ def _check_change(options: Options, out: Path, change: Mapping[str, Any]) -> Non
 
     settings = read_settings(out)
     check_record(out)
-    options.extend([address_problem(change.get("address"))], "address")
-    if "extend" in change and settings.kind != STUDY:
+    options.extend([address_problem(changes.get("address"))], "address")
+    if "extend" in changes and settings.kind != STUDY:
         options.add(f"--extend: the sweep in {out} is not a learning-rate study, so it has no grid to extend")
-    trials, ended = change.get("trials"), len(read_state(out).ended)
+    trials, ended = changes.get("trials"), len(read_state(out).ended)
     is_grid = settings.sampler == "grid"
     size = (len(settings.space.grid()) + len(settings.extension)) * settings.seeds if is_grid else math.inf
     if trials is not None and 0 < trials < ended:
@@ -214,6 +214,6 @@ def _check_change(options: Options, out: Path, change: Mapping[str, Any]) -> Non
             f"seeds and --reuse {out}, which runs only the missing trials"
         )
     try:
-        parse_until(change.get("until"))
+        parse_until(changes.get("until"))
     except UntilError as error:
         options.add(str(error), "until")

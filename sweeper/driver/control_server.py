@@ -40,12 +40,12 @@ class ControlServer(Follower):
     def __init__(self, out: Path) -> None:
         self._out = out
         self._sweep: OpenSweep | None = None
-        self._over = threading.Event()
+        self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="control-server", daemon=True)
-        self._handler = _WarningHandler(self._warned)
+        self._handler = _WarningHandler(self._record_warning)
         run = uuid.uuid4().hex
         self._status = StatusFile(run=run, state=RUNNING, host=socket.gethostname(), pid=os.getpid(), doing=TARGET)
-        self._written: StatusFile | None = None
+        self._written_status: StatusFile | None = None
         take(out, run)  # delete the requests that a previous process did not execute
         self._write(self._status)
 
@@ -56,11 +56,11 @@ class ControlServer(Follower):
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        self._over.set()
+        self._closed.set()
         self._thread.join()
         for name in PACKAGES:
             logging.getLogger(name).removeHandler(self._handler)
-        self._write_end(error)
+        self._write_final_status(error)
 
     def follow(self, sweep: OpenSweep) -> None:
         """From now on, report the state of ``sweep`` in status.json, and pass stop requests to the sweep."""
@@ -70,7 +70,7 @@ class ControlServer(Follower):
     def apply(self, event: Event, state: SweepState) -> None:
         """Show the failure of a trial as a warning in status.json."""
         if event.kind is Kind.TRIAL_ENDED and (outcome := event.payload["outcome"])["status"] == Status.FAILED:
-            self._warned(f"trial {event.trial_id} failed: {outcome.get('error') or 'no reason was recorded'}")
+            self._record_warning(f"trial {event.trial_id} failed: {outcome.get('error') or 'no reason was recorded'}")
 
     def poll(self) -> None:
         """Execute new stop requests, and update status.json."""
@@ -80,7 +80,7 @@ class ControlServer(Follower):
                     os.kill(os.getpid(), signal.SIGINT)
             elif self._sweep is not None:
                 self._sweep.controller.request_stop(trial_id)
-        self._write(self._now())
+        self._write(self._current_status())
 
     def close_after(self, finalize: Callable[[], Summary]) -> Summary:
         """Call ``finalize``, write the final state to status.json, and return the summary.
@@ -92,14 +92,14 @@ class ControlServer(Follower):
             return finalize()
 
     def _watch(self) -> None:
-        while not self._over.wait(POLL_SECONDS):
+        while not self._closed.wait(POLL_SECONDS):
             with contextlib.suppress(Exception):  # an error here must not end the sweep
                 self.poll()
 
-    def _warned(self, text: str) -> None:
+    def _record_warning(self, text: str) -> None:
         self._status = replace(self._status, warning=text, warned_at=time.time())
 
-    def _write_end(self, error: BaseException | None) -> None:
+    def _write_final_status(self, error: BaseException | None) -> None:
         failure = end = None
         if (sweep := self._sweep) is not None:
             failure = sweep.controller.failure
@@ -107,34 +107,34 @@ class ControlServer(Follower):
         state = FINISHED if error is None and failure is None else INTERRUPTED
         if error is not None and not isinstance(error, Interrupted | KeyboardInterrupt):
             state = FAILED
-            self._warned(" ".join(str(error).split()) or type(error).__name__)
+            self._record_warning(" ".join(str(error).split()) or type(error).__name__)
         because = end.because if end and error is None else ""
-        self._write(replace(self._now(), state=state, doing="", ended_because=because))
+        self._write(replace(self._current_status(), state=state, doing="", ended_because=because))
 
-    def _now(self) -> StatusFile:
+    def _current_status(self) -> StatusFile:
         if self._sweep is None:
             return self._status
         display = self._sweep.display
         return replace(self._status, doing=display.activity, left=display.remaining and display.remaining())
 
     def _write(self, now: StatusFile) -> None:
-        if now != self._written:
+        if now != self._written_status:
             with contextlib.suppress(OSError):
                 now.write(self._out)
-                self._written = now
+                self._written_status = now
 
 
 class _WarningHandler(logging.Handler):
-    """Passes each warning of the project to the function ``warned``.
+    """Passes each warning of the project to the function ``on_warning``.
 
     If the root logger has no handlers, it also prints the warning in Python's default format.
     """
 
-    def __init__(self, warned: Callable[[str], None]) -> None:
+    def __init__(self, on_warning: Callable[[str], None]) -> None:
         super().__init__(logging.WARNING)
-        self._warned = warned
+        self._on_warning = on_warning
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._warned(" ".join(record.getMessage().split()))
+        self._on_warning(" ".join(record.getMessage().split()))
         if not logging.getLogger().handlers and logging.lastResort is not None:
             logging.lastResort.handle(record)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.messages import counted, resume_command, some_of
-from sweeper.driver.frontier_metrics import unmeasured
+from sweeper.driver.frontier_metrics import unmeasured_epochs
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, is_interrupted
 from sweeper.followers.mlflow.runs import end_of_sweep
@@ -21,7 +21,7 @@ from sweeper.store.folder import SweepError
 from sweeper.store.tables import TABLES
 from trainables.run.reports import Status
 
-_KEPT = (
+_ARTIFACTS = (
     *("sweep.json", *TABLES),
     *("pareto.json", "pareto.png", "pareto.svg", "report.html", "figures"),
 )
@@ -108,7 +108,7 @@ def _write_results(sweep: OpenSweep) -> OSError | None:
 
 def _close_tracker(sweep: OpenSweep, pareto: Mapping[str, Any], *, status: str) -> str:
     """Send the final results to MLflow. Return a message if some results could not be sent, otherwise ""."""
-    artifacts = [sweep.out / name for name in _KEPT if (sweep.out / name).exists()]
+    artifacts = [sweep.out / name for name in _ARTIFACTS if (sweep.out / name).exists()]
     sweep.tracker.sweep_ended(end_of_sweep(status, pareto, sweep.log.state.ended_trials, artifacts))
     with sweep.console.status("sending the remaining records to MLflow"):
         return sweep.tracker.close(timeout=60.0)
@@ -116,7 +116,7 @@ def _close_tracker(sweep: OpenSweep, pareto: Mapping[str, Any], *, status: str) 
 
 def _summary(sweep: OpenSweep, pareto: Mapping[str, Any], end: End | None, *, tracking: str) -> Summary:
     trials, failure, members = sweep.log.state.ended_trials, sweep.controller.failure, pareto.get("front", ())
-    unscored = len(unmeasured(sweep.out, sweep.settings))
+    unscored = len(unmeasured_epochs(sweep.out, sweep.settings))
     end = end or (failure if unscored else None)
     without_result = sum(not trial.has_result for trial in trials)
     reused = [trial.reused_from for trial in trials if trial.reused_from]

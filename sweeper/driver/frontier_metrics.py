@@ -16,13 +16,13 @@ from sweeper.driver.open_sweep import OpenSweep
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.events import Kind
 
-_WAIT = 0.5  # seconds between two checks for signals and results
+_POLL_SECONDS = 0.5  # seconds between two checks for signals and results
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Unmeasured:
+class UnmeasuredEpoch:
     """An epoch on the frontier whose metrics are not measured. ``checkpoint`` is relative to the sweep's folder."""
 
     trial_id: str
@@ -30,7 +30,7 @@ class Unmeasured:
     checkpoint: str
 
 
-def unmeasured(out: Path, settings: SweepSettings) -> list[Unmeasured]:
+def unmeasured_epochs(out: Path, settings: SweepSettings) -> list[UnmeasuredEpoch]:
     """Return the epochs on the frontier whose metrics are not measured, nearest to the ideal corner first.
 
     At the ideal corner, all objectives have their best possible values. Only the ``settings.front_metrics`` epochs
@@ -56,16 +56,16 @@ def unmeasured(out: Path, settings: SweepSettings) -> list[Unmeasured]:
     nearest = front.members.iloc[np.argsort(np.linalg.norm(front.costs, axis=1), kind="stable")[:most]]
     known_of = np.any([numbers(nearest, name).notna() for name in measured], axis=0).tolist()
     return [
-        Unmeasured(str(row["trial_id"]), int(row["step"]), str(row["checkpoint"]))
+        UnmeasuredEpoch(str(row["trial_id"]), int(row["step"]), str(row["checkpoint"]))
         for (_, row), known in zip(nearest.iterrows(), known_of, strict=True)
         if row["checkpoint"] and not known
     ]
 
 
-def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None:
-    """Measure the metrics of the epochs from :func:`unmeasured` in Ray tasks.
+def measure_frontier(sweep: OpenSweep, wait_for_head: Callable[[], None]) -> None:
+    """Measure the metrics of the epochs from :func:`unmeasured_epochs` in Ray tasks.
 
-    If an epoch cannot be measured, the next ``resume`` tries again. The function ``head_answers`` waits until Ray's
+    If an epoch cannot be measured, the next ``resume`` tries again. The function ``wait_for_head`` waits until Ray's
     head responds, because submitting a Ray task without a head would hang or end this process.
     """
     import ray
@@ -77,11 +77,11 @@ def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None
 
     settings, display = sweep.settings, sweep.display
     sweep.checkpoints.fetch_models()
-    if not (epochs := unmeasured(sweep.out, settings)):
+    if not (epochs := unmeasured_epochs(sweep.out, settings)):
         return
     cpus, gpus = settings.cpus_per_trial, sweep.gpus_per_trial
     shared = {"target": sweep.target, "spec": settings.base, "cpus": cpus, "gpus": gpus, "storage": settings.bucket}
-    head_answers()
+    wait_for_head()
     score = task_with(measure_checkpoint, shared, max_retries=1, num_cpus=cpus, num_gpus=gpus)
 
     def place(checkpoint: str) -> Path:
@@ -91,7 +91,7 @@ def measure_frontier(sweep: OpenSweep, head_answers: Callable[[], None]) -> None
     while waiting:
         display.activity = f"measuring the metrics of frontier epochs: {len(waiting)} of {len(epochs)} remain"
         sweep.log.flush()
-        done, _ = ray.wait(list(waiting), timeout=_WAIT)
+        done, _ = ray.wait(list(waiting), timeout=_POLL_SECONDS)
         for reference in done:
             item = waiting.pop(reference)
             try:

@@ -85,7 +85,7 @@ class ReportRecorder(Stopper):
         report = result.get("report")
         if report and int(report["step"]) > trial.last_step:  # a restarted worker repeats reports
             payload = {"report": {"reported_at": time.time(), **report}}
-            _guarded(self._sweep.log.record, Kind.TRIAL_REPORTED, trial.id, payload)
+            _call_safely(self._sweep.log.record, Kind.TRIAL_REPORTED, trial.id, payload)
         return trial.stop_requested
 
     def stop_all(self) -> bool:
@@ -101,39 +101,39 @@ class TrialRecorder(Callback):
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Record that a worker starts or continues a trial."""
-        _guarded(self._sweep.log.record, Kind.TRIAL_STARTED, trial.config["trial_id"])
+        _call_safely(self._sweep.log.record, Kind.TRIAL_STARTED, trial.config["trial_id"])
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        _guarded(_forget_statistics, trial)
+        _call_safely(_forget_statistics, trial)
         controller, trial_id = self._sweep.controller, trial.config["trial_id"]
         outcome = (trial.last_result or {}).get("outcome")
         if outcome is None and controller.is_stopped_early(trial_id):
-            _guarded(controller.end_stopped, trial_id)
+            _call_safely(controller.end_stopped, trial_id)
         else:
             outcome = outcome or {"status": str(Status.FAILED), "error": "the trial ended without reporting an outcome"}
-            _guarded(controller.end_trial, trial_id, outcome)
+            _call_safely(controller.end_trial, trial_id, outcome)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Record the failure of a trial whose worker died too often. Save Ray's error and the worker's logs."""
-        _guarded(_forget_statistics, trial)
+        _call_safely(_forget_statistics, trial)
         trial_id, text = trial.config["trial_id"], _last_failure(trial)
         error = one_line(text or WORKER_DIED)
         with contextlib.suppress(OSError):
             error += f" (see {write_log(self._sweep.out, trial_id, text or error, *worker_logs(text))})"
-        _guarded(self._sweep.controller.end_trial, trial_id, {"status": str(Status.FAILED), "error": error})
+        _call_safely(self._sweep.controller.end_trial, trial_id, {"status": str(Status.FAILED), "error": error})
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
         """After each step of Tune's loop, end paused trials that a user asked to stop, and flush the event log."""
-        _guarded(self._sweep.controller.stop_waiting, all_trials=False)
-        _guarded(self._check_starvation)
-        _guarded(self._sweep.log.flush)
+        _call_safely(self._sweep.controller.end_paused, all_trials=False)
+        _call_safely(self._check_starvation)
+        _call_safely(self._sweep.log.flush)
 
     def _check_starvation(self) -> None:
         is_running = bool(self._sweep.log.state.in_phase(Phase.RUNNING))
         self._sweep.display.starving = self._starvation.message(is_running=is_running)
 
 
-def _guarded(action: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -> None:
+def _call_safely(action: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -> None:
     try:
         action(*args, **kwargs)
     except Exception:

@@ -28,7 +28,7 @@ class TuneScheduler(FIFOScheduler):
         self._sweep = sweep
         self._max_concurrent = max_concurrent
         self._trials: dict[str, Any] = {}
-        self._promoted: Any = None
+        self._promoted_trial: Any = None
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
         """Ignore Tune's metric and mode, because the sweep's scheduler has its own objectives."""
@@ -55,7 +55,7 @@ class TuneScheduler(FIFOScheduler):
     def has_room(self) -> bool:
         """Return whether a new trial may start now. A promoted trial (a paused trial that continues) starts first."""
         self._promote()
-        return self._promoted is None and self.running < self._max_concurrent
+        return self._promoted_trial is None and self.running < self._max_concurrent
 
     @property
     def running(self) -> int:
@@ -73,8 +73,8 @@ class TuneScheduler(FIFOScheduler):
             if state.trials[trial_id].stop_requested:
                 tune_controller.stop_trial(trial)
         self._promote()
-        if self._promoted is not None:
-            chosen, self._promoted = self._promoted, None
+        if self._promoted_trial is not None:
+            chosen, self._promoted_trial = self._promoted_trial, None
             return chosen
         for trial in tune_controller.get_trials():
             if trial.status == "PENDING":
@@ -87,11 +87,11 @@ class TuneScheduler(FIFOScheduler):
     def _promote(self) -> None:
         """If a worker is free, ask the sweep's scheduler for a paused trial to promote."""
         controller = self._sweep.controller
-        if self._promoted is not None or self.running >= self._max_concurrent or controller.is_over:
+        if self._promoted_trial is not None or self.running >= self._max_concurrent or controller.is_over:
             return
         paused = self._paused()
         if controller.scheduler and (trial_id := controller.scheduler.next_promotion([*paused])) is not None:
-            self._promoted = paused[trial_id]
+            self._promoted_trial = paused[trial_id]
 
     def _paused(self) -> dict[str, Any]:
         return {trial_id: trial for trial_id, trial in self._trials.items() if trial.status == "PAUSED"}

@@ -29,8 +29,8 @@ class Card:
 
     Attributes:
         row: the model's row in trials.csv or candidates.csv.
-        judged: sentences that compare the model's metrics with the thresholds.
-        picked: the ``pick`` command that chose the model.
+        judgement: sentences that compare the model's metrics with the thresholds.
+        pick_command: the ``pick`` command that chose the model.
         kind: what the folder contains: ``WHOLE`` (a model), ``ADAPTER``, or ``MERGED`` (an adapter and its base model).
         base: the path or hub id of the adapter's base model, or "" if no adapter was trained.
     """
@@ -39,8 +39,8 @@ class Card:
     row: pd.Series
     table: TrialTable
     sweep: SweepFile
-    judged: tuple[str, ...]
-    picked: str
+    judgement: tuple[str, ...]
+    pick_command: str
     kind: str = WHOLE
     base: str = ""
     licence: Licence = field(default_factory=Licence)

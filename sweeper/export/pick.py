@@ -38,7 +38,7 @@ class Choice:
         rule: the rule that chose the model, such as ``knee`` or ``maximize utility``; ``answer`` for the model that the
             report recommends.
         checkpoint: the folder of the checkpoint, or None if no checkpoint was saved.
-        delivered: the exported folder (``exported``) and the registered MLflow model version (``registered``), if any.
+        outputs: the exported folder (``exported``) and the registered MLflow model version (``registered``), if any.
         notes: the messages of the export.
     """
 
@@ -46,10 +46,10 @@ class Choice:
     name: str
     checkpoint: Path | None
     out: Path
-    found: JudgedPick
+    pick: JudgedPick
     table: TrialTable
     sweep: SweepFile
-    delivered: Mapping[str, Any] = field(default_factory=dict)
+    outputs: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
@@ -64,7 +64,7 @@ class Choice:
     @property
     def metrics(self) -> dict[str, float]:
         """The numbers in the model's row: losses, metrics, costs except durations, and progress (such as epochs)."""
-        row: pd.Series = self.found.row
+        row: pd.Series = self.pick.row
         return {
             column: float(row[column])
             for column in map(str, row.index)
@@ -78,21 +78,21 @@ class Choice:
     @property
     def content(self) -> dict[str, Any]:
         """The JSON object that ``pick --json`` prints."""
-        row = self.found.row
+        row = self.pick.row
         content = {
             "trial_id": row["trial_id"],
             "epoch": whole(row["epoch"]),
             "spec_hash": row["spec_hash"],
             "rule": self.rule,
-            "reason": self.found.reason,
-            "judgement": {name: getattr(self.found, name) for name in ("recommended", "outcome", "lines")},
+            "reason": self.pick.reason,
+            "judgement": {name: getattr(self.pick, name) for name in ("recommended", "outcome", "lines")},
             "settings": {name: row[name] for name in self.table.spec_columns},
             "metrics": self.metrics,
             "checkpoint": str(self.checkpoint) if self.exists else None,
-            "eligible": self.found.eligible,
+            "eligible": self.pick.eligible,
         }
         plain_content: Any = plain(content)
-        return {**plain_content, **self.delivered}
+        return {**plain_content, **self.outputs}
 
 
 def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
@@ -109,7 +109,7 @@ def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
     rule, limits, best = _request(options)
     options.extend(_delivery_problems(options, out))
     refuse(options.problems)
-    sweep = _sweep_with(out, options["constraint"])
+    sweep = _read_sweep_with(out, options["constraint"])
     table = TrialTable.read(out, sweep=sweep.name)
     found = judged_pick(table, sweep, rule=rule, limits=limits, best=best)
     name = model_name(found.row, with_epoch=table.every_epoch)
@@ -124,7 +124,7 @@ def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
     return chosen
 
 
-def _sweep_with(out: Path, constraints: Sequence[str]) -> SweepFile:
+def _read_sweep_with(out: Path, constraints: Sequence[str]) -> SweepFile:
     """Return the sweep with ``constraints`` added. They replace the sweep's own constraints on the same metrics."""
     sweep = SweepFile.read(out)
     named = {parse_constraint(text).name for text in constraints}
@@ -141,21 +141,21 @@ def _deliver(chosen: Choice, options: Options, *, command: str) -> Choice:
             shutil.copytree(chosen.checkpoint, staging)
     if options["export"] is not None:
         folder = Path(options["export"])
-        judged = chosen.found.lines
-        card = Card(folder.name, chosen.found.row, chosen.table, chosen.sweep, judged=judged, picked=command)
+        judged = chosen.pick.lines
+        card = Card(folder.name, chosen.pick.row, chosen.table, chosen.sweep, judgement=judged, pick_command=command)
         notes = tuple(export(chosen.checkpoint, folder, card, merge=options["merge"]))
         done["exported"] = str(folder)
     if options["register"] is not None:
         done["registered"] = _register(chosen, options)
     place = Path(options["copy_to"]) if options["copy_to"] else chosen.checkpoint
-    return replace(chosen, checkpoint=place, delivered=done, notes=notes)
+    return replace(chosen, checkpoint=place, outputs=done, notes=notes)
 
 
 def _register(chosen: Choice, options: Options) -> dict[str, Any]:
     from sweeper.followers.mlflow.registry import Entry, register
 
     assert chosen.checkpoint is not None
-    row, found = chosen.found.row, chosen.found
+    row, found = chosen.pick.row, chosen.pick
     metrics = {column: number(value) for column, value in chosen.metrics.items()}
     entry = Entry(
         sweep_id=read_origin(chosen.out).sweep_id,

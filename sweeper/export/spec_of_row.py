@@ -13,7 +13,7 @@ from trainables.methods import option_names
 from trainables.modality import dataset_modality
 from trainables.spec import FIELDS, TrialSpec
 
-_ALWAYS = (
+_ALWAYS_INCLUDED = (
     *("method", "model", "dataset", "lr", "seed", "batch_size", "eval_batch_size", "max_length", "lora_rank"),
     "auto_lr_probe_batches",
 )
@@ -48,17 +48,17 @@ def unlearn_command(spec: TrialSpec, *, out: str = "DIR") -> str:
     """
     values, unused = spec.values(), dataset_modality(spec.dataset).unused_fields
     given: dict[str, Any] = {
-        name: _shown(values[name])
+        name: _format_value(values[name])
         for name, item in FIELDS.items()
         if item.flag and name not in unused and item.has_effect(values)
-        if name in _ALWAYS or values[name] != item.default
+        if name in _ALWAYS_INCLUDED or values[name] != item.default
     }
-    given["option"] = [f"{name}={_shown(number)}" for name, number in spec.options]
+    given["option"] = [f"{name}={_format_value(number)}" for name, number in spec.options]
     given["plugin"] = [plugin.place for plugin in plugins.active()]
     return command_line(RUN, from_python(RUN, {**given, "out": out}))
 
 
-def _shown(value: object) -> object:
+def _format_value(value: object) -> object:
     if value is None:
         return "none"
     return f"{value:g}" if isinstance(value, float) and value == float(f"{value:g}") else value

@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 from rich.console import Console
 
-from sweeper.controller import FULL_DISK, NO_ANSWER, OUT_OF_TIME
+from sweeper.controller import FULL_DISK, OUT_OF_TIME, STORAGE_FAILURE
 from sweeper.driver.open_sweep import OpenSweep, open_sweep
 from sweeper.search.limits import Limits
 from sweeper.store.events import Kind
@@ -29,7 +29,7 @@ NODE_LOST = {"status": "failed", "error": "The actor died because its node has d
     [
         ("OSError: [Errno 28] No space left on device", FULL_DISK),
         ("OSError: [Errno 5] Input/output error", FULL_DISK),
-        ("StorageError: AWS Error NETWORK_CONNECTION", NO_ANSWER),
+        ("StorageError: AWS Error NETWORK_CONNECTION", STORAGE_FAILURE),
     ],
 )
 def test_a_failure_that_every_trial_would_meet_ends_the_sweep_until_it_is_resumed(

@@ -147,7 +147,7 @@ def unlearn(data: Path, out: Path) -> Command:
 
 @pytest.fixture
 def planned_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sweeper.cli.sweeps.run_to_the_end", lambda out, as_json, change=None: None)
+    monkeypatch.setattr("sweeper.cli.sweeps.run_to_the_end", lambda out, as_json, changes=None: None)
 
 
 @pytest.fixture

@@ -149,7 +149,7 @@ def test_places_are_absolute_and_mlflows_own_variable_counts(data: Path, monkeyp
 
 def test_without_out_every_sweep_has_a_new_folder_under_runs(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = []
-    monkeypatch.setattr("sweeper.cli.sweeps.run_to_the_end", lambda out, as_json, change=None: folders.append(out))
+    monkeypatch.setattr("sweeper.cli.sweeps.run_to_the_end", lambda out, as_json, changes=None: folders.append(out))
     for _ in range(2):  # within the same second, perhaps
         result = invoke("pareto", *tofu(data), "--method", "npo+ngdiff", "--tracking-uri", "sqlite:///m.db")
         assert result.exit_code == 0, result.output

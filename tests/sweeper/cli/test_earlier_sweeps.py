@@ -73,11 +73,11 @@ def test_what_the_search_starts_from_is_in_the_settings(earlier: Path, pareto: C
 def test_resume_changes_what_is_given(
     earlier: Path, monkeypatch: pytest.MonkeyPatch, typed: str, expected: dict[str, object]
 ) -> None:
-    changes: list[dict[str, object]] = []
+    recorded: list[dict[str, object]] = []
     run = "sweeper.cli.sweeps.run_to_the_end"
-    monkeypatch.setattr(run, lambda out, as_json, change, **more: changes.append(change))
+    monkeypatch.setattr(run, lambda out, as_json, changes, **more: recorded.append(changes))
     assert invoke("resume", earlier, *typed.split()).exit_code == 0
-    assert changes == [expected]
+    assert recorded == [expected]
 
 
 def test_a_resume_on_a_cluster_that_is_gone_names_the_options_that_help(

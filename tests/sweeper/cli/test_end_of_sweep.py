@@ -28,7 +28,7 @@ def ends(out: Path, monkeypatch: pytest.MonkeyPatch) -> End:
     """Make the sweep end immediately, with an error or with a summary."""
 
     def end(error: BaseException | None = None, **given: Any) -> None:
-        def run(out: Path, *, console: object, change: object = None, **more: object) -> Summary:
+        def run(out: Path, *, console: object, changes: object = None, **more: object) -> Summary:
             if error is not None:
                 raise error
             return summary_of(out, **given)

@@ -88,8 +88,8 @@ def edged(monkeypatch: pytest.MonkeyPatch, out: Path, *, peak: float) -> list[li
     asked: list[list[float]] = []
     like = {"steps": 9, "epochs_done": 3.0, "retain_loss": 0.5, "status": "finished"}
 
-    def run(out: Path, *, console: object, change: dict[str, object] | None = None, **more: object) -> Summary:
-        settings = replace(read_settings(out), **(change or {}))  # type: ignore[arg-type]
+    def run(out: Path, *, console: object, changes: dict[str, object] | None = None, **more: object) -> Summary:
+        settings = replace(read_settings(out), **(changes or {}))  # type: ignore[arg-type]
         content = json.loads((out / "sweep.json").read_text()) | {"settings": settings.to_dict()}
         (out / "sweep.json").write_text(json.dumps(content | MEASURED))
         tables = ResultTables(out)

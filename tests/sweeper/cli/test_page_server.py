@@ -13,7 +13,7 @@ import pytest
 
 from analysis.errors import AnalysisError
 from sweeper.cli import page_server
-from sweeper.cli.page_server import follow, serving, table_stamps
+from sweeper.cli.page_server import serving, table_stamps, watch
 from sweeper.store.folder import UsageError
 from tests.sweeper.cli.conftest import invoke, json_of
 
@@ -65,7 +65,7 @@ def test_a_page_is_rebuilt_when_a_table_changes_and_survives_a_failure(
         raise errors.pop()
 
     with pytest.raises(ZeroDivisionError):
-        follow([table], make, made=(), say=messages.append)
+        watch([table], make, stamps=(), say=messages.append)
     assert ["half a row" in message for message in messages] == [True]
 
 
@@ -76,14 +76,14 @@ def test_the_command_serves_the_report_and_can_rebuild_it_until_ctrl_c(
     (golden / "trials.csv").write_text(header + first)
     (golden / "history.csv").unlink()
 
-    def change(sources: Sequence[Path], make: Callable[[], None], *, made: object, say: object) -> None:
-        assert table_stamps(sources) == made
+    def change(sources: Sequence[Path], make: Callable[[], None], *, stamps: object, say: object) -> None:
+        assert table_stamps(sources) == stamps
         (golden / "trials.csv").write_text(header + first + first.replace("00000", "00099"))
-        assert table_stamps(sources) != made
+        assert table_stamps(sources) != stamps
         make()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(page_server, "follow", change)
+    monkeypatch.setattr(page_server, "watch", change)
     result = invoke("report", golden, "--watch")
     assert (result.exit_code, "http://127.0.0.1:" in result.stdout) == (130, True)
     assert "00099" in (golden / "report.html").read_text()

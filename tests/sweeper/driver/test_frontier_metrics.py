@@ -94,8 +94,8 @@ class SequentialTasks:
         return Measurement({"verbmem": 0.5}, {"eval_log.json": {"rougeL_recall": {"0": 0.5}}}, 0.0)
 
 
-def measure(out: Path, *, head_answers: Callable[[], None] = lambda: None) -> None:
-    measure_frontier(opened(out), head_answers)
+def measure(out: Path, *, wait_for_head: Callable[[], None] = lambda: None) -> None:
+    measure_frontier(opened(out), wait_for_head)
 
 
 def test_results_before_ctrl_c_are_kept_and_the_next_run_measures_the_other_epochs(
@@ -116,7 +116,7 @@ def test_without_rays_head_no_task_is_submitted(out: Path, monkeypatch: pytest.M
     """A task without a head would end this process without a message."""
     tasks = SequentialTasks(monkeypatch, {})
     with pytest.raises(KeyboardInterrupt):
-        measure(out, head_answers=Mock(side_effect=KeyboardInterrupt))
+        measure(out, wait_for_head=Mock(side_effect=KeyboardInterrupt))
     assert tasks.submitted == []
 
 

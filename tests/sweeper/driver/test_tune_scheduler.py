@@ -159,7 +159,7 @@ def test_after_a_kill_a_paused_trial_waits_until_it_is_promoted(tmp_path: Path, 
     following = sweep.controller.next_trial()
     assert following is not None
     assert following.id == ("00001" if mode == "pause" else "00003"), "the paused trial, or a new trial"
-    sweep.controller.stop_waiting(all_trials=True)
+    sweep.controller.end_paused(all_trials=True)
     assert ended(sweep) == ([] if mode == "pause" else ["00001"])
 
 
@@ -168,10 +168,10 @@ def test_after_a_kill_a_paused_trial_ends_when_a_user_stops_it(tmp_path: Path) -
     assert [train(sweep, forget) for forget in (5.0, 4.0)] == ["continue", "pause"]
     sweep = killed_and_resumed(tmp_path, "pause")
     assert [running(sweep), running(sweep)] == ["00000", "00002"]
-    sweep.controller.stop_waiting(all_trials=False)
+    sweep.controller.end_paused(all_trials=False)
     assert ended(sweep) == [], "no user asked"
     sweep.controller.request_stop("00001")
-    sweep.controller.stop_waiting(all_trials=False)
+    sweep.controller.end_paused(all_trials=False)
     assert ended(sweep) == ["00001"]
     outcome = sweep.log.state.trials["00001"].outcome
     assert (outcome["status"], outcome["epochs_done"], outcome["forget_loss_capped"]) == ("stopped", 1.0, 4.0)
@@ -182,11 +182,11 @@ def test_after_a_kill_the_last_trials_may_all_be_paused(tmp_path: Path) -> None:
     assert [train(sweep, forget) for forget in (5.0, 4.0, 3.0, 2.0)] == ["continue", *["pause"] * 3]
     sweep.controller.end_trial("00000", FINISHED)
     sweep = killed_and_resumed(tmp_path, "pause")
-    assert sweep.controller.has_next()
+    assert sweep.controller.queue_next()
     assert running(sweep) == "00001"
     sweep.controller.end_trial("00001", FINISHED)
-    assert not sweep.controller.has_next()
-    sweep.controller.stop_waiting(all_trials=True)
+    assert not sweep.controller.queue_next()
+    sweep.controller.end_paused(all_trials=True)
     assert sorted(ended(sweep)) == ["00000", "00001", "00002", "00003"]
 
 

@@ -79,14 +79,14 @@ def test_a_wait_for_the_head_or_an_error_of_ray_ends_when_the_head_is_lost_or_ha
     timer = threading.Timer(0.3, lambda: servers.append(socket.create_server(address)))
 
     def lose_head() -> None:
-        with watched.watch(is_cluster=is_restarted) as head_answers:
-            head_answers()
+        with watched.watch(is_cluster=is_restarted) as wait_for_head:
+            wait_for_head()
             head.close()
             if is_restarted:
                 timer.start()
             if fails:  # before the loss is detected
                 raise OSError("Broken pipe")
-            head_answers()
+            wait_for_head()
 
     with pytest.raises(OSError, match="Broken pipe") if fails else nullcontext():
         lose_head()

@@ -206,7 +206,7 @@ def test_the_models_of_a_reused_trial_are_stored_once(
     sweep = bare_sweep(out, syncer=syncer, reusable=ReusableTrials(out, [previous.out], own=False))
     with monkeypatch.context() as away:
         away.setattr(Storage, "put", Mock(side_effect=StorageError("AWS Error NETWORK_CONNECTION")))
-        assert sweep.controller.has_next()
+        assert sweep.controller.queue_next()
         syncer.settle()
     assert models(storage) == []
     syncer.settle()

@@ -155,7 +155,7 @@ def test_a_trial_that_a_previous_sweep_ran_is_not_run_again_but_copied_with_its_
 
 def test_reused_trials_are_learned_from_and_cost_no_epochs(tmp_path: Path) -> None:
     sweep = sweep_of_configs(tmp_path / "new", [write_sweep(tmp_path / "old")], every_epoch=False)
-    assert sweep.controller.has_next()
+    assert sweep.controller.queue_next()
     assert len(rows(sweep)) == 4
     assert sweep.log.state.trained_epochs == 0.0
     # In hundredths: 9 * 7 for (9, 3), and the parts that (5, 1) and (1, 0.5) add to it.
@@ -191,7 +191,7 @@ def test_a_point_that_another_worker_is_running_waits_for_the_result(tmp_path: P
     assert first is not None
     assert sweep.controller.next_trial() is None, "the first trial is starting"
     sweep.log.record(Kind.TRIAL_STARTED, first.id)
-    assert not sweep.controller.has_next(), "the first trial is running"
+    assert not sweep.controller.queue_next(), "the first trial is running"
     resumed = sweep_of_configs(tmp_path / "new", [], make_spec=same_point, limits=Limits())
     assert run_trial(resumed) == first.id
     assert resumed.controller.next_trial() is None
@@ -206,6 +206,6 @@ def test_a_reuse_that_was_killed_halfway_is_repeated_whole(tmp_path: Path) -> No
     report(sweep, trial_id, 10)
     sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": -1})
     again = sweep_of_configs(tmp_path / "new", [old])
-    assert again.controller.has_next()
+    assert again.controller.queue_next()
     assert sorted(rows(again)) == ["00000", "00001", "00002", "00003"]
     assert len(ResultTables(again.out).history.read()) == 8
