@@ -61,7 +61,7 @@ def study_content(study: LrStudy) -> dict[str, object]:
             _fields(item) | {"words": sensitivity_line(item), "decades": item.decades} for item in study.sensitivity
         ],
         "verdicts": [_of_verdict(item, columns) for item in study.verdicts],
-        "without_verdict": [_fields(item) | {"why": note_text(item.why)} for item in study.without],
+        "without_verdict": [_fields(item) | {"why": note_text(item.why)} for item in study.no_verdicts],
         "primary": study.primary or None,
         "fronts": [_of_fronts(item) for item in study.fronts],
         "notes": list(map(note_text, study.notes)),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from analysis.study.lr_grid import Unit
+from analysis.study.lr_grid import SeedFront
 from analysis.study.paired import Share, exact_share
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import TrialTable, finite_cell
@@ -56,7 +56,7 @@ def with_collapse(part: Sources) -> TrialTable:
     return replace(table, trials=table.trials.assign(**{COLLAPSED: found}))
 
 
-def collapse(seeds: Sequence[Sequence[Unit]]) -> Collapse:
+def collapse(seeds: Sequence[Sequence[SeedFront]]) -> Collapse:
     """Count the collapsed runs and seeds. ``seeds`` has one list of Pareto fronts for each seed."""
     runs = [collapsed for units in seeds for unit in units for collapsed in _collapsed(unit)]
     # None means unknown.
@@ -71,6 +71,6 @@ def _any(found: Iterable[bool | None]) -> bool | None:
     return True if True in values else None if None in values else False
 
 
-def _collapsed(unit: Unit) -> list[bool | None]:
-    lost = [(run.diverged, finite_cell(run.row, COLLAPSED)) for run in unit.runs.values() if run.judged]
+def _collapsed(unit: SeedFront) -> list[bool | None]:
+    lost = [(run.diverged, finite_cell(run.row, COLLAPSED)) for run in unit.runs.values() if run.has_outcome]
     return [True if diverged else None if value is None else value == 1.0 for diverged, value in lost]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.frontier.indicators import Indicators, indicators
-from analysis.study.lr_grid import LrGrid, Unit
+from analysis.study.lr_grid import LrGrid, SeedFront
 from analysis.tables.problems import Problem
 from analysis.tables.trade_off import Floats
 
@@ -22,8 +22,8 @@ class ArmFronts:
 
     Attributes:
         indicators: the indicators of each arm, relative to the Pareto front of all arms together.
-        trials: the number of runs of each arm that have an outcome (:attr:`StudyRun.judged`). Arms with more runs have
-            an advantage.
+        trials: the number of runs of each arm that have an outcome (:attr:`StudyRun.has_outcome`). Arms with more runs
+            have an advantage.
         further: the indicators of each arm in each additional reference box, keyed by box and then by arm. An arm is
             left out if a finished run lacks an objective of the box.
     """
@@ -38,19 +38,19 @@ def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
     """Compare the arms of every problem. The problems are in the order of the trial table."""
     found = []
     for problem in dict.fromkeys(task.problem for task in grid.tasks):
-        units: dict[str, list[Unit]] = {}
-        for unit in grid.units:
+        units: dict[str, list[SeedFront]] = {}
+        for unit in grid.fronts:
             if unit.task.problem == problem:
                 policy = f"AutoLR {unit.variant}" if unit.variant else "fixed lr"
                 units.setdefault(f"{unit.task.method}, {policy}", []).append(unit)
         sets = _points(units, "")
         further = {box: indicators(points) for box in grid.boxes if (points := _points(units, box))}
-        trials = {arm: sum(run.judged for unit in own for run in unit.runs.values()) for arm, own in units.items()}
+        trials = {arm: sum(run.has_outcome for unit in own for run in unit.runs.values()) for arm, own in units.items()}
         found.append(ArmFronts(problem, indicators(sets), trials, further))
     return tuple(found)
 
 
-def _points(units: Mapping[str, Sequence[Unit]], box: str) -> dict[str, Floats]:
+def _points(units: Mapping[str, Sequence[SeedFront]], box: str) -> dict[str, Floats]:
     """Return the costs of each arm in one reference box. An arm is left out if a finished run lacks a cost."""
     parts = {arm: [unit.points(box) for unit in own] for arm, own in units.items()}
     filled = {arm: [part for part in own if part is not None and len(part)] for arm, own in parts.items()}

@@ -21,7 +21,7 @@ _STEP = 10**0.5
 
 
 @dataclass(frozen=True, slots=True)
-class GridEdge:
+class EdgeOptimum:
     """The edges of the grid that are best rates. A rate outside the grid may be even better.
 
     Attributes:
@@ -35,7 +35,7 @@ class GridEdge:
     nothing: bool
 
 
-def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge | None:
+def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> EdgeOptimum | None:
     """Return the edges with the highest mean hypervolume; None if an inner rate is at least as good.
 
     The result has both edges if only one rate was tried, or if every mean hypervolume is 0. ``volumes`` has the mean
@@ -50,7 +50,7 @@ def edge_of_curve(rates: Sequence[float], volumes: Sequence[float]) -> GridEdge 
     return _edge(rates, low=0 in ties, high=len(rates) - 1 in ties)
 
 
-def edge_of_choice(hand: Arm, choice: Mapping[Configuration, float], tuning: Sequence[int]) -> GridEdge | None:
+def edge_of_choice(hand: Arm, choice: Mapping[Configuration, float], tuning: Sequence[int]) -> EdgeOptimum | None:
     """Return the edges that are the best rate of at least one configuration; None if there are no such edges.
 
     An edge is the best rate of a configuration if ``choice`` assigns it to the configuration, and if the next inner
@@ -110,7 +110,7 @@ def oracle_choice(
 
 def mean_volume(hand: Arm, choice: Mapping[Configuration, float], seeds: Sequence[int]) -> float:
     """Return the mean hypervolume over the seeds if each configuration uses its chosen rate."""
-    return float(np.mean([hand.chosen(choice, seed).hypervolume() for seed in seeds]))
+    return float(np.mean([hand.front_of_choice(choice, seed).hypervolume() for seed in seeds]))
 
 
 def _ties(volumes: Sequence[float]) -> list[int]:
@@ -118,7 +118,7 @@ def _ties(volumes: Sequence[float]) -> list[int]:
     return [place for place, volume in enumerate(volumes) if volume >= top - TIE]
 
 
-def _edge(rates: Sequence[float], *, low: bool, high: bool, nothing: bool = False) -> GridEdge:
+def _edge(rates: Sequence[float], *, low: bool, high: bool, nothing: bool = False) -> EdgeOptimum:
     steps = np.array(rates[1:]) / np.array(rates[:-1]) if len(rates) > 1 else np.array([_STEP])
     beyond = [rates[0] / steps[0]] * low + [rates[-1] * steps[-1]] * high
-    return GridEdge(tuple(rates), tuple(map(float, beyond)), nothing)
+    return EdgeOptimum(tuple(rates), tuple(map(float, beyond)), nothing)

@@ -18,7 +18,7 @@ These rules apply to one method on one model and data set:
 - The mean difference between AutoLR and a baseline is tested by betting (:mod:`analysis.study.paired`). Holm's
   correction covers both directions of every comparison in the report. The probability of any wrong decision is at most
   5%.
-- The comparison that answers the primary question (:func:`asks`) is corrected separately, with its own limit of 5%.
+- The comparison for the primary question (:func:`is_primary_question`) is corrected separately, with a limit of 5%.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ import numpy as np
 
 from analysis.study.collapse import collapse
 from analysis.study.hand_tuning import (
-    GridEdge,
+    EdgeOptimum,
     best_rate,
     edge_of_choice,
     edge_of_curve,
     oracle_choice,
 )
-from analysis.study.lr_grid import Arm, LrGrid, Unit
+from analysis.study.lr_grid import Arm, LrGrid, SeedFront
 from analysis.study.paired import ALPHA, holm, lower_bound, paired, upper_bound
 from analysis.study.study_runs import Configuration, Task
 from analysis.study.tuning_curve import PROBE_CHARGE, tuning_curve
 from analysis.study.verdict import (
+    AT_EDGE,
     BETTER,
     DESCRIBED,
-    OPEN,
     ORACLE,
     SINGLE,
     UNDECIDED,
@@ -53,7 +53,7 @@ from analysis.study.verdict import (
     NoVerdict,
     Sides,
     Verdict,
-    asks,
+    is_primary_question,
     least_seeds,
     split_seeds,
 )
@@ -64,13 +64,13 @@ from analysis.tables.trial_table import finite_cell
 def verdicts_data(grid: LrGrid, primary: str = "") -> tuple[Verdict | NoVerdict, ...]:
     """Return, for each task and AutoLR variant, a verdict or the reason why there is no verdict.
 
-    ``primary`` names the primary question (:func:`asks`); "" if there is none."""
+    ``primary`` names the primary question (:func:`is_primary_question`); "" if there is none."""
     found = [_verdict(grid, task, variant) for task in grid.tasks for variant in grid.variants(task) or ("",)]
-    corrected = _corrected([item for item in found if isinstance(item, Verdict)], primary)
+    corrected = _correct_verdicts([item for item in found if isinstance(item, Verdict)], primary)
     return tuple(next(corrected) if isinstance(item, Verdict) else item for item in found)
 
 
-def described(verdict: Verdict) -> Verdict:
+def without_tests(verdict: Verdict) -> Verdict:
     """Return a copy of the verdict without p-values and bounds, and with the outcome :data:`DESCRIBED`."""
     baselines = []
     for item in verdict.baselines:
@@ -86,7 +86,7 @@ def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | NoVerdict:
     if not variant:
         return NoVerdict(task, variant, note("no_auto_lr"))
     everyone = sorted(hand.seeds | auto.seeds)
-    whole = [seed for seed in everyone if hand.is_whole(seed) and auto.is_whole(seed)]
+    whole = [seed for seed in everyone if hand.is_complete(seed) and auto.is_complete(seed)]
     if not whole:
         return NoVerdict(task, variant, note("no_whole_seed"))
     to_tune, planned = split_seeds(hand.seeds & auto.seeds)
@@ -104,11 +104,11 @@ def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | NoVerdict:
     edge = edge_of_curve(rates, choice) or edge_of_curve(rates, over_all)
     # With one configuration, the oracle equals the best single rate.
     edge_of_oracle = edge_of_choice(hand, oracle, tuning) if single != oracle else edge
-    of_auto = tuple(_mean(unit.hypervolume() for unit in auto.on(seed)) for seed in fresh)
+    of_auto = tuple(_mean(unit.hypervolume() for unit in auto.on_seed(seed)) for seed in fresh)
     in_boxes = {box: _mean(units[seed].hypervolume(box) for units in auto.values() for seed in fresh)
                 for box in grid.boxes}  # fmt: skip
     baselines = tuple(
-        _baseline(name, rate_of, at_edge, [hand.chosen(rate_of, seed) for seed in fresh], of_auto, in_boxes)
+        _baseline(name, rate_of, at_edge, [hand.front_of_choice(rate_of, seed) for seed in fresh], of_auto, in_boxes)
         for name, rate_of, at_edge in ((SINGLE, single, edge), (ORACLE, oracle, edge_of_oracle))
     )
     return Verdict(
@@ -121,8 +121,8 @@ def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | NoVerdict:
         fresh=fresh,
         left_out=tuple(seed for seed in everyone if seed not in whole),
         planned=planned,
-        collapse=collapse([auto.on(seed) for seed in fresh]),
-        other_collapse=collapse([auto.on(seed) for seed in everyone if seed not in fresh]),
+        collapse=collapse([auto.on_seed(seed) for seed in fresh]),
+        other_collapse=collapse([auto.on_seed(seed) for seed in everyone if seed not in fresh]),
         baselines=baselines,
         curve=tuning_curve(choice, _mean(of_auto), report=report, charge=auto_lr_charge(hand, auto)),
         updates=_median_updates(auto),
@@ -162,8 +162,8 @@ def _median_updates(auto: Arm) -> float | None:
 def _baseline(
     name: str,
     choice: Mapping[Configuration, float],
-    edge: GridEdge | None,
-    fronts: Sequence[Unit],
+    edge: EdgeOptimum | None,
+    fronts: Sequence[SeedFront],
     of_auto: tuple[float, ...],
     in_boxes: Mapping[str, float],
 ) -> Baseline:
@@ -178,15 +178,15 @@ def _mean(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
 
 
-def _corrected(verdicts: Sequence[Verdict], primary: str) -> Iterator[Verdict]:
+def _correct_verdicts(verdicts: Sequence[Verdict], primary: str) -> Iterator[Verdict]:
     families: dict[bool, list[tuple[Verdict, Baseline]]] = {True: [], False: []}
     for verdict in verdicts:
-        is_primary = asks(primary, verdict.task.method, verdict.variant)
+        is_primary = is_primary_question(primary, verdict.task.method, verdict.variant)
         for baseline in verdict.compared:
             families[is_primary and baseline is verdict.single].append((verdict, baseline))
     decided: dict[int, Baseline] = {}
     for is_primary, family in families.items():
-        for (_, baseline), found in zip(family, _family(family), strict=True):
+        for (_, baseline), found in zip(family, _correct_family(family), strict=True):
             decided[id(baseline)] = replace(found, primary=is_primary)
     for verdict in verdicts:
         # An oracle that equals the best single rate has the same result.
@@ -195,7 +195,7 @@ def _corrected(verdicts: Sequence[Verdict], primary: str) -> Iterator[Verdict]:
         yield replace(verdict, baselines=tuple(baselines))
 
 
-def _family(asked: Sequence[tuple[Verdict, Baseline]]) -> Iterator[Baseline]:
+def _correct_family(asked: Sequence[tuple[Verdict, Baseline]]) -> Iterator[Baseline]:
     # Comparisons that cannot be tested are not counted. Whether a comparison can be tested depends on the seeds only.
     tested = [not verdict.same_seeds and baseline.result.n >= least_seeds(1) for verdict, baseline in asked]
     results = [baseline.result for (_, baseline), is_tested in zip(asked, tested, strict=True) if is_tested]
@@ -204,10 +204,10 @@ def _family(asked: Sequence[tuple[Verdict, Baseline]]) -> Iterator[Baseline]:
         p_holm = (next(adjusted), next(adjusted)) if is_tested else None
         # An untested comparison reports what a test with more seeds would need, and such a test counts all comparisons.
         counted = replace(baseline, comparisons=sum(tested) if is_tested else len(asked))
-        yield counted if verdict.same_seeds else _decided(counted, p_holm)
+        yield counted if verdict.same_seeds else _with_outcome(counted, p_holm)
 
 
-def _decided(baseline: Baseline, p_holm: tuple[float, float] | None) -> Baseline:
+def _with_outcome(baseline: Baseline, p_holm: tuple[float, float] | None) -> Baseline:
     differences = np.subtract(baseline.auto, baseline.hand)
     level = ALPHA / (2 * baseline.comparisons)
     low, high = lower_bound(differences, level), upper_bound(differences, level)
@@ -216,7 +216,7 @@ def _decided(baseline: Baseline, p_holm: tuple[float, float] | None) -> Baseline
     outcome = BETTER if p_holm[0] < ALPHA else WORSE if p_holm[1] < ALPHA else UNDECIDED
     # If AutoLR is worse than a rate that was tried, AutoLR is also worse than the best rate.
     if baseline.edge and outcome != WORSE:
-        return replace(baseline, bounds=(low, high), outcome=OPEN)
+        return replace(baseline, bounds=(low, high), outcome=AT_EDGE)
     # Holm's test rejects slightly more often than the bounds exclude 0 (Strassburger & Bretz 2008).
     bounds = (max(low, 0.0), high) if outcome == BETTER else (low, min(high, 0.0)) if outcome == WORSE else (low, high)
     return replace(baseline, bounds=bounds, outcome=outcome, p_holm=min(p_holm))

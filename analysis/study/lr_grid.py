@@ -21,13 +21,13 @@ from analysis.tables.trial_table import TrialTable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Unit:
+class SeedFront:
     """The Pareto front over all configurations (values of c) of a task, for one seed and one learning rate.
 
     Attributes:
         variant, lr: the AutoLR variant and the learning rate of all runs, as in :class:`StudyRun`.
-        missing: the configurations without an outcome (:attr:`StudyRun.judged`). A front without missing configurations
-            is complete.
+        missing: the configurations without an outcome (:attr:`StudyRun.has_outcome`). A front without missing
+            configurations is complete.
     """
 
     task: Task
@@ -49,31 +49,31 @@ class Unit:
         return math.nan if self.missing or points is None else hypervolume(points)
 
 
-class Arm(dict[float, dict[int, Unit]]):
+class Arm(dict[float, dict[int, SeedFront]]):
     """The fronts of a task with fixed rates or with one AutoLR variant, keyed by learning rate and then by seed."""
 
     @property
-    def units(self) -> list[Unit]:
+    def fronts(self) -> list[SeedFront]:
         return [unit for units in self.values() for unit in units.values()]
 
     @property
     def runs(self) -> list[StudyRun]:
-        return [run for unit in self.units for run in unit.runs.values()]
+        return [run for unit in self.fronts for run in unit.runs.values()]
 
     @property
     def seeds(self) -> set[int]:
         """The seeds on which at least one rate was run."""
         return {seed for units in self.values() for seed in units}
 
-    def on(self, seed: int) -> list[Unit]:
+    def on_seed(self, seed: int) -> list[SeedFront]:
         """Return the fronts on a seed, one for each rate."""
         return [units[seed] for units in self.values() if seed in units]
 
-    def is_whole(self, seed: int) -> bool:
+    def is_complete(self, seed: int) -> bool:
         """Return whether every rate has a complete front on the seed."""
         return all(seed in units and not units[seed].missing for units in self.values())
 
-    def chosen(self, choice: Mapping[Configuration, float], seed: int) -> Unit:
+    def front_of_choice(self, choice: Mapping[Configuration, float], seed: int) -> SeedFront:
         """Return the Pareto front on a seed if each configuration is trained with its rate in ``choice``."""
         runs = {item: self[rate][seed].runs[item] for item, rate in choice.items()}
         return replace(next(iter(self.values()))[seed], runs=runs)
@@ -89,7 +89,7 @@ class LrGrid:
         seeds_vary: what the seed of a run changes (:attr:`SweepFile.seeds_vary`).
     """
 
-    units: tuple[Unit, ...]
+    fronts: tuple[SeedFront, ...]
     configuration_columns: tuple[str, ...]
     columns: Columns
     notes: tuple[Note, ...]
@@ -99,15 +99,15 @@ class LrGrid:
     @property
     def tasks(self) -> tuple[Task, ...]:
         """The tasks, in the order of the trial table."""
-        return tuple(dict.fromkeys(unit.task for unit in self.units))
+        return tuple(dict.fromkeys(unit.task for unit in self.fronts))
 
     def variants(self, task: Task) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(unit.variant for unit in self.units if unit.task == task and unit.variant))
+        return tuple(dict.fromkeys(unit.variant for unit in self.fronts if unit.task == task and unit.variant))
 
     def arm(self, task: Task, variant: str = "") -> Arm:
         """Return the fronts of a task with fixed rates (default) or with an AutoLR variant, sorted by rate and seed."""
-        found: dict[float, dict[int, Unit]] = defaultdict(dict)
-        for unit in self.units:
+        found: dict[float, dict[int, SeedFront]] = defaultdict(dict)
+        for unit in self.fronts:
             if unit.task == task and unit.variant == variant:
                 found[unit.lr][unit.seed] = unit
         return Arm((lr, dict(sorted(found[lr].items()))) for lr in sorted(found))
@@ -119,26 +119,26 @@ def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, seeds_va
     Trials with different data settings or training settings belong to different tasks. ``parts`` has the table and the
     objectives of each sweep.
     """
-    found = study_runs(parts, roles=("data", "training"), seeds_vary=seeds_vary)
-    notes = [*found.notes, *found.problems.notes]
-    fronts: dict[tuple[Task, str, float, int], dict[Configuration, StudyRun]] = {}
-    expected: dict[Task, dict[Configuration, None]] = defaultdict(dict)
-    unplaced = 0
-    for run in found.runs:
+    study = study_runs(parts, roles=("data", "training"), seeds_vary=seeds_vary)
+    notes = [*study.notes, *study.problems.notes]
+    runs_by_front: dict[tuple[Task, str, float, int], dict[Configuration, StudyRun]] = {}
+    configurations: dict[Task, dict[Configuration, None]] = defaultdict(dict)
+    skipped = 0
+    for run in study.runs:
         if run.lr is None or run.seed is None:
-            unplaced += 1
+            skipped += 1
             continue
-        fronts.setdefault((run.task, run.variant, run.lr, run.seed), {})[run.configuration] = run
-    for (task, *_), front in fronts.items():
-        expected[task].update(dict.fromkeys(front))
-    if unplaced:
-        notes.append(note("runs_without_rate_or_seed", count=unplaced))
-    units = tuple(
-        Unit(*place, front, tuple(item for item in expected[place[0]] if item not in front or not front[item].judged))
-        for place, front in fronts.items()
+        runs_by_front.setdefault((run.task, run.variant, run.lr, run.seed), {})[run.configuration] = run
+    for (task, *_), runs in runs_by_front.items():
+        configurations[task].update(dict.fromkeys(runs))
+    if skipped:
+        notes.append(note("runs_without_rate_or_seed", count=skipped))
+    fronts = tuple(
+        SeedFront(*key, runs, tuple(c for c in configurations[key[0]] if c not in runs or not runs[c].has_outcome))
+        for key, runs in runs_by_front.items()
     )
-    if incomplete := sum(bool(unit.missing) for unit in units):
-        stopped = sum(run.row["status"] == "stopped" for front in fronts.values() for run in front.values())
-        notes.append(note("incomplete_fronts", count=incomplete, fronts=len(units), stopped=stopped))
-    boxes = tuple(dict.fromkeys(name for run in found.runs for name in run.costs_in if name))
-    return LrGrid(units, found.configuration_columns, found.columns, tuple(notes), boxes, seeds_vary)
+    if incomplete := sum(bool(front.missing) for front in fronts):
+        stopped = sum(run.row["status"] == "stopped" for runs in runs_by_front.values() for run in runs.values())
+        notes.append(note("incomplete_fronts", count=incomplete, fronts=len(fronts), stopped=stopped))
+    boxes = tuple(dict.fromkeys(name for run in study.runs for name in run.costs_in if name))
+    return LrGrid(fronts, study.configuration_columns, study.columns, tuple(notes), boxes, seeds_vary)

@@ -11,10 +11,10 @@ import pandas as pd
 from analysis.errors import AnalysisError
 from analysis.study.collapse import collapse, with_collapse
 from analysis.study.fronts import ArmFronts, arm_fronts
-from analysis.study.judging import described, verdicts_data
+from analysis.study.judging import verdicts_data, without_tests
 from analysis.study.lr_grid import LrGrid, lr_grid
 from analysis.study.sensitivity import Sensitivity, rate_sensitivity
-from analysis.study.verdict import NoVerdict, Verdict, asks
+from analysis.study.verdict import NoVerdict, Verdict, is_primary_question
 from analysis.tables.note import Note, note
 from analysis.tables.sources import Sources, read_source
 from analysis.tables.trade_off import Objective
@@ -26,8 +26,8 @@ class LrStudy:
 
     Attributes:
         notes: the notes on trials that were left out, and on differences between the sweeps.
-        without: the reason for each method and AutoLR variant without a verdict.
-        primary: the primary question (:func:`asks`); "" if no question was named.
+        no_verdicts: the reason for each method and AutoLR variant without a verdict.
+        primary: the primary question (:func:`is_primary_question`); "" if no question was named.
         afterwards: a note, if the objectives were chosen after the results were known; otherwise None.
     """
 
@@ -36,7 +36,7 @@ class LrStudy:
     verdicts: tuple[Verdict, ...]
     fronts: tuple[ArmFronts, ...]
     notes: tuple[Note, ...]
-    without: tuple[NoVerdict, ...] = ()
+    no_verdicts: tuple[NoVerdict, ...] = ()
     primary: str = ""
     afterwards: Note | None = None
 
@@ -46,31 +46,31 @@ class LrStudy:
         return tuple(item for item in self.sensitivity if len(item.rates) > 1 and item.has_front)
 
     @property
-    def asked(self) -> list[Verdict | NoVerdict]:
+    def answers(self) -> list[Verdict | NoVerdict]:
         """The verdicts, and the reasons for missing verdicts. The answer to the primary question comes first."""
-        return sorted((*self.verdicts, *self.without), key=lambda item: not self.is_primary(item))
+        return sorted((*self.verdicts, *self.no_verdicts), key=lambda item: not self.is_primary(item))
 
     @property
     def primary_was_run(self) -> bool:
         """Whether the study has runs for the primary question."""
-        return any(map(self.is_primary, self.asked))
+        return any(map(self.is_primary, self.answers))
 
     def subject(self, verdict: Verdict) -> str:
         """Return a verdict's method and AutoLR variant as text. Add the problem if the study has several problems."""
-        return f"{verdict.task if self._is_several else verdict.task.method}, AutoLR {verdict.variant}"
+        return f"{verdict.task if self._has_several_problems else verdict.task.method}, AutoLR {verdict.variant}"
 
     def short_subject(self, item: Verdict | NoVerdict) -> str:
         """Return the method as text. Add the AutoLR variant and the problem only if the study has several of them."""
-        variants = {other.variant for other in self.asked if other.variant}
-        name = str(item.task) if self._is_several else item.task.method
+        variants = {other.variant for other in self.answers if other.variant}
+        name = str(item.task) if self._has_several_problems else item.task.method
         variant = f" ({item.variant})" if len(variants) > 1 and item.variant else ""
         return f"{name}{variant}" + (" (the primary question)" if self.is_primary(item) else "")
 
     def is_primary(self, item: Verdict | NoVerdict) -> bool:
-        return asks(self.primary, item.task.method, item.variant)
+        return is_primary_question(self.primary, item.task.method, item.variant)
 
     @property
-    def _is_several(self) -> bool:
+    def _has_several_problems(self) -> bool:
         return len({task.problem for task in self.grid.tasks}) > 1
 
 
@@ -92,7 +92,7 @@ def read_study(folders: Sequence[Path], objectives: Sequence[Objective] = ()) ->
         return study_of(parts)
     study = study_of([replace(part, sweep=replace(part.sweep, objectives=tuple(objectives))) for part in parts])
     afterwards = note("objectives_chosen_afterwards", judged=_directed(objectives), searched=tuple(sorted(searched)))
-    return replace(study, verdicts=tuple(map(described, study.verdicts)), afterwards=afterwards)
+    return replace(study, verdicts=tuple(map(without_tests, study.verdicts)), afterwards=afterwards)
 
 
 def _directed(objectives: Iterable[Objective]) -> str:
@@ -137,7 +137,7 @@ def fronts_table(grid: LrGrid) -> pd.DataFrame:
     """Return the content of lr_study.csv: a row for each Pareto front, with its hypervolume in every reference box."""
     names = ("model", "dataset", "apart", "method", "auto_lr", "lr", "seed", "trials", "missing", "collapsed_runs")
     rows = []
-    for unit in grid.units:
+    for unit in grid.fronts:
         task, collapsed = unit.task, collapse([[unit]])
         rows.append(
             (

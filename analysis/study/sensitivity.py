@@ -15,7 +15,7 @@ from statistics import stdev
 import numpy as np
 
 from analysis.study.hand_tuning import best_rate
-from analysis.study.lr_grid import Arm, LrGrid, Unit
+from analysis.study.lr_grid import Arm, LrGrid, SeedFront
 from analysis.study.study_runs import Task
 from analysis.study.verdict import WITHIN
 from analysis.tables.trial_table import finite_cell
@@ -112,7 +112,7 @@ def _sensitivity(grid: LrGrid, task: Task) -> Sensitivity:
     return Sensitivity(task, rates, best_lr, near_best, spread, starts, tuple(sorted(whole - shared)))
 
 
-def _whole(units: Mapping[int, Unit]) -> set[int]:
+def _whole(units: Mapping[int, SeedFront]) -> set[int]:
     return {seed for seed, unit in units.items() if not unit.missing}
 
 
@@ -126,7 +126,7 @@ def _rows(grid: LrGrid, arm: Arm, shared: set[int]) -> tuple[RateRow, ...]:
     return tuple(_row(lr, units, shared, grid) for lr, units in arm.items())
 
 
-def _row(lr: float, units: Mapping[int, Unit], seeds: set[int], grid: LrGrid) -> RateRow:
+def _row(lr: float, units: Mapping[int, SeedFront], seeds: set[int], grid: LrGrid) -> RateRow:
     whole = [unit for seed, unit in units.items() if seed in seeds and not unit.missing]
     volumes = [unit.hypervolume() for unit in whole]
     further = {box: [unit.hypervolume(box) for unit in whole] for box in grid.boxes}

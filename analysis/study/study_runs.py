@@ -66,7 +66,7 @@ class StudyRun:
         return self.costs_in.get("")
 
     @property
-    def judged(self) -> bool:
+    def has_outcome(self) -> bool:
         """Whether the trial has an outcome: it has :attr:`costs`, or it diverged."""
         return self.costs is not None or self.diverged
 
@@ -124,7 +124,7 @@ def study_runs(
     merged = TrialTable.merge([table for table, _ in parts])
     problems = problems_of(merged, sweep, roles=roles, seeds_vary=seeds_vary)
     varying = tuple(name for name in merged.varying if _is_configuration(merged, name, roles))
-    of_variant = _numbers_of_variants(merged)
+    of_variant = _varying_auto_lr_options(merged)
     found: dict[tuple[object, ...], StudyRun] = {}
     repeated: list[tuple[pd.Series, pd.Series]] = []
     scores, automatics = _costs(parts, merged, problems.of), auto_lr_on(merged.trials)
@@ -178,7 +178,7 @@ def _is_configuration(table: TrialTable, name: str, roles: Sequence[str]) -> boo
     return name not in STRUCTURE and (role == "method" or (role == "training" and role not in roles))
 
 
-def _numbers_of_variants(table: TrialTable) -> tuple[str, ...]:
+def _varying_auto_lr_options(table: TrialTable) -> tuple[str, ...]:
     trials = table.trials[auto_lr_on(table.trials)]
     options = [name for name in table.spec_columns if table.columns[name].role == "auto_lr"]
     options = [name for name in options if name not in ("auto_lr", PROBE_BATCHES)]

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from analysis.study.collapse import Collapse
-from analysis.study.hand_tuning import GridEdge
+from analysis.study.hand_tuning import EdgeOptimum
 from analysis.study.paired import ALPHA, PairedResult, seeds_to_tell
 from analysis.study.study_runs import Configuration, Task
 from analysis.study.tuning_curve import TuningCurve
 from analysis.tables.note import Note
 
-BETTER, WORSE, UNDECIDED, TOO_FEW, OPEN = "better", "worse", "undecided", "too few seeds", "open"
+BETTER, WORSE, UNDECIDED, TOO_FEW, AT_EDGE = "better", "worse", "undecided", "too few seeds", "open"
 DESCRIBED = "described"
 """The outcome if the objectives were chosen after the results were known. Nothing is tested."""
 SINGLE, ORACLE = "best single lr", "per-c oracle"
@@ -32,7 +32,7 @@ class Sides(NamedTuple):
     hand: float
 
 
-def asks(primary: str, method: str, variant: str) -> bool:
+def is_primary_question(primary: str, method: str, variant: str) -> bool:
     """Return whether the primary question is about this method and this AutoLR variant.
 
     The primary question is whether AutoLR beats the best single learning rate for one method, which the user names
@@ -73,10 +73,10 @@ class Baseline:
         bounds: the joint 95% confidence bounds of the mean difference for all comparisons; None if the rates were
             chosen on the fresh seeds, or if the verdict is only descriptive.
         outcome: the conclusion about AutoLR: :data:`BETTER`, :data:`WORSE` or :data:`UNDECIDED`. Without a conclusion:
-            :data:`OPEN` (a rate outside the grid may be better), :data:`TOO_FEW` (too few seeds) or :data:`DESCRIBED`
-            (nothing was tested).
+            :data:`AT_EDGE` (a rate outside the grid may be better), :data:`TOO_FEW` (too few seeds) or
+            :data:`DESCRIBED` (nothing was tested).
         comparisons: the number of comparisons that are corrected together.
-        primary: whether this comparison answers the primary question (:func:`asks`).
+        primary: whether this comparison answers the primary question (:func:`is_primary_question`).
     """
 
     name: str
@@ -85,7 +85,7 @@ class Baseline:
     auto: tuple[float, ...]
     result: PairedResult
     collapse: Collapse
-    edge: GridEdge | None
+    edge: EdgeOptimum | None
     further: Mapping[str, Sides]
     p_holm: float | None = None
     bounds: tuple[float, float] | None = None

@@ -226,7 +226,7 @@ def test_the_reason_is_named(
     make_sweep: MakeSweep, row: MakeRow, rows: Callable[[MakeRow], list[Row]], why: str
 ) -> None:
     found = read_study([make_sweep(rows(row))])
-    ((item,), (content,)) = found.without, study_content(found)["without_verdict"]  # type: ignore[misc]
+    ((item,), (content,)) = found.no_verdicts, study_content(found)["without_verdict"]  # type: ignore[misc]
     assert item.why.code == why
     assert (content["method"], content["why"]) == ("gdiff", note_text(item.why))
     assert study_lines(found) == (f"gdiff: no verdict, because {content['why']}.",)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from analysis.study.lr_study import read_study
-from analysis.study.verdict import BETTER, OPEN, TOO_FEW, UNDECIDED, WORSE, Verdict
+from analysis.study.verdict import AT_EDGE, BETTER, TOO_FEW, UNDECIDED, WORSE, Verdict
 from tests.analysis.conftest import MakeRow, MakeSweep, Row
 from tests.analysis.study.conftest import DIVERGED, FAILED, PEAK, RISING, STOPPED, Difference, table
 
@@ -76,11 +76,11 @@ CASES = (
     ),
     Case("divergence is collapse", changed(side(True, 29), DIVERGED, 0.02), [UNDECIDED], {"collapsed": 1, "ahead": 19}),
     # The edge of the grid.
-    Case("best at the highest rate", one(0.3, rates=RISING), [OPEN], {"beyond": (1e-2,)}),
+    Case("best at the highest rate", one(0.3, rates=RISING), [AT_EDGE], {"beyond": (1e-2,)}),
     Case("worse than an edge", one(-0.3, rates=RISING), [WORSE], {"rate": 1e-3, "beyond": (1e-2,)}),
-    Case("one rate", one(0.3, rates={1e-4: 0.4}), [OPEN], {"beyond": (3.2e-5, 3.2e-4)}),
+    Case("one rate", one(0.3, rates={1e-4: 0.4}), [AT_EDGE], {"beyond": (3.2e-5, 3.2e-4)}),
     Case("a plateau up to the edge", one(0.3, rates={1e-5: 0.1, 1e-4: 0.4, 1e-3: 0.4}), [BETTER], {"beyond": ()}),
-    Case("nothing attained", changed(side(False), DIVERGED), [OPEN], {"beyond": (1e-6, 1e-2), "hand_collapsed": 20}),
+    Case("nothing attained", changed(side(False), DIVERGED), [AT_EDGE], {"beyond": (1e-6, 1e-2), "hand_collapsed": 20}),
     Case(
         "beyond the peak all diverges",
         changed(lambda item: item["lr"] == 1e-2, DIVERGED, 0.3, rates=RISING | {1e-2: 0.9}),
@@ -90,7 +90,7 @@ CASES = (
     Case(
         "an edge that only fresh seeds show",
         changed(lambda item: item["lr"] == 1e-3 and item["seed"] not in range(10), VOLUME_OF_0_6, 0.3),
-        [OPEN],
+        [AT_EDGE],
         {"rate": 1e-4, "beyond": (1e-2,)},
     ),
     Case(
@@ -201,6 +201,8 @@ def test_the_verdict_is_the_one_the_table_was_made_for(make_sweep: MakeSweep, ro
         if single.bounds is not None:
             low, high = single.bounds
             assert low <= single.result.mean <= high
-            assert {BETTER: low >= 0, WORSE: high <= 0}.get(single.outcome, low <= 0 <= high or single.outcome == OPEN)
+            assert {BETTER: low >= 0, WORSE: high <= 0}.get(
+                single.outcome, low <= 0 <= high or single.outcome == AT_EDGE
+            )
     if study.verdicts:
         assert case.facts.items() <= facts(study.verdicts[0]).items()
