@@ -19,7 +19,7 @@ from sweeper.store.events import Event, Kind
 from sweeper.store.state import Phase, SweepState
 from trainables.run.reports import Status
 from trainables.spec import TrialSpec
-from trainables.worker.failures import NO_DISK, NO_SPACE, NO_STORAGE, infrastructure
+from trainables.worker.failures import NO_DISK, NO_SPACE, NO_STORAGE, infrastructure_failure
 
 logger = logging.getLogger(__name__)
 FULL_DISK = End("a full or failing disk")
@@ -62,7 +62,7 @@ class Controller(Follower):
         elif event.kind is Kind.TRIAL_ENDED and trial.has_result:
             self.study.tell(trial.id, trial.row(), candidates=list(trial.candidates()))
         elif event.kind is Kind.TRIAL_ENDED:
-            self.failure = _FATAL.get(infrastructure(str(trial.outcome.get("error"))) or "", self.failure)
+            self.failure = _FATAL.get(infrastructure_failure(str(trial.outcome.get("error"))) or "", self.failure)
 
     # Which trial runs next ------------------------------------------------------------------------------------------
 

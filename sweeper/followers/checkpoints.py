@@ -18,7 +18,7 @@ from sweeper.store.events import Event, Kind
 from sweeper.store.saved_states import remove_states
 from sweeper.store.state import Row, SweepState, Trial
 from trainables.storage import Storage, StorageError
-from trainables.worker.candidates import Costs, Goals, candidate_folder, dominates, minimized, write_front
+from trainables.worker.candidates import Costs, Goals, candidate_folder, dominates, epoch_costs, write_front
 
 Candidate = tuple[str, float]
 """A trial id and an epoch."""
@@ -130,7 +130,7 @@ class CheckpointManager(Follower):
         return (self._out / folder).is_dir() or (self._syncer is not None and folder in self._syncer.models)
 
     def _place(self, candidate: Candidate, row: Mapping[str, object]) -> None:
-        costs = minimized(row, self._goals) if self._goals else None
+        costs = epoch_costs(row, self._goals) if self._goals else None
         self._front.pop(candidate, None)
         if costs is None or any(dominates(other, costs) for other in self._front.values()):
             self._dominated.add(candidate)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from sweeper.store.events import Event, Kind
-from trainables.worker.failures import is_no_result
+from trainables.worker.failures import is_infrastructure_failure
 
 Row = Mapping[str, Any]
 
@@ -53,7 +53,7 @@ class Trial:
     @property
     def has_result(self) -> bool:
         """Whether the trial ended without an infrastructure failure."""
-        return bool(self.outcome) and not is_no_result(self.outcome["status"], self.outcome.get("error"))
+        return bool(self.outcome) and not is_infrastructure_failure(self.outcome["status"], self.outcome.get("error"))
 
     def row(self) -> dict[str, Any]:
         return {"trial_id": self.id, **self.settings, **self.outcome}

@@ -98,14 +98,14 @@ class AutoLR:
         line = Line(self._optimizer, [*trained, *model.buffers()])
         eta = line.eta
         plus, forget_plus = retain_now(), forget_now() if logs_forget else None
-        line.go(-eta)
+        line.move_to(-eta)
         minus, forget_minus = retain_now(), forget_now() if logs_forget else None
         fits = [fit_parabola(eta, retain_loss, plus, minus)]
 
         def probe(x: float) -> Fit:
-            line.go(x)
+            line.move_to(x)
             ahead = retain_now()
-            line.go(-x)
+            line.move_to(-x)
             fits.append(fit_parabola(x, retain_loss, ahead, retain_now()))
             return fits[-1]
 
@@ -113,7 +113,7 @@ class AutoLR:
         fit, fallback = fits[-1], choice if isinstance(choice, str) else None
         eta_new = eta if isinstance(choice, str) else choice
         self._record_landscape(step, line, fit, retain_now, forget_now)
-        line.go(eta_new)
+        line.move_to(eta_new)
         self._set_rate(eta_new)
         model.train()
 
@@ -144,7 +144,7 @@ class AutoLR:
     ) -> None:
         rate = max(fit.eta, fit.eta_star or 0.0)
         for index in range(self.landscape_points):
-            line.go(x := rate * (-1.5 + 4.0 * index / max(1, self.landscape_points - 1)))
+            line.move_to(x := rate * (-1.5 + 4.0 * index / max(1, self.landscape_points - 1)))
             fitted = {name: getattr(fit, name) for name in ("eta", "eta_star", "slope", "curvature", "loss_zero")}
             self.landscape.append(
                 {"step": step, "x": x, "retain_loss": retain_now(), "forget_loss": forget_now(), **fitted}

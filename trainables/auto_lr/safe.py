@@ -22,32 +22,32 @@ BEND = 0.2
 SHARE = 0.2
 """The chosen rate divided by x0. This ratio is below 1, because momentum repeats a step up to 1 / (1 - beta1) times."""
 
-ANNEALED = 0.3
+ANNEALED_SHARE = 0.3
 """The fraction of the run's steps, at the end of the run, over which the rate falls to 0."""
 
 CUT = 4.0
 """The rate is divided by this number when the run restarts from the target's weights."""
 
-RESOLVED = BEND / 1000.0
+MIN_BEND = BEND / 1000.0
 """The smallest ``x^2 H / 2`` that counts as measurable."""
 
 _STRIDE = 30.0
 """The maximum factor between two successive probed rates.
 
-The factor is below ``sqrt(BEND / RESOLVED)``. So after a rate at which ``x^2 H / 2`` is not measurable, the value at
+The factor is below ``sqrt(BEND / MIN_BEND)``. So after a rate at which ``x^2 H / 2`` is not measurable, the value at
 the next rate is below ``BEND``.
 """
 _TRUST = 1.25
-_MOST_FITS = 6
+_MAX_FITS = 6
 
 
-def bending_distance(first: Fit, probe: Probe) -> float | None:
+def find_bending_rate(first: Fit, probe: Probe) -> float | None:
     """Return the rate x at which ``x^2 H / 2`` is ``BEND``; None if this rate cannot be found.
 
     The retain loss is a parabola only near the current weights. So parabolas are fitted at other rates until the x of a
     parabola is within a factor ``_TRUST`` of the rate at which the parabola was fitted. If x is higher than this rate,
     the rate was too low. If x is lower, the rate was too high. Each new rate lies between the largest rate that was too
-    low and the smallest rate that was too high. If x is not found with ``_MOST_FITS`` parabolas, the result is the
+    low and the smallest rate that was too high. If x is not found with ``_MAX_FITS`` parabolas, the result is the
     largest rate that was too low. In this case, None is returned if no rate was too low or no rate was too high.
 
     Args:
@@ -55,35 +55,35 @@ def bending_distance(first: Fit, probe: Probe) -> float | None:
         probe: function that measures the losses at a rate, and returns the parabola.
     """
     fit, near, far = first, 0.0, math.inf
-    for added in range(_MOST_FITS):
-        wanted = _wanted(fit)
+    for added in range(_MAX_FITS):
+        wanted = _bending_rate(fit)
         if fit.eta / _TRUST <= wanted <= fit.eta * _TRUST:
             return wanted
         if wanted > fit.eta:
             near = max(near, fit.eta)
         else:
             far = min(far, fit.eta)
-        if added < _MOST_FITS - 1:
+        if added < _MAX_FITS - 1:
             further = min(max(wanted, fit.eta / _STRIDE), fit.eta * _STRIDE)
             fit = probe(further if near < further < far else math.sqrt(near * far))
     return near if 0.0 < near < far < math.inf else None
 
 
-def _wanted(fit: Fit) -> float:
+def _bending_rate(fit: Fit) -> float:
     bend = fit.eta**2 * fit.curvature / 2.0
     if not math.isfinite(bend):
         return 0.0
-    return fit.eta * math.sqrt(BEND / bend) if bend > RESOLVED else math.inf
+    return fit.eta * math.sqrt(BEND / bend) if bend > MIN_BEND else math.inf
 
 
 def _choose(fit: Fit, probe: Probe) -> float | str:
-    distance = bending_distance(fit, probe)
+    distance = find_bending_rate(fit, probe)
     return "no curvature" if distance is None else SHARE * distance
 
 
 def annealing(step: int, steps: int) -> float:
     """Return the factor by which annealing scales the rate at step ``step`` of ``steps``, counted from 1."""
-    return min(1.0, (1.0 - (step - 1) / steps) / ANNEALED)
+    return min(1.0, (1.0 - (step - 1) / steps) / ANNEALED_SHARE)
 
 
 SAFE = Rule(_choose, is_guarded=True)

@@ -46,7 +46,7 @@ class Line:
             for tensor, before in zip(tensors, self._start, strict=True)
         ]
 
-    def go(self, x: float) -> None:
+    def move_to(self, x: float) -> None:
         """Move the weights to ``theta - x d``."""
         for tensor, before, move in zip(self._tensors, self._start, self._moves, strict=True):
             tensor.copy_(before)  # start from the saved weights, so that rounding errors do not accumulate

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 CPU = Path("/proc/cpuinfo")
-_FEW = 32
+_MIN_ROWS = 32
 """The minimum number of input rows for oneDNN. With fewer rows, the overhead exceeds the gain."""
 
 
@@ -93,7 +93,7 @@ class OneDnnLinear(torch.nn.Linear):
             and input.device.type == "cpu"
             and input.dim() > 1
             and input.shape[-1] == self.in_features
-            and input.numel() >= _FEW * self.in_features > 0
+            and input.numel() >= _MIN_ROWS * self.in_features > 0
             and not torch.is_autocast_enabled("cpu")
         ):
             # Reshape outside _Product: autograd forbids in-place operations on a view that a custom function returns.

@@ -61,7 +61,7 @@ TINY_VISION_RECIPE = TargetRecipe(lr=3e-3, batch_size=32, epochs=60, stop_when_m
 RESNET_RECIPE = TargetRecipe(lr=1e-3, batch_size=128, epochs=30, stop_when_memorised=False)
 
 
-def _tiny(name: str, description: str) -> ModelInfo:
+def _tiny_model(name: str, description: str) -> ModelInfo:
     return ModelInfo(
         name=name,
         hub_id=None,
@@ -75,7 +75,7 @@ def _tiny(name: str, description: str) -> ModelInfo:
     )
 
 
-def _whole(name: str, hub_id: str | None, description: str) -> ModelInfo:
+def _full_model(name: str, hub_id: str | None, description: str) -> ModelInfo:
     """Return the entry of a language model for full fine-tuning, with the paper's settings."""
     return ModelInfo(
         name=name,
@@ -90,10 +90,10 @@ def _whole(name: str, hub_id: str | None, description: str) -> ModelInfo:
     )
 
 
-def _adapted(name: str, hub_id: str, description: str) -> ModelInfo:
+def _lora_model(name: str, hub_id: str, description: str) -> ModelInfo:
     """Return the entry of a language model for LoRA, with the paper's settings."""
     return replace(
-        _whole(name, hub_id, description),
+        _full_model(name, hub_id, description),
         recipe=replace(PAPER_RECIPE, lora_rank=PAPER_LORA_RANK),
         batch_size=16,
         eval_batch_size=32,
@@ -104,20 +104,20 @@ def _adapted(name: str, hub_id: str, description: str) -> ModelInfo:
 
 
 _ENTRIES = (
-    _tiny("tiny-phi", "a Phi of about 1.3M parameters"),
-    _tiny("tiny-falcon", "a Falcon of about 1.1M parameters with ALiBi and tied embeddings, like falcon-1b"),
-    _tiny("tiny-gpt2", "a GPT-2 of about 1.2M parameters with tied embeddings and dropout, like gpt2-xl"),
-    _tiny("tiny-llama", "a Llama of about 1.3M parameters with a tokenizer like Llama's"),
-    _tiny("tiny-mistral", "a Mistral of about 1.3M parameters with grouped-query, sliding-window attention"),
-    _whole("phi-1.5", "microsoft/phi-1_5", "microsoft/phi-1_5, 1.4B parameters, the paper's main model"),
-    _whole("falcon-1b", "tiiuae/falcon-rw-1b", "tiiuae/falcon-rw-1b, 1.3B parameters, full fine-tuning"),
-    _whole("gpt2-xl", "openai-community/gpt2-xl", "openai-community/gpt2-xl, 1.6B parameters, full fine-tuning"),
-    _adapted(
+    _tiny_model("tiny-phi", "a Phi of about 1.3M parameters"),
+    _tiny_model("tiny-falcon", "a Falcon of about 1.1M parameters with ALiBi and tied embeddings, like falcon-1b"),
+    _tiny_model("tiny-gpt2", "a GPT-2 of about 1.2M parameters with tied embeddings and dropout, like gpt2-xl"),
+    _tiny_model("tiny-llama", "a Llama of about 1.3M parameters with a tokenizer like Llama's"),
+    _tiny_model("tiny-mistral", "a Mistral of about 1.3M parameters with grouped-query, sliding-window attention"),
+    _full_model("phi-1.5", "microsoft/phi-1_5", "microsoft/phi-1_5, 1.4B parameters, the paper's main model"),
+    _full_model("falcon-1b", "tiiuae/falcon-rw-1b", "tiiuae/falcon-rw-1b, 1.3B parameters, full fine-tuning"),
+    _full_model("gpt2-xl", "openai-community/gpt2-xl", "openai-community/gpt2-xl, 1.6B parameters, full fine-tuning"),
+    _lora_model(
         "llama2-7b",
         "meta-llama/Llama-2-7b-hf",
         "meta-llama/Llama-2-7b-hf, 6.7B parameters, LoRA of rank 8; accept its license on the hub first",
     ),
-    _adapted(
+    _lora_model(
         "mistral-7b",
         "mistralai/Mistral-7B-v0.1",
         "mistralai/Mistral-7B-v0.1, 7.2B parameters, LoRA of rank 8",
@@ -174,9 +174,9 @@ def find_model(name: str) -> ModelInfo:
     if name in MODELS:
         return MODELS[name]
     if is_hub_id(name):
-        return _whole(name, name, f"{name}, a causal language model from the hub")
+        return _full_model(name, name, f"{name}, a causal language model from the hub")
     return local_model(name)
 
 
 def local_model(name: str) -> ModelInfo:
-    return replace(_whole(name, None, "a model in a local folder"), modality=None)
+    return replace(_full_model(name, None, "a model in a local folder"), modality=None)

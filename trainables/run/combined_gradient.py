@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from trainables.gradients import combine_, gramian, norm, take_gradient
-from trainables.run.divergence import finite
+from trainables.run.divergence import check_finite
 from trainables.spec import TrialSpec
 from trainables.weightings import NO_GRAMIAN, Gramian, Losses, Needs, State, Weights
 
@@ -57,13 +57,16 @@ def combined_gradient(
         side, one = ("retain", retain_loss) if weighting.needs is Needs.RETAIN_ONLY else ("forget", forget_loss)
         loss = _backward(one)
         # The weight scale has no effect: this loss has weight 1, and the other loss has weight 0. So c_t is 1 or 0.
-        columns = {f"train_{side}_loss": finite(loss.item(), f"the {side} loss", when), "c_t": float(side == "retain")}
+        columns = {
+            f"train_{side}_loss": check_finite(loss.item(), f"the {side} loss", when),
+            "c_t": float(side == "retain"),
+        }
     elif weighting.needs is Needs.LOSSES and len(retain_loss) == len(forget_loss) == 1:
         retain, forget = retain_loss[0](), forget_loss[0]()
         losses, columns = _finite_losses(retain, forget, when)
         weights, state = weigh(losses, NO_GRAMIAN)
         (weights.retain * retain + weights.forget * forget).backward()
-        columns |= _share(weights)
+        columns |= _share_columns(weights)
     else:
         retain = _backward(retain_loss)
         g_r = take_gradient(parameters)
@@ -73,19 +76,19 @@ def combined_gradient(
         inner = NO_GRAMIAN
         if weighting.needs is not Needs.LOSSES:
             inner = gramian(g_r, g_f)
-            finite(inner.rr, "the squared norm of the retain gradient", when)
-            finite(inner.ff, "the squared norm of the forget gradient", when)
+            check_finite(inner.rr, "the squared norm of the retain gradient", when)
+            check_finite(inner.ff, "the squared norm of the forget gradient", when)
             columns |= {"grad_norm_retain": inner.rho, "grad_norm_forget": inner.phi, "grad_cosine": -inner.k}
         if weighting.combine is None:
             weights, state = weigh(losses, inner)
             combine_(parameters, g_r, g_f, weights)
-            columns |= _share(weights)
+            columns |= _share_columns(weights)
         else:
             direction, state = weighting.combine(g_r, g_f, state, options)
             for parameter, part in zip(parameters, direction, strict=True):
                 parameter.grad = part
     length = norm([parameter.grad for parameter in parameters])
-    return columns | {"grad_norm": finite(length, "the norm of the step's gradient", when)}, state
+    return columns | {"grad_norm": check_finite(length, "the norm of the step's gradient", when)}, state
 
 
 def _backward(parts: Sequence[Loss]) -> Tensor:
@@ -100,10 +103,10 @@ def _backward(parts: Sequence[Loss]) -> Tensor:
 
 def _finite_losses(retain: Tensor, forget: Tensor, when: str) -> tuple[Losses, Columns]:
     losses = Losses(*torch.stack((retain.detach(), forget.detach())).tolist())  # one transfer to the host
-    finite(losses.retain, "the retain loss", when)
-    finite(losses.forget, "the forget loss", when)
+    check_finite(losses.retain, "the retain loss", when)
+    check_finite(losses.forget, "the forget loss", when)
     return losses, {"train_retain_loss": losses.retain, "train_forget_loss": losses.forget}
 
 
-def _share(weights: Weights) -> Columns:
+def _share_columns(weights: Weights) -> Columns:
     return {} if math.isnan(weights.c) else {"c_t": weights.c}

@@ -15,7 +15,7 @@ class Diverged(Exception):
     """Raised if a loss or gradient is not finite, or if the optimizer's distance estimate exceeds its limit."""
 
 
-def finite(value: float, what: str, when: str) -> float:
+def check_finite(value: float, what: str, when: str) -> float:
     """Return ``value`` if it is finite. Raise :class:`Diverged` if it is NaN or infinite."""
     if not math.isfinite(value):
         raise Diverged(f"{what} is {value} {when}")

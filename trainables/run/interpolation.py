@@ -13,14 +13,14 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-FORGOTTEN = 0.9
+FORGOTTEN_SHARE = 0.9
 """A model has forgotten if its forget loss rose by at least this fraction of the rise from target to last weights."""
 
-KEPT = 0.8
-"""A model has kept its quality if its ``Quality.answers`` is at least this fraction of the target's value."""
+KEPT_SHARE = 0.8
+"""A model has kept its quality if its ``Quality.agreement`` is at least this fraction of the target's value."""
 
-KNOWN = 0.1
-"""If the target's ``Quality.answers`` is below this value, the retain loss measures the quality instead."""
+MIN_AGREEMENT = 0.1
+"""If the target's ``Quality.agreement`` is below this value, the retain loss measures the quality instead."""
 
 HALVINGS = 5
 
@@ -29,26 +29,26 @@ class Quality(NamedTuple):
     """The measurements of one model on the line.
 
     Attributes:
-        forgotten: the forget loss (nats per token), with each token's loss capped at that of a uniform guess.
-        answers: the share of an answer's tokens before the model's first wrong prediction, averaged over the retain
+        forget_loss: the forget loss (nats per token), with each token's loss capped at that of a uniform guess.
+        agreement: the share of an answer's tokens before the model's first wrong prediction, averaged over the retain
             answers; NaN if unknown.
         retain_loss: the retain loss (nats per token).
     """
 
-    forgotten: float
-    answers: float
+    forget_loss: float
+    agreement: float
     retain_loss: float
 
 
-def choose_share(evaluate: Callable[[float], Quality], last: Quality) -> float:
+def choose_position(evaluate: Callable[[float], Quality], last: Quality) -> float:
     """Return the best position on the line from the target's weights (0) to the last weights (1), to within 1/32.
 
-    A position is good if its model has forgotten (see ``FORGOTTEN``) and has kept its quality (see ``KEPT``). The
-    result is the larger of two positions: the first good position, and the last position at which the model's quality
-    is at least the target's. If no position is good, the result is the last position at which the model has kept its
-    quality. The bisection assumes that the forget loss rises and the quality falls along the line.
+    A position is good if its model has forgotten (see ``FORGOTTEN_SHARE``) and has kept its quality (see
+    ``KEPT_SHARE``). The result is the larger of two positions: the first good position, and the last position at which
+    the model's quality is at least the target's. If no position is good, the result is the last position at which the
+    model has kept its quality. The bisection assumes that the forget loss rises and the quality falls along the line.
 
-    The quality is ``answers``. If the target's ``answers`` is NaN or below ``KNOWN``, the quality is
+    The quality is ``agreement``. If the target's ``agreement`` is NaN or below ``MIN_AGREEMENT``, the quality is
     ``exp(-retain_loss)`` instead, the mean likelihood of a token.
 
     Args:
@@ -57,14 +57,14 @@ def choose_share(evaluate: Callable[[float], Quality], last: Quality) -> float:
         last: the measurements at position 1.
     """
     target = evaluate(0.0)
-    by_answers = target.answers >= KNOWN
+    by_answers = target.agreement >= MIN_AGREEMENT
 
     def kept(model: Quality) -> float:
-        return model.answers if by_answers else math.exp(-model.retain_loss)
+        return model.agreement if by_answers else math.exp(-model.retain_loss)
 
     def is_good(model: Quality) -> bool:
-        rise, whole_rise = model.forgotten - target.forgotten, last.forgotten - target.forgotten
-        return rise >= FORGOTTEN * whole_rise and kept(model) >= KEPT * kept(target)
+        rise, whole_rise = model.forget_loss - target.forget_loss, last.forget_loss - target.forget_loss
+        return rise >= FORGOTTEN_SHARE * whole_rise and kept(model) >= KEPT_SHARE * kept(target)
 
     if kept(last) >= kept(target):
         return 1.0
@@ -74,7 +74,7 @@ def choose_share(evaluate: Callable[[float], Quality], last: Quality) -> float:
         model = evaluate(middle)
         if is_good(model):
             best = middle
-        if kept(model) >= kept(target) or not (is_good(model) or kept(model) < KEPT * kept(target)):
+        if kept(model) >= kept(target) or not (is_good(model) or kept(model) < KEPT_SHARE * kept(target)):
             near = middle
         else:
             far = middle

@@ -53,13 +53,13 @@ class FallbackRun:
 
     def __init__(self, spec: TrialSpec, start: Callable[[TrialSpec], UnlearningRun]) -> None:
         self._spec, self._start = spec, start
-        self._memory, self._reported = spec, 0.0
+        self._memory_spec, self._reported = spec, 0.0
         self.run: UnlearningRun | None = None
 
     @property
     def retried_with(self) -> str | None:
         """The memory settings of the current run, as a text; None if they are the settings in the trial's spec."""
-        return None if self._memory is self._spec else memory_settings(self._memory)
+        return None if self._memory_spec is self._spec else memory_settings(self._memory_spec)
 
     def reset(self) -> None:
         """Discard the run. The next report starts a new run."""
@@ -76,14 +76,14 @@ class FallbackRun:
         while True:
             try:
                 if self.run is None:
-                    self.run = self._start(self._memory)
+                    self.run = self._start(self._memory_spec)
                 report = next(self.run)
             except torch.cuda.OutOfMemoryError:
-                smaller = with_less_memory(self._memory)
+                smaller = with_less_memory(self._memory_spec)
                 if smaller is None:
                     raise
                 logger.warning("a trial ran out of GPU memory and is retried with %s", memory_settings(smaller))
-                self._memory, self.run = smaller, None
+                self._memory_spec, self.run = smaller, None
                 continue
             if report.epoch > self._reported or report.status is not None:
                 self._reported = report.epoch

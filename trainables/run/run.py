@@ -25,8 +25,8 @@ from trainables.gradients import clip_
 from trainables.objectives import Reference
 from trainables.optimizers import make_optimizer
 from trainables.run.combined_gradient import Columns, combined_gradient
-from trainables.run.divergence import Diverged, check_distance, distance_columns, finite
-from trainables.run.interpolation import Quality, choose_share
+from trainables.run.divergence import Diverged, check_distance, check_finite, distance_columns
+from trainables.run.interpolation import Quality, choose_position
 from trainables.run.reports import Report, Status, Timers
 from trainables.run.run_state import load_training_state, load_weights, training_state, weights_between, weights_state
 from trainables.run.step_losses import StepLosses
@@ -41,8 +41,8 @@ class UnlearningRun:
 
     Args:
         workspace: the loaded target and its data.
-        memory: the spec from which ``micro_batch``, ``gradient_checkpointing`` and ``eval_batch_size`` are taken; by
-            default ``spec``. The run can load a state that was saved with other values of these settings.
+        memory_spec: the spec from which ``micro_batch``, ``gradient_checkpointing`` and ``eval_batch_size`` are taken;
+            by default ``spec``. The run can load a state that was saved with other values of these settings.
 
     Attributes:
         model: the model that is being unlearned.
@@ -54,8 +54,8 @@ class UnlearningRun:
         ValueError: an option of the method names a layer that the model does not have.
     """
 
-    def __init__(self, spec: TrialSpec, workspace: Workspace, *, memory: TrialSpec | None = None) -> None:
-        method, memory = spec.parsed_method, memory or spec
+    def __init__(self, spec: TrialSpec, workspace: Workspace, *, memory_spec: TrialSpec | None = None) -> None:
+        method, memory_spec = spec.parsed_method, memory_spec or spec
         torch.manual_seed(spec.seed)
         self.spec, self.workspace = spec, workspace
         self.step, self.epoch, self._done = 0, 0.0, False
@@ -66,11 +66,11 @@ class UnlearningRun:
         self._weighting_state = method.weighting.init(spec.seed)
         forget, retain = map(workspace.modality.lengths, workspace.train_sets)
         self._batches = TrainingBatches(forget, retain, batch_size=spec.batch_size, seed=spec.seed)
-        self._evaluator = workspace.evaluator(batch_size=memory.eval_batch_size)
+        self._evaluator = workspace.evaluator(batch_size=memory_spec.eval_batch_size)
         needs_refusals = method.objective.reference is Reference.PAIR_NLL
-        refusals = workspace.refusals(batch_size=memory.eval_batch_size) if needs_refusals else None
+        refusals = workspace.refusals(batch_size=memory_spec.eval_batch_size) if needs_refusals else None
         self.model = workspace.model_for(
-            lora_rank=spec.lora_rank, seed=spec.seed, gradient_checkpointing=memory.gradient_checkpointing
+            lora_rank=spec.lora_rank, seed=spec.seed, gradient_checkpointing=memory_spec.gradient_checkpointing
         )
         self.parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         self.optimizer = make_optimizer(
@@ -83,7 +83,7 @@ class UnlearningRun:
         )
         keeps_initial = spec.is_interpolated or spec.can_restart
         self._initial = training_state(self.model, self.optimizer) if keeps_initial else None
-        self.losses = StepLosses(spec, workspace, self.model, refusals=refusals, micro_batch=memory.micro_batch)
+        self.losses = StepLosses(spec, workspace, self.model, refusals=refusals, micro_batch=memory_spec.micro_batch)
         self.auto_lr: AutoLR | None = None
         if spec.auto_lr == "on":
             self.auto_lr = AutoLR(spec, self.optimizer, self.losses, self._batches.probe, steps=self._total_steps())
@@ -98,8 +98,8 @@ class UnlearningRun:
 
         # The two losses to minimise, each as a list of summands over micro-batches: L_R (or the KL divergence from the
         # target) on the retain batch, and -L_F, NPO or another objective on the forget batch.
-        retain_loss = self.losses.retain_parts(retain)
-        forget_loss = self.losses.forget_parts(forget)
+        retain_loss = self.losses.retain_summands(retain)
+        forget_loss = self.losses.forget_summands(forget)
 
         # The gradients g_r and g_f, the method's weights w_r and w_f, and the direction d = w_r g_r + w_f g_f, which is
         # stored in every p.grad.
@@ -186,7 +186,9 @@ class UnlearningRun:
         with self._timers.timed("eval_seconds"):
             self._scores = self._evaluator.scores(self.model, retain=self.workspace.target.retain)
             losses = self._scores.loss_metrics()
-        self._last_losses = {name: finite(value, name, f"after step {self.step}") for name, value in losses.items()}
+        self._last_losses = {
+            name: check_finite(value, name, f"after step {self.step}") for name, value in losses.items()
+        }
 
     def _measure(self) -> Mapping[str, float]:
         with self._timers.timed("eval_seconds"):
@@ -209,7 +211,7 @@ class UnlearningRun:
                 return Quality(0.0, -math.inf, math.inf)
             return self._quality()
 
-        self._interpolation = choose_share(evaluate, self._quality())
+        self._interpolation = choose_position(evaluate, self._quality())
         if self._interpolation != position:
             evaluate(self._interpolation)
 

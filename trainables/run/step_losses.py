@@ -72,16 +72,16 @@ class StepLosses:
         same_passes = not self._bf16 and self._micro_batch is None and self._workspace.train_mode_is_eval_mode
         return is_cross_entropy and same_passes
 
-    def retain_parts(self, indices: Sequence[int]) -> list[Loss]:
+    def retain_summands(self, indices: Sequence[int]) -> list[Loss]:
         """Return one function per micro-batch. The values of the functions add up to the retain loss of the batch."""
         hidden = self._objective.reference is Reference.HIDDEN
-        return self._parts(self.retain, self._retain, indices, MeanOver.POSITIONS if hidden else MeanOver.TOKENS)
+        return self._summands(self.retain, self._retain, indices, MeanOver.POSITIONS if hidden else MeanOver.TOKENS)
 
-    def forget_parts(self, indices: Sequence[int]) -> list[Loss]:
+    def forget_summands(self, indices: Sequence[int]) -> list[Loss]:
         """Return one function per micro-batch. The values of the functions add up to the forget loss of the batch."""
-        return self._parts(self.forget, self._forget, indices, self._objective.mean_over)
+        return self._summands(self.forget, self._forget, indices, self._objective.mean_over)
 
-    def _parts(
+    def _summands(
         self, loss: Callable[[Sequence[int]], Tensor], items: Any, indices: Sequence[int], over: MeanOver
     ) -> list[Loss]:
         size = self._micro_batch or len(indices)

@@ -37,9 +37,9 @@ class Workspace:
         self.processor = self.modality.load_processor(target.path)
         self._model: PreTrainedModel = self.modality.load_model(Path(target.path)).to(device)
         # The workers on a machine share this copy, which never changes.
-        self._pristine = StoredWeights(self._model, Path(target.path))
-        self._adapted: PreTrainedModel | None = None
-        self._frozen: PreTrainedModel | None = None
+        self._target_weights = StoredWeights(self._model, Path(target.path))
+        self._lora_model: PreTrainedModel | None = None
+        self._frozen_copy: PreTrainedModel | None = None
         self._checkpointing = False
         # The keys are batch sizes, because results with different batch sizes differ in the last digits.
         self._refusals: dict[int, tuple[Any, tuple[float, ...]]] = {}
@@ -55,7 +55,7 @@ class Workspace:
         """
         model = self._reset()
         if lora_rank is not None:
-            model = self._adapted = add_adapter(model, rank=lora_rank, seed=seed)
+            model = self._lora_model = add_adapter(model, rank=lora_rank, seed=seed)
         if gradient_checkpointing:
             self._model.gradient_checkpointing_enable()
             self._checkpointing = True
@@ -66,15 +66,15 @@ class Workspace:
         return model.train()
 
     def _reset(self) -> PreTrainedModel:
-        self._frozen = None
-        if self._adapted is not None:
-            self._model = self._adapted.unload()
-            self._adapted = None
+        self._frozen_copy = None
+        if self._lora_model is not None:
+            self._model = self._lora_model.unload()
+            self._lora_model = None
         if self._checkpointing:  # disable it before an adapter is added, otherwise PEFT adds hooks to the embeddings
             self._model.gradient_checkpointing_disable()
             self._remove_input_hooks()
             self._checkpointing = False
-        self._pristine.load_into(self._model)
+        self._target_weights.load_into(self._model)
         for parameter in self._model.parameters():
             parameter.requires_grad_(True)
             parameter.grad = None
@@ -92,21 +92,21 @@ class Workspace:
         With LoRA, the target needs no extra memory. Otherwise, the target is a second model, which stays in memory
         until the next run starts.
         """
-        if self._adapted is not None:
-            training = self._adapted.training
-            self._adapted.eval()
+        if self._lora_model is not None:
+            training = self._lora_model.training
+            self._lora_model.eval()
             try:
-                with torch.no_grad(), self._adapted.disable_adapter():
-                    yield self._adapted
+                with torch.no_grad(), self._lora_model.disable_adapter():
+                    yield self._lora_model
             finally:
-                self._adapted.train(training)
+                self._lora_model.train(training)
             return
-        if self._frozen is None:
-            self._frozen = copy.deepcopy(self._model)
-            self._pristine.load_into(self._frozen)
-            self._frozen.requires_grad_(False).eval()
+        if self._frozen_copy is None:
+            self._frozen_copy = copy.deepcopy(self._model)
+            self._target_weights.load_into(self._frozen_copy)
+            self._frozen_copy.requires_grad_(False).eval()
         with torch.no_grad():
-            yield self._frozen
+            yield self._frozen_copy
 
     def refusals(self, *, batch_size: int) -> tuple[Any, tuple[float, ...]]:
         """Return the forget questions with refusals as answers, and the target's summed NLL (nats) of each refusal.

@@ -162,7 +162,7 @@ class ModelScores(Scores):
         """
         return self._generated(part, prompts)[1]
 
-    def answers_given(self, part: str, *, prompts: str) -> list[str]:
+    def greedy_answers(self, part: str, *, prompts: str) -> list[str]:
         """Return the text of each greedy answer. The arguments are those of :meth:`recalls`."""
         return self._generated(part, prompts)[0]
 

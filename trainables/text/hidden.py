@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-class _Reached(Exception):
+class _StopForward(Exception):
     """Raised to stop the forward pass after the chosen block."""
 
 
@@ -37,12 +37,12 @@ def block_output(model: PreTrainedModel, batch: Batch, layer: int) -> Tensor:
 
     def stop(module: object, inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
         found.append(output[0] if isinstance(output, tuple) else output)
-        raise _Reached
+        raise _StopForward
 
     handle = decoder_blocks(model)[layer].register_forward_hook(stop)
     try:
         model(input_ids=batch.input_ids, use_cache=False)  # without a mask, as in trainables.text.losses.predict
-    except _Reached:
+    except _StopForward:
         pass
     finally:
         handle.remove()

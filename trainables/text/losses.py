@@ -22,7 +22,7 @@ def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
     # the architecture supports logits_to_keep, the logits of these positions are not computed.
     labels = batch.labels[:, max(1, batch.prompt_length) :]
     width = labels.shape[1]
-    kept = {"logits_to_keep": width + 1} if _keeps_logits(type(_whole(model)).forward) else {}
+    kept = {"logits_to_keep": width + 1} if _keeps_logits(type(_base_model(model)).forward) else {}
     logits = model(input_ids=batch.input_ids, use_cache=False, **kept).logits[:, -(width + 1) :]
     # The last position has no next token. It is masked and not cut off, so that flattening does not copy the logits.
     masked = pad(labels, (0, 1), value=IGNORED)
@@ -31,7 +31,7 @@ def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
     return Predictions(logits[:, :-1], labels, nll, labels != IGNORED)
 
 
-def _whole(model: PreTrainedModel) -> PreTrainedModel:
+def _base_model(model: PreTrainedModel) -> PreTrainedModel:
     """Return the model without its PEFT adapter, because the adapter's ``forward`` hides the model's own signature."""
     base: PreTrainedModel = model.get_base_model() if hasattr(model, "get_base_model") else model
     return base

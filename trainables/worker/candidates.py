@@ -29,7 +29,7 @@ def candidate_folder(trial_id: str, epoch: float) -> str:
     return f"checkpoints/{trial_id}-epoch-{epoch:g}"
 
 
-def minimized(values: Mapping[str, object], goals: Goals) -> Costs | None:
+def epoch_costs(values: Mapping[str, object], goals: Goals) -> Costs | None:
     """Return an epoch's costs from its reported values; None if an objective is missing or not finite."""
     numbers = [(as_float(values.get(column)), direction) for column, direction in goals]
     costs = tuple(number if direction == "min" else -number for number, direction in numbers)

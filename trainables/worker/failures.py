@@ -30,7 +30,7 @@ LOGS = "logs"
 _TAIL = 1 << 16  # bytes of a worker's output to keep
 
 
-def infrastructure(text: str) -> str | None:
+def infrastructure_failure(text: str) -> str | None:
     """Return the infrastructure failure that an error's text describes; None if the trial itself caused the error."""
     for cause, signs in _SIGNS.items():
         if text.startswith(cause) or re.search(signs, text):
@@ -38,14 +38,14 @@ def infrastructure(text: str) -> str | None:
     return None
 
 
-def is_no_result(status: object, error: object) -> bool:
+def is_infrastructure_failure(status: object, error: object) -> bool:
     """Return whether an infrastructure failure ended a trial. ``status`` and ``error`` are columns of trials.csv."""
-    return status == "failed" and infrastructure(str(error or "")) is not None
+    return status == "failed" and infrastructure_failure(str(error or "")) is not None
 
 
 def one_line(text: str) -> str:
     """Return an error as one line for a table. The name of an infrastructure failure comes first."""
-    cause = infrastructure(text)
+    cause = infrastructure_failure(text)
     lines = text.strip().splitlines()
     details = lines[-1].strip() if lines else ""
     if cause is None or text.startswith(cause):

@@ -27,7 +27,7 @@ from trainables.spec import TrialSpec
 from trainables.storage import Storage, StorageError
 from trainables.target.shared import local_target
 from trainables.target.target import Target
-from trainables.worker.candidates import Costs, Goals, candidate_folder, dominates, minimized
+from trainables.worker.candidates import Costs, Goals, candidate_folder, dominates, epoch_costs
 from trainables.worker.process import worker_workspace
 from trainables.worker.trial_files import TrialFiles
 
@@ -133,7 +133,7 @@ class UnlearningTrainable(tune.Trainable):
     def cleanup(self) -> None:
         self._files.close()
 
-    def _start(self, memory: TrialSpec) -> UnlearningRun:
+    def _start(self, memory_spec: TrialSpec) -> UnlearningRun:
         from trainables.run.run import UnlearningRun
 
         if self._device == "cuda":
@@ -141,7 +141,7 @@ class UnlearningTrainable(tune.Trainable):
         self._gpu_gb = device.gpu_size(self._device)  # read now, because a GPU does not answer after an error
         self._target = local_target(self._target, self._files.storage)
         folder = self._files.fetch_state(self._restore_from) if self._restore_from else None
-        run = UnlearningRun(self._spec, self._workspace(), memory=memory)
+        run = UnlearningRun(self._spec, self._workspace(), memory_spec=memory_spec)
         if folder is not None and (state := read_state(folder)) is not None:
             run.load_state_dict(state)
         self._first_step = time.time()
@@ -152,7 +152,7 @@ class UnlearningTrainable(tune.Trainable):
 
     def _save_candidate(self, run: UnlearningRun, report: Report) -> dict[str, bool]:
         """Save the epoch's model unless the epoch is dominated. Return columns to add to the epoch's report."""
-        if not (costs := minimized({**report.losses, **report.final}, self._goals)):
+        if not (costs := epoch_costs({**report.losses, **report.final}, self._goals)):
             return {}
         if any(dominates(other, costs) for other in (*self._saved_costs, *self._files.front())):
             return {}

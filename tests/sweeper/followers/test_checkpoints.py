@@ -19,7 +19,7 @@ from sweeper.followers.checkpoints import CheckpointManager
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import SweepState
 from trainables.storage import Storage
-from trainables.worker.candidates import Costs, Goals, candidate_folder, dominates, minimized, read_front
+from trainables.worker.candidates import Costs, Goals, candidate_folder, dominates, epoch_costs, read_front
 
 GOALS: Goals = (("gain", "max"), ("loss", "min"))
 Values = tuple[float | None, float | None]
@@ -71,7 +71,7 @@ class Driver:
 
 
 def costs(values: Values) -> Costs | None:
-    return minimized({"gain": values[0], "loss": values[1]}, GOALS)
+    return epoch_costs({"gain": values[0], "loss": values[1]}, GOALS)
 
 
 def front_by_definition(reported: dict[tuple[str, int], Values]) -> set[tuple[str, int]]:
@@ -116,8 +116,8 @@ def test_the_models_kept_are_those_of_the_front_after_any_order_of_reports_reque
 
 @pytest.mark.parametrize("value", [None, "", "nan", float("inf"), "text"])
 def test_an_epoch_without_a_finite_objective_is_no_candidate(value: object) -> None:
-    assert minimized({"gain": value, "loss": 1.0}, GOALS) is None
-    assert minimized({"gain": "2.5", "loss": 1.0}, GOALS) == (-2.5, 1.0)
+    assert epoch_costs({"gain": value, "loss": 1.0}, GOALS) is None
+    assert epoch_costs({"gain": "2.5", "loss": 1.0}, GOALS) == (-2.5, 1.0)
 
 
 @pytest.mark.parametrize("is_killed", [True, False])

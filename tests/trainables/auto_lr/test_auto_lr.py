@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from trainables.auto_lr.in_run import AutoLR
 from trainables.auto_lr.rule import Fit
 from trainables.auto_lr.rules import RULES, enough_probe_batches
-from trainables.auto_lr.safe import ANNEALED, annealing
+from trainables.auto_lr.safe import ANNEALED_SHARE, annealing
 from trainables.batches import EndlessBatches
 from trainables.spec import TrialSpec
 
@@ -170,9 +170,9 @@ def test_the_rate_is_fitted_at_the_first_step_of_autolr_and_then_every_few_steps
 @pytest.mark.parametrize("steps", [3, 75, 1000])
 def test_the_rate_falls_at_the_end_and_not_before(steps: int) -> None:
     shares = [annealing(step, steps) for step in range(1, steps + 1)]
-    assert all(share == 1.0 for share in shares[: int(steps * (1.0 - ANNEALED))])
+    assert all(share == 1.0 for share in shares[: int(steps * (1.0 - ANNEALED_SHARE))])
     assert shares == sorted(shares, reverse=True)
-    assert shares[-1] == pytest.approx(min(1.0, 1.0 / (ANNEALED * steps)))
+    assert shares[-1] == pytest.approx(min(1.0, 1.0 / (ANNEALED_SHARE * steps)))
 
 
 @pytest.mark.parametrize("every", [1, 10])

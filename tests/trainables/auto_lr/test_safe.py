@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainables.auto_lr.rule import Fit, fit_parabola
-from trainables.auto_lr.safe import BEND, SAFE, SHARE, bending_distance
+from trainables.auto_lr.safe import BEND, SAFE, SHARE, find_bending_rate
 
 
 @given(st.sampled_from([1e-5, 1e-4, 1e-3, 1e-2]), st.floats(3e-4, 3e-2), st.sampled_from([-50.0, 0.0, 50.0]))
@@ -36,7 +36,7 @@ def test_even_on_a_jagged_loss_the_distance_is_found_within_a_factor_of_four(see
         loss = 1.0 + BEND * (x / 4e-3) ** 2 * 4.0**jag
         return fit_parabola(x, 1.0, loss, loss)
 
-    distance = bending_distance(probe(start), probe)
+    distance = find_bending_rate(probe(start), probe)
     assert distance is not None
     assert 4e-3 / 4 <= distance <= 4e-3 * 4
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.trainables.conftest import Start
 from tests.trainables.runs import weights_of
-from trainables.run.interpolation import FORGOTTEN, HALVINGS, KEPT, Quality, choose_share
+from trainables.run.interpolation import FORGOTTEN_SHARE, HALVINGS, KEPT_SHARE, Quality, choose_position
 from trainables.run.run_state import weights_between
 
 STEP = 0.5**HALVINGS
@@ -25,7 +25,7 @@ def test_the_choice_is_not_nearer_than_the_last_model_that_keeps_all_answers(for
         forget_loss = 8.0 if share >= forgotten else 1.0 if share else 0.0
         return Quality(forget_loss, 0.9 if share <= all_kept else 0.81, share)
 
-    found = choose_share(look, look(1.0))
+    found = choose_position(look, look(1.0))
     assert found >= all_kept - STEP
     assert found >= forgotten
     assert found <= max(all_kept, forgotten) + 2 * STEP
@@ -38,9 +38,9 @@ def test_a_target_that_hardly_gives_an_answer_is_judged_by_its_retain_loss(answe
     def look(share: float) -> Quality:
         return Quality(8.0 if share > 0.9 else 1.0, answers * (1.0 - share), 1.0 + share)
 
-    found = choose_share(look, look(1.0))
-    assert found == pytest.approx(-math.log(KEPT), abs=STEP)
-    assert choose_share(lambda share: Quality(8.0 * share, answers, 1.0), Quality(8.0, answers, 1.0)) == 1.0
+    found = choose_position(look, look(1.0))
+    assert found == pytest.approx(-math.log(KEPT_SHARE), abs=STEP)
+    assert choose_position(lambda share: Quality(8.0 * share, answers, 1.0), Quality(8.0, answers, 1.0)) == 1.0
 
 
 @pytest.mark.parametrize("known", [0.9, 0.3])
@@ -50,7 +50,7 @@ def test_both_limits_are_relative_to_what_the_target_knew(known: float) -> None:
     def look(share: float) -> Quality:
         return Quality(2.0 + 0.2 * share, known if share == 0.0 else 0.9 * known, 0.0)
 
-    assert choose_share(look, look(1.0)) == pytest.approx(FORGOTTEN, abs=STEP)
+    assert choose_position(look, look(1.0)) == pytest.approx(FORGOTTEN_SHARE, abs=STEP)
 
 
 def test_the_final_model_is_on_the_line_and_is_the_one_reported_and_earlier_epochs_are_unchanged(start: Start) -> None:
@@ -71,7 +71,7 @@ def test_the_final_model_is_on_the_line_and_is_the_one_reported_and_earlier_epoc
         torch.testing.assert_close(found.detach(), torch.lerp(one, other, share))
     assert run._evaluator.scores(run.model).loss_metrics() == report.losses != last
     assert report.losses["forget_loss_capped"] <= last["forget_loss_capped"]
-    assert run._scores.retain_agreement >= KEPT * at_first
+    assert run._scores.retain_agreement >= KEPT_SHARE * at_first
 
 
 def test_a_buffer_that_is_infinite_at_both_ends_stays_infinite() -> None:

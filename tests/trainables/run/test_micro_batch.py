@@ -23,8 +23,8 @@ def first_gradients(spec: TrialSpec, workspace: Workspace) -> tuple[dict[str, fl
     [(forget, retain), *_] = run._batches.epoch(0.0, step=0, max_steps=None)
     columns, _ = combined_gradient(
         run.parameters,
-        run.losses.retain_parts(retain),
-        run.losses.forget_parts(forget),
+        run.losses.retain_summands(retain),
+        run.losses.forget_summands(forget),
         spec=spec,
         state=run._weighting_state,
         when="at step 1",

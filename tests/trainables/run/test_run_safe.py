@@ -11,7 +11,7 @@ import torch
 from tests.trainables.conftest import MakeSpec, Start
 from tests.trainables.runs import same_bits
 from trainables.auto_lr.safe import CUT, annealing
-from trainables.run.interpolation import KEPT, Quality
+from trainables.run.interpolation import KEPT_SHARE, Quality
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
@@ -39,7 +39,7 @@ def test_a_run_that_would_collapse_keeps_its_model(start: Start) -> None:
     target = look(start())
     ruined = look(run := start(interpolate="off", **given), last := list(run)[-1])
     kept = look(run := start(**given), found := list(run)[-1])
-    assert ruined.answers < KEPT * target.answers <= kept.answers
+    assert ruined.agreement < KEPT_SHARE * target.agreement <= kept.agreement
     assert "interpolation" not in last.training
     assert last.outcome()["interpolation"] is None
     assert 0.0 < found.training["interpolation"] < 1.0

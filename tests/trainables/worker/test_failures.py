@@ -13,8 +13,8 @@ from trainables.worker.failures import (
     NO_STORAGE,
     NODE_LOST,
     WORKER_DIED,
-    infrastructure,
-    is_no_result,
+    infrastructure_failure,
+    is_infrastructure_failure,
     one_line,
     write_log,
 )
@@ -53,11 +53,11 @@ The actor died because its node has died. Node Id: 8b64
 )
 def test_an_error_of_the_infrastructure_is_one_line_with_its_cause_first(text: str, cause: str, fact: str) -> None:
     line = one_line(text)
-    assert infrastructure(text) == cause
+    assert infrastructure_failure(text) == cause
     assert line.startswith(f"{cause}: ")
     assert fact in line
     assert "\n" not in line
-    assert is_no_result("failed", f"{line} (see logs/00000.txt)"), "read again from the table"
+    assert is_infrastructure_failure("failed", f"{line} (see logs/00000.txt)"), "read again from the table"
     assert one_line(line) == line
 
 
@@ -72,8 +72,8 @@ def test_an_error_of_the_infrastructure_is_one_line_with_its_cause_first(text: s
     ],
 )
 def test_an_error_of_the_trial_itself_is_a_result(text: str) -> None:
-    assert infrastructure(text) is None
-    assert not is_no_result("failed", text)
+    assert infrastructure_failure(text) is None
+    assert not is_infrastructure_failure("failed", text)
     assert one_line(text) == text
 
 

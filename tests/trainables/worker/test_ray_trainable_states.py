@@ -20,7 +20,7 @@ from trainables.saved_state import STATE_FILE, read_state
 from trainables.storage import Storage, StorageError
 from trainables.target.shared import share_target
 from trainables.target.target import Target
-from trainables.worker.failures import NO_STORAGE, is_no_result
+from trainables.worker.failures import NO_STORAGE, is_infrastructure_failure
 from trainables.worker.ray_trainable import UnlearningTrainable
 
 MakeWorker = Callable[..., UnlearningTrainable]
@@ -153,5 +153,5 @@ def test_a_storage_that_refuses_leaves_a_trial_without_result(
 
     monkeypatch.setattr(Storage, "put", refuse)
     outcome = steps_of(worker)[-1]["outcome"]
-    assert is_no_result(outcome["status"], outcome["error"])
+    assert is_infrastructure_failure(outcome["status"], outcome["error"])
     assert outcome["error"].startswith(NO_STORAGE)
