@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value, chosen
+from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value, best_entry
 from analysis.errors import AnalysisError
 from analysis.study.study_runs import StudyRuns, study_runs
 from analysis.tables.columns import Columns, short
@@ -19,7 +19,7 @@ from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable, auto_lr_on, finite_cell
 
 
-def comparison_parts(paths: Sequence[Path], columns: Columns) -> list[Sources]:
+def comparison_sources(paths: Sequence[Path], columns: Columns) -> list[Sources]:
     """Read the sweep folders and CSV files of a comparison, and choose the objectives of each folder and file.
 
     A CSV file needs a column ``method`` and a column for each metric. The objectives of a CSV file are the primary
@@ -35,16 +35,16 @@ def comparison_parts(paths: Sequence[Path], columns: Columns) -> list[Sources]:
     own = next((part.sweep.objectives for part in found if part.sweep.objectives), ())
     for place, part in enumerate(found):
         if not part.sweeps:
-            found[place] = scored = _ranked_by_scores(part)
+            found[place] = scored = _with_primary_objectives(part)
             if own and not scored.sweep.objectives:  # the CSV file has only losses
                 again = read_source(paths[place], described, sweep=f"{place + 1}: {paths[place].name}", objectives=own)
                 found[place] = replace(again, sweep=replace(again.sweep, objectives=own))
     if len({tuple(item.column for item in part.sweep.objectives) for part in found}) > 1:
-        return [_ranked_by_scores(part) for part in found]
+        return [_with_primary_objectives(part) for part in found]
     return found
 
 
-def _ranked_by_scores(part: Sources) -> Sources:
+def _with_primary_objectives(part: Sources) -> Sources:
     objectives = part.table.columns.primary_objectives(part.table.trials.columns)
     return replace(part, sweep=replace(part.sweep, objectives=objectives))
 
@@ -55,11 +55,11 @@ def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
     Raises:
         AnalysisError: no trial has ended yet, or the sweeps on one problem have different targets.
     """
-    named = _with_places({str(name): part for part in parts for name in part.table.trials["sweep"].unique()})
+    named = _fill_empty_cells({str(name): part for part in parts for name in part.table.trials["sweep"].unique()})
     if not named:
         raise AnalysisError("there is no trial to compare yet")
     if len(named) > 1:
-        named = {name: labelled(part, _source(name)) for name, part in named.items()}
+        named = {name: labelled(part, _source_name(name)) for name, part in named.items()}
     merged = TrialTable.merge([part.table for part in named.values()])
     sweep = shared({name: part.sweep for name, part in named.items()})
     boxes = [(part.table, part.sweep.objectives) for part in named.values()]
@@ -68,13 +68,13 @@ def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
     problems = dict.fromkeys(study.problems.of)
     for problem in problems:
         here = merged.with_trials(merged.trials[[other == problem for other in study.problems.of]])
-        targets = _targets(problem, {name: named[str(name)] for name in here.trials["sweep"].unique()})
+        targets = _shared_sweep(problem, {name: named[str(name)] for name in here.trials["sweep"].unique()})
         unplaced = [note("unplaced_rows")] if len(problems) > 1 and not all(problem[:2]) else []
         tables.append(_table(problem, study, here, targets, [*merged.notes, *study.notes, *unplaced]))
     return tuple(tables)
 
 
-def _with_places(parts: Mapping[str, Sources]) -> dict[str, Sources]:
+def _fill_empty_cells(parts: Mapping[str, Sources]) -> dict[str, Sources]:
     """Fill in the empty cells of the columns ``model`` and ``dataset`` in external tables.
 
     A trial gets the pair (model, data set) of a sweep. If the trial names a model or a data set, the pair must contain
@@ -90,11 +90,11 @@ def _with_places(parts: Mapping[str, Sources]) -> dict[str, Sources]:
     for name, part in parts.items():
         ours = part.sweep.baseline
         places = [place for place, baselines in before.items() if all(same_model(ours, other) for other in baselines)]
-        found[name] = _filled(part, places)
+        found[name] = _fill_from_pairs(part, places)
     return found
 
 
-def _filled(part: Sources, places: list[tuple[str, str]]) -> Sources:
+def _fill_from_pairs(part: Sources, places: list[tuple[str, str]]) -> Sources:
     trials = part.table.trials.copy()
     for index in trials.index[trials["external"].astype(bool)]:
         model, dataset = trials.at[index, "model"], trials.at[index, "dataset"]
@@ -104,17 +104,17 @@ def _filled(part: Sources, places: list[tuple[str, str]]) -> Sources:
     return replace(part, table=part.table.with_trials(trials))
 
 
-def _source(name: str) -> str:
+def _source_name(name: str) -> str:
     """Remove the number from the name of a source: ``2: phi`` becomes ``phi``."""
     return name.split(": ", 1)[-1]
 
 
-def _targets(problem: Problem, parts: Mapping[str, Sources]) -> SweepFile:
+def _shared_sweep(problem: Problem, parts: Mapping[str, Sources]) -> SweepFile:
     """Return the settings that all sweeps and tables on a problem share, with the metrics of their targets."""
     files = {name: part.sweep for name, part in parts.items()}
     file = shared(files)
     if not file.baseline and any(item.baseline for item in files.values()):
-        own = ", ".join(_source(name) for name, item in files.items() if item.baseline)
+        own = ", ".join(_source_name(name) for name, item in files.items() if item.baseline)
         raise AnalysisError(
             f"the sweeps on {problem} ({own}) have different targets. Compare each sweep alone, "
             "or use 'report', which compares every trial with the target of its own sweep"
@@ -134,7 +134,7 @@ def _table(
     rows = []
     for task in dict.fromkeys(run.task for run in runs):
         arms = [[run for run in runs if run.task == task and bool(run.variant) is on] for on in (False, True)]
-        rows.append(MethodRow(task.method, *(chosen(arm, study, metrics, targets) for arm in arms)))
+        rows.append(MethodRow(task.method, *(best_entry(arm, study, metrics, targets) for arm in arms)))
     values = {name: Value(targets.baseline[name], None, None) for name in metrics if name in targets.baseline}
     top = Entry("target", 1, 0, values) if targets.baseline else None
     every = (*notes, *_notes(here, rows, targets))
@@ -144,15 +144,15 @@ def _table(
 
 def _notes(here: TrialTable, rows: Sequence[MethodRow], targets: SweepFile) -> tuple[Note, ...]:
     return (
-        *_lost(here),
-        *_seeds(rows),
-        *_not_judged(here, targets),
+        *_unfinished_notes(here),
+        *_seed_notes(rows),
+        *_threshold_notes(here, targets),
         *([note("only_ends_compared")] if here.every_epoch else []),
         *values_outside(here.trials, here.columns),
     )
 
 
-def _lost(here: TrialTable) -> Iterator[Note]:
+def _unfinished_notes(here: TrialTable) -> Iterator[Note]:
     """Yield a note for each arm (a method with or without AutoLR) that has no finished trial."""
     trials = here.trials.assign(automatic=auto_lr_on(here.trials))
     for (method, automatic), own in trials.groupby(["method", "automatic"], sort=False):
@@ -161,7 +161,7 @@ def _lost(here: TrialTable) -> Iterator[Note]:
             yield note("arm_without_finished_trial", arm=arm, ends=tuple(Counter(own["status"]).items()))
 
 
-def _seeds(rows: Sequence[MethodRow]) -> Iterator[Note]:
+def _seed_notes(rows: Sequence[MethodRow]) -> Iterator[Note]:
     for row in rows:
         sides = [side.seed_numbers for side in row.arms.values()]
         if len(sides) == 2 and all(sides) and len(set(sides)) == 2:
@@ -173,7 +173,7 @@ def _seeds(rows: Sequence[MethodRow]) -> Iterator[Note]:
         yield note("unnamed_seeds", names=pooled)
 
 
-def _not_judged(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
+def _threshold_notes(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
     done = [(row, targets.baseline_of(row)) for _, row in here.finished.iterrows()]
     unknown = tuple(
         short(name)

@@ -131,7 +131,7 @@ class ComparisonTable:
         return (row.without, row.with_auto) if both else (row.without,)
 
 
-def chosen(runs: Sequence[StudyRun], study: StudyRuns, metrics: Sequence[str], targets: SweepFile) -> Entry | None:
+def best_entry(runs: Sequence[StudyRun], study: StudyRuns, metrics: Sequence[str], targets: SweepFile) -> Entry | None:
     """Return the results of the configuration with the highest rank among ``runs``; None if there are no runs."""
     configurations: dict[tuple[object, ...], list[StudyRun]] = {}
     for run in runs:

@@ -15,8 +15,8 @@ import pandas as pd
 from analysis.frontier.assessment import NEAR_GUESS, Thresholds, assess
 from analysis.frontier.frontier import Frontier, Model, frontier
 from analysis.frontier.judgement import Judgement, ModelChoice, Outcome, Tried, tried
-from analysis.report.outcomes import ended_as
-from analysis.report.render import paragraphs, say
+from analysis.report.outcomes import status_counts
+from analysis.report.render import render_line, render_lines
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable, finite_cell
 from analysis.words import cell
@@ -28,7 +28,7 @@ class Score:
     """One score of the target and of the model in an :class:`Answer`.
 
     ``before`` is the value of the target, and ``after`` the value of the model. A value is None if it was not measured.
-    ``met`` is whether the model meets the thresholds in ``wanted``; None if unknown.
+    ``met`` is whether the model meets ``thresholds``; None if unknown.
     """
 
     column: str
@@ -36,7 +36,7 @@ class Score:
     before: float | None
     after: float | None
     direction: str = ""
-    wanted: tuple[Constraint, ...] = ()
+    thresholds: tuple[Constraint, ...] = ()
     met: bool | None = None
 
 
@@ -74,7 +74,7 @@ class Answer:
             with the thresholds. The fields below describe this model.
         objectives: the model's scores in the objectives of the sweep.
         scores: all scores that were measured on the model or on the target.
-        compared: the number of evaluated epochs or, if ``noun`` is ``trial``, of finished trials.
+        model_count: the number of evaluated epochs or, if ``noun`` is ``trial``, of finished trials.
         on_front: whether the model is on the frontier.
         no_gain: whether the target is at least as good as the model in every objective.
         seeds: the number of good trials and the number of finished trials, counting all trials that differ from the
@@ -92,7 +92,7 @@ class Answer:
     model: Model | None = None
     objectives: tuple[Score, ...] = ()
     scores: tuple[Score, ...] = ()
-    compared: int = 0
+    model_count: int = 0
     on_front: bool = False
     no_gain: bool = False
     seeds: tuple[int, int] | None = None
@@ -109,22 +109,22 @@ class Answer:
     @cached_property
     def headline(self) -> str:
         """The answer of the sweep in one sentence."""
-        return say("answer.headline", answer=self)
+        return render_line("answer.headline", answer=self)
 
     @cached_property
     def advice(self) -> str:
         """The advice on which options to change; "" if a model is recommended."""
-        return say("answer.advice", answer=self)
+        return render_line("answer.advice", answer=self)
 
     @cached_property
     def reason(self) -> str:
         """Why the model was selected; "" if no model is recommended."""
-        return say("answer.reason", answer=self)
+        return render_line("answer.reason", answer=self)
 
     @cached_property
-    def judged(self) -> tuple[str, ...]:
+    def judgement_lines(self) -> tuple[str, ...]:
         """Sentences that say whether the model meets the thresholds, followed by :attr:`reason`."""
-        return (*paragraphs("answer.judged", answer=self), *filter(None, [self.reason]))
+        return (*render_lines("answer.judgement_lines", answer=self), *filter(None, [self.reason]))
 
     def to_dict(self) -> dict[str, object]:
         """Return the entry ``answer`` of pareto.json. The console and MLflow read this entry."""
@@ -137,8 +137,8 @@ class Answer:
             "epoch": model.epoch if model else None,
             "checkpoint": model.checkpoint if model else "",
             "advice": self.advice,
-            "judged": self.judged,
-            "thresholds": say("answer.thresholds", answer=self),
+            "judged": self.judgement_lines,
+            "thresholds": render_line("answer.thresholds", answer=self),
             "selection": selection.to_dict() | {"reason": self.reason} if model and selection else None,
         }
 
@@ -153,7 +153,7 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
     row = choice.row if sweep.objectives else None
     found = Answer(
         noun="epoch" if every else "trial",
-        statuses={status: count for status, count in ended_as(table.own).items() if count},
+        statuses={status: count for status, count in status_counts(table.own).items() if count},
         has_target=bool(sweep.objectives),
         judgement=judgement,
         thresholds=thresholds,
@@ -178,7 +178,7 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
         model=Model.of(row, table),
         objectives=objectives,
         scores=tuple(_scores(row, sweep, thresholds)),
-        compared=len(table.own.models.trials if every else table.own.finished),
+        model_count=len(table.own.models.trials if every else table.own.finished),
         on_front=bool(row.name in own.members.index),
         no_gain=all(
             item.before is not None
@@ -231,7 +231,7 @@ def _scores(row: pd.Series, sweep: SweepFile, thresholds: Thresholds) -> Iterato
             label=label + (cap if name in twins and len(twins) > 1 else ""),
             before=before,
             after=after,
-            wanted=wanted,
+            thresholds=wanted,
             met=all_met(item.met(after, before) for item in wanted),
         )
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.comparison.table import ComparisonTable, Entry
 from analysis.frontier.pareto_json import plain
-from analysis.report.render import note_text, render, say, sentence
+from analysis.report.render import note_text, render, render_line, sentence
 from analysis.tables.columns import short
 
 _LATEX = str.maketrans({
@@ -46,17 +46,17 @@ def _entry(entry: Entry | None) -> dict[str, object] | None:
     if entry is None:
         return None
     found = {name: value for name, value in asdict(entry).items() if name not in ("missed", "not_judged")}
-    return found | {"success": entry.success, "outcome": say("comparison_text.outcome", entry=entry)}
+    return found | {"success": entry.success, "outcome": render_line("comparison_text.outcome", entry=entry)}
 
 
 def _rule(table: ComparisonTable) -> str:
     thresholds: dict[str, list[str]] = {}
     for item in table.thresholds:
         thresholds.setdefault(item.words(), []).append(item.name)
-    return say("comparison_text.rule", table=table, thresholds=thresholds)
+    return render_line("comparison_text.rule", table=table, thresholds=thresholds)
 
 
-def _rendered(template: str, tables: Sequence[ComparisonTable], escape: Callable[[str], str] = str) -> str:
+def _render_tables(template: str, tables: Sequence[ComparisonTable], escape: Callable[[str], str] = str) -> str:
     """Render the tables with a template. In a template, a cell is a list of pairs (text, whether the text is bold)."""
     shown = []
     for table in tables:
@@ -69,8 +69,8 @@ def _rendered(template: str, tables: Sequence[ComparisonTable], escape: Callable
                     "label": row.method,
                     "is_target": row.without is table.baseline is not None,
                     "cells": [[_cell(entry, name) for entry in table.sides(row)] for name in table.metrics],
-                    "success": say("comparison_text.success", row=row),
-                    "configuration": say("comparison_text.configuration", row=row),
+                    "success": render_line("comparison_text.success", row=row),
+                    "configuration": render_line("comparison_text.configuration", row=row),
                 }
                 for row in table.every_row
             ],
@@ -81,22 +81,22 @@ def _rendered(template: str, tables: Sequence[ComparisonTable], escape: Callable
 
 def _cell(entry: Entry | None, name: str) -> tuple[str, bool]:
     value = entry.values.get(name) if entry else None
-    return say("comparison_text.value", entry=entry, name=name), bool(value and value.met)
+    return render_line("comparison_text.value", entry=entry, name=name), bool(value and value.met)
 
 
 def markdown(tables: Sequence[ComparisonTable]) -> str:
     """Return a GitHub-flavoured Markdown table for every problem."""
-    return _rendered("comparison_markdown.j2", tables, lambda text: re.sub(r"[|*_`\[\]<>\\]", r"\\\g<0>", text))
+    return _render_tables("comparison_markdown.j2", tables, lambda text: re.sub(r"[|*_`\[\]<>\\]", r"\\\g<0>", text))
 
 
 def latex(tables: Sequence[ComparisonTable]) -> str:
     """Return a LaTeX table for every problem. LaTeX needs the packages booktabs and graphicx."""
-    return _rendered("comparison_latex.j2", tables, lambda text: text.translate(_LATEX))
+    return _render_tables("comparison_latex.j2", tables, lambda text: text.translate(_LATEX))
 
 
 def web_page(tables: Sequence[ComparisonTable]) -> str:
     """Return the comparison as one self-contained HTML page."""
-    return _rendered("comparison_page.html.j2", tables)
+    return _render_tables("comparison_page.html.j2", tables)
 
 
 def comma_separated(tables: Sequence[ComparisonTable]) -> str:

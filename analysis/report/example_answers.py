@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PER_SET = 5
+_EXAMPLES_PER_SET = 5
 TARGET_ITEMS = "target-{key}.json"
 """The file in items/ with the answers of a target. ``{key}`` is the key of the target."""
 _LOGS = {"forget": "eval_log_forget.json", "retain": "eval_log.json"}
 """The key of each evaluation set in a per-item log. The logs have the format of the TOFU authors' evaluation logs."""
 
 
-Words = tuple[tuple[str, bool], ...]
+MarkedWords = tuple[tuple[str, bool], ...]
 """An answer as pairs (consecutive words, whether these words differ from the other answer)."""
 
 
@@ -28,12 +28,12 @@ class ComparedSet:
 
     Attributes:
         examples: triples (question, answer before unlearning, answer after unlearning) of at most five questions.
-        same: the number of questions with the same answer before and after unlearning.
+        unchanged: the number of questions with the same answer before and after unlearning.
         total: the number of all questions.
     """
 
-    examples: tuple[tuple[str, Words, Words], ...]
-    same: int
+    examples: tuple[tuple[str, MarkedWords, MarkedWords], ...]
+    unchanged: int
     total: int
 
 
@@ -73,11 +73,11 @@ def _compared_set(model: Mapping[str, Any], target: Mapping[str, Any]) -> Compar
         (prompt.removeprefix(head).removesuffix(tail).strip(), known[key][1] if key in known else reference, after)
         for key, (prompt, after, reference) in answered.items()
     ]
-    count = min(PER_SET, len(answers))
+    count = min(_EXAMPLES_PER_SET, len(answers))
     chosen = (answers[place * len(answers) // count] for place in range(count))
     return ComparedSet(
         examples=tuple((question, *_compared(before, after)) for question, before, after in chosen),
-        same=sum(before.split() == after.split() for _, before, after in answers),
+        unchanged=sum(before.split() == after.split() for _, before, after in answers),
         total=len(answers),
     )
 
@@ -92,7 +92,7 @@ def _template(prompts: list[str]) -> tuple[str, str]:
     return head[0] if head else "", tail[0] if tail else ""
 
 
-def _compared(before: str, after: str) -> tuple[Words, Words]:
+def _compared(before: str, after: str) -> tuple[MarkedWords, MarkedWords]:
     first, second = before.split(), after.split()
     runs = difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
     return (

@@ -33,16 +33,16 @@ class EarlyStops(NamedTuple):
     Attributes:
         stopped: the number of stopped trials.
         trials: the number of all trials.
-        after: pairs (epoch, number of trials that were stopped after this epoch).
-        saved: the number of planned epochs that the stopped trials did not run; None if unknown.
-        planned: the number of planned epochs of all trials; None if unknown.
+        stops_by_epoch: pairs (epoch, number of trials that were stopped after this epoch).
+        saved_epochs: the number of planned epochs that the stopped trials did not run; None if unknown.
+        planned_epochs: the number of planned epochs of all trials; None if unknown.
     """
 
     stopped: int
     trials: int
-    after: tuple[tuple[float, int], ...]
-    saved: float | None
-    planned: float | None
+    stops_by_epoch: tuple[tuple[float, int], ...]
+    saved_epochs: float | None
+    planned_epochs: float | None
 
 
 class CostLine(NamedTuple):
@@ -67,21 +67,21 @@ class Cost:
     Attributes:
         seconds: the sum over all trials.
         groups: the cost by ``part`` (training, evaluation, and the rest), by ``status`` and by ``method``. The groups
-            by status and by method do not include ``starts``.
-        starts: the time to start the workers: the seconds from the start of each worker's first trial to this trial's
-            first step, summed over the workers.
-        lost: the cost of the unfinished trials, without ``starts``.
+            by status and by method do not include ``startup_seconds``.
+        startup_seconds: the time to start the workers: the seconds from the start of each worker's first trial to this
+            trial's first step, summed over the workers.
+        lost: the cost of the unfinished trials, without ``startup_seconds``.
         reused: the number of reused trials, which the other fields leave out.
     """
 
     seconds: float
     groups: Mapping[str, Sequence[CostLine]]
-    starts: float
+    startup_seconds: float
     lost: CostLine
     reused: int
 
 
-def ended_as(table: TrialTable) -> dict[str, int]:
+def status_counts(table: TrialTable) -> dict[str, int]:
     """Return the number of trials for each status in :data:`STATUSES`."""
     return {status: int((table.trials["status"] == status).sum()) for status in STATUSES}
 
@@ -143,7 +143,7 @@ def cost(table: TrialTable) -> Cost:
         "method": [line(str(name), group, whole) for name, group in own.groupby(trials["method"])],
     }
     lost = line("lost", own[status != "finished"], whole)
-    return Cost(total, groups, starts=total - whole, lost=lost, reused=len(table.trials) - len(trials))
+    return Cost(total, groups, startup_seconds=total - whole, lost=lost, reused=len(table.trials) - len(trials))
 
 
 def _starts(trials: pd.DataFrame, *, most: pd.Series) -> pd.Series:

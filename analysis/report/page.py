@@ -17,8 +17,8 @@ from analysis.frontier.judgement import ModelChoice
 from analysis.frontier.pareto_json import plain
 from analysis.report.answer import Answer
 from analysis.report.example_answers import ExampleAnswers
-from analysis.report.outcomes import cost, early_stops, ended_as, failures
-from analysis.report.render import note_text, paragraphs, render, say, sentence
+from analysis.report.outcomes import cost, early_stops, failures, status_counts
+from analysis.report.render import note_text, render, render_line, render_lines, sentence
 from analysis.report.study_text import (
     arms_table,
     differences_table,
@@ -60,7 +60,7 @@ class PageFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Section:
     """One collapsible section of the page. ``anchor`` is its HTML id."""
 
     anchor: str
@@ -70,9 +70,9 @@ class Finding:
     figures: tuple[PageFigure, ...] = ()
 
 
-def findings(
+def page_sections(
     sources: Sources, figures: Sequence[tuple[str, PageFigure]], study: LrStudy | None = None
-) -> Iterator[Finding]:
+) -> Iterator[Section]:
     """Yield the sections that have figures or tables. ``figures`` has pairs (anchor of the section, figure)."""
     for anchor, heading in HEADINGS.items():
         shown = tuple(figure for place, figure in figures if place == anchor)
@@ -91,7 +91,7 @@ def findings(
             found = study.fronts if study else arm_fronts(lr_grid(alone))
             tables = tuple(arms_table(fronts) for fronts in found if len(fronts.indicators) > 1)
         if shown or tables:
-            yield Finding(anchor, heading, sentences, tables, shown)
+            yield Section(anchor, heading, sentences, tables, shown)
 
 
 class PageFrontier(NamedTuple):
@@ -128,7 +128,7 @@ class PageAnswer:
 def page(
     sources: Sources,
     answers: Sequence[PageAnswer],
-    sections: Sequence[Finding],
+    sections: Sequence[Section],
     notices: Sequence[str],
     *,
     study: LrStudy | None,
@@ -142,7 +142,7 @@ def page(
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     table, sweep = sources.table, sources.sweep
     on_front = {trial_id for item in answers for trial_id in item.front.trial_ids}
-    several = say("page.headline", problems=len(answers)) if len(answers) > 1 else answers[0].answer.headline
+    several = render_line("page.headline", problems=len(answers)) if len(answers) > 1 else answers[0].answer.headline
     return render(
         "report.html.j2",
         title=sweep_title(table, sweep),
@@ -154,12 +154,12 @@ def page(
         script=script,
         style=style,
         answers=answers,
-        findings=sections,
+        sections=sections,
         notices=notices,
         anchors=anchors(table),
         every_epoch=table.every_epoch,
         trials=trials_section(table, sweep.objectives, on_front),
-        ended_as=ended_as(table),
+        status_counts=status_counts(table),
         failures=failures(table),
         cost=cost(table),
         early_stops=early_stops(table),
@@ -185,7 +185,7 @@ def page_notices(
     finished, names = set(table.finished["trial_id"]), set(table.trials["sweep"])
     outside = values_outside(table.trials, sweep.columns)
     unscored = [name for item in answers.values() for name in item.front.unscored if name in finished]
-    return paragraphs(
+    return render_lines(
         "page.notices",
         problems=list(answers),
         ended=len(table.own.trials),

@@ -14,7 +14,7 @@ from analysis.frontier.assessment import assess, thresholds_of
 from analysis.frontier.frontier import frontier, gained, selectable_models
 from analysis.frontier.judgement import choose_model, judge
 from analysis.report.answer import answer
-from analysis.report.render import paragraphs, say
+from analysis.report.render import render_line, render_lines
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, scored
 from analysis.tables.trial_table import TrialTable, numbers
@@ -91,7 +91,7 @@ def pick(
     noun = "epoch" if table.every_epoch else "trial"
     if models.empty:
         raise NothingQualifies(f"no trial has finished ({counted(len(table.trials), 'trial')} in the table)")
-    within = _within(models, limits, sweep, noun)
+    within = _apply_limits(models, limits, sweep, noun)
     # Epochs that have not begun to unlearn are left out, unless there are no other epochs.
     if table.every_epoch and best is None:
         within = within[gained(within, sweep)]
@@ -101,7 +101,7 @@ def pick(
         if good.empty:
             asked = "; ".join(f"{item.name} {item.words()}" for item in thresholds.all)
             raise NothingQualifies(
-                f"none of {counted(len(within), noun)}{_with(limits)} meets all thresholds "
+                f"none of {counted(len(within), noun)}{_limits_text(limits)} meets all thresholds "
                 f"({asked or 'no threshold applies'})"
             )
         within = good
@@ -113,13 +113,13 @@ def pick(
         scores, there = [best], np.isfinite(numbers(within, best.column))
         if not there.any():
             instead = f": {found_instead([best.column], within.columns)}" if best.column not in within.columns else ""
-            raise NothingQualifies(f"no {noun}{_with(limits)} has a number in the column {best.column}{instead}")
+            raise NothingQualifies(f"no {noun}{_limits_text(limits)} has a number in the column {best.column}{instead}")
         within = within[there]
     elif rule != KNEE and keys and columns[keys[0].column].of == "retain":
         scores, best = keys, Best(keys[0].column, keys[0].direction)
     away = np.linalg.norm(scored(within, objectives)[1], axis=1)
     if best is None and not np.isfinite(away).any():
-        raise NothingQualifies(f"no {noun}{_with(limits)} has a value for each objective")
+        raise NothingQualifies(f"no {noun}{_limits_text(limits)} has a value for each objective")
     costs = [numbers(within, item.column) * (-1 if item.direction == "max" else 1) for item in scores]
     # The last key of lexsort is the primary key. NaN comes last.
     order = np.lexsort([within["step"].to_numpy(), within["trial_id"].to_numpy(), away, *reversed(costs)])
@@ -161,22 +161,22 @@ def judged_pick(
     if rule is None and best is None and given.model is not None and choice.row is not None:
         row, eligible = choice.row, len(choice.rows)
         outcome = given.judgement.outcome
-        reason = given.reason or say("pick.unrecommended", outcome=outcome, count=eligible, noun=given.noun)
+        reason = given.reason or render_line("pick.unrecommended", outcome=outcome, count=eligible, noun=given.noun)
     else:
         found = pick(table, sweep, rule=rule or KNEE, limits=limits, best=best)
-        row, eligible, reason = found.row, found.eligible, say("pick.reason", pick=found)
+        row, eligible, reason = found.row, found.eligible, render_line("pick.reason", pick=found)
     alone = judge(row.to_frame().T.infer_objects(), choice.thresholds, sweep.objectives)
-    lines = paragraphs("judgement.assessed", assessment=assess(row, choice.thresholds), outcome=alone.outcome)
+    lines = render_lines("judgement.assessed", assessment=assess(row, choice.thresholds), outcome=alone.outcome)
     if not given.recommended and given.outcome:
         lines = (given.headline, given.advice, *lines)
     return JudgedPick(row, eligible, reason, alone.recommended, given.outcome, lines)
 
 
-def _with(limits: Sequence[Constraint]) -> str:
+def _limits_text(limits: Sequence[Constraint]) -> str:
     return f" with {' and '.join(f'{item.name} {item.words()}' for item in limits)}" if limits else ""
 
 
-def _within(models: pd.DataFrame, limits: Sequence[Constraint], sweep: SweepFile, noun: str) -> pd.DataFrame:
+def _apply_limits(models: pd.DataFrame, limits: Sequence[Constraint], sweep: SweepFile, noun: str) -> pd.DataFrame:
     within = models
     for index, limit in enumerate(limits):
         if limit.name not in models.columns:
@@ -192,7 +192,7 @@ def _within(models: pd.DataFrame, limits: Sequence[Constraint], sweep: SweepFile
             nearest = number(float(values.max() if least else values.min()))
             raise NothingQualifies(
                 f"no {noun} has {limit.name} {limit.words()}; the {'highest' if least else 'lowest'} value of "
-                f"{counted(len(within), noun)}{_with(limits[:index])} is {nearest}"
+                f"{counted(len(within), noun)}{_limits_text(limits[:index])} is {nearest}"
             )
         within = kept
     return within

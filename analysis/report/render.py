@@ -1,7 +1,7 @@
 """Render sentences, HTML pages and text tables with the Jinja2 templates in templates/.
 
 A template for sentences is a file of macros. Values are escaped only in ``*.html.j2``. An HTML template must call
-:func:`say` instead of importing macros, because imported macros would not escape values.
+:func:`render_line` instead of importing macros, because imported macros would not escape values.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def environment() -> Environment:
         "seeds_for": seeds_for,
         "signed": lambda value: f"{'+' if value > 0 else ''}{number(value + 0.0)}",  # no -0
     }
-    made.globals |= {"say": say, "paragraphs": paragraphs}
+    made.globals |= {"render_line": render_line, "render_lines": render_lines}
     return made
 
 
@@ -57,12 +57,12 @@ def render(template: str, /, **facts: object) -> str:
     return environment().get_template(template).render(**facts)
 
 
-def say(macro: str, /, **facts: object) -> str:
+def render_line(macro: str, /, **facts: object) -> str:
     """Render a macro as one line. For example, ``answer.headline`` is the macro ``headline`` in answer.j2."""
-    return " ".join(paragraphs(macro, **facts))
+    return " ".join(render_lines(macro, **facts))
 
 
-def paragraphs(macro: str, /, **facts: object) -> tuple[str, ...]:
+def render_lines(macro: str, /, **facts: object) -> tuple[str, ...]:
     """Render a macro, and return each paragraph as one line. Paragraphs are separated by blank lines."""
     file, _, name = macro.partition(".")
     text = str(getattr(environment().get_template(f"{file}.j2").module, name)(**facts))
@@ -84,7 +84,7 @@ def sentence(text: str) -> str:
 
 def note_text(note: Note) -> str:
     """Return a note as text, without a full stop."""
-    text = say(f"note.{note.code}", **dict(note.facts))
+    text = render_line(f"note.{note.code}", **dict(note.facts))
     return f"{note.source}: {text}" if note.source else text
 
 

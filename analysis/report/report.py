@@ -18,8 +18,8 @@ from analysis.frontier.judgement import choose_model
 from analysis.frontier.pareto_json import pareto_content, plain
 from analysis.report.answer import answer
 from analysis.report.example_answers import example_answers
-from analysis.report.page import PageAnswer, PageFigure, PageFrontier, findings, page, page_notices
-from analysis.report.render import listed, note_text, say, sentence
+from analysis.report.page import PageAnswer, PageFigure, PageFrontier, page, page_notices, page_sections
+from analysis.report.render import listed, note_text, render_line, sentence
 from analysis.report.trials import anchors, point_labels
 from analysis.study.lr_study import study_in
 from analysis.tables.columns import Columns, short
@@ -51,7 +51,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     is_study = bool(read.sweeps) and all(sweep.settings.get("kind") == "lr-study" for sweep in read.sweeps)
     wanted = gallery(parts, study)
     answers = {
-        problem: _answered(out, problem, part, anchor=f"-{i}" if len(parts) > 1 else "")
+        problem: _page_answer(out, problem, part, anchor=f"-{i}" if len(parts) > 1 else "")
         for i, (problem, part) in enumerate(parts.items())
     }
     content = _content(parts, answers)
@@ -60,18 +60,18 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
     for section, data in wanted:
         document = save_figure(draw_panels(data), out / "figures", data.name)
         facts = data.caption or Note("")
-        text = say(f"figure_captions.{facts.code}", **dict(facts.facts)) if facts.code else ""
+        text = render_line(f"figure_captions.{facts.code}", **dict(facts.facts)) if facts.code else ""
         text = f"{facts.source}. {text}" if facts.source else text
         svg = inline_svg(document, prefix=data.name.replace("_", "-"), description=f"{data.title}. {text}")
         figures.append((section, PageFigure(data.name, text, svg)))
     page_answers = [
-        replace(item, frontiers=list(_drawn(out, problem, parts[problem], read, item)))
+        replace(item, frontiers=list(_draw_fronts(out, problem, parts[problem], read, item)))
         for problem, item in answers.items()
     ]
     html = page(
         read,
         page_answers,
-        list(findings(read, figures, study)),
+        list(page_sections(read, figures, study)),
         page_notices(read, notes, answers, study),
         study=study if is_study else None,
     )
@@ -98,7 +98,7 @@ def draw_frontier(data: ParetoData, *, links: Mapping[str, str] | None = None) -
     return draw_pareto(data, subtitle=subtitle, notes=notes, links=links or {})
 
 
-def _answered(out: Path, problem: Problem, part: Sources, *, anchor: str) -> PageAnswer:
+def _page_answer(out: Path, problem: Problem, part: Sources, *, anchor: str) -> PageAnswer:
     table, sweep = part.table, part.sweep
     front, choice = frontier(table.models, sweep.objectives), choose_model(table, sweep)
     found, row = answer(table, sweep, front, choice), choice.row
@@ -116,7 +116,7 @@ def _answered(out: Path, problem: Problem, part: Sources, *, anchor: str) -> Pag
     )
 
 
-def _drawn(out: Path, problem: Problem, part: Sources, read: Sources, item: PageAnswer) -> Iterator[PageFrontier]:
+def _draw_fronts(out: Path, problem: Problem, part: Sources, read: Sources, item: PageAnswer) -> Iterator[PageFrontier]:
     table, sweep = part.table, part.sweep
     wanted: list[tuple[str, ParetoData, str, list[str]]] = []
     if len(sweep.objectives) > 1:
@@ -133,7 +133,7 @@ def _drawn(out: Path, problem: Problem, part: Sources, read: Sources, item: Page
     for name, data, kind, axes in wanted:
         stem = file_stem(name, *problem.names) if item.anchor else name
         document = save_figure(draw_frontier(data, links=links), out if stem == "pareto" else out / "figures", stem)
-        words = say("page.frontier", data=data)
+        words = render_line("page.frontier", data=data)
         svg = inline_svg(document, prefix=stem.replace("_", "-"), description=words, labels=points)
         yield PageFrontier(svg, kind, axes)
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from analysis.frontier.indicators import Indicators
 from analysis.frontier.pareto_json import plain
-from analysis.report.render import note_text, paragraphs, say
+from analysis.report.render import note_text, render_line, render_lines
 from analysis.study.fronts import ArmFronts
 from analysis.study.lr_study import LrStudy, fronts_table
 from analysis.study.sensitivity import Sensitivity
@@ -18,7 +18,7 @@ from analysis.tables.columns import Columns, short
 from analysis.words import DataTable, number
 from search_spaces.durable import write_json, write_whole
 
-_NOTHING = "\u2013"
+_NO_VALUE = "\u2013"
 
 
 def write_study(path: Path, study: LrStudy) -> None:
@@ -29,27 +29,27 @@ def write_study(path: Path, study: LrStudy) -> None:
 
 def study_title(study: LrStudy) -> str:
     """Return the answer of the study as a title."""
-    return say("study_headline.title", study=study)
+    return render_line("study_headline.title", study=study)
 
 
 def study_lines(study: LrStudy) -> tuple[str, ...]:
     """Return one sentence with the answer for each method and AutoLR variant. The primary question comes first."""
-    return paragraphs("study_headline.lines", study=study)
+    return render_lines("study_headline.lines", study=study)
 
 
 def study_cautions(study: LrStudy) -> tuple[str, ...]:
     """Return warnings about the result, such as a best rate at the edge of the grid."""
-    return paragraphs("study_headline.cautions", study=study)
+    return render_lines("study_headline.cautions", study=study)
 
 
 def verdict_lines(verdict: Verdict) -> tuple[str, ...]:
     """Return the sentences that describe a verdict, without full stops."""
-    return paragraphs("study_verdict.lines", v=verdict)
+    return render_lines("study_verdict.lines", v=verdict)
 
 
 def sensitivity_line(item: Sensitivity) -> str:
     """Return a sentence on how sensitive a method is to the learning rate, without a full stop."""
-    return say("study_tables.sensitivity", item=item)
+    return render_line("study_tables.sensitivity", item=item)
 
 
 def study_content(study: LrStudy) -> dict[str, object]:
@@ -60,10 +60,10 @@ def study_content(study: LrStudy) -> dict[str, object]:
         "sensitivity": [
             _fields(item) | {"words": sensitivity_line(item), "decades": item.decades} for item in study.sensitivity
         ],
-        "verdicts": [_of_verdict(item, columns) for item in study.verdicts],
+        "verdicts": [_verdict_fields(item, columns) for item in study.verdicts],
         "without_verdict": [_fields(item) | {"why": note_text(item.why)} for item in study.no_verdicts],
         "primary": study.primary or None,
-        "fronts": [_of_fronts(item) for item in study.fronts],
+        "fronts": [_fronts_fields(item) for item in study.fronts],
         "notes": list(map(note_text, study.notes)),
         "afterwards": note_text(study.afterwards) if study.afterwards else "",
     }
@@ -77,15 +77,15 @@ def _fields(item: Sensitivity | Verdict | NoVerdict) -> dict[str, Any]:
     return item.task.problem._asdict() | {"method": item.task.method} | found
 
 
-def _of_verdict(item: Verdict, columns: Sequence[str]) -> dict[str, object]:
+def _verdict_fields(item: Verdict, columns: Sequence[str]) -> dict[str, object]:
     return _fields(item) | {
         "words": verdict_lines(item),
-        "baselines": [_of_baseline(baseline, columns) for baseline in item.baselines],
+        "baselines": [_baseline_fields(baseline, columns) for baseline in item.baselines],
         "curve": asdict(item.curve) | {"above_all_rates": item.curve.above_all_rates},
     }
 
 
-def _of_baseline(item: Baseline, columns: Sequence[str]) -> dict[str, object]:
+def _baseline_fields(item: Baseline, columns: Sequence[str]) -> dict[str, object]:
     return asdict(item) | {
         "choice": [dict(zip((*columns, "lr"), (*at, rate), strict=True)) for at, rate in item.choice.items()],
         "further": {box: sides._asdict() for box, sides in item.further.items()},
@@ -95,7 +95,7 @@ def _of_baseline(item: Baseline, columns: Sequence[str]) -> dict[str, object]:
     }
 
 
-def _of_fronts(item: ArmFronts) -> dict[str, object]:
+def _fronts_fields(item: ArmFronts) -> dict[str, object]:
     return item.problem._asdict() | {
         "arms": [
             {"name": name, "trials": item.trials[name], **asdict(found)}
@@ -124,7 +124,7 @@ def rates_table(item: Sensitivity, columns: Columns) -> DataTable:
         *(f"hypervolume, {box}" for box in boxes),
         *map(short, scores),
     )
-    return DataTable(say("study_tables.rates_caption", item=item), head, cells)
+    return DataTable(render_line("study_tables.rates_caption", item=item), head, cells)
 
 
 def arms_table(fronts: ArmFronts) -> DataTable:
@@ -136,22 +136,22 @@ def arms_table(fronts: ArmFronts) -> DataTable:
         (
             *(arm, str(fronts.trials[arm])),
             *map(number, (found.hypervolume, found.igd_plus, found.epsilon)),
-            *(cell for box in fronts.further.values() for cell in _box(box.get(arm))),
+            *(cell for box in fronts.further.values() for cell in _box_cells(box.get(arm))),
         )
         for arm, found in fronts.indicators.items()
     )
     boxes = (f"{name}, {box}" for box in fronts.further for name in ("hypervolume", "epsilon"))
     head = ("arm", "trials", "hypervolume", "IGD+", "epsilon", *boxes)
-    return DataTable(say("study_tables.arms_caption", fronts=fronts), head, rows)
+    return DataTable(render_line("study_tables.arms_caption", fronts=fronts), head, rows)
 
 
-def _box(found: Indicators | None) -> tuple[str, str]:
-    return (number(found.hypervolume), number(found.epsilon)) if found else (_NOTHING, _NOTHING)
+def _box_cells(found: Indicators | None) -> tuple[str, str]:
+    return (number(found.hypervolume), number(found.epsilon)) if found else (_NO_VALUE, _NO_VALUE)
 
 
 def differences_table(study: LrStudy) -> DataTable:
     """Return the table of the hypervolume differences on which the verdicts are based."""
-    caption = say(
+    caption = render_line(
         "study_tables.differences_caption",
         same_seeds=any(verdict.same_seeds for verdict in study.verdicts),
         primary=any(baseline.primary for verdict in study.verdicts for baseline in verdict.baselines),
@@ -160,10 +160,10 @@ def differences_table(study: LrStudy) -> DataTable:
         *("pair", "hypervolume, AutoLR minus hand-tuned", "95% interval", "fresh seeds", "ahead on", "p (Holm)"),
         *("AutoLR is", "paired-t interval"),
     )
-    return DataTable(caption, head, tuple(_differences(study)))
+    return DataTable(caption, head, tuple(_difference_rows(study)))
 
 
-def _differences(study: LrStudy) -> Iterator[tuple[str, ...]]:
+def _difference_rows(study: LrStudy) -> Iterator[tuple[str, ...]]:
     for verdict in study.verdicts:
         for baseline in verdict.baselines:
             result = baseline.result
@@ -173,11 +173,11 @@ def _differences(study: LrStudy) -> Iterator[tuple[str, ...]]:
                 _interval(baseline.bounds),
                 str(result.n),
                 f"{result.ahead}{f', {result.tied} tied' if result.tied else ''}",
-                _NOTHING if baseline.p_holm is None else f"{baseline.p_holm:.3g}",
+                _NO_VALUE if baseline.p_holm is None else f"{baseline.p_holm:.3g}",
                 baseline.outcome,
                 _interval(result.t_interval),
             )
 
 
 def _interval(ends: tuple[float, float] | None) -> str:
-    return _NOTHING if ends is None else f"{ends[0]:+.4f} to {ends[1]:+.4f}"
+    return _NO_VALUE if ends is None else f"{ends[0]:+.4f} to {ends[1]:+.4f}"

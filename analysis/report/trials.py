@@ -16,8 +16,8 @@ from analysis.tables.trade_off import Objective
 from analysis.tables.trial_table import TrialTable, finite_cell, numbers, thinned
 from analysis.words import format_settings, model_name, number
 
-_MOST_POINTS = 300
-_BUDGET = 12_000
+_MAX_POINTS = 300
+_MAX_REPORTS = 12_000
 """The approximate maximum number of reports on the page. It limits the size of the page."""
 _HEADINGS = {"trial_id": "trial", "wall_seconds": "seconds", "on_front": "frontier"}
 
@@ -96,7 +96,7 @@ def page_data(table: TrialTable) -> dict[str, object]:
     courses = dict(iter(table.history.groupby("trial_id")))
     drawn = ["epoch", *(name for chart in charts(table) for name, _ in chart["lines"])]
     # Each trial has at most 300 evenly spaced reports. If there are many trials, fewer reports are shown.
-    most = max(30, min(_MOST_POINTS, _BUDGET // max(1, len(table.trials))))
+    most = max(30, min(_MAX_POINTS, _MAX_REPORTS // max(1, len(table.trials))))
 
     def course(rows: pd.DataFrame) -> dict[str, object]:
         found = {name: values for name in drawn if not (values := numbers(rows, name)).isna().all()}

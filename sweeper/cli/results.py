@@ -119,7 +119,7 @@ def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: boo
     if out is not None and Path(out).is_file():
         problems.append(f"--out {out}: this is a file, expected a folder")
     refuse(problems)
-    from analysis.comparison.comparison import comparison_data, comparison_parts
+    from analysis.comparison.comparison import comparison_data, comparison_sources
     from analysis.report.comparison_text import FORMATS as WRITERS
     from analysis.report.comparison_text import comparison_content
     from analysis.tables.columns import Columns
@@ -127,7 +127,7 @@ def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: boo
     from sweeper.store.columns import column_dictionary
 
     columns = Columns.from_dict(column_dictionary(random_guess=None, unit="token"))
-    tables = comparison_data(comparison_parts([Path(source) for source in dict.fromkeys(sources)], columns))
+    tables = comparison_data(comparison_sources([Path(source) for source in dict.fromkeys(sources)], columns))
     if out is not None:
         Path(out).mkdir(parents=True, exist_ok=True)
         for suffix, write in WRITERS.items():

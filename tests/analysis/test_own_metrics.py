@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import analysis
-from analysis.comparison.comparison import comparison_data, comparison_parts
+from analysis.comparison.comparison import comparison_data, comparison_sources
 from analysis.report.comparison_text import markdown
 from analysis.report.report import write_report
 from analysis.tables.columns import Columns
@@ -74,7 +74,7 @@ def test_the_report_has_its_axes_units_directions_and_thresholds(folder: Path) -
 
 
 def test_the_comparison_judges_it_and_says_by_what(folder: Path) -> None:
-    tables = comparison_data(comparison_parts([folder], Columns()))
+    tables = comparison_data(comparison_sources([folder], Columns()))
     assert tables[0].metrics == ("grudge", "politeness", "damage", "harm", "small_talk")
     lines = markdown(tables).splitlines()
     assert lines[2] == "| Method | Grudge | Politeness | Damage | Harm | Small talk | Success | Configuration |"

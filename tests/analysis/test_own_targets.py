@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from analysis.comparison.comparison import comparison_data, comparison_parts
+from analysis.comparison.comparison import comparison_data, comparison_sources
 from analysis.comparison.table import ComparisonTable
 from analysis.report.report import write_report
 from analysis.study.lr_study import read_study, study_in
@@ -39,7 +39,7 @@ def reported(out: Path, *folders: Path) -> dict[str, Any]:
 
 
 def compared(*folders: Path) -> tuple[ComparisonTable, ...]:
-    return comparison_data(comparison_parts(list(folders), Columns()))
+    return comparison_data(comparison_sources(list(folders), Columns()))
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis.comparison.comparison import comparison_data, comparison_parts
+from analysis.comparison.comparison import comparison_data, comparison_sources
 from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value
 from analysis.errors import AnalysisError
 from analysis.report.comparison_text import FORMATS, comma_separated, comparison_content, latex, markdown, web_page
-from analysis.report.render import note_text, say
+from analysis.report.render import note_text, render_line
 from analysis.tables.columns import Columns
 from analysis.tables.note import Note, note
 from analysis.tables.problems import Problem
@@ -29,7 +29,7 @@ BASELINE = {"verbmem": 0.9, "utility": 0.8, "truth_ratio": 0.5, "forget_loss": 0
 
 def read(*sources: Path) -> tuple[ComparisonTable, ...]:
     columns = Columns.from_dict(column_dictionary(random_guess=None, unit="token"))
-    return comparison_data(comparison_parts(list(sources), columns))
+    return comparison_data(comparison_sources(list(sources), columns))
 
 
 def without(table: ComparisonTable, place: int = 0) -> Entry:
@@ -131,7 +131,7 @@ def test_success_on_some_seeds_only_is_given_with_their_number(
     table = compared(rows)
     entry = without(table)
     assert (entry.success, entry.succeeded, entry.lost) == (success, succeeded, seeds.count(None))
-    assert f"| {say('comparison_text.outcome', entry=entry)} |" in markdown([table])
+    assert f"| {render_line('comparison_text.outcome', entry=entry)} |" in markdown([table])
     found = {row["metric"]: row for row in csv_rows([table]) if row["method"] == "ngdiff"}
     cells = {(row["lost"], row["success"]) for row in found.values()}
     assert cells == {(str(entry.lost), "" if success is None else str(success))}

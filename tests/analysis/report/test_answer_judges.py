@@ -191,7 +191,7 @@ def test_the_answer_judges_before_it_recommends(make_sweep: MakeSweep, case: Cas
     assert chosen.recommended is found.recommended
     misses = case.outcome in (Outcome.TOO_LITTLE, Outcome.TOO_MUCH, Outcome.NO_TRADE_OFF, Outcome.MISSED)
     assert ("closest to the thresholds" in chosen.reason) is misses
-    assert set(found.judged) - {found.reason} <= set(chosen.lines)
+    assert set(found.judgement_lines) - {found.reason} <= set(chosen.lines)
 
 
 @pytest.mark.parametrize(

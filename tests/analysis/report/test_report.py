@@ -15,8 +15,8 @@ import pytest
 
 from analysis.errors import AnalysisError
 from analysis.report.example_answers import example_answers
-from analysis.report.outcomes import EarlyStops, cost, early_stops, ended_as, failures
-from analysis.report.render import say
+from analysis.report.outcomes import EarlyStops, cost, early_stops, failures, status_counts
+from analysis.report.render import render_line
 from analysis.report.report import write_report
 from analysis.report.trials import page_data
 from analysis.tables.trial_table import TrialTable
@@ -197,7 +197,7 @@ def test_failures_with_one_reason_are_one_line_even_if_numbers_in_it_differ(make
         trial("4", None, None, status="stopped"),
     ]
     table = TrialTable.read(make_sweep(rows))
-    assert ended_as(table) == {"finished": 1, "stopped": 1, "diverged": 2, "failed": 1}
+    assert status_counts(table) == {"finished": 1, "stopped": 1, "diverged": 2, "failed": 1}
     found = failures(table)
     assert [(item.status, item.reason, item.varied, item.trial_ids, item.methods) for item in found] == [
         ("diverged", "nan at step 12", True, ("2", "3"), ("ga", "ngdiff")),
@@ -209,8 +209,8 @@ def test_early_stops_are_counted_by_epoch_with_the_epochs_saved(make_sweep: Make
     stopped = [trial(n, 1.0, 1.0, status="stopped", epochs=9, epochs_done=e) for n, e in (("1", 1), ("2", 3), ("3", 1))]
     rows = [trial("0", 1.0, 1.0, epochs=9, epochs_done=9), *stopped]
     found = early_stops(TrialTable.read(make_sweep(rows)))
-    assert found == EarlyStops(stopped=3, trials=4, after=((1.0, 2), (3.0, 1)), saved=22.0, planned=36.0)
-    assert "22 of 36 epochs" in say("page.early_stops", stops=found)
+    assert found == EarlyStops(3, 4, stops_by_epoch=((1.0, 2), (3.0, 1)), saved_epochs=22.0, planned_epochs=36.0)
+    assert "22 of 36 epochs" in render_line("page.early_stops", stops=found)
     assert early_stops(TrialTable.read(make_sweep([trial("0", 1.0, 1.0, status="diverged")], name="none"))) is None
 
 
@@ -248,7 +248,7 @@ def test_the_start_of_a_worker_is_no_cost_of_the_method_that_comes_first(make_sw
         ran("2", "gdiff", "b:2", start=100, waited=20),
     ]
     found = cost(TrialTable.read(make_sweep(rows)))
-    assert (found.seconds, found.starts) == (81, 50)
+    assert (found.seconds, found.startup_seconds) == (81, 50)
     assert [(line.name, line.mean) for line in found.groups["method"]] == [("gdiff", 10), ("ngdiff", 11)]
     assert sum(line.share for line in found.groups["method"]) == pytest.approx(1.0)
 
@@ -273,5 +273,5 @@ def test_without_the_targets_answers_those_of_the_data_set_are_compared(tmp_path
     found = example_answers(tmp_path, "checkpoints/t1", "key")
     assert found is not None
     assert (found.is_target, found.forget.examples[0][1]) == (False, (("reference 0", False),))
-    assert found.retain.same == found.retain.total
+    assert found.retain.unchanged == found.retain.total
     assert example_answers(tmp_path, "checkpoints/t2", "key") is None
