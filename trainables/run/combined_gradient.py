@@ -48,14 +48,14 @@ def combined_gradient(
     """
     weighting, options = spec.parsed_method.weighting, spec.option_values
 
-    def weigh(losses: Losses, inner: Gramian) -> tuple[Weights, State]:
+    def weigh(losses: Losses, products: Gramian) -> tuple[Weights, State]:
         assert weighting.weigh is not None
-        weights, new = weighting.weigh(losses, inner, state, options)
-        return (weights.unit() if spec.weight_scale == "unit" else weights), new
+        weights, new_state = weighting.weigh(losses, products, state, options)
+        return (weights.unit() if spec.weight_scale == "unit" else weights), new_state
 
     if weighting.needs in (Needs.RETAIN_ONLY, Needs.FORGET_ONLY):
-        side, one = ("retain", retain_loss) if weighting.needs is Needs.RETAIN_ONLY else ("forget", forget_loss)
-        loss = _backward(one)
+        side, summands = ("retain", retain_loss) if weighting.needs is Needs.RETAIN_ONLY else ("forget", forget_loss)
+        loss = _backward(summands)
         # The weight scale has no effect: this loss has weight 1, and the other loss has weight 0. So c_t is 1 or 0.
         columns = {
             f"train_{side}_loss": check_finite(loss.item(), f"the {side} loss", when),
@@ -73,32 +73,32 @@ def combined_gradient(
         forget = _backward(forget_loss)
         g_f = take_gradient(parameters)
         losses, columns = _finite_losses(retain, forget, when)
-        inner = NO_GRAMIAN
+        products = NO_GRAMIAN
         if weighting.needs is not Needs.LOSSES:
-            inner = gramian(g_r, g_f)
-            check_finite(inner.rr, "the squared norm of the retain gradient", when)
-            check_finite(inner.ff, "the squared norm of the forget gradient", when)
-            columns |= {"grad_norm_retain": inner.rho, "grad_norm_forget": inner.phi, "grad_cosine": -inner.k}
+            products = gramian(g_r, g_f)
+            check_finite(products.rr, "the squared norm of the retain gradient", when)
+            check_finite(products.ff, "the squared norm of the forget gradient", when)
+            columns |= {"grad_norm_retain": products.rho, "grad_norm_forget": products.phi, "grad_cosine": -products.k}
         if weighting.combine is None:
-            weights, state = weigh(losses, inner)
+            weights, state = weigh(losses, products)
             combine_(parameters, g_r, g_f, weights)
             columns |= _share_columns(weights)
         else:
             direction, state = weighting.combine(g_r, g_f, state, options)
-            for parameter, part in zip(parameters, direction, strict=True):
-                parameter.grad = part
-    length = norm([parameter.grad for parameter in parameters])
-    return columns | {"grad_norm": check_finite(length, "the norm of the step's gradient", when)}, state
+            for parameter, gradient in zip(parameters, direction, strict=True):
+                parameter.grad = gradient
+    grad_norm = norm([parameter.grad for parameter in parameters])
+    return columns | {"grad_norm": check_finite(grad_norm, "the norm of the step's gradient", when)}, state
 
 
-def _backward(parts: Sequence[Loss]) -> Tensor:
+def _backward(summands: Sequence[Loss]) -> Tensor:
     """Add the gradients of all summands of a loss to ``p.grad``, and return the loss."""
-    total: Tensor | None = None
-    for part in parts:
-        (loss := part()).backward()
-        total = loss.detach() if total is None else total + loss.detach()
-    assert total is not None, "a loss needs at least one summand"
-    return total
+    total_loss: Tensor | None = None
+    for summand in summands:
+        (loss := summand()).backward()
+        total_loss = loss.detach() if total_loss is None else total_loss + loss.detach()
+    assert total_loss is not None, "a loss needs at least one summand"
+    return total_loss
 
 
 def _finite_losses(retain: Tensor, forget: Tensor, when: str) -> tuple[Losses, Columns]:

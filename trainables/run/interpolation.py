@@ -57,25 +57,25 @@ def choose_position(evaluate: Callable[[float], Quality], last: Quality) -> floa
         last: the measurements at position 1.
     """
     target = evaluate(0.0)
-    by_answers = target.agreement >= MIN_AGREEMENT
+    uses_agreement = target.agreement >= MIN_AGREEMENT
 
-    def kept(model: Quality) -> float:
-        return model.agreement if by_answers else math.exp(-model.retain_loss)
+    def quality(model: Quality) -> float:
+        return model.agreement if uses_agreement else math.exp(-model.retain_loss)
 
     def is_good(model: Quality) -> bool:
-        rise, whole_rise = model.forget_loss - target.forget_loss, last.forget_loss - target.forget_loss
-        return rise >= FORGOTTEN_SHARE * whole_rise and kept(model) >= KEPT_SHARE * kept(target)
+        rise, total_rise = model.forget_loss - target.forget_loss, last.forget_loss - target.forget_loss
+        return rise >= FORGOTTEN_SHARE * total_rise and quality(model) >= KEPT_SHARE * quality(target)
 
-    if kept(last) >= kept(target):
+    if quality(last) >= quality(target):
         return 1.0
-    near, far, best = 0.0, 1.0, 1.0 if is_good(last) else None
+    low, high, best_position = 0.0, 1.0, 1.0 if is_good(last) else None
     for _ in range(HALVINGS):
-        middle = (near + far) / 2.0
-        model = evaluate(middle)
+        position = (low + high) / 2.0
+        model = evaluate(position)
         if is_good(model):
-            best = middle
-        if kept(model) >= kept(target) or not (is_good(model) or kept(model) < KEPT_SHARE * kept(target)):
-            near = middle
+            best_position = position
+        if quality(model) >= quality(target) or not (is_good(model) or quality(model) < KEPT_SHARE * quality(target)):
+            low = position
         else:
-            far = middle
-    return near if best is None else best
+            high = position
+    return low if best_position is None else best_position

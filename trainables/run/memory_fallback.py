@@ -24,21 +24,21 @@ def with_less_memory(spec: TrialSpec) -> TrialSpec | None:
     one example per pass, gradient checkpointing is enabled instead. Settings that do not apply to the model are not
     changed.
     """
-    unused = dataset_modality(spec.dataset).unused_fields
-    size = min(spec.micro_batch or spec.batch_size, spec.batch_size)
-    smaller = replace(spec, eval_batch_size=-(-spec.eval_batch_size // 2))
-    if size > 1 and "micro_batch" not in unused:
-        return replace(smaller, micro_batch=-(-size // 2))
-    if not spec.gradient_checkpointing and "gradient_checkpointing" not in unused:
-        return replace(smaller, gradient_checkpointing=True)
+    unused_fields = dataset_modality(spec.dataset).unused_fields
+    micro_batch = min(spec.micro_batch or spec.batch_size, spec.batch_size)
+    reduced_spec = replace(spec, eval_batch_size=-(-spec.eval_batch_size // 2))
+    if micro_batch > 1 and "micro_batch" not in unused_fields:
+        return replace(reduced_spec, micro_batch=-(-micro_batch // 2))
+    if not spec.gradient_checkpointing and "gradient_checkpointing" not in unused_fields:
+        return replace(reduced_spec, gradient_checkpointing=True)
     return None
 
 
 def memory_settings(spec: TrialSpec) -> str:
     """Return the memory settings of a spec as a text, for messages and tables."""
-    parts = [] if spec.micro_batch is None else [f"micro_batch {spec.micro_batch}"]
-    parts += ["gradient_checkpointing"] if spec.gradient_checkpointing else []
-    return ", ".join([*parts, f"eval_batch_size {spec.eval_batch_size}"])
+    settings = [] if spec.micro_batch is None else [f"micro_batch {spec.micro_batch}"]
+    settings += ["gradient_checkpointing"] if spec.gradient_checkpointing else []
+    return ", ".join([*settings, f"eval_batch_size {spec.eval_batch_size}"])
 
 
 class FallbackRun:
@@ -79,11 +79,11 @@ class FallbackRun:
                     self.run = self._start(self._memory_spec)
                 report = next(self.run)
             except torch.cuda.OutOfMemoryError:
-                smaller = with_less_memory(self._memory_spec)
-                if smaller is None:
+                reduced_spec = with_less_memory(self._memory_spec)
+                if reduced_spec is None:
                     raise
-                logger.warning("a trial ran out of GPU memory and is retried with %s", memory_settings(smaller))
-                self._memory_spec, self.run = smaller, None
+                logger.warning("a trial ran out of GPU memory and is retried with %s", memory_settings(reduced_spec))
+                self._memory_spec, self.run = reduced_spec, None
                 continue
             if report.epoch > self._reported or report.status is not None:
                 self._reported = report.epoch

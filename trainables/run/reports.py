@@ -30,11 +30,11 @@ class Timers:
     @contextmanager
     def timed(self, activity: Literal["train_seconds", "eval_seconds"]) -> Iterator[None]:
         """Add the duration of the block to the field ``activity``, even if the block raises."""
-        started = time.perf_counter()
+        start = time.perf_counter()
         try:
             yield
         finally:
-            setattr(self, activity, getattr(self, activity) + time.perf_counter() - started)
+            setattr(self, activity, getattr(self, activity) + time.perf_counter() - start)
 
 
 @dataclass(frozen=True, slots=True)

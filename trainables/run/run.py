@@ -81,8 +81,8 @@ class UnlearningRun:
             momentum=spec.momentum,
             growth=spec.d_growth,
         )
-        keeps_initial = spec.is_interpolated or spec.can_restart
-        self._initial = training_state(self.model, self.optimizer) if keeps_initial else None
+        needs_initial_state = spec.is_interpolated or spec.can_restart
+        self._initial = training_state(self.model, self.optimizer) if needs_initial_state else None
         self.losses = StepLosses(spec, workspace, self.model, refusals=refusals, micro_batch=memory_spec.micro_batch)
         self.auto_lr: AutoLR | None = None
         if spec.auto_lr == "on":
@@ -152,9 +152,9 @@ class UnlearningRun:
         self.epoch, self._done = epoch, self._is_last(epoch)
         if self._done and spec.is_interpolated and not restarted:
             self._interpolate()
-        final = self._measure() if self._is_measured(epoch) else {}
+        metrics = self._measure() if self._is_measured(epoch) else {}
         status = Status.FINISHED if self._done else None
-        return self._report(_means(steps), final=final, status=status, evaluated=evaluated)
+        return self._report(_means(steps), final=metrics, status=status, evaluated=evaluated)
 
     def _restart(self, epoch: float) -> None:
         """Restore the target's weights and the initial optimizer state, and lower the learning rate."""
@@ -192,19 +192,19 @@ class UnlearningRun:
 
     def _measure(self) -> Mapping[str, float]:
         with self._timers.timed("eval_seconds"):
-            measured = self._scores.measure(self.spec.metrics)
-        self.items = measured.items
-        self._timers.generation_seconds += measured.generation_seconds
-        return measured.metrics
+            measurement = self._scores.measure(self.spec.metrics)
+        self.items = measurement.items
+        self._timers.generation_seconds += measurement.generation_seconds
+        return measurement.metrics
 
     def _interpolate(self) -> None:
         assert self._initial is not None
-        target, end, position = self._initial, weights_state(self.model), 1.0
+        target_weights, last_weights, current_position = self._initial, weights_state(self.model), 1.0
 
-        def evaluate(share: float) -> Quality:
-            nonlocal position
-            position = share
-            load_weights(weights_between(target, end, share), self.model)
+        def evaluate(position: float) -> Quality:
+            nonlocal current_position
+            current_position = position
+            load_weights(weights_between(target_weights, last_weights, position), self.model)
             try:
                 self._evaluate()
             except Diverged:
@@ -212,7 +212,7 @@ class UnlearningRun:
             return self._quality()
 
         self._interpolation = choose_position(evaluate, self._quality())
-        if self._interpolation != position:
+        if self._interpolation != current_position:
             evaluate(self._interpolation)
 
     def _quality(self) -> Quality:
@@ -288,8 +288,8 @@ class UnlearningRun:
             self.auto_lr.load_state_dict(state["auto_lr"])
         self._last_losses = state["losses"]
         # Fields that other versions saved are ignored.
-        saved = {field.name: state["tally"][field.name] for field in fields(Timers)}
-        self._timers = Timers(**saved)
+        timers = {field.name: state["tally"][field.name] for field in fields(Timers)}
+        self._timers = Timers(**timers)
         load_training_state(state, self.model, self.optimizer)
         load_random_state(state)
 

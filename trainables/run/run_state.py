@@ -24,31 +24,31 @@ def load_training_state(state: Mapping[str, Any], model: torch.nn.Module, optimi
 
 def weights_state(model: torch.nn.Module) -> dict[str, Any]:
     return {
-        "parameters": _host_copies([part for part in model.parameters() if part.requires_grad]),
+        "parameters": _host_copies([parameter for parameter in model.parameters() if parameter.requires_grad]),
         "buffers": _host_copies(list(model.buffers())),
     }
 
 
 def load_weights(state: Mapping[str, Any], model: torch.nn.Module) -> None:
-    trained = [part for part in model.parameters() if part.requires_grad]
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     with torch.no_grad():
-        for part, value in zip(trained, state["parameters"], strict=True):
-            part.copy_(value)
+        for parameter, value in zip(parameters, state["parameters"], strict=True):
+            parameter.copy_(value)
         for buffer, value in zip(model.buffers(), state["buffers"], strict=True):
             buffer.copy_(value)
 
 
-def weights_between(state: Mapping[str, Any], other: Mapping[str, Any], share: float) -> dict[str, Any]:
-    """Return the weights ``(1 - share) state + share other``.
+def weights_between(state: Mapping[str, Any], other: Mapping[str, Any], position: float) -> dict[str, Any]:
+    """Return the weights ``(1 - position) state + position other``.
 
-    If ``share`` is 1, the result is exactly ``other``. Otherwise, integer buffers are those of ``state``.
+    If ``position`` is 1, the result is exactly ``other``. Otherwise, integer buffers are those of ``state``.
     """
-    if share == 1.0:
+    if position == 1.0:
         return dict(other)
     return {
         name: [
-            torch.where(here == there, here, torch.lerp(here, there, share)) if here.is_floating_point() else here
-            for here, there in zip(state[name], other[name], strict=True)
+            torch.where(start == end, start, torch.lerp(start, end, position)) if start.is_floating_point() else start
+            for start, end in zip(state[name], other[name], strict=True)
         ]
         for name in ("parameters", "buffers")
     }

@@ -74,37 +74,37 @@ class StepLosses:
 
     def retain_summands(self, indices: Sequence[int]) -> list[Loss]:
         """Return one function per micro-batch. The values of the functions add up to the retain loss of the batch."""
-        hidden = self._objective.reference is Reference.HIDDEN
-        return self._summands(self.retain, self._retain, indices, MeanOver.POSITIONS if hidden else MeanOver.TOKENS)
+        is_hidden = self._objective.reference is Reference.HIDDEN
+        return self._summands(self.retain, self._retain, indices, MeanOver.POSITIONS if is_hidden else MeanOver.TOKENS)
 
     def forget_summands(self, indices: Sequence[int]) -> list[Loss]:
         """Return one function per micro-batch. The values of the functions add up to the forget loss of the batch."""
         return self._summands(self.forget, self._forget, indices, self._objective.mean_over)
 
     def _summands(
-        self, loss: Callable[[Sequence[int]], Tensor], items: Any, indices: Sequence[int], over: MeanOver
+        self, loss: Callable[[Sequence[int]], Tensor], items: Any, indices: Sequence[int], mean_over: MeanOver
     ) -> list[Loss]:
         size = self._micro_batch or len(indices)
         if size >= len(indices):
             return [partial(loss, indices)]
-        modality, chosen = self._workspace.modality, [items[index] for index in indices]
-        lengths = modality.lengths(chosen)
+        modality, batch_items = self._workspace.modality, [items[index] for index in indices]
+        lengths = modality.lengths(batch_items)
         units = {
-            MeanOver.TOKENS: modality.supervised(chosen),
-            MeanOver.SEQUENCES: [1] * len(chosen),
+            MeanOver.TOKENS: modality.supervised(batch_items),
+            MeanOver.SEQUENCES: [1] * len(batch_items),
             MeanOver.POSITIONS: lengths,
-        }[over]
+        }[mean_over]
         # Micro-batches of similar lengths need less padding.
-        order = sorted(range(len(chosen)), key=lambda place: lengths[place])
+        order = sorted(range(len(batch_items)), key=lambda position: lengths[position])
         count = -(-len(order) // size)
-        cuts = [len(order) * number // count for number in range(count + 1)]
-        parts = [order[first:last] for first, last in pairwise(cuts)]
+        bounds = [len(order) * number // count for number in range(count + 1)]
+        micro_batches = [order[first:last] for first, last in pairwise(bounds)]
 
-        def summand(part: Sequence[int]) -> Tensor:
-            share = sum(units[place] for place in part) / sum(units)
-            return share * loss([indices[place] for place in part])
+        def summand(positions: Sequence[int]) -> Tensor:
+            share = sum(units[position] for position in positions) / sum(units)
+            return share * loss([indices[position] for position in positions])
 
-        return [partial(summand, part) for part in parts]
+        return [partial(summand, positions) for positions in micro_batches]
 
     def retain(self, indices: Sequence[int]) -> Tensor:
         batch = self._workspace.batch(self._retain, indices)
@@ -130,9 +130,9 @@ class StepLosses:
         predicted = self._predictions(self.model, batch)
         refusal_nll = None
         if objective.reference is Reference.PAIR_NLL:
-            refused = self._workspace.batch(self._refusals, indices)
-            refusal_nll = self._predictions(self.model, refused).nll.sum(dim=1)
-        known = ForgetBatch(
+            refusal_batch = self._workspace.batch(self._refusals, indices)
+            refusal_nll = self._predictions(self.model, refusal_batch).nll.sum(dim=1)
+        forget_batch = ForgetBatch(
             logits=predicted.logits,
             labels=predicted.labels,
             token_nll=predicted.nll,
@@ -142,7 +142,7 @@ class StepLosses:
             reference_refusal_nll=self._reference("refusals", indices, like=predicted.nll),
             reference_logits=target_logits,
         )
-        return objective.loss(known, self._options)
+        return objective.loss(forget_batch, self._options)
 
     def retain_probe(self, batches: Sequence[Sequence[int]]) -> Callable[[], float]:
         """Return a function that computes ``L_R``, the mean cross-entropy per token on these retain batches.
@@ -158,13 +158,13 @@ class StepLosses:
         """
         return self._probe(self._forget, batches)
 
-    def _probe(self, items: Any, numbers: Sequence[Sequence[int]]) -> Callable[[], float]:
-        batches = [self._workspace.batch(items, indices) for indices in numbers]
+    def _probe(self, items: Any, indices_by_batch: Sequence[Sequence[int]]) -> Callable[[], float]:
+        batches = [self._workspace.batch(items, indices) for indices in indices_by_batch]
 
         def loss() -> float:
             # No autocast: bf16 cannot resolve a change of the weights by 1e-5, and autocast caches bf16 weights.
-            terms = [self._workspace.modality.predict(self.model, batch) for batch in batches]
-            return float(sum(item.nll.double().sum() for item in terms) / sum(item.supervised.sum() for item in terms))
+            preds = [self._workspace.modality.predict(self.model, batch) for batch in batches]
+            return float(sum(item.nll.double().sum() for item in preds) / sum(item.supervised.sum() for item in preds))
 
         return loss
 

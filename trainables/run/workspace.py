@@ -115,8 +115,8 @@ class Workspace:
         """
         if batch_size not in self._refusals:
             forget: Any = self.target.data.forget
-            refused = [replace(example, answer=refusal(example.question)) for example in forget]
-            items = self._encode(refused)
+            examples = [replace(example, answer=refusal(example.question)) for example in forget]
+            items = self._encode(examples)
             losses = evaluate_items(
                 self.modality, self._reset(), items, processor=self.processor, batch_size=batch_size
             )
@@ -149,8 +149,8 @@ class Workspace:
     @cached_property
     def train_mode_is_eval_mode(self) -> bool:
         """Whether the model has neither dropout nor batch norm, so its outputs are equal in train and eval mode."""
-        dropouts = [
+        dropout_rates = [
             value for key, value in self._model.config.to_dict().items() if "drop" in key or key.endswith("_pdrop")
         ]
-        modules = any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
-        return not modules and not any(isinstance(value, (int, float)) and value > 0 for value in dropouts)
+        batch_norm = any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
+        return not batch_norm and not any(isinstance(value, (int, float)) and value > 0 for value in dropout_rates)
