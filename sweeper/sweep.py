@@ -114,7 +114,7 @@ def _load_targets(
 
     if origin.target_path is None:  # a new sweep, which will need Ray
         # A cluster that is too small ends the sweep before a target is fine-tuned for hours.
-        targets = {first: load(first, lambda: cluster.slots(sharing=settings.shared(out.resolve())))}
+        targets = {first: load(first, lambda: cluster.slots(shared_folders=settings.shared(out.resolve())))}
     else:
         if base.target_path is None and target_spec_of(base).trained_key != Path(origin.target_path).name:
             raise changed  # before another target is fine-tuned, which may take hours
@@ -146,7 +146,7 @@ def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], N
             if controller.failure is not None or not unmeasured_epochs(sweep.out, sweep.settings):
                 return
         folders = [sweep.out.resolve(), *(Path(target.path) for target in sweep.targets.values())]
-        capacity = cluster.slots(sharing=sweep.settings.shared(*folders))
+        capacity = cluster.slots(shared_folders=sweep.settings.shared(*folders))
         with watch_head(sweep, on_lost_head) as wait_for_head:
             if has_trials:
                 run_trials(sweep, capacity)
@@ -163,4 +163,4 @@ def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], N
         raise
     finally:
         sweep.display.close()
-        cluster.leave()
+        cluster.start_shutdown()

@@ -58,7 +58,7 @@ def node_faults(nodes: Mapping[str, Facts | None]) -> list[str]:
         found += [f"{name} has {difference}" for difference in differences(here, facts.versions)]
         found += [
             f"{name} has no folder {path}: mount the shared folder on all nodes under this path"
-            for path in facts.unseen
+            for path in facts.missing
         ]
         found += [f"{name} cannot read and write files in {path}: {reason}" for path, reason in facts.refused.items()]
     return found

@@ -58,7 +58,7 @@ class TrialSearcher(Searcher):
         if not shares.has_room(gpus):
             controller.requeue(following)
             return None
-        shares.take(following.id, gpus)
+        shares.reserve(following.id, gpus)
         return config | {"gpus": gpus}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:

@@ -15,7 +15,7 @@ from search_spaces.messages import counted
 from sweeper.checks.disk import check_disk, disk_of
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.cluster import import_for_report
-from sweeper.execution.gpu_shares import MAX_PER_GPU, GpuShares, part
+from sweeper.execution.gpu_shares import MAX_PER_GPU, GpuShares, equal_share
 from sweeper.execution.nodes import ask_nodes, gpu_memory
 from sweeper.execution.placement import slots
 from sweeper.execution.ray_health import head_watched
@@ -143,7 +143,7 @@ def _share_gpus(shares: GpuShares, sweep: OpenSweep) -> int:
     settings = sweep.settings
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU", 0)]
     sizes = [gb for found in ask_nodes(gpu_memory, nodes=nodes).values() for gb in found or ()]
-    capacity = slots(nodes, Resources(cpus=settings.cpus_per_trial, gpus=part(MAX_PER_GPU)))
+    capacity = slots(nodes, Resources(cpus=settings.cpus_per_trial, gpus=equal_share(MAX_PER_GPU)))
     shares.gpus, shares.gpu_gb = sum(node["Resources"]["GPU"] for node in nodes), min(sizes, default=None)
     shares.max_concurrent = min(settings.max_concurrent or capacity, capacity)
     shares.say = partial(sweep.console.print, soft_wrap=True)

@@ -135,12 +135,12 @@ class Cluster:
         self._settings = settings
         self._stack = ExitStack()
         self._slots: int | None = None
-        self._leaving: threading.Thread | None = None
+        self._shutdown_thread: threading.Thread | None = None
 
-    def slots(self, *, sharing: tuple[Path, ...]) -> int:
+    def slots(self, *, shared_folders: tuple[Path, ...]) -> int:
         """Return the number of trials that can run at the same time.
 
-        On a cluster, every call checks that all nodes see the folders ``sharing`` and have the driver's package
+        On a cluster, every call checks that all nodes see the folders ``shared_folders`` and have the driver's package
         versions.
         """
         settings = self._settings
@@ -155,7 +155,7 @@ class Cluster:
                 )
                 self._slots = self._stack.enter_context(ray)
         if settings.address is not None:  # the check would hang if a local Ray has lost its head
-            require_shared(sharing)
+            require_shared(shared_folders)
         return self._slots
 
     @cached_property
@@ -170,22 +170,22 @@ class Cluster:
             return None
         return self._stack.enter_context(fork_server(threads=max(1, int(settings.cpus_per_trial))))
 
-    def leave(self) -> None:
+    def start_shutdown(self) -> None:
         """Shut Ray down in another thread while the report is written. This saves about 2 s."""
-        if self._leaving is None and self._slots is not None:
+        if self._shutdown_thread is None and self._slots is not None:
             # Tune leaves Ray objects in reference cycles. Ray crashes if they are garbage-collected during shutdown.
             gc.freeze()
-            self._leaving = threading.Thread(target=self._leave)
-            self._leaving.start()
+            self._shutdown_thread = threading.Thread(target=self._shut_down)
+            self._shutdown_thread.start()
 
-    def _leave(self) -> None:
+    def _shut_down(self) -> None:
         with preserve_sigterm_handler():
             self._stack.close()
 
     def close(self) -> None:
         """Shut Ray down, and wait until the shutdown is complete."""
-        if self._leaving is not None:
-            self._leaving.join()
+        if self._shutdown_thread is not None:
+            self._shutdown_thread.join()
             gc.unfreeze()
         self._stack.close()
 

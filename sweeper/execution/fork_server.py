@@ -158,13 +158,13 @@ def _run_request(connection: socket.socket, added: Mapping[str, str]) -> None:
 def launch(place: str, command: list[str]) -> None:
     """Run the Python command line ``command`` in a fork of the server or, if no server responds, in this process."""
     connection = socket.socket(socket.AF_UNIX)
-    if not _is_forked(connection, place, command):
+    if not _request_fork(connection, place, command):
         os.execv(sys.executable, [sys.executable, *command])
     connection.settimeout(None)
     connection.recv(1)  # returns when the fork exits
 
 
-def _is_forked(connection: socket.socket, place: str, command: list[str]) -> bool:
+def _request_fork(connection: socket.socket, place: str, command: list[str]) -> bool:
     """Ask the server to run the command in a fork. Return whether it does; if False, no fork will run it later."""
     connection.settimeout(_TIMEOUT)
     try:

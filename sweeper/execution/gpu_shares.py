@@ -39,13 +39,13 @@ def memory_class(spec: TrialSpec) -> MemoryClass:
     return (*(getattr(spec, name) for name in _FIELDS), str(method.weighting.needs), str(method.objective.reference))
 
 
-def part(trials: int) -> float:
+def equal_share(trials: int) -> float:
     """Return the share of each of ``trials`` trials that share a GPU equally, rounded down to 1/10000 (Ray's unit)."""
     # If shares were rounded up, six trials would exceed one GPU: 6 * 0.1667 > 1.
     return math.floor(10_000 / trials) / 10_000
 
 
-def share(peak_gb: float, gpu_gb: float, *, more_than_gb: float = 0.0) -> float:
+def smallest_share(peak_gb: float, gpu_gb: float, *, more_than_gb: float = 0.0) -> float:
     """Return the smallest GPU share with enough memory for a peak of ``peak_gb``; 1 (a whole GPU) if none has enough.
 
     The share must provide more memory than ``more_than_gb``, with which a trial ran out of memory. All three arguments
@@ -53,18 +53,18 @@ def share(peak_gb: float, gpu_gb: float, *, more_than_gb: float = 0.0) -> float:
     """
     required = peak_gb * (1.0 + MARGIN) + CONTEXT_GB
     for trials in range(MAX_PER_GPU, 1, -1):
-        available = part(trials) * gpu_gb
+        available = equal_share(trials) * gpu_gb
         if available >= required and available > more_than_gb * (1.0 + 1e-6):
-            return part(trials)
+            return equal_share(trials)
     return 1.0
 
 
-def _count(gpus: float) -> int:
+def _trials_per_gpu(gpus: float) -> int:
     return int(1.0 / gpus + 1e-9)
 
 
 @dataclass
-class _Measured:
+class _MemoryUsage:
     """The measured GPU memory of the trials of a memory class."""
 
     peak_gb: float = 0.0
@@ -89,7 +89,7 @@ class GpuShares(Follower):
     gpu_gb: float | None = None
     max_concurrent: int = 1
     say: Callable[[str], None] = lambda line: None
-    _classes: dict[MemoryClass, _Measured] = field(default_factory=dict)
+    _classes: dict[MemoryClass, _MemoryUsage] = field(default_factory=dict)
     _reserved: dict[str, float] = field(default_factory=dict)
     _paused: set[str] = field(default_factory=set)
 
@@ -119,7 +119,7 @@ class GpuShares(Follower):
                 continue
             try:
                 spec = spec_of_row(row)
-                known = self._classes.setdefault(memory_class(spec), _Measured())
+                known = self._classes.setdefault(memory_class(spec), _MemoryUsage())
             except (KeyError, TypeError, ValueError):
                 continue  # the row needs a plug-in that is not loaded, or is from another version
             known.peak_gb, known.example = max(known.peak_gb, peak), f"{row.get('trial_id')} ({spec.method})"
@@ -138,7 +138,7 @@ class GpuShares(Follower):
             more = (
                 f"; {known.more_than_gb:.2f} GB of GPU memory per trial were too little" if known.more_than_gb else ""
             )
-            part_of_gpu = "a whole GPU" if gpus >= 1.0 else f"1/{_count(gpus)} of a GPU"
+            part_of_gpu = "a whole GPU" if gpus >= 1.0 else f"1/{_trials_per_gpu(gpus)} of a GPU"
             self.say(
                 f"trials with the model, data and batch sizes of trial {known.example} took up to {known.peak_gb:.2f} "
                 f"GB of the GPU's {self.gpu_gb:.1f} GB{more}; from now on, each of these trials gets {part_of_gpu}"
@@ -149,10 +149,10 @@ class GpuShares(Follower):
         """Return the GPU share for a new trial with the settings ``spec``."""
         return self._share(self._classes.get(memory_class(spec)))
 
-    def _share(self, known: _Measured | None) -> float:
+    def _share(self, known: _MemoryUsage | None) -> float:
         if known is None or not known.is_complete or self.gpu_gb is None:
             return 1.0
-        return share(known.peak_gb, self.gpu_gb, more_than_gb=known.more_than_gb)
+        return smallest_share(known.peak_gb, self.gpu_gb, more_than_gb=known.more_than_gb)
 
     @property
     def largest(self) -> float:
@@ -162,12 +162,12 @@ class GpuShares(Follower):
     @property
     def concurrent(self) -> int:
         """The number of concurrent trials if each trial has the largest share."""
-        return max(1, min(self.max_concurrent, int(self.gpus) * _count(self.largest)))
+        return max(1, min(self.max_concurrent, int(self.gpus) * _trials_per_gpu(self.largest)))
 
-    def has_room(self, gpus: float = part(MAX_PER_GPU)) -> bool:
+    def has_room(self, gpus: float = equal_share(MAX_PER_GPU)) -> bool:
         """Return whether a trial with this GPU share can start. A trial can always start if no trial is running."""
         running = [gpus for trial_id, gpus in self._reserved.items() if trial_id not in self._paused]
         return not running or sum(running) + gpus <= self.gpus * (1.0 + 1e-9)
 
-    def take(self, trial_id: str, gpus: float) -> None:
+    def reserve(self, trial_id: str, gpus: float) -> None:
         self._reserved[trial_id] = gpus

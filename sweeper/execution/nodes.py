@@ -30,7 +30,7 @@ class Facts:
     Attributes:
         gpus: the names of the GPUs that torch finds.
         memory_gb: the free main memory in GB (1e9 bytes); None if unknown.
-        unseen: the requested folders that do not exist on the node.
+        missing: the requested folders that do not exist on the node.
         refused: the folders and storages that the node cannot read or write, mapped to the reasons.
         free_gb: the free disk space of each existing folder in GB (1e9 bytes).
     """
@@ -39,7 +39,7 @@ class Facts:
     cpus: int
     gpus: Sequence[str]
     memory_gb: float | None
-    unseen: Sequence[str]
+    missing: Sequence[str]
     refused: Mapping[str, str]
     free_gb: Mapping[str, float]
 
@@ -99,7 +99,7 @@ def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence
         gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     except ImportError:
         gpus = []
-    missing = unseen(paths)
+    missing = missing_folders(paths)
     existing = [path for path in paths if path not in missing]
     places = {path: pathlib.Path(path).absolute().as_uri() for path in existing if mark}
     places |= {uri.partition("?")[0]: uri for uri in storages}
@@ -108,7 +108,7 @@ def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence
         "cpus": os.cpu_count() or 1,
         "gpus": gpus,
         "memory_gb": memory,
-        "unseen": missing,
+        "missing": missing,
         "refused": {place: reason for place, uri in places.items() if (reason := storage_error(uri))},
         "free_gb": {path: shutil.disk_usage(path).free / 1e9 for path in existing},
     }
@@ -126,13 +126,13 @@ def gpu_memory() -> list[float]:
         return []
 
 
-def unseen(paths: Sequence[str]) -> list[str]:
+def missing_folders(paths: Sequence[str]) -> list[str]:
     """Return the folders that do not exist on this machine."""
     return [path for path in paths if not os.path.isdir(path)]
 
 
-def unseen_and_versions(paths: Sequence[str]) -> tuple[list[str], dict[str, str | None]]:
-    return unseen(paths), versions()
+def missing_folders_and_versions(paths: Sequence[str]) -> tuple[list[str], dict[str, str | None]]:
+    return missing_folders(paths), versions()
 
 
 # Functions that run on the driver -------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from sweeper.execution.nodes import PROJECT, Node, ask_nodes, differences, unseen_and_versions, versions
+from sweeper.execution.nodes import PROJECT, Node, ask_nodes, differences, missing_folders_and_versions, versions
 from sweeper.settings.resources import Resources, gpus_here
 
 _UNLIMITED = 1 << 20
@@ -87,7 +87,7 @@ def require_shared(folders: Sequence[Path]) -> None:
 
     deadline = time.monotonic() + _DEAD_NODE_SECONDS
     while len(nodes := [node for node in ray.nodes() if node["Alive"]]) > 1:
-        answers = ask_nodes(unseen_and_versions, [str(path) for path in folders], nodes=nodes)
+        answers = ask_nodes(missing_folders_and_versions, [str(path) for path in folders], nodes=nodes)
         if not (silent := [name for name, answer in answers.items() if answer is None]):
             break
         if time.monotonic() > deadline:

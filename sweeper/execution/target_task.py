@@ -121,18 +121,18 @@ def progress_shown(
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedTarget:
     """A target that a node has prepared.
 
     Attributes:
         key: the key of the target; "" if no target was prepared.
         notes: the JSON entries about the target in the node's cache.
-        unseen: the text ``NODE does not see FOLDER`` if a required folder does not exist on the node, otherwise None.
+        problem: the text ``NODE has no folder FOLDER`` if a required folder does not exist on the node, otherwise None.
     """
 
     key: str = ""
     notes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    unseen: str | None = None
+    problem: str | None = None
 
 
 def is_prepared_remotely(settings: SweepSettings) -> bool:
@@ -161,11 +161,11 @@ def prepare_for_sweep(
             Preparation(spec=target_spec, cache=Cache(computing=False)).target()
             return
         cache.folder.mkdir(parents=True, exist_ok=True)
-        cluster.slots(sharing=settings.shared(out.resolve(), cache.folder))
+        cluster.slots(shared_folders=settings.shared(out.resolve(), cache.folder))
         console.print("preparing the target on a node with a GPU, because this machine has none", soft_wrap=True)
         prepared = _run_task(target_spec, settings, None if settings.bucket else cache.folder, show)
-        if prepared.unseen:
-            console.print(f"node {prepared.unseen}, so the target is prepared here, without a GPU", soft_wrap=True)
+        if prepared.problem:
+            console.print(f"node {prepared.problem}, so the target is prepared here, without a GPU", soft_wrap=True)
         elif settings.bucket:
             if target_spec.target_path is None:  # otherwise this machine has the model
                 fetch_target(prepared.key, cache.folder / "targets" / target_spec.trained_key, settings.bucket)
@@ -176,22 +176,22 @@ def prepare_for_sweep(
     return prepare_with_progress(spec, console=console, fill_cache=fill_cache)
 
 
-def _run_task(target_spec: TargetSpec, settings: SweepSettings, cache: Path | None, show: Show) -> Prepared:
+def _run_task(target_spec: TargetSpec, settings: SweepSettings, cache: Path | None, show: Show) -> PreparedTarget:
     """Prepare the target in a Ray worker. If the worker dies, start another worker."""
     import ray
     from ray.exceptions import RayError, RayTaskError
 
     resources = {"num_cpus": settings.cpus_per_trial, "num_gpus": math.ceil(settings.resources.gpus)}
     for attempt in range(_ATTEMPTS):
-        worker = ray.remote(max_concurrency=2, **resources)(TargetTask).remote()  # news() runs while prepare() runs
+        worker = ray.remote(max_concurrency=2, **resources)(TargetTask).remote()  # the methods run concurrently
         prepared = worker.prepare.remote(target_spec, cache, settings.bucket)
         try:
             is_over = False
             while not is_over:
                 is_over = bool(ray.wait([prepared], timeout=_POLL_SECONDS)[0])
-                for progress in ray.get(worker.news.remote()):
+                for progress in ray.get(worker.pop_progress.remote()):
                     show(progress)
-            found: Prepared = ray.get(prepared)
+            found: PreparedTarget = ray.get(prepared)
             return found
         except RayTaskError as error:
             if hasattr(error.cause, "exit_code"):  # an error that a user can fix
@@ -211,23 +211,23 @@ def _run_task(target_spec: TargetSpec, settings: SweepSettings, cache: Path | No
 
 
 class TargetTask:
-    """A Ray actor that prepares the target. :meth:`news` can be called while :meth:`prepare` runs."""
+    """A Ray actor that prepares the target. :meth:`pop_progress` can be called while :meth:`prepare` runs."""
 
     def __init__(self) -> None:
-        self._news: deque[Progress] = deque()
+        self._reports: deque[Progress] = deque()
 
-    def news(self) -> list[Progress]:
+    def pop_progress(self) -> list[Progress]:
         """Return the progress reports since the previous call."""
-        return [self._news.popleft() for _ in range(len(self._news))]
+        return [self._reports.popleft() for _ in range(len(self._reports))]
 
-    def prepare(self, target_spec: TargetSpec, cache: Path | None, storage: Storage | None) -> Prepared:
+    def prepare(self, target_spec: TargetSpec, cache: Path | None, storage: Storage | None) -> PreparedTarget:
         """Prepare the target in the folder ``cache``, by default the node's own. Upload it to ``storage``, if given."""
         for folder in filter(None, (target_spec.base_folder, target_spec.target_path, target_spec.retain_path)):
             if not folder.is_dir():
-                return Prepared(unseen=f"{socket.gethostname()} has no folder {folder}")
+                return PreparedTarget(problem=f"{socket.gethostname()} has no folder {folder}")
 
         local = Cache(cache)
-        target = Preparation(spec=target_spec, cache=local, on_progress=self._news.append).target()
+        target = Preparation(spec=target_spec, cache=local, on_progress=self._reports.append).target()
         if storage is not None:
             share_target(target, storage)
-        return Prepared(target.key, local.notes)
+        return PreparedTarget(target.key, local.notes)

@@ -55,7 +55,7 @@ def test_with_measured_shares_the_first_trial_runs_alone_and_later_ones_are_pack
         shares=shares,
         make_spec=lambda config: replace(SETTINGS.make_spec(config, target_key="key"), method="ngdiff", options=()),
     )
-    shares.take("another", 0.5)
+    shares.reserve("another", 0.5)
     searcher = searcher_of(sweep)
     assert [searcher.suggest("tune-0"), searcher.suggest("tune-1")] == [None, None], "a trial needs a whole GPU"
     del shares._reserved["another"]

@@ -47,18 +47,18 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_ray_starts_once_when_slots_are_requested_and_is_shut_down_once(events: list[str]) -> None:
     with closing(Cluster(SETTINGS)) as cluster:
         assert events == []
-        assert [cluster.slots(sharing=()), cluster.slots(sharing=())] == [3, 3]
+        assert [cluster.slots(shared_folders=()), cluster.slots(shared_folders=())] == [3, 3]
         assert events == ["started"]
     assert events == ["started", "main"]
     events.clear()
     with closing(Cluster(SETTINGS)) as cluster:
-        cluster.slots(sharing=())
-        cluster.leave()
-        cluster.leave()
+        cluster.slots(shared_folders=())
+        cluster.start_shutdown()
+        cluster.start_shutdown()
     assert events == ["started", "another thread"], "close waits for the thread"
     events.clear()
     with closing(Cluster(SETTINGS)) as cluster:
-        cluster.leave()
+        cluster.start_shutdown()
     assert events == [], "Ray was never started"
 
 
@@ -86,7 +86,7 @@ def test_a_first_signal_while_ray_starts_waits_for_the_start_and_a_second_does_n
             shutdown._state.interrupted.set()
         try:
             with closing(Cluster(SETTINGS)) as cluster:
-                cluster.slots(sharing=())
+                cluster.slots(shared_folders=())
         finally:
             assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
 
@@ -119,7 +119,7 @@ def test_workers_on_this_machine_without_gpus_are_forked(
     monkeypatch.setattr("sweeper.execution.cluster.fork_server", stand_in)
     monkeypatch.setattr("sweeper.execution.cluster.is_possible", lambda: True)
     with closing(Cluster(replace(SETTINGS, **changes))) as cluster:
-        cluster.slots(sharing=())
+        cluster.slots(shared_folders=())
     # Ray is shut down first, because its workers are forks.
     assert events == (["started", "main"] if forks is None else [f"started with {forks}", "main", "no more forks"])
 

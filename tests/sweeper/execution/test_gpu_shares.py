@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeper.execution.gpu_shares import CONTEXT_GB, MARGIN, MAX_PER_GPU, GpuShares, memory_class, part, share
+from sweeper.execution.gpu_shares import (
+    CONTEXT_GB,
+    MARGIN,
+    MAX_PER_GPU,
+    GpuShares,
+    equal_share,
+    memory_class,
+    smallest_share,
+)
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import SweepState
 from trainables.spec import TrialSpec
@@ -27,16 +35,16 @@ FAILED = {"status": "failed", "error": "OutOfMemoryError: CUDA out of memory. Tr
 def test_trials_with_the_same_share_fill_a_gpu_and_a_share_grows_with_the_required_memory(
     peak: float, gpu: float, too_little: float, more: float, gpu_gb: float
 ) -> None:
-    found = share(peak, gpu, more_than_gb=too_little)
-    assert found in {part(trials) for trials in range(1, MAX_PER_GPU + 1)}
+    found = smallest_share(peak, gpu, more_than_gb=too_little)
+    assert found in {equal_share(trials) for trials in range(1, MAX_PER_GPU + 1)}
     if found < 1.0:
         trials = int(1.0 / found + 1e-9)
         assert 9_900 < trials * round(found * 10_000) <= 10_000  # in Ray's units
         assert peak * (1.0 + MARGIN) + CONTEXT_GB <= found * gpu
         assert too_little < found * gpu
-    assert share(min(peak, more), gpu) <= share(max(peak, more), gpu)
-    assert share(peak, max(gpu, gpu_gb)) <= share(peak, min(gpu, gpu_gb))
-    assert share(peak, gpu) <= found
+    assert smallest_share(min(peak, more), gpu) <= smallest_share(max(peak, more), gpu)
+    assert smallest_share(peak, max(gpu, gpu_gb)) <= smallest_share(peak, min(gpu, gpu_gb))
+    assert smallest_share(peak, gpu) <= found
 
 
 def test_a_memory_class_contains_the_settings_that_determine_memory() -> None:
@@ -118,7 +126,7 @@ def test_a_paused_or_ended_trial_holds_no_gpu() -> None:
     trials = Trials(gpus=1.0)
     for trial_id in ("00000", "00001"):
         trials.event(Kind.TRIAL_PROPOSED, trial_id, settings=SPEC.row())
-        trials.shares.take(trial_id, 0.5)
+        trials.shares.reserve(trial_id, 0.5)
     course = [trials.shares.has_room(0.5)]
     for kind in (Kind.TRIAL_PAUSED, Kind.TRIAL_STARTED, Kind.TRIAL_ENDED):
         trials.event(kind, "00001", outcome={"status": "finished"})

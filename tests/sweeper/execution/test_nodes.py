@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.checks.cluster_health import node_faults
-from sweeper.execution.nodes import PACKAGES, Facts, differences, facts, unseen, versions
+from sweeper.execution.nodes import PACKAGES, Facts, differences, facts, missing_folders, versions
 from tests.sweeper.cli.conftest import invoke, names
 
 
@@ -20,7 +20,7 @@ def test_a_machine_reports_its_hardware_versions_and_folders(tmp_path: Path) -> 
     assert set(found.versions) == {"python", *PACKAGES}
     assert found.versions["torch"] is not None
     assert found.cpus >= 1
-    assert found.unseen == [missing] == unseen([missing, str(tmp_path)])
+    assert found.missing == [missing] == missing_folders([missing, str(tmp_path)])
     assert (found.refused, found.free_gb.keys()) == ({}, {str(tmp_path)})
     other = Facts(**facts([str(tmp_path)], "written-by-the-driver"))
     assert other.refused.keys() == {str(tmp_path)}, "another folder of the same name"
@@ -41,7 +41,9 @@ def test_every_problem_of_every_node_is_reported(alike: Facts) -> None:
     torch, peft = differences(here, here | {"torch": "2.4.0", "peft": None})
     assert names(torch, ["torch", "2.4.0", "2.13.0"])
     assert names(peft, ["peft"])
-    other = replace(alike, versions=versions() | {"ray": "2.0"}, unseen=["/a"], refused={"/b": "Read-only file system"})
+    other = replace(
+        alike, versions=versions() | {"ray": "2.0"}, missing=["/a"], refused={"/b": "Read-only file system"}
+    )
     found = node_faults({"good": alike, "bad": other, "silent": None})
     expected = (["bad", "ray", "2.0"], ["bad", "/a"], ["bad", "/b", "Read-only file system"], ["silent"])
     assert all(names(*pair) for pair in zip(found, expected, strict=True))

@@ -142,14 +142,14 @@ class NodeCluster:
         monkeypatch.setattr(ray, "kill", self.kill)
         monkeypatch.setattr("sweeper.execution.target_task.gpus_here", lambda: 0)
 
-    def slots(self, *, sharing: tuple[Path, ...]) -> int:
-        self.shared.append(sharing)
+    def slots(self, *, shared_folders: tuple[Path, ...]) -> int:
+        self.shared.append(shared_folders)
         return 1
 
     def start(self) -> SimpleNamespace:
         self.workers += 1
         task = TargetTask()
-        return SimpleNamespace(prepare=self.method(task.prepare), news=self.method(task.news))
+        return SimpleNamespace(prepare=self.method(task.prepare), pop_progress=self.method(task.pop_progress))
 
     def method(self, method: Callable[..., Any]) -> SimpleNamespace:
         def call(*arguments: Any) -> Future[Any]:
