@@ -12,7 +12,7 @@ import pytest
 import ray
 from ray.exceptions import RayError
 
-from sweeper.driver.frontier_metrics import measure_frontier, unmeasured
+from sweeper.driver.frontier_metrics import measure_frontier, unmeasured_epochs
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution import ray_payload
 from sweeper.store.columns import column_dictionary
@@ -54,7 +54,7 @@ def opened(out: Path) -> OpenSweep:
 
 def missing(out: Path, *, most: int = 8, metrics: tuple[str, ...] = ()) -> list[int]:
     settings = replace(SETTINGS, front_metrics=most, base=replace(SETTINGS.base, metrics=metrics))
-    return [item.step for item in unmeasured(out, settings)]
+    return [item.step for item in unmeasured_epochs(out, settings)]
 
 
 def test_the_nearest_epochs_with_a_checkpoint_and_without_a_requested_metric_come_first(out: Path) -> None:
