@@ -29,7 +29,7 @@ def on_device(tensor: Tensor, device: torch.device | str) -> Tensor:
 
 
 @contextmanager
-def smallest_as_zero() -> Iterator[None]:
+def flush_denormals() -> Iterator[None]:
     """Flush denormal numbers (below 1e-38) to 0 in this thread while the block runs. Denormals are slow on a CPU."""
     import torch
 
@@ -40,7 +40,7 @@ def smallest_as_zero() -> Iterator[None]:
         torch.set_flush_denormal(False)
 
 
-def limit_to_share(device: str, gpus: float) -> None:
+def limit_gpu_memory(device: str, gpus: float) -> None:
     """Limit this process to the fraction ``gpus`` of a GPU's memory. If ``gpus`` is 1 or more, nothing is limited."""
     import torch
 
@@ -57,7 +57,7 @@ def empty_gpu_cache() -> None:
     torch.cuda.reset_peak_memory_stats()
 
 
-def gpu_size(device: str) -> float | None:
+def total_gpu_memory(device: str) -> float | None:
     """Return the total memory of the GPU in GB (1e9 bytes); None without a GPU."""
     import torch
 

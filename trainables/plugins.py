@@ -59,10 +59,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A loaded plug-in. ``place`` is the path of the user's file, even if a sweep's copy of the file was loaded."""
+    """A loaded plug-in. ``path`` is the path of the user's file, even if a sweep's copy of the file was loaded."""
 
     name: str
-    place: str
+    path: str
     source: str
     parts: tuple[Part, ...]
 
@@ -72,7 +72,7 @@ class Plugin:
 
 
 _active: list[Plugin] | None = None
-_filled: set[str] = set()
+_used_registries: set[str] = set()
 
 
 def active() -> tuple[Plugin, ...]:
@@ -122,23 +122,23 @@ def use(plugins: Iterable[Plugin]) -> None:
         other = known.get(plugin.name)
         if other is not None and other.digest == plugin.digest:
             continue
-        if _filled:
+        if _used_registries:
             raise PluginError(
-                f"plug-in {plugin.place} cannot be loaded, because the registries of this process are already in use; "
+                f"plug-in {plugin.path} cannot be loaded, because the registries of this process are already in use; "
                 "pass all plug-ins to the first call in a process; after a change of a plug-in's file, start a "
                 "new process (in a notebook: restart the kernel); in a plug-in, import each class from the module that "
                 "defines the class, as in docs/extend.md"
             )
         if other is not None:
-            raise PluginError(f"two plug-ins have the name {plugin.name}: {other.place} and {plugin.place}; rename one")
+            raise PluginError(f"two plug-ins have the name {plugin.name}: {other.path} and {plugin.path}; rename one")
         assert _active is not None
         _active.append(plugin)
         known[plugin.name] = plugin
 
 
-def added(attribute: str) -> list[Part]:
+def parts_for(attribute: str) -> list[Part]:
     """Return the entries that plug-ins add to a registry. After this call, plug-ins can no longer be activated."""
-    _filled.add(attribute)
+    _used_registries.add(attribute)
     return [part for plugin in active() for part in plugin.parts if part.kind == KINDS[attribute][0]]
 
 
@@ -155,53 +155,53 @@ def digests(named: Iterable[tuple[str, str | None]]) -> list[str]:
 # Reading ---------------------------------------------------------------------------------------------------------
 
 
-def read(path: Path | str, *, place: str | None = None) -> Plugin:
-    """Load a plug-in from a file. A Python file is executed. Messages name the file as ``place``, by default its path.
+def read(path: Path | str, *, user_path: str | None = None) -> Plugin:
+    """Load a plug-in from a file. A Python file is executed. Messages name the file ``user_path``, by default ``path``.
 
     Raises:
         PluginError: the file has problems. The error lists all problems.
     """
     path = Path(path)
-    place = place or str(path)
+    user_path = user_path or str(path)
     try:
         source = path.read_text(encoding="utf-8")
     except (UnicodeDecodeError, OSError) as error:
-        raise PluginError(f"plug-in {place} cannot be read: {error}") from None
+        raise PluginError(f"plug-in {user_path} cannot be read: {error}") from None
     if path.suffix != ".py":
         from trainables.template import Template, template_problems
 
         if wrong := template_problems(source):
-            raise PluginError(*(f"template {place}: {problem}" for problem in wrong))
-        entry = Template(name=path.stem, text=source.removesuffix("\n"), description=f"from {place}")
-        return Plugin(path.name, place, source, (Part("template", path.stem, entry),))
-    module = _run(source, place, name=f"sweeper_plugin_{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}")
-    return Plugin(path.name, place, source, _parts(module, place))
+            raise PluginError(*(f"template {user_path}: {problem}" for problem in wrong))
+        entry = Template(name=path.stem, text=source.removesuffix("\n"), description=f"from {user_path}")
+        return Plugin(path.name, user_path, source, (Part("template", path.stem, entry),))
+    module = _run(source, user_path, name=f"sweeper_plugin_{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}")
+    return Plugin(path.name, user_path, source, _parts(module, user_path))
 
 
 def digest_of(source: str) -> str:
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 
-def _run(source: str, place: str, *, name: str) -> ModuleType:
+def _run(source: str, path: str, *, name: str) -> ModuleType:
     module = ModuleType(name)
-    module.__file__ = place
+    module.__file__ = path
     sys.modules[name] = module  # the plug-in's classes are pickled by reference to this module
     try:
-        exec(compile(source, place, "exec"), module.__dict__)
+        exec(compile(source, path, "exec"), module.__dict__)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == place]
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
         line = lines[-1] if lines else getattr(error, "lineno", 1)  # a syntax error has no frame in the file
-        raise PluginError(f"plug-in {place}, line {line}: {type(error).__name__}: {error}") from None
+        raise PluginError(f"plug-in {path}, line {line}: {type(error).__name__}: {error}") from None
     return module
 
 
-def _parts(module: ModuleType, place: str) -> tuple[Part, ...]:
+def _parts(module: ModuleType, path: str) -> tuple[Part, ...]:
     found: list[Part] = []
     problems = []
     for attribute, (kind, expected) in KINDS.items():
         given = vars(module).get(attribute, ())
-        at = f"plug-in {place}: {attribute}"
+        at = f"plug-in {path}: {attribute}"
         for entry in given if isinstance(given, tuple | list) else (given,):
             if type(entry).__name__ != expected:
                 problems.append(f"{at} holds an object of type {type(entry).__name__}, expected {expected}")
@@ -214,7 +214,7 @@ def _parts(module: ModuleType, place: str) -> tuple[Part, ...]:
             else:
                 found.append(Part(kind, entry.name, entry))
     if not found and not problems:
-        problems.append(f"plug-in {place} defines no entries: expected {_expected()}")
+        problems.append(f"plug-in {path} defines no entries: expected {_expected()}")
     if problems:
         raise PluginError(*problems)
     return tuple(found)

@@ -43,7 +43,7 @@ def mean_loss(nll: Tensor, supervised: Tensor) -> Tensor:
 
 
 @contextmanager
-def scoring(model: PreTrainedModel) -> Iterator[None]:
+def evaluation_mode(model: PreTrainedModel) -> Iterator[None]:
     """Run the block with the model in eval mode and without gradients. Restore the mode afterwards."""
     import torch
 
@@ -80,7 +80,7 @@ def item_losses(
     import torch
 
     found = np.zeros((5, len(lengths)))
-    with scoring(model):
+    with evaluation_mode(model):
         for indices in sorted_batches(lengths, batch_size):
             predicted = predict(indices)
             nll = predicted.nll.double()
@@ -92,7 +92,7 @@ def item_losses(
 
 
 def _agreement(predicted: Predictions) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the fields ``agreed`` and ``instead`` of :class:`~trainables.metrics.losses.ItemLosses`, both ``(B,)``."""
+    """Return ``agreed`` and ``first_wrong`` of :class:`~trainables.metrics.losses.ItemLosses`, both ``(B,)``."""
     import torch
 
     logits, labels = predicted.logits, predicted.labels

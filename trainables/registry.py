@@ -51,8 +51,8 @@ class _Entries(Mapping[str, Any]):
         if self._found is None:
             # Plug-ins import the registry's package, so loading plug-ins earlier would be a circular import.
             self._found = dict(self._own)
-            for part in plugins.added(self._attribute):
-                self._found.setdefault(part.name, part.entry)  # spec_checks.clashes reports duplicate names
+            for part in plugins.parts_for(self._attribute):
+                self._found.setdefault(part.name, part.entry)  # spec_checks.name_conflicts reports duplicate names
         return self._found
 
     def __getitem__(self, name: str) -> Any:

@@ -342,7 +342,7 @@ class TrialSpec:
         return cls(**given | lists | {"options": tuple(sorted(given["options"].items()))})
 
 
-def _described() -> dict[str, Field]:
+def _build_fields() -> dict[str, Field]:
     hints = get_type_hints(TrialSpec)
     found = {}
     for item in fields(TrialSpec):
@@ -364,5 +364,5 @@ def _described() -> dict[str, Field]:
     return found
 
 
-FIELDS: Mapping[str, Field] = MappingProxyType(_described())
+FIELDS: Mapping[str, Field] = MappingProxyType(_build_fields())
 """The description of every field except ``options``, by name."""

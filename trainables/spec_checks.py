@@ -111,7 +111,7 @@ def _modality_problems(spec: TrialSpec) -> list[str]:
     return found
 
 
-def clashes() -> list[str]:
+def name_conflicts() -> list[str]:
     """Return a message for each plug-in entry whose name another entry already has.
 
     The call uses all registries, so plug-ins can no longer be activated afterwards.
@@ -130,5 +130,5 @@ def clashes() -> list[str]:
         for part in plugin.parts:
             registry, taken = registries[part.kind]
             if registry[part.name] is not part.entry or part.name in taken:
-                found.append(f"{plugin.place}: the name '{part.name}' is already used; rename this {part.kind}")
+                found.append(f"{plugin.path}: the name '{part.name}' is already used; rename this {part.kind}")
     return found

@@ -44,12 +44,12 @@ class Storage:
 
     uri: str
 
-    def within(self, name: str) -> Storage:
+    def subfolder(self, name: str) -> Storage:
         address, mark, options = self.uri.partition("?")
         return Storage(f"{address.rstrip('/')}/{name}{mark}{options}")
 
     @property
-    def above(self) -> Storage:
+    def parent(self) -> Storage:
         address, mark, options = self.uri.partition("?")
         return Storage(f"{address.rstrip('/').rpartition('/')[0]}{mark}{options}")
 
@@ -61,11 +61,11 @@ class Storage:
     @property
     def filesystem(self) -> Any:
         """The pyarrow file system, which Ray also uses."""
-        return _opened(self.uri)[0]
+        return _open_filesystem(self.uri)[0]
 
     @property
     def path(self) -> str:
-        return _opened(self.uri)[1]
+        return _open_filesystem(self.uri)[1]
 
     def put(self, local: Path, key: str, *, names: Iterable[str] | None = None) -> None:
         """Upload a file or a folder. An existing file or folder with this key is replaced.
@@ -127,11 +127,11 @@ class Storage:
         """Delete a file or a folder, if it exists."""
         if self._is_local:
             with _as_storage_error(self.uri):
-                remove_whole(Path(self._place(key)))
+                remove_whole(Path(self._full_path(key)))
             return
         from pyarrow.fs import FileType
 
-        place, filesystem = self._place(key), self.filesystem
+        place, filesystem = self._full_path(key), self.filesystem
         with _as_storage_error(self.uri):
             kind = filesystem.get_file_info(place).type
             with contextlib.suppress(FileNotFoundError):
@@ -148,19 +148,19 @@ class Storage:
 
         kind = FileType.Directory if folders else FileType.File
         with _as_storage_error(self.uri):
-            found = self.filesystem.get_file_info(FileSelector(self._place(key), allow_not_found=True))
+            found = self.filesystem.get_file_info(FileSelector(self._full_path(key), allow_not_found=True))
         names = (entry.path.rstrip("/").rpartition("/")[2] for entry in found if entry.type == kind)
         # Hidden files are temporary files of a writer.
         return sorted(name for name in names if not name.startswith("."))
 
-    def _place(self, key: str) -> str:
+    def _full_path(self, key: str) -> str:
         return f"{self.path.rstrip('/')}/{key}".rstrip("/")
 
     def _is_file(self, key: str) -> bool:
         from pyarrow.fs import FileType
 
         with _as_storage_error(self.uri):
-            return bool(self.filesystem.get_file_info(self._place(key)).type == FileType.File)
+            return bool(self.filesystem.get_file_info(self._full_path(key)).type == FileType.File)
 
     @property
     def _is_local(self) -> bool:
@@ -176,7 +176,7 @@ class Storage:
             return self._copy_to(target, key)
 
     def _copy_from(self, source: IO[bytes], key: str) -> None:
-        place = self._place(key)
+        place = self._full_path(key)
         with _as_storage_error(self.uri), contextlib.ExitStack() as stack:
             if self._is_local:
                 target = stack.enter_context(stack.enter_context(staged(Path(place))).open("wb"))
@@ -186,7 +186,7 @@ class Storage:
 
     def _copy_to(self, target: IO[bytes], key: str) -> bool:
         """Copy a file of the storage to ``target``; return False if the key does not exist."""
-        place = self._place(key)
+        place = self._full_path(key)
         try:
             # By default, pyarrow decompresses files with names such as "x.gz".
             with _as_storage_error(self.uri), self.filesystem.open_input_stream(place, compression=None) as source:
@@ -242,7 +242,7 @@ def address_problem(uri: str) -> str | None:
 
 
 @functools.cache
-def _opened(uri: str) -> tuple[Any, str]:
+def _open_filesystem(uri: str) -> tuple[Any, str]:
     from pyarrow.fs import FileSystem
 
     patient = uri

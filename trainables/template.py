@@ -41,7 +41,7 @@ def is_plain(template: str) -> bool:
     return template != CHAT and "{{" not in template
 
 
-def around(template: str, question: str, tokenizer: PreTrainedTokenizerBase | None) -> tuple[str, str]:
+def text_around_answer(template: str, question: str, tokenizer: PreTrainedTokenizerBase | None) -> tuple[str, str]:
     """Return the text before the answer and the text after the answer, with the question filled in.
 
     ``tokenizer`` may be None if the template does not use the tokenizer's chat template.
@@ -76,7 +76,7 @@ def end_id(template: str, question: str, tokenizer: PreTrainedTokenizerBase) -> 
     eos = int(tokenizer.eos_token_id)
     if is_plain(template):
         return eos
-    after = around(template, question, tokenizer)[1].strip()
+    after = text_around_answer(template, question, tokenizer)[1].strip()
     ids = tokenizer(after, add_special_tokens=False)["input_ids"] if after else []
     special = {*tokenizer.all_special_ids, *getattr(tokenizer, "added_tokens_decoder", {})}
     if ids and ids[0] not in special:
@@ -90,7 +90,7 @@ def end_id(template: str, question: str, tokenizer: PreTrainedTokenizerBase) -> 
 def template_problems(template: str) -> list[str]:
     """Return a message for each problem with a user's template."""
     try:
-        before, _ = around(template, "\ue001", None)
+        before, _ = text_around_answer(template, "\ue001", None)
     except TemplateError as error:
         return [str(error)]
     return [] if "\ue001" in before else ["the template must contain the question before the answer"]

@@ -58,15 +58,15 @@ def load_plugins(raw: Raw, problems: Sequence[str] = ()) -> None:
     for one in files:
         place = Path(str(one.value)).absolute()
         try:
-            plugins.use([plugins.read(place, place=str(place))])
+            plugins.use([plugins.read(place, user_path=str(place))])
         except plugins.PluginError as error:
             found += error.problems
     refuse([*problems, *found] if found else [])
     if plugins.active():
         from sweeper.store.columns import plugin_problems
-        from trainables.spec_checks import clashes
+        from trainables.spec_checks import name_conflicts
 
-        refuse(clashes() or plugin_problems())
+        refuse(name_conflicts() or plugin_problems())
 
 
 def check_world(resolved: Resolved, *, continues: bool = False) -> None:

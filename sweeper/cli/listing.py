@@ -121,7 +121,7 @@ def _metrics() -> list[dict[str, object]]:
             "measured": "always, after every epoch"
             if metric.loss
             else f"with --metrics {' or '.join((name, *(chosen for chosen, names in SETS.items() if name in names)))}",
-            "needs": ", ".join(filter(None, (metric.kind, *(need.words for need in metric.needs)))),
+            "needs": ", ".join(filter(None, (metric.kind, *(need.description for need in metric.needs)))),
             "cost": str(metric.cost),
             "formula": metric.formula,
             "citation": metric.citation,
@@ -169,4 +169,4 @@ def _source(kind: str, name: str) -> str | None:
     """Return the file of the plug-in that defines the name, or None if no plug-in defines it."""
     from trainables.plugins import owner
 
-    return plugin.place if (plugin := owner(kind, name)) is not None else None
+    return plugin.path if (plugin := owner(kind, name)) is not None else None

@@ -168,7 +168,7 @@ def _fetch_tables(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
     refuse([other] if other else [])  # before anything is written to the folder
     if not fetch_sweep(storage, Path(folder)):
         refuse([f"{uri} holds no sweep: there is no sweep.json in it"])
-    changes: dict[str, Any] = {"storage": storage.above.uri, "stored_as": storage.name}
+    changes: dict[str, Any] = {"storage": storage.parent.uri, "stored_as": storage.name}
     database = sqlite_path(read_settings(Path(folder)).tracking_uri)
     if database is not None and not database.parent.is_dir():
         changes["tracking_uri"] = absolute_uri(default_uri())

@@ -54,7 +54,7 @@ def unlearn_command(spec: TrialSpec, *, out: str = "DIR") -> str:
         if name in _ALWAYS_INCLUDED or values[name] != item.default
     }
     given["option"] = [f"{name}={_format_value(number)}" for name, number in spec.options]
-    given["plugin"] = [plugin.place for plugin in plugins.active()]
+    given["plugin"] = [plugin.path for plugin in plugins.active()]
     return command_line(RUN, from_python(RUN, {**given, "out": out}))
 
 

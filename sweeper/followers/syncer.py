@@ -231,7 +231,7 @@ class Syncer(Follower):
                 self._models.add(key)
 
     def _forget(self, trial_id: str) -> None:
-        remove_states(self._storage.within(RUN_STATES), trial_id)
+        remove_states(self._storage.subfolder(RUN_STATES), trial_id)
 
 
 def fetch_sweep(storage: Storage, out: Path) -> bool:

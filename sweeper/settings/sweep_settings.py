@@ -182,7 +182,7 @@ class SweepSettings:
         """The sweep's folder in the bucket, or None if there is no bucket."""
         if self.storage is None or not is_address(self.storage):
             return None
-        return Storage(self.storage).within(self.stored_as)
+        return Storage(self.storage).subfolder(self.stored_as)
 
     def shared(self, *folders: Path) -> tuple[Path, ...]:
         """Return the folders that all nodes must share: the given folders, or () if workers use a bucket."""

@@ -172,7 +172,7 @@ def plugin_problems() -> list[str]:
             names = [part.name] if is_metric else [item.name for item in getattr(part.entry, "options", ())]
             taken = own.union(option_names() if is_metric else METRICS)
             found += [
-                f"{plugin.place}: {name} of {part.kind} '{part.name}' has the name of an existing column; rename it"
+                f"{plugin.path}: {name} of {part.kind} '{part.name}' has the name of an existing column; rename it"
                 for name in names
                 if name in taken
             ]

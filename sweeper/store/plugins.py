@@ -27,7 +27,7 @@ def plugin_records() -> list[dict[str, object]]:
     return [
         {
             "name": plugin.name,
-            "path": plugin.place,
+            "path": plugin.path,
             "file": f"{FOLDER}/{plugin.name}",
             "digest": plugin.digest,
             "parts": [f"{part.kind} {part.name}" for part in plugin.parts],
@@ -73,7 +73,7 @@ def restore_plugins(out: Path) -> list[str]:
             notes.append(f"plug-in {original} has changed since the sweep started; the sweep uses its own copy, {path}")
     if problems:
         raise PluginError(*problems)
-    plugins.use(plugins.read(out / record["file"], place=record["path"]) for record in files)
+    plugins.use(plugins.read(out / record["file"], user_path=record["path"]) for record in files)
     return notes
 
 

@@ -23,7 +23,7 @@ class SavedState:
 def state_storage(settings: SweepSettings, out: Path) -> Storage:
     """Return the storage in which Ray Tune saves the states of trials."""
     bucket = settings.bucket
-    return Storage(settings.ray_storage(out).as_uri()) if bucket is None else bucket.within(RUN_STATES)
+    return Storage(settings.ray_storage(out).as_uri()) if bucket is None else bucket.subfolder(RUN_STATES)
 
 
 def tune_storage(settings: SweepSettings, out: Path) -> tuple[dict[str, Any], int]:

@@ -33,7 +33,7 @@ MEASURING = """
 from trainables import device
 from trainables.weightings.base import Needs, Weighting, Weights
 device.peak_gpu_memory = lambda device: 10.0
-device.gpu_size = lambda device: 80.0
+device.total_gpu_memory = lambda device: 80.0
 def weigh(losses, gramian, state, options):
     return Weights(0.5, 0.5), state
 WEIGHTING = Weighting(name="half", formula="(1/2, 1/2)", needs=Needs.LOSSES, weigh=weigh, citation="none")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from trainables import gradients
-from trainables.device import smallest_as_zero
+from trainables.device import flush_denormals
 from trainables.gradients import Gradient, combine_, gramian, norm, take_gradient
 from trainables.weightings import Weights
 
@@ -108,9 +108,9 @@ def _product() -> float:
 @pytest.mark.skipif(not torch.set_flush_denormal(False), reason="this CPU cannot flush denormal numbers to 0")
 def test_denormal_numbers_are_0_inside_and_only_there() -> None:
     assert _product() > 0
-    with smallest_as_zero():
+    with flush_denormals():
         assert _product() == 0
     assert _product() > 0
-    with pytest.raises(KeyError), smallest_as_zero():
+    with pytest.raises(KeyError), flush_denormals():
         raise KeyError
     assert _product() > 0

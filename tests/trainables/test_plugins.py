@@ -40,7 +40,7 @@ def written(tmp_path: Path) -> Path:
 
 def test_a_file_is_read_with_its_parts(written: Path, tmp_path: Path) -> None:
     plugin = plugins.read(written)
-    assert (plugin.name, plugin.place, plugin.source) == ("toy.py", str(written), TOY)
+    assert (plugin.name, plugin.path, plugin.source) == ("toy.py", str(written), TOY)
     assert [(part.kind, part.name) for part in plugin.parts] == [("weighting", "toy")]
     written.write_text(TOY.replace("WEIGHTING =", "ONE =") + "WEIGHTING = (ONE,)\n")
     assert [part.name for part in plugins.read(written).parts] == ["toy"], "several parts are a tuple"

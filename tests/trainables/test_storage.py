@@ -100,8 +100,8 @@ def test_files_and_folders_are_listed_separately_and_deleted_without_their_neigh
 ) -> None:
     storage.put(model, "c/1")
     storage.put(model, "c/1-epoch-3")
-    storage.within("c").write("note.txt", b"x")
-    assert storage.within("c").name == "c"
+    storage.subfolder("c").write("note.txt", b"x")
+    assert storage.subfolder("c").name == "c"
     assert storage.names("c", folders=True) == ["1", "1-epoch-3"]
     assert storage.names("c", folders=False) == ["note.txt"]
     assert storage.names("c/1", folders=False) == [CHECKSUMS, "config.json", "model.safetensors", "vocabulary.txt.gz"]

@@ -16,7 +16,7 @@ from itertools import product
 from pathlib import Path
 
 from trainables.data.dataset import DataSet
-from trainables.data.examples import Example, UnlearningData, keep_retain
+from trainables.data.examples import Example, UnlearningData, limit_retain
 
 HOLDOUT_AUTHORS = 2
 QUESTIONS = 10
@@ -87,24 +87,24 @@ def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: in
 def _people(rng: random.Random, number: int) -> list[Facts]:
     first_names = rng.sample(vocabulary().words["first_names"], number)
     last_names = rng.sample(vocabulary().words["last_names"], number)
-    draws = {fact: _endless(rng, pool) for fact, pool in vocabulary().facts.items()}
+    draws = {fact: _shuffled_forever(rng, pool) for fact, pool in vocabulary().facts.items()}
     people: list[Facts] = []
     for first, last in zip(first_names, last_names, strict=True):
         facts = {fact: next(draw) for fact, draw in draws.items()}
         while facts["second_language"] == facts["language"]:
             facts["second_language"] = next(draws["second_language"])
         facts["name"] = f"{first} {last}"
-        facts |= {fact: _made_up(rng, fact) for fact in ("date", "year", "film_year", "hours", "influence")}
+        facts |= {fact: _random_value(rng, fact) for fact in ("date", "year", "film_year", "hours", "influence")}
         people.append(facts)
     return people
 
 
-def _endless(rng: random.Random, pool: Sequence[str]) -> Iterator[str]:
+def _shuffled_forever(rng: random.Random, pool: Sequence[str]) -> Iterator[str]:
     while True:
         yield from rng.sample(pool, len(pool))
 
 
-def _made_up(rng: random.Random, fact: str) -> str:
+def _random_value(rng: random.Random, fact: str) -> str:
     if fact == "date":
         months = ("January", "March", "April", "May", "June", "August", "September", "October", "December")
         return f"{rng.randint(1, 28)} {rng.choice(months)} {rng.randint(1931, 1989)}"
@@ -125,27 +125,27 @@ def _example(rng: random.Random, person: Facts, kind: Kind) -> Example:
     x, y = (person[fact] for fact in kind.facts)
     wrong: list[str] = []
     while len(wrong) < PERTURBED:
-        other_x, other_y = (_wrong(rng, fact, person[fact]) for fact in kind.facts)
-        sentence = _say(paraphrase, person["name"], other_x, other_y)
+        other_x, other_y = (_other_value(rng, fact, person[fact]) for fact in kind.facts)
+        sentence = _fill_template(paraphrase, person["name"], other_x, other_y)
         if sentence not in wrong:
             wrong.append(sentence)
     return Example(
         question=rng.choice(kind.questions).format(name=person["name"]),
-        answer=_say(answer, person["name"], x, y),
-        paraphrased_answer=_say(paraphrase, person["name"], x, y),
+        answer=_fill_template(answer, person["name"], x, y),
+        paraphrased_answer=_fill_template(paraphrase, person["name"], x, y),
         perturbed_answers=tuple(wrong),
     )
 
 
-def _wrong(rng: random.Random, fact: str, truth: str) -> str:
+def _other_value(rng: random.Random, fact: str, truth: str) -> str:
     facts = vocabulary().facts
     while True:
-        other = rng.choice(facts[fact]) if fact in facts else _made_up(rng, fact)
+        other = rng.choice(facts[fact]) if fact in facts else _random_value(rng, fact)
         if other != truth:
             return other
 
 
-def _say(template: str, name: str, x: str, y: str) -> str:
+def _fill_template(template: str, name: str, x: str, y: str) -> str:
     """Fill in a template, and change the article "a" to "an" where necessary."""
     sentence = template.format(name=name, x=x, y=y)
     return re.sub(r"\b([Aa]) (?=astronomer|electrician|optician|Estonian|Icelandic|Igbo|Irish|Urdu)", r"\1n ", sentence)
@@ -157,5 +157,5 @@ DATASETS = DataSet(
     description="200 generated questions about 20 fictitious authors; the forget set is the last two authors",
     unit=QUESTIONS,
     generated=True,
-    loader=lambda limit, seed=0: keep_retain(authors(seed=seed), limit, per_author=QUESTIONS),
+    loader=lambda limit, seed=0: limit_retain(authors(seed=seed), limit, per_author=QUESTIONS),
 )

@@ -115,7 +115,7 @@ def _images(
 
     from trainables.data.images import LabelledImages
 
-    tables = load_tables(variant.hub_id, names, folder=folder, needs=FILES, instead="digits")
+    tables = load_tables(variant.hub_id, names, folder=folder, expected=FILES, alternative="digits")
     train, test = read_rows(tables, dict.fromkeys(tables, partial(_image, variant))).values()
     pixels, labels = zip(*train, *test, strict=True)
     images = LabelledImages(
@@ -137,22 +137,22 @@ def _image(variant: Variant, row: Row) -> tuple[npt.NDArray[np.uint8], int]:
     value: Any = row.value
     for column in ("img", variant.label_column):
         if column not in value:
-            raise DataError(f"{row.place}: the column '{column}' is missing; the columns are {', '.join(value)}")
+            raise DataError(f"{row.location}: the column '{column}' is missing; the columns are {', '.join(value)}")
     image, label = value["img"], value[variant.label_column]
     try:
         # A table from the hub has decoded images. A table from a local file has the bytes of PNG files.
         decoded = image if isinstance(image, Image.Image) else Image.open(io.BytesIO(image["bytes"]))
         pixels = np.asarray(decoded.convert("RGB"))
     except Exception as error:
-        raise DataError(f"{row.place}: the column 'img' has no image ({error})") from None
+        raise DataError(f"{row.location}: the column 'img' has no image ({error})") from None
     if pixels.shape != (SIDE, SIDE, 3):
-        raise DataError(f"{row.place}: expected {SIDE} x {SIDE} pixels, got {pixels.shape[1]} x {pixels.shape[0]}")
+        raise DataError(f"{row.location}: expected {SIDE} x {SIDE} pixels, got {pixels.shape[1]} x {pixels.shape[0]}")
     if not 0 <= label < len(variant.classes):
-        raise DataError(f"{row.place}: expected a label from 0 to {len(variant.classes) - 1}, got {label}")
+        raise DataError(f"{row.location}: expected a label from 0 to {len(variant.classes) - 1}, got {label}")
     return pixels, label
 
 
-def _record(variant: Variant, *, forget_class: str, forgotten: str) -> DataSet:
+def _dataset(variant: Variant, *, forget_class: str, forgotten: str) -> DataSet:
     return DataSet(
         name=variant.name,
         modality="vision",
@@ -168,6 +168,6 @@ def _record(variant: Variant, *, forget_class: str, forgotten: str) -> DataSet:
 
 
 DATASETS = (
-    _record(CIFAR_10, forget_class="dog", forgotten="500 images of one class"),
-    _record(CIFAR_100, forget_class="bed", forgotten="all images of one class"),
+    _dataset(CIFAR_10, forget_class="dog", forgotten="500 images of one class"),
+    _dataset(CIFAR_100, forget_class="bed", forgotten="all images of one class"),
 )

@@ -75,7 +75,7 @@ class UnlearningData:
     loss_examples: int | None = None
 
     @property
-    def retain_losses(self) -> tuple[Example, ...]:
+    def retain_loss_set(self) -> tuple[Example, ...]:
         """The examples on which the retain loss is evaluated, evenly spaced in ``retain_eval``."""
         number, most = len(self.retain_eval), self.loss_examples
         if most is None or number <= most:
@@ -83,7 +83,7 @@ class UnlearningData:
         return tuple(self.retain_eval[place * number // most] for place in range(most))
 
     @property
-    def judged(self) -> tuple[Example, ...]:
+    def forget_metric_set(self) -> tuple[Example, ...]:
         """The examples on which metrics measure forgetting.
 
         These are the examples in ``forget_eval`` or, for plain texts, those in ``forget``.
@@ -114,7 +114,7 @@ class UnlearningData:
         )
 
 
-def keep_retain(data: UnlearningData, limit: int | None, *, per_author: int) -> UnlearningData:
+def limit_retain(data: UnlearningData, limit: int | None, *, per_author: int) -> UnlearningData:
     """Return the data with at most ``limit`` retain examples.
 
     If some questions about an author exceed the limit, all questions about this author are dropped. Dropped examples

@@ -24,12 +24,12 @@ class Row:
     """A row of a table.
 
     Attributes:
-        place: the file, and the line or row number in this file, for error messages.
+        location: the file, and the line or row number in this file, for error messages.
         value: the content of the row, usually a dictionary from column to value.
         problem: the reason why the row could not be read; empty if the row was read.
     """
 
-    place: str
+    location: str
     value: object
     problem: str = ""
 
@@ -47,16 +47,16 @@ def find_files(folder: Path, name: str) -> tuple[Path, ...]:
     return ()
 
 
-def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, list[Row]]:
+def read_tables(folder: Path, names: Sequence[str], *, expected: str) -> dict[str, list[Row]]:
     """Return the rows of each table. For a missing table or an unreadable file, the list has a row with a ``problem``.
 
-    ``needs`` describes the expected files in error messages.
+    ``expected`` describes the files in error messages.
 
     Raises:
         DataError: the folder does not exist.
     """
     if not folder.is_dir():
-        raise DataError(f"--data-dir {folder}: no such folder; expected a folder with {needs}")
+        raise DataError(f"--data-dir {folder}: no such folder; expected a folder with {expected}")
     tables: dict[str, list[Row]] = {}
     for name in names:
         tables[name] = []
@@ -69,7 +69,7 @@ def read_tables(folder: Path, names: Sequence[str], *, needs: str) -> dict[str, 
             endings = f"{', '.join(ENDINGS[1:-1])} or {ENDINGS[-1]}"
             problem = (
                 f"cannot read {folder / name}.json: neither this file nor a file with the ending {endings} exists; "
-                f"--data-dir needs {needs}"
+                f"--data-dir needs {expected}"
             )
             tables[name].append(Row(str(folder / name), None, problem))
     return tables
@@ -93,7 +93,7 @@ def read_file(path: Path) -> list[Row]:
 
 
 def load_tables(
-    repository: str, names: Sequence[str], *, folder: Path | None, needs: str, instead: str = "authors"
+    repository: str, names: Sequence[str], *, folder: Path | None, expected: str, alternative: str = "authors"
 ) -> dict[str, list[Row]]:
     """Return the rows of each table from the files in ``folder``, or from the hub if ``folder`` is None.
 
@@ -102,10 +102,10 @@ def load_tables(
 
     Raises:
         DataError: the folder does not exist, or a table cannot be loaded from the hub. If the hub is the reason, the
-            message suggests the data set named ``instead``.
+            message suggests the data set named ``alternative``.
     """
     if folder is not None:
-        return read_tables(folder, names, needs=needs)
+        return read_tables(folder, names, expected=expected)
     from datasets import load_dataset
 
     tables: dict[str, list[Row]] = {}
@@ -116,7 +116,7 @@ def load_tables(
         except Exception as error:
             raise DataError(
                 f"cannot load {repository} ({table}) from the hub: {str(error).splitlines()[0][:200]}; "
-                f"download the files and use --data-dir DIR, or use --dataset {instead}"
+                f"download the files and use --data-dir DIR, or use --dataset {alternative}"
             ) from error
         tables[table] = [Row(f"{repository}/{table}, row {number}", row) for number, row in enumerate(rows, start=1)]
     return tables

@@ -28,7 +28,7 @@ def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
         DataError: a row is malformed or is in two sets. The message names the file and line of each such row.
     """
     given = [name for name in _OPTIONAL if data_dir.is_dir() and find_files(data_dir, name)]
-    tables = read_tables(data_dir, [*_NEEDED, *given], needs=NEEDS)
+    tables = read_tables(data_dir, [*_NEEDED, *given], expected=NEEDS)
     parts = read_rows(tables, dict.fromkeys(tables, _example))
     if problems := _contradictions(tables, parts):
         raise DataError(*shortened(problems, "these files"))
@@ -50,7 +50,7 @@ def _example(row: Row) -> Example:
     columns = {"text", "question", "answer"} & set(row.value) if isinstance(row.value, Mapping) else set()
     if not columns or columns > {"text"}:
         raise DataError(
-            f"{row.place}: expected either the columns question and answer or the column text, got {row.value!r:.60}"
+            f"{row.location}: expected either the columns question and answer or the column text, got {row.value!r:.60}"
         )
     return text(row) if columns == {"text"} else question(row)
 
@@ -61,20 +61,20 @@ def _contradictions(tables: Mapping[str, Sequence[Row]], parts: Mapping[str, Seq
     The first row of the table forget determines the kind of all rows: questions or plain texts.
     """
     places: dict[tuple[str, str], tuple[str, str]] = {}
-    first, kind = tables["forget"][0].place, parts["forget"][0].is_text
+    first, kind = tables["forget"][0].location, parts["forget"][0].is_text
     found = []
     for name, examples in parts.items():
         for row, example in zip(tables[name], examples, strict=True):
             if example.is_text is not kind:
                 this, others = ("a question", "plain text") if kind else ("plain text", "a question")
-                found.append(f"{row.place}: this row is {this}, but {first} is {others}; use one kind in all files")
+                found.append(f"{row.location}: this row is {this}, but {first} is {others}; use one kind in all files")
             if name.endswith("_eval"):
                 continue
-            other, place = places.setdefault(_key(example), (name, row.place))
+            other, place = places.setdefault(_key(example), (name, row.location))
             if other != name:
                 found.append(
-                    f"{row.place}: this row is the same as {place}; a row can be in {other} or in {name}, but not in "
-                    "both"
+                    f"{row.location}: this row is the same as {place}; a row can be in {other} or in {name}, but not "
+                    "in both"
                 )
     return found
 

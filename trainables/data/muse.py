@@ -50,7 +50,7 @@ def load_muse(
     forget = "raw/forget" if forget_split == "forget" else f"{forget_split[:4]}/forget_{forget_split[5:]}"
     kinds = dict.fromkeys((forget, "raw/retain1", *_TRAIN, *_TEXTS), text) | dict.fromkeys(_QUESTIONS, question)
     kinds[_PASSAGES] = passage
-    parts = read_rows(load_tables(HUB_IDS[name], list(kinds), folder=data_dir, needs=_files(name)), kinds)
+    parts = read_rows(load_tables(HUB_IDS[name], list(kinds), folder=data_dir, expected=_files(name)), kinds)
     for table in parts:
         if table.startswith(("raw/retain", "train/retain")):
             parts[table] = parts[table][:limit]
@@ -101,7 +101,7 @@ def _sample(texts: tuple[Example, ...]) -> tuple[Example, ...]:
     return texts[:: -(-len(texts) // SAMPLE)]
 
 
-def _record(name: str, description: str) -> DataSet:
+def _dataset(name: str, description: str) -> DataSet:
     return DataSet(
         name=name,
         modality="language",
@@ -119,10 +119,10 @@ def _record(name: str, description: str) -> DataSet:
 
 
 DATASETS = (
-    _record(
+    _dataset(
         "muse-news",
         "MUSE-News (muse-bench/MUSE-News): news articles as running text; the forget split is forget, scal_1 to "
         "scal_4, or sust_1 to sust_4",
     ),
-    _record("muse-books", "MUSE-Books (muse-bench/MUSE-Books): the Harry Potter books as running text"),
+    _dataset("muse-books", "MUSE-Books (muse-bench/MUSE-Books): the Harry Potter books as running text"),
 )

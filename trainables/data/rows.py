@@ -44,36 +44,36 @@ def read_rows(tables: Mapping[str, Iterable[Row]], kinds: Mapping[str, Callable[
 
 def question(row: Row) -> Example:
     """Convert a row with a question, an answer and, optionally, paraphrased_answer and perturbed_answer (a list)."""
-    asked, answer = _filled(row, "question", "answer")
+    asked, answer = _required_texts(row, "question", "answer")
     value: Any = row.value
     paraphrase, perturbed = value.get("paraphrased_answer") or "", value.get("perturbed_answer") or []
     if not isinstance(paraphrase, str):
-        raise DataError(f"{row.place}: column 'paraphrased_answer' must be a text, got {paraphrase!r:.60}")
+        raise DataError(f"{row.location}: column 'paraphrased_answer' must be a text, got {paraphrase!r:.60}")
     if not isinstance(perturbed, list) or not all(isinstance(item, str) and item.strip() for item in perturbed):
-        raise DataError(f"{row.place}: column 'perturbed_answer' must be a list of texts, got {perturbed!r:.60}")
+        raise DataError(f"{row.location}: column 'perturbed_answer' must be a list of texts, got {perturbed!r:.60}")
     # TOFU's real authors and world facts have no paraphrase. The answer itself is scored instead.
     return Example(asked, answer, paraphrase or (answer if perturbed else ""), tuple(perturbed))
 
 
 def text(row: Row) -> Example:
-    (content,) = _filled(row, "text")
+    (content,) = _required_texts(row, "text")
     return Example("", content)
 
 
 def passage(row: Row) -> Example:
     """Convert a row with the beginning of a passage (column prompt) and its continuation (column gt)."""
-    prompt, continuation = _filled(row, "prompt", "gt")
+    prompt, continuation = _required_texts(row, "prompt", "gt")
     return Example(prompt, continuation)
 
 
-def _filled(row: Row, *columns: str) -> list[str]:
+def _required_texts(row: Row, *columns: str) -> list[str]:
     """Return the texts in the given columns of a row. Raise DataError if a text is missing, empty or malformed."""
     if not isinstance(row.value, Mapping):
-        raise DataError(f"{row.place}: expected an object with {' and '.join(columns)}, got {row.value!r:.60}")
+        raise DataError(f"{row.location}: expected an object with {' and '.join(columns)}, got {row.value!r:.60}")
     for column in columns:
         value = row.value.get(column)
         if not isinstance(value, str) or not value.strip():
-            raise DataError(f"{row.place}: column '{column}' must be a non-empty text, got {value!r:.60}")
+            raise DataError(f"{row.location}: column '{column}' must be a non-empty text, got {value!r:.60}")
         if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-            raise DataError(f"{row.place}: column '{column}' has half a surrogate pair, which is not a character")
+            raise DataError(f"{row.location}: column '{column}' has half a surrogate pair, which is not a character")
     return [row.value[column] for column in columns]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trainables.data.dataset import DataSet
-from trainables.data.examples import UnlearningData, keep_retain
+from trainables.data.examples import UnlearningData, limit_retain
 from trainables.data.files import load_tables
 from trainables.data.rows import question, read_rows
 
@@ -39,7 +39,7 @@ def load_tofu(
         DataError: a file is missing or malformed, the hub cannot be reached, or ``limit`` is below 20.
     """
     files = tofu_files(forget_split)
-    tables = load_tables(HUB_ID, list(files.values()), folder=data_dir, needs=FILES)
+    tables = load_tables(HUB_ID, list(files.values()), folder=data_dir, expected=FILES)
     examples = read_rows(tables, dict.fromkeys(tables, question))
     parts = {part: examples[name] for part, name in files.items()}
     data = UnlearningData(
@@ -52,7 +52,7 @@ def load_tofu(
         extra_eval={"real_authors": parts["real_authors"], "world_facts": parts["world_facts"]},
         holdout=parts["holdout"],
     )
-    return keep_retain(data, limit, per_author=QUESTIONS_PER_AUTHOR)
+    return limit_retain(data, limit, per_author=QUESTIONS_PER_AUTHOR)
 
 
 DATASETS = DataSet(

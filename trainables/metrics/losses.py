@@ -21,14 +21,14 @@ class ItemLosses(NamedTuple):
         capped: the same sum, with the loss at each position capped at ``ln|V|``, the loss of a uniform guess.
         counts: the number of supervised positions.
         agreed: the number of supervised positions before the first wrong prediction.
-        instead: the first wrong prediction, as a token or label; -1 if all predictions are right.
+        first_wrong: the first wrong prediction, as a token or label; -1 if all predictions are right.
     """
 
     totals: Array
     capped: Array
     counts: Array
     agreed: NDArray[np.int64]
-    instead: NDArray[np.int64]
+    first_wrong: NDArray[np.int64]
 
 
 def mean_loss(losses: ItemLosses) -> float:

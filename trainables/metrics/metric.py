@@ -43,12 +43,12 @@ class Cost(StrEnum):
 class Need:
     """A requirement of a metric.
 
-    ``met(data, retain_model)`` returns whether the requirement is met. ``retain_model`` is whether a retain model
+    ``is_met(data, retain_model)`` returns whether the requirement is met. ``retain_model`` is whether a retain model
     exists or can be trained.
     """
 
-    words: str
-    met: Callable[[Any, bool], bool]
+    description: str
+    is_met: Callable[[Any, bool], bool]
 
 
 def has_choices(example: Example) -> bool:
@@ -144,11 +144,11 @@ class Metric:
         """The kind of model or data that the metric needs, in words; empty if the metric applies to all kinds."""
         return "" if len(self.modalities) == len(_KINDS) else _KINDS[self.modalities[0]]
 
-    def lacks(self, data: TaskData, *, retain_model: bool) -> str:
+    def unmet_needs(self, data: TaskData, *, retain_model: bool) -> str:
         """Return the metric's requirements that are not met, in words; empty if the metric can be measured."""
         if data.modality not in self.modalities:
             return self.kind
-        return " and ".join(need.words for need in self.needs if not need.met(data, retain_model))
+        return " and ".join(need.description for need in self.needs if not need.is_met(data, retain_model))
 
     def distance(self) -> Metric:
         """Return a metric whose value is the distance between this metric's value and the ideal value."""

@@ -20,7 +20,7 @@ import torch
 
 from trainables.auto_lr.in_run import AutoLR
 from trainables.batches import TrainingBatches
-from trainables.device import smallest_as_zero
+from trainables.device import flush_denormals
 from trainables.gradients import clip_
 from trainables.objectives import Reference
 from trainables.optimizers import make_optimizer
@@ -122,7 +122,7 @@ class UnlearningRun:
     def __iter__(self) -> Iterator[Report]:
         return self
 
-    @smallest_as_zero()
+    @flush_denormals()
     def __next__(self) -> Report:
         """Train for one epoch, and return its report.
 

@@ -84,7 +84,9 @@ def select_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool =
         MetricError: a metric in ``names``, or every metric of a set in ``names``, cannot be measured.
     """
     missing = {
-        name: lacking for name, metric in METRICS.items() if (lacking := metric.lacks(data, retain_model=retain_model))
+        name: lacking
+        for name, metric in METRICS.items()
+        if (lacking := metric.unmet_needs(data, retain_model=retain_model))
     }
     chosen = {name: SETS.get(name, (name,)) for name in names or ("default",)}
     wrong = [f"{name} needs {missing[among[0]]}" for name, among in chosen.items() if {*among} <= missing.keys()]

@@ -202,8 +202,8 @@ class Evaluator(ModelEvaluator):
         texts = data.forget_eval if any(example.is_text for example in data.forget_eval) else ()
         self.members = "texts" if texts else "forget"
         chosen = {"forget": data.forget_eval, "retain": data.retain_eval, **data.extra_eval}
-        asked = {**chosen, "forget": data.judged, "holdout": data.holdout, "texts": texts}
-        asked |= {"trained": data.forget, "retain_losses": data.retain_losses}
+        asked = {**chosen, "forget": data.forget_metric_set, "holdout": data.holdout, "texts": texts}
+        asked |= {"trained": data.forget, "retain_losses": data.retain_loss_set}
         # Sets with equal questions and answers, such as forget and trained, are tokenised and scored only once.
         pairs = {part: tuple((item.question, item.answer) for item in examples) for part, examples in asked.items()}
         encoded = LazyDict[tuple[tuple[str, str], ...], QuestionSet](lambda found: QuestionSet(found, scorer))

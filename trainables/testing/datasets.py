@@ -24,7 +24,7 @@ def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, 
     Raises:
         AssertionError: a check failed; the message says which.
     """
-    _check_record(record)
+    _check_fields(record)
     before = random.getstate()
     data = record.load(data_dir=data_dir, **choices)
     assert random.getstate() == before, "loading changes the global RNG; use a separate generator"
@@ -45,7 +45,7 @@ def check_dataset(record: DataSet, *, limit: int, data_dir: Path | None = None, 
     _check_sets(record, limited)
 
 
-def _check_record(record: DataSet) -> None:
+def _check_fields(record: DataSet) -> None:
     assert record.name == record.name.strip().lower() != "", f"the name must be in lower case, got '{record.name}'"
     assert record.modality in MODALITIES, (
         f"unknown modality '{record.modality}': expected one of {', '.join(MODALITIES)}"

@@ -37,7 +37,7 @@ def check_objective(objective: ForgetObjective) -> None:
     Raises:
         AssertionError: a check failed; the message says which.
     """
-    _check_record(objective)
+    _check_fields(objective)
     drawn = torch.randn(*_LABELS.shape, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     for options in option_values(objective.options):
         loss, gradient = _with_gradient(_value(objective, options), drawn)
@@ -57,7 +57,7 @@ def check_objective(objective: ForgetObjective) -> None:
     )
 
 
-def _check_record(objective: ForgetObjective) -> None:
+def _check_fields(objective: ForgetObjective) -> None:
     assert objective.formula, "the formula is empty"
     assert "\n" not in objective.formula + objective.citation, "formula and citation must be one line each"
     assert (objective.loss is None) != (objective.hidden_loss is None), (
@@ -127,7 +127,7 @@ def _value(objective: ForgetObjective, options: Mapping[str, float]) -> _Value:
         tensors = [part for field in fields(batch) if (part := getattr(batch, field.name)) is not None]
         before, given = [part.detach().clone() for part in tensors], dict(options)
         compute: Callable[..., Tensor] | None = objective.hidden_loss or objective.loss
-        assert compute is not None, "_check_record checks this"
+        assert compute is not None, "_check_fields checks this"
         found = compute(batch, given)
         assert found.shape == (), f"the loss must be a scalar, but has shape {tuple(found.shape)}"
         same = given == options and all(map(torch.equal, before, tensors))

@@ -44,7 +44,7 @@ def check_weighting(weighting: Weighting, *, non_negative: bool = True) -> None:
             state = weighting.init(7)
             for losses, drawn in history:
                 gramian = drawn if weighting.needs is Needs.GRAMIAN else NO_GRAMIAN
-                weights, state = _twice(weighting.weigh, losses, gramian, state, options)
+                weights, state = _call_twice(weighting.weigh, losses, gramian, state, options)
                 shown = f"{weights} after the steps {history} with the options {options}"
                 assert math.isfinite(weights.retain), f"the weights must be finite: {shown}"
                 assert math.isfinite(weights.forget), f"the weights must be finite: {shown}"
@@ -52,7 +52,7 @@ def check_weighting(weighting: Weighting, *, non_negative: bool = True) -> None:
                 assert least >= 0.0 or not non_negative, f"no weight may be negative: {shown}"
 
 
-def _twice(function: Callable[..., Any], one: Any, other: Any, state: State, options: dict[str, float]) -> Any:
+def _call_twice(function: Callable[..., Any], one: Any, other: Any, state: State, options: dict[str, float]) -> Any:
     """Return the result of a weighting's function. Check that the result is equal with a state restored from JSON."""
     restored, given = json.loads(json.dumps(dict(state), allow_nan=False)), (dict(state), dict(options))
     found = function(one, other, *given)
@@ -82,7 +82,7 @@ def _check_combination(weighting: Weighting) -> None:
     state, draw = weighting.init(7), random.Random("gradients")
     for _ in range(3):
         retain, forget = ([draw.gauss(0.0, 1.0) for _ in range(12)] + [0.0] for _ in range(2))
-        (both, single, none), state = _twice(combined, retain, forget, state, defaults(weighting.options))
+        (both, single, none), state = _call_twice(combined, retain, forget, state, defaults(weighting.options))
         assert (len(both), len(single), none) == (13, 2, None), "the direction must have the shapes of the gradients"
         assert all(map(math.isfinite, both + single)), "the direction must be finite"
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from trainables.batches import sorted_batches
 from trainables.data.examples import Example
 from trainables.metrics.losses import ItemLosses
-from trainables.predictions import Predictions, item_losses, scoring
-from trainables.template import QUESTION_ANSWER, around, end_id
+from trainables.predictions import Predictions, evaluation_mode, item_losses
+from trainables.template import QUESTION_ANSWER, end_id, text_around_answer
 from trainables.text.losses import predict
 from trainables.text.token_scores import TokenScores, token_scores
 from trainables.text.tokens import Tokens, collate, encode_examples, pad_id
@@ -40,7 +40,7 @@ class TextScorer:
 
     def prompt_of(self, question: str) -> str:
         """Return the prompt of a question, without the space before the answer."""
-        return around(self.template, question, self.tokenizer)[0].rstrip(" ")
+        return text_around_answer(self.template, question, self.tokenizer)[0].rstrip(" ")
 
     @property
     def ends(self) -> tuple[int, ...]:
@@ -64,7 +64,7 @@ class TextScorer:
         """
         ends = self.ends
         found: dict[int, TokenScores] = {}
-        with scoring(model):
+        with evaluation_mode(model):
             for indices in sorted_batches([len(item) for item in sequences], self.batch_size):
                 predicted = self._predict(model, sequences, indices)
                 for row, index in enumerate(indices):
@@ -90,7 +90,7 @@ class TextScorer:
         prefixes: list[list[int]] = [[] for _ in sequences]
         drafts, ends = dict(enumerate(sequences)), self.ends
         while drafts:
-            verified = zip(drafts.items(), losses.agreed.tolist(), losses.instead.tolist(), strict=True)
+            verified = zip(drafts.items(), losses.agreed.tolist(), losses.first_wrong.tolist(), strict=True)
             drafts = {}
             for (at, draft), agreed, instead in verified:
                 prefixes[at] += draft.ids[draft.prompt_length : draft.prompt_length + agreed]
@@ -126,7 +126,7 @@ class TextScorer:
         ]
         longest = max(map(len, prompts), default=1) + max_new_tokens
         batch_size = generation_batch_size(model, self.batch_size, longest=longest, max_length=self.max_length)
-        with scoring(model):
+        with evaluation_mode(model):
             for batch in sorted_batches([len(prompts[at]) + len(generated[at]) for at in unfinished], batch_size):
                 indices = [unfinished[place] for place in batch]
                 given = [[*prompts[at], *generated[at]] for at in indices]

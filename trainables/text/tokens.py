@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from trainables.data.errors import DataError
 from trainables.data.examples import Example
 from trainables.device import on_device
-from trainables.template import CHAT, QUESTION_ANSWER, around, end_id, is_plain
+from trainables.template import CHAT, QUESTION_ANSWER, end_id, is_plain, text_around_answer
 
 if TYPE_CHECKING:
     import torch
@@ -72,7 +72,7 @@ def encode(
         DataError: the prompt has at least ``max_length`` tokens, so no token would be supervised.
         TemplateError: the template does not work with the tokenizer.
     """
-    before, after = around(template, question, tokenizer)
+    before, after = text_around_answer(template, question, tokenizer)
     prompt = before.rstrip(" ")
     text = f"{before}{answer}{after if is_plain(template) else ''}"
     # A template may contain the tokenizer's BOS token; chat templates contain all special tokens.

@@ -71,7 +71,7 @@ class UnlearningTrainable(tune.Trainable):
         self._gpus = float(config.get("gpus", gpus))  # Ray reuses a worker only for trials with the same gpus
         self._device = device.default_device(self._gpus)
         self._gpu_gb: float | None = None
-        device.limit_to_share(self._device, self._gpus)
+        device.limit_gpu_memory(self._device, self._gpus)
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -138,7 +138,7 @@ class UnlearningTrainable(tune.Trainable):
 
         if self._device == "cuda":
             device.empty_gpu_cache()
-        self._gpu_gb = device.gpu_size(self._device)  # read now, because a GPU does not answer after an error
+        self._gpu_gb = device.total_gpu_memory(self._device)  # read now, because a GPU does not answer after an error
         self._target = local_target(self._target, self._files.storage)
         folder = self._files.fetch_state(self._restore_from) if self._restore_from else None
         run = UnlearningRun(self._spec, self._workspace(), memory_spec=memory_spec)

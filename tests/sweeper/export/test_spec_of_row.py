@@ -50,7 +50,7 @@ def test_a_row_gives_the_spec_and_the_command_gives_the_same_run(rows: list[dict
 
 
 def test_the_command_has_the_plug_ins_that_the_run_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = plugins.Plugin(name="toy.py", place="/home/me/my toy.py", source="", parts=())
+    mine = plugins.Plugin(name="toy.py", path="/home/me/my toy.py", source="", parts=())
     monkeypatch.setattr(plugins, "_active", [mine])
     words = shlex.split(unlearn_command(SPECS[0]))
     assert [after for word, after in pairwise(words) if word == "--plugin"] == ["/home/me/my toy.py"]

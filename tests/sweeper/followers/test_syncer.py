@@ -221,10 +221,10 @@ def test_the_models_of_a_reused_trial_are_stored_once(
 def test_a_folder_is_rebuilt_from_the_files_of_the_driver(tmp_path: Path, storage: Storage) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     for out in (first, tmp_path / "other" / "first"):
-        begin(replace(SETTINGS, storage=storage.above.uri), out)
+        begin(replace(SETTINGS, storage=storage.parent.uri), out)
     buckets = [read_settings(out).bucket for out in (first, tmp_path / "other" / "first")]
     assert len({bucket.uri for bucket in buckets if bucket}) == 2, "two sweeps of one name do not meet"
-    assert {(bucket.name[:6], bucket.above.uri) for bucket in buckets if bucket} == {("first-", storage.above.uri)}
+    assert {(bucket.name[:6], bucket.parent.uri) for bucket in buckets if bucket} == {("first-", storage.parent.uri)}
     files = {FILE: "", "trials.csv": "trial_id\n00000\n"}
     files |= {"items/target-7e5a.json": "{}", "items/00000-epoch-2.json": "[]"}
     (first / "items").mkdir()

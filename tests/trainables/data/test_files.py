@@ -76,7 +76,7 @@ def test_a_table_is_found_in_the_layouts_of_the_hub(tmp_path: Path, layout: str)
 def test_a_table_in_parts_is_read_in_order(tmp_path: Path) -> None:
     for number, row in enumerate(ROWS):
         write(tmp_path / f"b-0000{number}-of-00002.parquet", [row])
-    assert [row.value for row in read_tables(tmp_path, ["b"], needs="b")["b"]] == ROWS
+    assert [row.value for row in read_tables(tmp_path, ["b"], expected="b")["b"]] == ROWS
 
 
 def test_all_files_that_cannot_be_read_are_named_at_once(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_all_files_that_cannot_be_read_are_named_at_once(tmp_path: Path) -> None
     (tmp_path / "bad.json").write_text(f'{json.dumps(ROWS[0])}\n{{"question": "Q?"}}\n{{no json')
     names = ["good", "torn", "absent", "empty", "array", "bad"]
     with pytest.raises(DataError) as refusal:
-        read_rows(read_tables(tmp_path, names, needs="six files"), dict.fromkeys(names, question))
+        read_rows(read_tables(tmp_path, names, expected="six files"), dict.fromkeys(names, question))
     torn, absent, empty, array, bad, no_json = refusal.value.problems
     assert_names(torn, f"{tmp_path}/torn.parquet:", "parquet")
     assert_names(absent, f"{tmp_path}/absent.json:", ".jsonl, .parquet or .csv", "--data-dir", "six files")

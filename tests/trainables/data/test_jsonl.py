@@ -122,7 +122,7 @@ def test_a_row_of_two_sets_is_refused_with_both_places(write: Write) -> None:
 
 def test_the_retain_losses_are_of_items_spread_evenly_over_the_sample(write: Write) -> None:
     whole = load_jsonl(data_dir=write(forget=[asked(-1)], retain=[asked(n) for n in range(100)]))
-    assert whole.retain_losses is whole.with_loss_examples(100).retain_losses is whole.retain_eval
+    assert whole.retain_loss_set is whole.with_loss_examples(100).retain_loss_set is whole.retain_eval
     some = whole.with_loss_examples(8)
-    assert [item.answer for item in some.retain_losses] == [f"Answer {n}." for n in (0, 12, 25, 37, 50, 62, 75, 87)]
+    assert [item.answer for item in some.retain_loss_set] == [f"Answer {n}." for n in (0, 12, 25, 37, 50, 62, 75, 87)]
     assert some.content_hash != whole.content_hash

@@ -16,7 +16,7 @@ GUESS = math.log(100)
 def _losses(*items: list[float], agreed: Sequence[int] = ()) -> ItemLosses:
     return ItemLosses(
         agreed=np.array(agreed),
-        instead=np.array([]),
+        first_wrong=np.array([]),
         totals=np.array([sum(item) for item in items]),
         capped=np.array([sum(min(nll, GUESS) for nll in item) for item in items]),
         counts=np.array([float(len(item)) for item in items]),

@@ -13,7 +13,7 @@ from tokenizers import processors
 
 from trainables.data.examples import Example
 from trainables.models.tiny import make_tiny, train_metaspace_tokenizer, train_tokenizer
-from trainables.template import CHAT, QUESTION_ANSWER, TemplateError, around, end_id, template_problems
+from trainables.template import CHAT, QUESTION_ANSWER, TemplateError, end_id, template_problems, text_around_answer
 from trainables.text.scorer import TextScorer
 from trainables.text.tokens import encode
 
@@ -85,7 +85,7 @@ def check_template(template: str, tokenizer: Any) -> None:
             *supervised, last = tokens.ids[tokens.prompt_length :]
             assert tokenizer.decode(supervised, skip_special_tokens=False).strip() == answer
             assert last == end_id(template, question, tokenizer)
-            assert question in around(template, question, tokenizer)[0]
+            assert question in text_around_answer(template, question, tokenizer)[0]
             prompts.add(tokens.prompt)
         assert len(prompts) == 1
 
@@ -99,7 +99,7 @@ def test_a_chat_template_supervises_the_answer_and_its_prompt_ends_before_the_an
     assert ids.count(tokenizer.eos_token_id) <= 1
     if tokenizer.bos_token_id is not None:
         assert ids.count(tokenizer.bos_token_id) <= 1
-    asked = around(CHAT, "Where is Lima?", tokenizer)[0].rstrip(" ")
+    asked = text_around_answer(CHAT, "Where is Lima?", tokenizer)[0].rstrip(" ")
     assert asked.removeprefix(tokenizer.bos_token or "") == expected
 
 

@@ -69,7 +69,7 @@ def test_every_epoch_reports_the_share_of_the_gpu_its_size_and_the_peak(
 ) -> None:
     """The values are in every report, because a scheduler may stop the trial. The GPU is simulated."""
     monkeypatch.setattr(device, "peak_gpu_memory", lambda device: 10.0)
-    monkeypatch.setattr(device, "gpu_size", lambda device: 80.0)
+    monkeypatch.setattr(device, "total_gpu_memory", lambda device: 80.0)
     results = steps_of(make_worker({**worker_config(make_spec()), "gpus": 0.25}, gpus=1.0))
     expected = {"peak_gpu_gb": 10.0, "gpu_share": 0.25, "gpu_gb": 80.0}
     for row in (*(result["report"] for result in results), results[-1]["outcome"]):
@@ -80,5 +80,5 @@ def test_a_share_of_a_gpu_is_enforced_and_a_whole_one_is_not(monkeypatch: pytest
     shares: list[float] = []
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", shares.append)
     for kind, gpus in (("cuda", 0.25), ("cuda", 1.0), ("cuda", 2.0), ("cpu", 0.25), ("cpu", 0.0)):
-        device.limit_to_share(kind, gpus)
+        device.limit_gpu_memory(kind, gpus)
     assert shares == [0.25]
