@@ -34,8 +34,8 @@ class LazyDict(dict[K, V]):
         self._compute = compute
 
     def __missing__(self, key: K) -> V:
-        self[key] = found = self._compute(key)
-        return found
+        self[key] = value = self._compute(key)
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +83,23 @@ def select_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool =
     Raises:
         MetricError: a metric in ``names``, or every metric of a set in ``names``, cannot be measured.
     """
-    missing = {
-        name: lacking
+    unmet = {
+        name: needs
         for name, metric in METRICS.items()
-        if (lacking := metric.unmet_needs(data, retain_model=retain_model))
+        if (needs := metric.unmet_needs(data, retain_model=retain_model))
     }
-    chosen = {name: SETS.get(name, (name,)) for name in names or ("default",)}
-    wrong = [f"{name} needs {missing[among[0]]}" for name, among in chosen.items() if {*among} <= missing.keys()]
-    if wrong:
-        can = ", ".join(name for name in METRICS if name not in missing)
+    requested = {name: SETS.get(name, (name,)) for name in names or ("default",)}
+    problems = [
+        f"{name} needs {unmet[metrics[0]]}" for name, metrics in requested.items() if {*metrics} <= unmet.keys()
+    ]
+    if problems:
+        measurable = ", ".join(name for name in METRICS if name not in unmet)
         raise MetricError(
-            f"some requested metrics cannot be measured on the data set {data.name}: {'; '.join(wrong)}; metrics that "
-            f"can be measured: {can}"
+            f"some requested metrics cannot be measured on the data set {data.name}: {'; '.join(problems)}; metrics "
+            f"that can be measured: {measurable}"
         )
-    wanted = {name for among in chosen.values() for name in among} - missing.keys()
-    return tuple(name for name, metric in METRICS.items() if name in wanted and not metric.loss)
+    selected = {name for metrics in requested.values() for name in metrics} - unmet.keys()
+    return tuple(name for name, metric in METRICS.items() if name in selected and not metric.loss)
 
 
 def generated_answers(items: ItemLog) -> ItemLog:

@@ -45,8 +45,12 @@ class ImageScores(Scores):
         """Return the loss, the most probable label and the true label of each scored image."""
         log: ItemLog = {}
         for part, losses in self.images.items():
-            labels, instead = self._sets[part].labels, losses.first_wrong
-            columns = {"loss": losses.totals, "predicted": np.where(instead < 0, labels, instead), "label": labels}
+            labels, first_wrong = self._sets[part].labels, losses.first_wrong
+            columns = {
+                "loss": losses.totals,
+                "predicted": np.where(first_wrong < 0, labels, first_wrong),
+                "label": labels,
+            }
             log[part] = {name: by_index(values) for name, values in columns.items()}
         return log
 

@@ -111,36 +111,36 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
         }
     p_value = statistic = None
     if retain_log is not None:
-        forget, retained = log.parts["forget"], retain_log.parts["forget"]
-        if {*forget.indices} != {*retained.indices}:
+        forget, reference = log.parts["forget"], retain_log.parts["forget"]
+        if {*forget.indices} != {*reference.indices}:
             raise EvalLogError(
-                f"{retain_log.path} has other forget items ({len(retained.indices)}) than {log.path} "
+                f"{retain_log.path} has other forget items ({len(reference.indices)}) than {log.path} "
                 f"({len(forget.indices)}); forget quality needs the log of a retain model on the same forget set"
             )
-        ratios = [log_truth_ratio(part.paraphrased_loss, part.perturbed_loss) for part in (forget, retained)]
+        ratios = [log_truth_ratio(part.paraphrased_loss, part.perturbed_loss) for part in (forget, reference)]
         p_value, statistic = forget_quality(*ratios)
     return {
-        "model_utility": model_utility(**{name: found for name, found in scores.items() if name != "forget"}),
+        "model_utility": model_utility(**{name: aggregates for name, aggregates in scores.items() if name != "forget"}),
         "forget_quality": p_value,
         "forget_quality_statistic": statistic,
-        **{name: found._asdict() | fluency[name] for name, found in scores.items()},
+        **{name: aggregates._asdict() | fluency[name] for name, aggregates in scores.items()},
     }
 
 
 def _read_part(where: str, part: Any) -> EvalPart:
-    texts_logged = isinstance(part, dict) and "generated_text" in part
-    _require(where, part, (*_LOSSES, "generated_text" if texts_logged else "rougeL_recall"))
+    has_texts = isinstance(part, dict) and "generated_text" in part
+    _require(where, part, (*_LOSSES, "generated_text" if has_texts else "rougeL_recall"))
     columns = {name: _column(f"{where}, {name}", part[name], read) for name, read in _READERS.items() if name in part}
     indices = tuple(columns["avg_gt_loss"])
     for name, column in columns.items():
-        if others := sorted(column.keys() ^ {*indices}):
+        if differing := sorted(column.keys() ^ {*indices}):
             raise EvalLogError(
-                f"{where}, {name}: expected the same items as in avg_gt_loss; {len(others)} items are in only "
-                f"one of the two columns: {some_of(others)}"
+                f"{where}, {name}: expected the same items as in avg_gt_loss; {len(differing)} items are in only "
+                f"one of the two columns: {some_of(differing)}"
             )
     ordered = {name: [column[index] for index in indices] for name, column in columns.items()}
     texts = ordered.get("generated_text", ())
-    answers = tuple(generated for _, generated, _ in texts)
+    answers = tuple(answer for _, answer, _ in texts)
     recalls = ordered.get("rougeL_recall") or rouge_l_recall([reference for _, _, reference in texts], answers)
     return EvalPart(
         indices=indices,
@@ -148,7 +148,7 @@ def _read_part(where: str, part: Any) -> EvalPart:
         paraphrased_loss=np.array(ordered["avg_paraphrased_loss"]),
         perturbed_loss=tuple(map(np.array, ordered["average_perturb_loss"])),
         rouge_l_recall=np.array(recalls),
-        answers=answers if texts_logged else None,
+        answers=answers if has_texts else None,
     )
 
 

@@ -35,17 +35,17 @@ def item_log(scores: ModelScores) -> ItemLog:
             log[key] = columns
     prompted: dict[str, object] = {
         metric: _generation_columns(
-            scores.evaluator.scorer.decode(asked.prompts), asked.references, *scores.generated[metric]
+            scores.evaluator.scorer.decode(prompted_set.prompts), prompted_set.references, *scores.generated[metric]
         )
-        for metric, asked in scores.evaluator.prompted.items()
+        for metric, prompted_set in scores.evaluator.prompted.items()
         if metric in scores.generated
     }
     if prompted:
         log["prompted"] = prompted
     if scores.attacks:
         log["membership"] = {
-            name: {"forget": by_index(inside), "holdout": by_index(outside)}
-            for name, (inside, outside) in scores.attacks.items()
+            name: {"forget": by_index(forget_scores), "holdout": by_index(holdout_scores)}
+            for name, (forget_scores, holdout_scores) in scores.attacks.items()
         }
     return log
 
@@ -57,15 +57,17 @@ def write_item_log(path: Path, log: Mapping[str, object]) -> None:
 
 def _answer_columns(scores: ModelScores, part: str) -> dict[str, object]:
     columns: dict[str, object] = {}
-    if (asked := scores.evaluator.questions.get(part)) is None:
+    if (question_set := scores.evaluator.questions.get(part)) is None:
         return columns
-    if asked in scores.answers:
-        totals, counts = scores.answers[asked].totals, scores.answers[asked].counts
+    if question_set in scores.answers:
+        totals, counts = scores.answers[question_set].totals, scores.answers[question_set].counts
         columns |= {"avg_gt_loss": by_index(totals / counts), "gt_loss": by_index(totals)}
         columns["num_token_gt"] = by_index(counts.astype(int))
     if part in scores.generated:
         columns |= _generation_columns(
-            [*map(scores.evaluator.scorer.prompt_of, asked.questions)], asked.references, *scores.generated[part]
+            [*map(scores.evaluator.scorer.prompt_of, question_set.questions)],
+            question_set.references,
+            *scores.generated[part],
         )
     return columns
 
@@ -85,15 +87,15 @@ def _generation_columns(
 def _choice_columns(scores: ModelScores, part: str) -> dict[str, object]:
     if part not in scores.choices:
         return {}
-    found, items = scores.choices[part], scores.evaluator.choices[part].items
+    losses, items = scores.choices[part], scores.evaluator.choices[part].items
     return {
-        "avg_paraphrased_loss": by_index(found.paraphrased, items),
-        "paraphrased_loss": by_index([row[0] for row in found.totals], items),
-        "num_token_paraphrased": by_index([int(row[0]) for row in found.counts], items),
-        "average_perturb_loss": by_index([row.tolist() for row in found.perturbed], items),
-        "perturb_loss": by_index([row[1:].tolist() for row in found.totals], items),
-        "num_token_perturb": by_index([row[1:].astype(int).tolist() for row in found.counts], items),
-        "truth_ratio": by_index(found.truth_ratios, items),
+        "avg_paraphrased_loss": by_index(losses.paraphrased, items),
+        "paraphrased_loss": by_index([row[0] for row in losses.totals], items),
+        "num_token_paraphrased": by_index([int(row[0]) for row in losses.counts], items),
+        "average_perturb_loss": by_index([row.tolist() for row in losses.perturbed], items),
+        "perturb_loss": by_index([row[1:].tolist() for row in losses.totals], items),
+        "num_token_perturb": by_index([row[1:].astype(int).tolist() for row in losses.counts], items),
+        "truth_ratio": by_index(losses.truth_ratios, items),
     }
 
 
@@ -102,6 +104,6 @@ def by_index(values: Sequence[object] | np.ndarray, items: Sequence[int] | None 
 
     Without ``items``, the indices are 0, 1, 2, ...
     """
-    plain = values.tolist() if isinstance(values, np.ndarray) else list(values)
-    places = range(len(plain)) if items is None else items
-    return {str(place): value for place, value in zip(places, plain, strict=True)}
+    plain_values = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    indices = range(len(plain_values)) if items is None else items
+    return {str(index): value for index, value in zip(indices, plain_values, strict=True)}

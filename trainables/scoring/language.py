@@ -35,7 +35,7 @@ class QuestionSet:
 
     def __init__(self, pairs: Sequence[tuple[str, str]], scorer: TextScorer) -> None:
         self.sequences = scorer.encode([Example(*pair) for pair in pairs])
-        self.questions, self.references = ([pair[place] for pair in pairs] for place in (0, 1))
+        self.questions, self.references = ([pair[index] for pair in pairs] for index in (0, 1))
         self.longest_answer = max((len(item) - item.prompt_length for item in self.sequences), default=0)
 
 
@@ -47,11 +47,11 @@ class ChoiceSet:
     """
 
     def __init__(self, examples: Sequence[Example], scorer: TextScorer) -> None:
-        usable = [(place, item) for place, item in enumerate(examples) if has_choices(item)]
-        answers = [(item.paraphrased_answer, *item.perturbed_answers) for _, item in usable]
-        self.items = [place for place, _ in usable]
+        indexed_examples = [(index, item) for index, item in enumerate(examples) if has_choices(item)]
+        answers = [(item.paraphrased_answer, *item.perturbed_answers) for _, item in indexed_examples]
+        self.items = [index for index, _ in indexed_examples]
         self.sizes = [len(choices) for choices in answers]
-        pairs = zip(usable, answers, strict=True)
+        pairs = zip(indexed_examples, answers, strict=True)
         self.sequences = scorer.encode([Example(item.question, text) for (_, item), texts in pairs for text in texts])
 
 
@@ -101,27 +101,27 @@ class ModelScores(Scores):
         super().__init__(evaluator, retain)
         # The closures do not reference ``self``, because a reference cycle would keep the model in memory longer.
         scorer, seconds = evaluator.scorer, [0.0]
-        answers = LazyDict[QuestionSet, ItemLosses](lambda asked: scorer.nll(model, asked.sequences))
+        answers = LazyDict[QuestionSet, ItemLosses](lambda question_set: scorer.nll(model, question_set.sequences))
 
         def choices(part: str) -> ChoiceLosses:
-            ends = np.cumsum(evaluator.choices[part].sizes)[:-1]
-            found = scorer.nll(model, evaluator.choices[part].sequences)
-            return ChoiceLosses(tuple(np.split(found.totals, ends)), tuple(np.split(found.counts, ends)))
+            bounds = np.cumsum(evaluator.choices[part].sizes)[:-1]
+            losses = scorer.nll(model, evaluator.choices[part].sequences)
+            return ChoiceLosses(tuple(np.split(losses.totals, bounds)), tuple(np.split(losses.counts, bounds)))
 
         def generated(name: str) -> tuple[list[str], Array]:
             generate: Callable[[], list[str]]
-            if (prompts := evaluator.prompted.get(name)) is not None:
-                references: Sequence[str] = prompts.references
-                generate = partial(prompts.answers, model, scorer)
+            if (prompted_set := evaluator.prompted.get(name)) is not None:
+                references: Sequence[str] = prompted_set.references
+                generate = partial(prompted_set.answers, model, scorer)
             else:
-                asked = evaluator.questions[name]
-                references, longest = asked.references, asked.longest_answer
+                question_set = evaluator.questions[name]
+                references, limit = question_set.references, question_set.longest_answer
                 generate = partial(
-                    scorer.greedy_answers, model, asked.sequences, answers[asked], max_new_tokens=longest
+                    scorer.greedy_answers, model, question_set.sequences, answers[question_set], max_new_tokens=limit
                 )
-            started = time.perf_counter()
+            start = time.perf_counter()
             texts = generate()
-            seconds[0] += time.perf_counter() - started
+            seconds[0] += time.perf_counter() - start
             return texts, rouge_l_recall(references, texts)
 
         self.evaluator = evaluator
@@ -201,14 +201,14 @@ class Evaluator(ModelEvaluator):
         self.scorer = scorer
         texts = data.forget_eval if any(example.is_text for example in data.forget_eval) else ()
         self.members = "texts" if texts else "forget"
-        chosen = {"forget": data.forget_eval, "retain": data.retain_eval, **data.extra_eval}
-        asked = {**chosen, "forget": data.forget_metric_set, "holdout": data.holdout, "texts": texts}
-        asked |= {"trained": data.forget, "retain_losses": data.retain_loss_set}
+        sets_with_choices = {"forget": data.forget_eval, "retain": data.retain_eval, **data.extra_eval}
+        sets = {**sets_with_choices, "forget": data.forget_metric_set, "holdout": data.holdout, "texts": texts}
+        sets |= {"trained": data.forget, "retain_losses": data.retain_loss_set}
         # Sets with equal questions and answers, such as forget and trained, are tokenised and scored only once.
-        pairs = {part: tuple((item.question, item.answer) for item in examples) for part, examples in asked.items()}
-        encoded = LazyDict[tuple[tuple[str, str], ...], QuestionSet](lambda found: QuestionSet(found, scorer))
-        self.questions = LazyDict[str, QuestionSet](lambda part: encoded[pairs[part]])
-        self.choices = LazyDict[str, ChoiceSet](lambda part: ChoiceSet(chosen[part], scorer))
+        pairs = {part: tuple((item.question, item.answer) for item in examples) for part, examples in sets.items()}
+        question_sets = LazyDict[tuple[tuple[str, str], ...], QuestionSet](lambda key: QuestionSet(key, scorer))
+        self.questions = LazyDict[str, QuestionSet](lambda part: question_sets[pairs[part]])
+        self.choices = LazyDict[str, ChoiceSet](lambda part: ChoiceSet(sets_with_choices[part], scorer))
         self.prompted = prompted_sets(data, scorer.tokenizer)
         for part in ("forget", "retain"):
             _ = self.questions[part], self.choices[part]
@@ -226,9 +226,9 @@ class Evaluator(ModelEvaluator):
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
         scores = self.scores(model)
-        usable = self.choices["forget"].items
-        ratios = tuple(scores.choices["forget"].log_truth_ratios.tolist()) if usable else ()
+        choice_items = self.choices["forget"].items
+        ratios = tuple(scores.choices["forget"].log_truth_ratios.tolist()) if choice_items else ()
         if not self.data.holdout:
             return RetainValues(key, path, ratios, (), (), None)
-        inside, outside = (tuple(loss_scores(scores, part).tolist()) for part in (self.members, "holdout"))
-        return RetainValues(key, path, ratios, inside, outside, METRICS["mia_min_k"].measure(scores))
+        member_logps, holdout_logps = (tuple(loss_scores(scores, part).tolist()) for part in (self.members, "holdout"))
+        return RetainValues(key, path, ratios, member_logps, holdout_logps, METRICS["mia_min_k"].measure(scores))

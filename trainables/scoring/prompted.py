@@ -32,9 +32,9 @@ class PromptedSet:
     def answers(self, model: PreTrainedModel, scorer: TextScorer) -> list[str]:
         """Return the greedy continuation of each prompt, up to its first stop string."""
         # If a prompt and its continuation do not fit into the context, the beginning of the prompt is cut off.
-        context = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-        room = max(1, context - self.max_new_tokens) if context is not None else None
-        prompts = [prompt if room is None else prompt[-room:] for prompt in self.prompts]
+        context_length = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        max_prompt_tokens = max(1, context_length - self.max_new_tokens) if context_length is not None else None
+        prompts = [prompt if max_prompt_tokens is None else prompt[-max_prompt_tokens:] for prompt in self.prompts]
         texts = scorer.generate(model, prompts, max_new_tokens=self.max_new_tokens)
         return [until(text, stop).strip() for text, stop in zip(texts, self.stop, strict=True)]
 
@@ -58,10 +58,10 @@ def from_prompts(tokenizer: PreTrainedTokenizerBase, items: Sequence[Prompted]) 
     for item in items:
         prompts.append(_without_eos(tokenizer, tokenizer(item.prompt, add_special_tokens=True)["input_ids"]))
         ids = tokenizer(item.reference, add_special_tokens=False)["input_ids"]
-        whole = len(ids) <= item.max_new_tokens
-        references.append(item.reference if whole else tokenizer.decode(ids[: item.max_new_tokens]))
-    longest = max(item.max_new_tokens for item in items)
-    return PromptedSet(tuple(prompts), tuple(references), longest, tuple(item.stop for item in items))
+        fits = len(ids) <= item.max_new_tokens
+        references.append(item.reference if fits else tokenizer.decode(ids[: item.max_new_tokens]))
+    token_limit = max(item.max_new_tokens for item in items)
+    return PromptedSet(tuple(prompts), tuple(references), token_limit, tuple(item.stop for item in items))
 
 
 def from_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Example]) -> PromptedSet:
@@ -72,15 +72,15 @@ def from_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Example]) -> 
     prompts, references = [], []
     for example in texts:
         ids = _without_eos(tokenizer, tokenizer(example.answer, add_special_tokens=True, verbose=False)["input_ids"])
-        given = min(PREFIX_TOKENS, max(1, len(ids) // 2))
-        prompts.append(ids[:given])
-        references.append(tokenizer.decode(ids[given : given + CONTINUATION_TOKENS]))
+        prompt_length = min(PREFIX_TOKENS, max(1, len(ids) // 2))
+        prompts.append(ids[:prompt_length])
+        references.append(tokenizer.decode(ids[prompt_length : prompt_length + CONTINUATION_TOKENS]))
     return PromptedSet(tuple(prompts), tuple(references), CONTINUATION_TOKENS, ((),) * len(prompts))
 
 
 def until(text: str, stop: Sequence[str]) -> str:
     """Return the part of ``text`` before the first occurrence of any stop string."""
-    return text[: min((place for item in stop if (place := text.find(item)) >= 0), default=len(text))]
+    return text[: min((index for stop_string in stop if (index := text.find(stop_string)) >= 0), default=len(text))]
 
 
 def _without_eos(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> tuple[int, ...]:
