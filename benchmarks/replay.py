@@ -29,7 +29,7 @@ from sweeper.search.samplers import Search
 from sweeper.search.schedulers import SCHEDULERS, comparison_axes
 from sweeper.search.study import SweepStudy
 from sweeper.settings.names import NO_SCHEDULER
-from sweeper.settings.objectives import bounded, parse_objectives
+from sweeper.settings.objectives import parse_objectives, with_bounds
 from trainables.run.reports import Status
 
 OBJECTIVES = parse_objectives("forget_loss:max,retain_loss:min")
@@ -116,7 +116,7 @@ def read_tables(path: Path) -> list[Table]:
     rates, weights = (sorted({float(cell) for cell in rows[name] if cell}) for name in ("lr", "c"))
     lr = Number("lr", rates[0], rates[-1], log=True, grid=tuple(rates))
     c = Number("c", weights[0], weights[-1], log_to_one=True, grid=tuple(weights), when={"method": ("gdiff",)})
-    space = Space.of([Choice("method", tuple(rows["method"].unique())), c, lr])
+    space = Space.from_parameters([Choice("method", tuple(rows["method"].unique())), c, lr])
     runs: defaultdict[int, list[Run]] = defaultdict(list)
     for trial_id, group in rows.groupby("trial_id", sort=False):
         epochs = cast(list[dict[str, str]], sorted(group.to_dict("records"), key=lambda row: as_float(row["epoch"])))
@@ -124,7 +124,7 @@ def read_tables(path: Path) -> list[Table]:
         numbers = {name: float(last[name]) for name in ("lr", "c") if last[name]}
         config = space.configuration({"method": last["method"], **numbers})
         runs[int(last["seed"])].append(Run(str(trial_id), config, last["status"], tuple(epochs)))
-    objectives = bounded(OBJECTIVES, as_float(rows["random_guess"][0]))
+    objectives = with_bounds(OBJECTIVES, as_float(rows["random_guess"][0]))
     return [Table(space, objectives, tuple(group), seed) for seed, group in sorted(runs.items())]
 
 

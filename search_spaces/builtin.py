@@ -137,7 +137,7 @@ def _option_parameters(methods: Methods, given: OptionValues, *, ranges: bool = 
 
 
 def _space(parameters: Sequence[Parameter]) -> Space:
-    space = Space.of(parameters)
+    space = Space.from_parameters(parameters)
     if problems := space.problems():
         raise SpaceError(problems)
     return space

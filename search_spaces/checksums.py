@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from search_spaces.durable import write_whole
+from search_spaces.durable import write_atomically
 
 # Not a .json file: all JSON files of a folder enter the folder's content hash.
 CHECKSUMS = "checksums.crc32"
@@ -24,7 +24,7 @@ def write_checksums(folder: Path) -> None:
         OSError: a file cannot be read or written.
     """
     names = sorted(path.name for path in folder.iterdir() if path.is_file())
-    write_whole(folder / CHECKSUMS, format_checksums(folder, names))
+    write_atomically(folder / CHECKSUMS, format_checksums(folder, names))
 
 
 def format_checksums(folder: Path, names: Iterable[str]) -> str:

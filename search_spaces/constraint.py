@@ -37,7 +37,7 @@ class Constraint:
             f"{self.name}{self.sign}{100 * self.bound:g}%" if self.relative else f"{self.name}{self.sign}{self.bound:g}"
         )
 
-    def words(self) -> str:
+    def format_bound(self) -> str:
         """Return the bound in words, such as ``at least 70% of the target's value``."""
         bound = f"{self.bound:.0%} of the target's value" if self.relative else f"{self.bound:g}"
         return f"{_WORDS[self.sign]} {bound}"

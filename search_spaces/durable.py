@@ -21,10 +21,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_ABANDONED = 86_400.0  # seconds; writing a large model may take hours
+_LEFTOVER_SECONDS = 86_400.0  # seconds; writing a large model may take hours
 LOCK = ".lock"
 """The name of the file with which :func:`exclusive` locks a folder. The file stays in the folder."""
-_GLANCE = 0.2  # seconds; :func:`is_held` holds the lock for a shorter time than this
+_MAX_CHECK_SECONDS = 0.2  # seconds; :func:`is_locked` holds the lock for a shorter time than this
 _BLOCK = 1 << 16  # bytes read at a time to find the last newline
 
 
@@ -39,12 +39,12 @@ def staged(path: Path, *, keep_existing: bool = False) -> Iterator[Path]:
         OSError: the disk cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(path, older_than=_ABANDONED)
-    staging = _staging(path)
+    remove_leftovers(path, older_than=_LEFTOVER_SECONDS)
+    staging = _temporary_path(path)
     try:
         yield staging
         if keep_existing:
-            _place_unless_there(staging, path)
+            _place_unless_exists(staging, path)
         elif staging.is_dir() and path.is_dir():
             _swap(staging, path)
         elif staging.exists():
@@ -53,7 +53,7 @@ def staged(path: Path, *, keep_existing: bool = False) -> Iterator[Path]:
         _remove(staging)
 
 
-def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None:
+def write_atomically(path: Path, content: str | bytes, *, sync: bool = False) -> None:
     """Write a file atomically. With ``sync``, the content is on the disk when the call returns.
 
     Raises:
@@ -68,7 +68,7 @@ def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None
 
 def write_json(path: Path, content: object, *, indent: int | None = 2) -> None:
     """Write a JSON file atomically. NaN and infinities become null."""
-    write_whole(path, json.dumps(_finite(content), indent=indent, allow_nan=False) + "\n")
+    write_atomically(path, json.dumps(_finite(content), indent=indent, allow_nan=False) + "\n")
 
 
 def remove_leftovers(path: Path, *, older_than: float = -math.inf) -> None:
@@ -82,13 +82,13 @@ def remove_leftovers(path: Path, *, older_than: float = -math.inf) -> None:
                 _remove(found)
 
 
-def remove_whole(path: Path) -> None:
+def remove_atomically(path: Path) -> None:
     """Delete a file or a folder atomically, if it exists.
 
     Raises:
         OSError: the path cannot be renamed.
     """
-    aside = _staging(path)
+    aside = _temporary_path(path)
     with contextlib.suppress(FileNotFoundError):
         path.rename(aside)  # a kill after this line leaves a temporary file
         _remove(aside)
@@ -112,7 +112,7 @@ def append(path: Path, content: bytes, *, header: bytes = b"", sync: bool = Fals
     """
     # Unbuffered, because Python would write a failed buffer again when it closes the file.
     with path.open("ab+", buffering=0) as file:
-        size = _whole_size(file.fileno())
+        size = _complete_size(file.fileno())
         file.truncate(size)
         left = memoryview(content if size else header + content)
         try:
@@ -126,7 +126,7 @@ def append(path: Path, content: bytes, *, header: bytes = b"", sync: bool = Fals
             raise
 
 
-def whole_lines(content: bytes) -> bytes:
+def complete_lines(content: bytes) -> bytes:
     """Return the content of a growing file up to its last newline."""
     return content[: content.rfind(b"\n") + 1]
 
@@ -138,7 +138,7 @@ def exclusive(folder: Path, refusal: Exception) -> Iterator[None]:
     The operating system releases the lock of a killed process. The lock file is not deleted, because another process
     may have already opened the file to lock it.
     """
-    deadline = time.monotonic() + _GLANCE
+    deadline = time.monotonic() + _MAX_CHECK_SECONDS
     with (folder / LOCK).open("a+") as file:
         while True:
             try:
@@ -147,11 +147,11 @@ def exclusive(folder: Path, refusal: Exception) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise refusal from None
-                time.sleep(_GLANCE / 10)
+                time.sleep(_MAX_CHECK_SECONDS / 10)
         yield
 
 
-def is_held(folder: Path) -> bool:
+def is_locked(folder: Path) -> bool:
     """Return whether a process holds the lock of :func:`exclusive` on a folder."""
     try:
         with (folder / LOCK).open("rb") as file:
@@ -211,7 +211,7 @@ def free_bytes(folder: Path) -> int:
     return shutil.disk_usage(existing).free
 
 
-def _staging(path: Path) -> Path:
+def _temporary_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
 
 
@@ -223,7 +223,7 @@ def _remove(path: Path) -> None:
             path.unlink()
 
 
-def _place_unless_there(staging: Path, path: Path) -> None:
+def _place_unless_exists(staging: Path, path: Path) -> None:
     try:
         if staging.is_dir():
             staging.rename(path)  # never replaces a folder that is not empty
@@ -235,7 +235,7 @@ def _place_unless_there(staging: Path, path: Path) -> None:
 
 
 def _swap(staging: Path, path: Path) -> None:
-    aside = _staging(path)
+    aside = _temporary_path(path)
     path.rename(aside)
     try:
         staging.rename(path)
@@ -245,7 +245,7 @@ def _swap(staging: Path, path: Path) -> None:
     _remove(aside)
 
 
-def _whole_size(descriptor: int) -> int:
+def _complete_size(descriptor: int) -> int:
     """Return the size of a file up to its last newline."""
     end = os.fstat(descriptor).st_size
     while end:

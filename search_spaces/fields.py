@@ -121,7 +121,7 @@ class Field:
         """Return whether the setting has an effect, given the values of the other fields."""
         return all(values[name] in expected for name, expected in self.when.items())
 
-    def typed(self, value: Any) -> Any:
+    def convert(self, value: Any) -> Any:
         """Convert a valid value to the field's type, such as 5.0 to the integer 5."""
         if value is None:
             return None
@@ -174,16 +174,16 @@ class Field:
         if self.allowed and not (isinstance(value, str) and value in self.allowed):
             return f"unknown {self.name} '{value}': {expected_one_of(str(value), self.allowed)}"
         if not self.fits(value):
-            return f"{self.title} must be {self.kind_name}, got {shown(value)}"
+            return f"{self.title} must be {self.kind_name}, got {format_value(value)}"
         if isinstance(value, int | float) and self.kind is not bool:
             if not (math.isfinite(value) and self.low <= value <= self.high and self.above < value):
-                return f"{self.title} must be {self._expected}, got {shown(value)}"
+                return f"{self.title} must be {self._expected}, got {format_value(value)}"
             if self.kind is int and value != int(value):
-                return f"{self.title} must be a whole number, got {shown(value)}"
+                return f"{self.title} must be a whole number, got {format_value(value)}"
         return None
 
     @property
-    def least(self) -> float:
+    def lower_bound(self) -> float:
         """The lower bound of allowed numbers."""
         return max(self.low, self.above)
 
@@ -191,15 +191,15 @@ class Field:
     def _expected(self) -> str:
         is_open = self.above > self.low
         if math.isfinite(self.high):
-            return f"in {'(' if is_open else '['}{shown(self.least)}, {shown(self.high)}]"
+            return f"in {'(' if is_open else '['}{format_value(self.lower_bound)}, {format_value(self.high)}]"
         if self.kind is int:
-            return f"at least {shown(self.low)} {self.unit}".rstrip()
-        if math.isinf(self.least):
+            return f"at least {format_value(self.low)} {self.unit}".rstrip()
+        if math.isinf(self.lower_bound):
             return "a finite number"
-        return f"a finite number{' greater than' if is_open else ', at least'} {shown(self.least)}"
+        return f"a finite number{' greater than' if is_open else ', at least'} {format_value(self.lower_bound)}"
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Format a value for a message."""
     if isinstance(value, float):
         return f"{value:g}"

@@ -18,7 +18,7 @@ def some_of(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (" ..." if names[5:] else "")
 
 
-def size(count: float) -> str:
+def format_size(count: float) -> str:
     """Return a number of bytes with a unit, such as ``5.3 MB``."""
     for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if count >= scale:
@@ -37,7 +37,7 @@ def did_you_mean(given: str, choices: Collection[str]) -> str:
     return f"did you mean '{by_lower[near[0]]}'?" if near else ""
 
 
-def found_instead(wanted: Collection[str], found: Collection[str], *, most: int = 20) -> str:
+def columns_hint(wanted: Collection[str], found: Collection[str], *, most: int = 20) -> str:
     """List the columns found and suggest a column: ``the columns found are Method; did you mean 'Method'?``."""
     shown, rest = list(found)[:most], max(0, len(found) - most)
     near = next(filter(None, (did_you_mean(name, found) for name in wanted)), "")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Condition = Mapping[str, tuple[Value, ...]]
 """A condition: the allowed values of earlier parameters and constants, by key."""
 
-_MOST_WHOLE_POINTS = 1000
+_MAX_INTEGER_POINTS = 1000
 # With log_to_one, Optuna stores 1 - x. If x has at most 12 decimals, 1 - (1 - x) is exactly x.
 _DECIMALS = 12
 
@@ -43,7 +43,7 @@ class Number:
     key: str = ""
     grid: tuple[float, ...] = ()
     log_to_one: bool = False
-    whole: bool = False
+    integer: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "grid", tuple(self.grid))
@@ -57,9 +57,9 @@ class Number:
         """Return whether a value is in the range."""
         return is_number(value) and self.low <= value <= self.high and self._is_exact(value)
 
-    def stored(self, value: Any) -> Value:
+    def optuna_value(self, value: Any) -> Value:
         """Convert a value in the range to the number that Optuna stores."""
-        if self.whole:
+        if self.integer:
             return int(value)
         return _from_one(value) if self.log_to_one else float(value)
 
@@ -68,18 +68,18 @@ class Number:
 
         if self.log_to_one:
             return FloatDistribution(_from_one(self.high), _from_one(self.low), log=True)
-        return (IntDistribution if self.whole else FloatDistribution)(self.low, self.high, log=self.log)
+        return (IntDistribution if self.integer else FloatDistribution)(self.low, self.high, log=self.log)
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> Value:
         at = self.distribution()
-        if self.whole:
+        if self.integer:
             return int(trial.suggest_int(self.key, at.low, at.high, log=at.log))
         value = float(trial.suggest_float(self.optuna_name, at.low, at.high, log=at.log))
         return _from_one(value) if self.log_to_one else value
 
     def points(self) -> tuple[Value, ...] | None:
         """Return the points of a grid search; None if the range has too many points."""
-        if not self.grid and self.whole and self.high - self.low < _MOST_WHOLE_POINTS:
+        if not self.grid and self.integer and self.high - self.low < _MAX_INTEGER_POINTS:
             return tuple(range(int(self.low), int(self.high) + 1))
         return self.grid or None
 
@@ -93,7 +93,7 @@ class Number:
             found.append(f"{key}: a logarithmic range must have low greater than 0, got {low:g}")
         outside = [point for point in self.grid if not low <= point <= high]
         found += [f"{key}: grid points must lie in [{low:g}, {high:g}], got {point!r}" for point in outside]
-        if self.whole and not found and not all(map(self._is_exact, numbers)):
+        if self.integer and not found and not all(map(self._is_exact, numbers)):
             found.append(f"{key}: low, high and grid must be whole numbers")
         if self.log_to_one and self.log:
             found.append(f"{key}: log and log_to_one are mutually exclusive")
@@ -104,7 +104,7 @@ class Number:
         return found
 
     def _is_exact(self, value: float) -> bool:
-        if self.whole:
+        if self.integer:
             return value == int(value)
         return not self.log_to_one or round(value, _DECIMALS) == value
 
@@ -130,7 +130,7 @@ class Choice:
     def accepts(self, value: object) -> bool:
         return any(same(value, choice) for choice in self.values)
 
-    def stored(self, value: Any) -> Value:
+    def optuna_value(self, value: Any) -> Value:
         """Return the choice that equals the value."""
         return next(choice for choice in self.values if same(value, choice))
 
@@ -169,7 +169,7 @@ def format_parameter(parameter: Parameter, *, grid: bool = False) -> str:
 def to_dict(parameter: Parameter) -> dict[str, object]:
     """Return a JSON-serialisable mapping for :func:`parameter_from_dict`."""
     values = asdict(parameter)
-    whole = values.pop("whole", None)
+    whole = values.pop("integer", None)
     return {"type": "choice" if whole is None else "int" if whole else "float", **values}
 
 
@@ -183,7 +183,7 @@ def parameter_from_dict(values: Mapping[str, object]) -> Parameter:
     kinds: dict[object, Callable[..., Parameter]] = {
         "choice": Choice,
         "float": Number,
-        "int": partial(Number, whole=True),
+        "int": partial(Number, integer=True),
     }
     return kinds[given.pop("type")](**given)
 

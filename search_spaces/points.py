@@ -79,21 +79,21 @@ def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value
     # Conditions refer to earlier parameters, so iterating backwards finds the values that the point implies.
     for name in reversed(names):
         if name in chosen and name not in space.constants:
-            parameter = _applying(space, chosen, name)
+            parameter = _select_parameter(space, chosen, name)
             chosen = {plain_name(key): values[0] for key, values in parameter.when.items()} | chosen
             if parameter.optuna_name:
-                params[parameter.optuna_name] = parameter.stored(chosen[name])
+                params[parameter.optuna_name] = parameter.optuna_value(chosen[name])
     return params
 
 
-def _applying(space: Space, chosen: Mapping[str, Value], name: str) -> Parameter:
+def _select_parameter(space: Space, chosen: Mapping[str, Value], name: str) -> Parameter:
     named = [item for item in space.parameters if item.name == name]
     able = [item for item in named if item.accepts(chosen[name])]
     if not able:
         raise PointError(
             f"{name} cannot be {chosen[name]}: the space allows {' or '.join(map(format_parameter, named))}"
         )
-    fitting = [item for item in able if all(_can_hold(chosen, key, values) for key, values in item.when.items())]
+    fitting = [item for item in able if all(_is_compatible(chosen, key, values) for key, values in item.when.items())]
     needed = " or ".join(
         " and ".join(f"{key} {'/'.join(map(str, values))}" for key, values in item.when.items()) or "anything"
         for item in fitting or able
@@ -106,6 +106,6 @@ def _applying(space: Space, chosen: Mapping[str, Value], name: str) -> Parameter
     return fitting[0]
 
 
-def _can_hold(chosen: Mapping[str, Value], key: str, values: Sequence[Value]) -> bool:
+def _is_compatible(chosen: Mapping[str, Value], key: str, values: Sequence[Value]) -> bool:
     name = plain_name(key)
     return name not in chosen or any(same(chosen[name], value) for value in values)

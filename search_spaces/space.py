@@ -51,7 +51,7 @@ class Space:
         object.__setattr__(self, "constants", dict(self.constants))
 
     @classmethod
-    def of(cls, parameters: Sequence[Parameter]) -> Space:
+    def from_parameters(cls, parameters: Sequence[Parameter]) -> Space:
         """Return a space with these parameters. An unconditional parameter with a single value becomes a constant."""
         fixed = {
             item.key: item.values[0]
@@ -84,7 +84,7 @@ class Space:
             )
         branches = [(dict(self.constants), dict(self.constants))]
         for parameter in self.parameters:
-            branches = [grown for branch in branches for grown in _grow(parameter, *branch)]
+            branches = [grown for branch in branches for grown in _extend(parameter, *branch)]
         return [config for config, _ in branches]
 
     def configuration(self, values: Mapping[str, Value]) -> dict[str, Value]:
@@ -121,7 +121,7 @@ class Space:
                 continue
             value = seen[parameter.key] = config[parameter.name]
             if name := parameter.optuna_name:
-                params[name] = parameter.stored(value)
+                params[name] = parameter.optuna_value(value)
         wrong += [name for name in config if name in idle]
         if wrong:  # Optuna only warns if an enqueued value is out of range
             raise ValueError(f"{dict(config)} is not in the search space: {', '.join(wrong)} missing or not allowed")
@@ -170,7 +170,7 @@ def _is_active(parameter: Parameter, seen: Mapping[str, object]) -> bool:
     )
 
 
-def _grow(
+def _extend(
     parameter: Parameter, config: dict[str, Value], seen: dict[str, Value]
 ) -> Iterator[tuple[dict[str, Value], dict[str, Value]]]:
     """Extend a partial configuration by each grid point of a parameter, and yield the results.
@@ -197,7 +197,7 @@ def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, V
         for waited, values in parameter.when.items():
             if waited in keys and waited not in earlier and waited not in constants:
                 yield key, f"{key}: its condition refers to {waited}, which must come before {key}"
-            elif fault := _condition_fault(waited, values, earlier, constants):
+            elif fault := _condition_problem(waited, values, earlier, constants):
                 yield key, f"{key}: {fault}"
         earlier[key] = parameter
 
@@ -208,11 +208,11 @@ def _rivals(parameter: Parameter, earlier: Mapping[str, Parameter], constants: M
         yield parameter.name
     for other in earlier.values():
         rivals = other.name == parameter.name and other.key != parameter.key
-        if rivals and not _exclude(other.when, parameter.when):
+        if rivals and not _are_exclusive(other.when, parameter.when):
             yield other.key
 
 
-def _condition_fault(
+def _condition_problem(
     waited: str, values: Sequence[Value], earlier: Mapping[str, Parameter], constants: Mapping[str, Value]
 ) -> str | None:
     if not values:
@@ -225,13 +225,13 @@ def _condition_fault(
         return f"{never} {listed}, but {waited} is {constants[waited]!r}"
     if waited not in earlier:
         return f"its condition refers to {waited}, which is not in the space"
-    if isinstance(awaited := earlier[waited], Number) and not awaited.whole:
+    if isinstance(awaited := earlier[waited], Number) and not awaited.integer:
         return f"its condition refers to {waited}, which is continuous; a condition needs values that can be listed"
     if not any(earlier[waited].accepts(value) for value in values):
         return f"{never} {listed}, but {waited} cannot have this value"
     return None
 
 
-def _exclude(left: Condition, right: Condition) -> bool:
+def _are_exclusive(left: Condition, right: Condition) -> bool:
     """Return whether two conditions never hold together, because they need different values of one parameter."""
     return any(not any(same(a, b) for a in left[key] for b in right[key]) for key in left.keys() & right.keys())

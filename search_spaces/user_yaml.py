@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from search_spaces.fields import SWITCHES, Field, shown
+from search_spaces.fields import SWITCHES, Field, format_value
 from search_spaces.messages import did_you_mean, expected_one_of
 from search_spaces.parameters import Choice, Number, Parameter
 from search_spaces.space import Space, SpaceError, relation_problems
@@ -40,7 +40,7 @@ def load_space(path: Path, fields: Fields) -> tuple[Space, list[str]]:
     except YamlError as error:
         return Space(), [str(error)]
     if not isinstance(content, dict):
-        got = "an empty file" if content is None else shown(content)
+        got = "an empty file" if content is None else format_value(content)
         return Space(), [f"{path}: expected parameters, one per line, such as lr: [1e-5, 1e-4], got {got}"]
     problems: list[tuple[str, str]] = []
     parameters: list[Parameter] = []
@@ -61,7 +61,7 @@ def load_space(path: Path, fields: Fields) -> tuple[Space, list[str]]:
             unclear.add(key)
     problems += relation_problems(clear, {})
     problems.sort(key=lambda item: lines[item[0]])
-    return Space.of(parameters), [f"{path}:{lines[key]}: {sentence}" for key, sentence in problems]
+    return Space.from_parameters(parameters), [f"{path}:{lines[key]}: {sentence}" for key, sentence in problems]
 
 
 def _parameter(key: str, given: Any, fields: Fields) -> Parameter:
@@ -76,7 +76,7 @@ def _parameter(key: str, given: Any, fields: Fields) -> Parameter:
     parts = dict(given) if isinstance(given, dict) else {"values": given}
     conditions = parts.pop("when", {})
     if not isinstance(conditions, dict):
-        raise SpaceError([f"{key}: 'when' needs a mapping such as {{method: [gdiff]}}, got {shown(conditions)}"])
+        raise SpaceError([f"{key}: 'when' needs a mapping such as {{method: [gdiff]}}, got {format_value(conditions)}"])
     when = {name: _values(name, values, fields) for name, values in conditions.items()}
     if parts.keys() == {"values"}:
         return Choice(plain_name(key), _values(key, parts["values"], fields), when=when, key=key)
@@ -93,7 +93,7 @@ def _parameter(key: str, given: Any, fields: Fields) -> Parameter:
         raise SpaceError([f"{key}: a range needs one number for low and one for high, and numbers for grid"])
     numbers: dict[str, Any] = {"low": low[0], "high": high[0], "grid": grid}
     whole = known.kind is int
-    return Number(plain_name(key), **numbers, log=log, log_to_one=log_to_one, when=when, key=key, whole=whole)
+    return Number(plain_name(key), **numbers, log=log, log_to_one=log_to_one, when=when, key=key, integer=whole)
 
 
 def _values(key: str, given: Any, fields: Fields) -> tuple[Value, ...]:
@@ -110,4 +110,4 @@ def _values(key: str, given: Any, fields: Fields) -> tuple[Value, ...]:
         ]
     if problems := [problem for value in values if (problem := known.problem(value))]:
         raise SpaceError(problems)
-    return tuple(dict.fromkeys(map(known.typed, values)))
+    return tuple(dict.fromkeys(map(known.convert, values)))

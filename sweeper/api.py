@@ -25,7 +25,7 @@ from sweeper.settings.sources import (
     Raw,
     command_line,
     from_python,
-    refuse,
+    raise_if_any,
     with_config,
 )
 
@@ -136,7 +136,7 @@ class Sweep:
         return pick(self.out, **options)
 
     def _check(self) -> None:
-        refuse([] if (self.out / "sweep.json").is_file() else [no_sweep(self.out)])
+        raise_if_any([] if (self.out / "sweep.json").is_file() else [no_sweep(self.out)])
 
     def _read(self) -> Sources:
         self._check()
@@ -253,9 +253,9 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
     found = list(problems)
     if options["retain_eval_log"] is not None:
         found.append("--retain-eval-log can be used only with --eval-log; with --model-path, use --retain-model DIR")
-    model = options.asked("model")
+    model = options.explicit("model")
     of_model = MODELS[model].dataset if model in MODELS else None
-    modality = dataset_modality(options.asked("dataset") or of_model)
+    modality = dataset_modality(options.explicit("dataset") or of_model)
     if (folder / ADAPTER_CONFIG).is_file():
         found += adapter_problems(folder)
     else:
@@ -291,7 +291,7 @@ def _scores_of_log(eval_log: str, retain_eval_log: str | None) -> dict[str, Any]
             logs.append(read_eval_log(Path(name)))
         except EvalLogError as error:
             problems.append(str(error))
-    refuse(problems)
+    raise_if_any(problems)
     try:
         return dict(evaluate_log(*logs))
     except EvalLogError as error:

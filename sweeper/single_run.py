@@ -11,7 +11,7 @@ from rich.console import Console
 
 from search_spaces.durable import write_json
 from search_spaces.messages import counted
-from sweeper.checks.disk import check_disk, disk_of
+from sweeper.checks.disk import check_disk, estimate_disk
 from sweeper.execution.target_task import prepare_with_progress
 from sweeper.followers.progress_bar import heartbeat, progress_bar
 from sweeper.store.columns import LANDSCAPE_COLUMNS, TRIAL_COLUMNS, unused_columns
@@ -54,7 +54,7 @@ def run_once(
     target = prepare_with_progress(spec, console=console)
     spec = replace(spec, target_key=target.key)
     if out is not None:
-        line = check_disk(disk_of(spec, Path(target.path), models=1, running=1), out)
+        line = check_disk(estimate_disk(spec, Path(target.path), models=1, running=1), out)
         console.print(line, soft_wrap=True)
     workspace = Workspace(target, device=default_device())
     run = UnlearningRun(spec, workspace)

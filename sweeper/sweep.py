@@ -101,10 +101,10 @@ def _load_targets(
         "comparable with existing ones. Start a new sweep."
     )
     first, *others = settings.target_seeds
-    base = settings.base_of(first)
+    base = settings.base_spec(first)
 
     def load(seed: int, while_loading: Callable[[], object] = lambda: None) -> Target:
-        spec = settings.base_of(seed)
+        spec = settings.base_spec(seed)
         process = target_process(spec, python=lambda: cluster.python, is_new=origin.target_path is None)
         with nullcontext() if is_prepared_remotely(settings) else process as wait_for_target:
             while_loading()
@@ -114,7 +114,7 @@ def _load_targets(
 
     if origin.target_path is None:  # a new sweep, which will need Ray
         # A cluster that is too small ends the sweep before a target is fine-tuned for hours.
-        targets = {first: load(first, lambda: cluster.slots(shared_folders=settings.shared(out.resolve())))}
+        targets = {first: load(first, lambda: cluster.slots(shared_folders=settings.shared_folders(out.resolve())))}
     else:
         if base.target_path is None and target_spec_of(base).trained_key != Path(origin.target_path).name:
             raise changed  # before another target is fine-tuned, which may take hours
@@ -146,7 +146,7 @@ def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], N
             if controller.failure is not None or not unmeasured_epochs(sweep.out, sweep.settings):
                 return
         folders = [sweep.out.resolve(), *(Path(target.path) for target in sweep.targets.values())]
-        capacity = cluster.slots(shared_folders=sweep.settings.shared(*folders))
+        capacity = cluster.slots(shared_folders=sweep.settings.shared_folders(*folders))
         with watch_head(sweep, on_lost_head) as wait_for_head:
             if has_trials:
                 run_trials(sweep, capacity)

@@ -10,7 +10,7 @@ from replay import Arm, Run, Table, progress, read_tables, replay
 
 from search_spaces.parameters import Choice, Number
 from search_spaces.space import Space
-from sweeper.settings.objectives import bounded, parse_objectives
+from sweeper.settings.objectives import parse_objectives, with_bounds
 
 METRICS = parse_objectives("verbmem:min,utility:max")
 GUESS = math.log(100.0)
@@ -31,7 +31,7 @@ def made(points=POINTS) -> Table:
         )
         for lr, course in points.items()
     ]
-    return Table(SPACE, bounded(METRICS, GUESS), tuple(runs))
+    return Table(SPACE, with_bounds(METRICS, GUESS), tuple(runs))
 
 
 def test_a_grid_has_the_whole_frontier_after_all_epochs():
@@ -82,7 +82,7 @@ def test_the_distance_of_two_methods_is_larger_than_any_distance_of_two_rates():
     c = Number("c", 0.1, 0.9, log_to_one=True, when={"method": ("gdiff",)})
     space = Space((Choice("method", ("gdiff", "ngdiff")), c, Number("lr", 1e-4, 1e-2, log=True)))
     configs = [{"method": "gdiff", "c": 0.1, "lr": 1e-4}, {"method": "ngdiff", "lr": 1e-2}]
-    table = Table(space, bounded(METRICS, GUESS), tuple(Run("", config, "finished", ()) for config in configs))
+    table = Table(space, with_bounds(METRICS, GUESS), tuple(Run("", config, "finished", ()) for config in configs))
     farthest = {"method": "gdiff", "c": 0.9, "lr": 1e-2}
     assert (table.nearest(farthest, {0, 1}), table.distance(farthest, configs[0])) == (0, pytest.approx(math.sqrt(2.0)))
     assert table.nearest({"method": "ngdiff", "lr": 1e-4}, {0, 1}) == 1

@@ -281,7 +281,7 @@ class TrialSpec:
 
         values = self.values()
         content = {
-            name: item.typed(values[name])
+            name: item.convert(values[name])
             for name, item in FIELDS.items()
             if item.decides and item.has_effect(values) and (item.hash_default or values[name] != item.default)
         }

@@ -20,7 +20,7 @@ from typing import IO, Any
 from urllib.parse import parse_qsl, urlsplit
 
 from search_spaces.checksums import CHECKSUMS, damaged_files, format_checksums, parse_checksums
-from search_spaces.durable import remove_whole, staged, write_whole
+from search_spaces.durable import remove_atomically, staged, write_atomically
 
 _SECRET = re.compile(r"key|secret|token|passw|pwd|sig|credential", re.IGNORECASE)
 _KINDS = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX"
@@ -110,9 +110,9 @@ class Storage:
                 is_whole = all(self._download(f"{key}/{name}", staging / name) for name in known)
                 if is_whole and (wrong := damaged_files(staging, known)):
                     raise StorageError(f"{key}: these files were damaged during the download: {', '.join(wrong)}")
-                write_whole(staging / CHECKSUMS, listed)
+                write_atomically(staging / CHECKSUMS, listed)
             if not is_whole:
-                remove_whole(staging)
+                remove_atomically(staging)
         return is_whole
 
     def read(self, key: str) -> bytes | None:
@@ -127,7 +127,7 @@ class Storage:
         """Delete a file or a folder, if it exists."""
         if self._is_local:
             with _as_storage_error(self.uri):
-                remove_whole(Path(self._full_path(key)))
+                remove_atomically(Path(self._full_path(key)))
             return
         from pyarrow.fs import FileType
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.figures.style import DOTS_PER_INCH, GRID, INK, MUTED, OKABE_ITO, PAPER, SHADE, house_style
-from search_spaces.durable import write_whole
+from search_spaces.durable import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,9 +34,9 @@ def save_figure(figure: Figure, folder: Path, name: str) -> str:
     picture = io.BytesIO()
     with house_style():
         FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})  # type: ignore[no-untyped-call]
-    write_whole(folder / f"{name}.png", picture.getvalue())
+    write_atomically(folder / f"{name}.png", picture.getvalue())
     # The links of points work only in the report page.
-    write_whole(folder / f"{name}.svg", re.sub(r"</?a\b[^>]*>\n?", "", document))
+    write_atomically(folder / f"{name}.svg", re.sub(r"</?a\b[^>]*>\n?", "", document))
     return document
 
 

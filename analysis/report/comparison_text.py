@@ -52,7 +52,7 @@ def _entry(entry: Entry | None) -> dict[str, object] | None:
 def _rule(table: ComparisonTable) -> str:
     thresholds: dict[str, list[str]] = {}
     for item in table.thresholds:
-        thresholds.setdefault(item.words(), []).append(item.name)
+        thresholds.setdefault(item.format_bound(), []).append(item.name)
     return render_line("comparison_text.rule", table=table, thresholds=thresholds)
 
 

@@ -20,7 +20,7 @@ from analysis.tables.trade_off import Objective, scored
 from analysis.tables.trial_table import TrialTable, numbers
 from analysis.words import number
 from search_spaces.constraint import Constraint
-from search_spaces.messages import counted, found_instead
+from search_spaces.messages import columns_hint, counted
 
 KNEE, CONSTRAINT, SUCCESS = "knee", "constraint", "success"
 """``KNEE`` selects the frontier model that is nearest to the ideal corner. ``CONSTRAINT`` selects the model with the
@@ -99,7 +99,7 @@ def pick(
         thresholds = thresholds_of(sweep)
         good = within[[assess(row, thresholds).is_good for _, row in within.iterrows()]]
         if good.empty:
-            asked = "; ".join(f"{item.name} {item.words()}" for item in thresholds.all)
+            asked = "; ".join(f"{item.name} {item.format_bound()}" for item in thresholds.all)
             raise NothingQualifies(
                 f"none of {counted(len(within), noun)}{_limits_text(limits)} meets all thresholds "
                 f"({asked or 'no threshold applies'})"
@@ -112,7 +112,7 @@ def pick(
     if best is not None:
         scores, there = [best], np.isfinite(numbers(within, best.column))
         if not there.any():
-            instead = f": {found_instead([best.column], within.columns)}" if best.column not in within.columns else ""
+            instead = f": {columns_hint([best.column], within.columns)}" if best.column not in within.columns else ""
             raise NothingQualifies(f"no {noun}{_limits_text(limits)} has a number in the column {best.column}{instead}")
         within = within[there]
     elif rule != KNEE and keys and columns[keys[0].column].of == "retain":
@@ -173,14 +173,14 @@ def judged_pick(
 
 
 def _limits_text(limits: Sequence[Constraint]) -> str:
-    return f" with {' and '.join(f'{item.name} {item.words()}' for item in limits)}" if limits else ""
+    return f" with {' and '.join(f'{item.name} {item.format_bound()}' for item in limits)}" if limits else ""
 
 
 def _apply_limits(models: pd.DataFrame, limits: Sequence[Constraint], sweep: SweepFile, noun: str) -> pd.DataFrame:
     within = models
     for index, limit in enumerate(limits):
         if limit.name not in models.columns:
-            there = found_instead([limit.name], models.columns)
+            there = columns_hint([limit.name], models.columns)
             raise AnalysisError(f"the limit {limit} needs the column {limit.name} in trials.csv: {there}")
         if limit.relative and limit.name not in sweep.baseline:
             raise AnalysisError(f"the limit {limit} is relative to the target's {limit.name}, which was not measured")
@@ -191,7 +191,7 @@ def _apply_limits(models: pd.DataFrame, limits: Sequence[Constraint], sweep: Swe
             least = limit.sign.startswith(">")
             nearest = number(float(values.max() if least else values.min()))
             raise NothingQualifies(
-                f"no {noun} has {limit.name} {limit.words()}; the {'highest' if least else 'lowest'} value of "
+                f"no {noun} has {limit.name} {limit.format_bound()}; the {'highest' if least else 'lowest'} value of "
                 f"{counted(len(within), noun)}{_limits_text(limits[:index])} is {nearest}"
             )
         within = kept

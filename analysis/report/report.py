@@ -26,7 +26,7 @@ from analysis.tables.columns import Columns, short
 from analysis.tables.note import Note
 from analysis.tables.problems import Problem, by_problem, file_stem
 from analysis.tables.sources import Sources, read_source, read_sources
-from search_spaces.durable import write_json, write_whole
+from search_spaces.durable import write_atomically, write_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,7 +76,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
         study=study if is_study else None,
     )
     write_json(out / "pareto.json", plain(content))
-    write_whole(out / "report.html", html)
+    write_atomically(out / "report.html", html)
 
 
 def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> list[Path]:

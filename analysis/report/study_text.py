@@ -16,7 +16,7 @@ from analysis.study.sensitivity import Sensitivity
 from analysis.study.verdict import Baseline, NoVerdict, Verdict, seeds_for
 from analysis.tables.columns import Columns, short
 from analysis.words import DataTable, number
-from search_spaces.durable import write_json, write_whole
+from search_spaces.durable import write_atomically, write_json
 
 _NO_VALUE = "\u2013"
 
@@ -24,7 +24,7 @@ _NO_VALUE = "\u2013"
 def write_study(path: Path, study: LrStudy) -> None:
     """Write the study to a JSON file, and the table of its Pareto fronts to a CSV file beside the JSON file."""
     write_json(path, study_content(study))
-    write_whole(path.with_suffix(".csv"), fronts_table(study.grid).to_csv(index=False, lineterminator="\n"))
+    write_atomically(path.with_suffix(".csv"), fronts_table(study.grid).to_csv(index=False, lineterminator="\n"))
 
 
 def study_title(study: LrStudy) -> str:

@@ -12,8 +12,8 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 import pandas as pd
 
 from analysis.errors import AnalysisError
-from search_spaces.durable import whole_lines
-from search_spaces.messages import found_instead
+from search_spaces.durable import complete_lines
+from search_spaces.messages import columns_hint
 
 _TEXT = frozenset(
     {"trial_id", "spec_hash", "target_key", "model", "dataset", "method", "auto_lr", "status", "checkpoint", "error"}
@@ -40,7 +40,7 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
             have as many cells as the header, or a trial id or checkpoint path leads out of the table's folder.
     """
     data = path.read_bytes() if path.is_file() else b""
-    whole = whole_lines(data) if growing else data
+    whole = complete_lines(data) if growing else data
     try:
         text = whole.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -64,7 +64,7 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
     columns = next(iter(records.values()))
     if lacking := [name for name in required if name not in columns]:
         named = f"column{'s' * (len(lacking) > 1)} {', '.join(lacking)}"
-        raise AnalysisError(f"{path} lacks the {named}: {found_instead(lacking, columns)}")
+        raise AnalysisError(f"{path} lacks the {named}: {columns_hint(lacking, columns)}")
     if twice := sorted({name for name in columns if columns.count(name) > 1}):
         raise AnalysisError(f"{path} has the column{'s' * (len(twice) > 1)} {', '.join(twice)} twice")
     lines = list(records)[1:]

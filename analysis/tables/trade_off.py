@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.errors import AnalysisError
-from search_spaces.messages import found_instead
+from search_spaces.messages import columns_hint
 
 if TYPE_CHECKING:  # every command reads sweep.json, but only some commands read a table
     import pandas as pd
@@ -108,7 +108,7 @@ def values_of(rows: pd.DataFrame, objectives: Sequence[Objective]) -> Floats:
         return np.empty((0, len(objectives)))
     for objective in objectives:
         if objective.column not in rows.columns:
-            there = found_instead([objective.column], rows.columns)
+            there = columns_hint([objective.column], rows.columns)
             raise AnalysisError(
                 f"trials.csv has no column {objective.column} for the objective {objective.name}: {there}"
             )

@@ -18,7 +18,7 @@ from analysis.tables.columns import Columns
 from analysis.tables.csv_rows import read_rows, typed_frame
 from analysis.tables.note import Note, note
 from analysis.tables.sweep_file import SweepFile
-from search_spaces.durable import is_held
+from search_spaces.durable import is_locked
 from search_spaces.messages import resume_command
 
 STATUSES = ("finished", "stopped", "diverged", "failed")
@@ -68,7 +68,7 @@ class TrialTable:
         columns = file.columns
         path = out / "trials.csv"
         # While a sweep runs, the log has the end of a trial a moment before the table.
-        if not path.exists() and _has_ended_trial(out / "events.jsonl") and not is_held(out):
+        if not path.exists() and _has_ended_trial(out / "events.jsonl") and not is_locked(out):
             raise AnalysisError(
                 f"{path} is missing, although trials of this sweep have ended. Rebuild the tables with:\n"
                 f"  {resume_command(out)}"

@@ -18,7 +18,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from sweeper.cli.main import main
-from sweeper.settings.fields import DESCRIBED
+from sweeper.settings.fields import COMMAND_OPTIONS
 from sweeper.store.columns import CANDIDATE_COLUMNS, HISTORY_COLUMNS, TRIAL_COLUMNS, column_dictionary
 from trainables.spec import FIELDS
 
@@ -69,7 +69,7 @@ def _settings() -> Iterator[str]:
         cells = [f"`{name}`", f"`{flag}`", _cell(field.otherwise or field.default), _cell(field.help)]
         yield f"| {' | '.join(cells)} | {'yes' if field.decides else ''} |"
     yield from ("", "## A sweep and its commands", "", "| option | commands | default | meaning |", "|---|---|---|---|")
-    for field in DESCRIBED:
+    for field in COMMAND_OPTIONS:
         if field.scope != "trial":
             cells = [f"`{field.flag}`", ", ".join(field.commands), _cell(field.otherwise or field.default)]
             yield f"| {' | '.join([*cells, _cell(field.help)])} |"

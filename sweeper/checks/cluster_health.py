@@ -47,7 +47,7 @@ def query_cluster(address: str, folders: Sequence[Path], storages: Sequence[str]
             path.unlink(missing_ok=True)
 
 
-def node_faults(nodes: Mapping[str, Facts | None]) -> list[str]:
+def node_problems(nodes: Mapping[str, Facts | None]) -> list[str]:
     """Return an error message for each problem of each node."""
     here, found = versions(), []
     del here[PROJECT]  # a sweep sends its own version of this project to the nodes

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from search_spaces.durable import free_bytes
-from search_spaces.messages import counted, size
+from search_spaces.messages import counted, format_size
 from sweeper.store.folder import SweepError
 from trainables.optimizers import OPTIMIZER_INFO
 from trainables.spec import TrialSpec
@@ -41,19 +41,21 @@ class Disk:
         return self.models * self.checkpoint + self.running * self.state
 
     @property
-    def least(self) -> int:
+    def minimum(self) -> int:
         """The size in bytes of one checkpoint and all saved states. A sweep does not start with less free space."""
         return self.checkpoint + self.running * self.state
 
     def format(self, out: Path, *, free: int) -> str:
         """Return a line such as ``disk: about 1.2 GB needed in OUT (2 checkpoints of 410 MB); 86 GB are free``."""
-        parts = [f"{counted(self.models, 'checkpoint')} of {size(self.checkpoint)}"]
+        parts = [f"{counted(self.models, 'checkpoint')} of {format_size(self.checkpoint)}"]
         if self.running:
-            parts.append(f"{counted(self.running, 'saved state')} of {size(self.state)}")
-        return f"disk: about {size(self.bytes)} needed in {out} ({', '.join(parts)}); {size(free)} are free"
+            parts.append(f"{counted(self.running, 'saved state')} of {format_size(self.state)}")
+        return (
+            f"disk: about {format_size(self.bytes)} needed in {out} ({', '.join(parts)}); {format_size(free)} are free"
+        )
 
 
-def disk_of(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk:
+def estimate_disk(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk:
     """Estimate the size of checkpoints and saved states. ``target`` is the folder of the target model."""
     shapes = _shapes(target)
     trained = sum(math.prod(shape) for shape in shapes.values())
@@ -65,20 +67,20 @@ def disk_of(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk
 
 
 def check_disk(disk: Disk, out: Path) -> str:
-    """Return a line on the required and the free space. Raise SweepError if less than ``disk.least`` bytes are free."""
+    """Return a line on the required and the free space. Raise SweepError if fewer than ``minimum`` bytes are free."""
     free = free_bytes(out)
     line = disk.format(out, free=free)
-    if free < disk.least:
+    if free < disk.minimum:
         raise SweepError(
-            f"not enough disk space: the first checkpoint and the saved states need {size(disk.least)}, but only "
-            f"{size(free)} are free in {out}; free some space, or choose another folder with --out"
+            f"not enough disk space: the first checkpoint and the saved states need {format_size(disk.minimum)}, but "
+            f"only {format_size(free)} are free in {out}; free some space, or choose another folder with --out"
         )
     if free < disk.bytes:
         line += ", which may not suffice: free some space, or lower --trials (a full disk loses no finished trial)"
     return line
 
 
-def parameters_of(folder: Path) -> int:
+def count_parameters(folder: Path) -> int:
     """Return the number of parameters in the safetensors files of a folder."""
     return sum(math.prod(shape) for shape in _shapes(folder).values())
 

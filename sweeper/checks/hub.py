@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from search_spaces.messages import size
+from search_spaces.messages import format_size
 from trainables.data import DATASETS
 from trainables.modality import MODALITIES, dataset_modality
 from trainables.models.checkpoints import TOKENIZERS, folder_problems
@@ -25,7 +25,7 @@ def hub_problems(repositories: Sequence[tuple[str, str]]) -> list[str]:
     reasons: dict[tuple[str, str], str | None] = dict.fromkeys(repositories, late)
 
     def ask(kind: str, name: str) -> None:
-        reasons[kind, name] = _reason(kind, name)
+        reasons[kind, name] = _load_problem(kind, name)
 
     # Use daemon threads: Python joins executor threads at exit, and would hang if the network does not respond.
     threads = [threading.Thread(target=ask, args=repository, daemon=True) for repository in repositories]
@@ -34,10 +34,10 @@ def hub_problems(repositories: Sequence[tuple[str, str]]) -> list[str]:
     deadline = time.monotonic() + TIMEOUT_SECONDS
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
-    return [_sentence(*repository, reason) for repository, reason in list(reasons.items()) if reason is not None]
+    return [_format_problem(*repository, reason) for repository, reason in list(reasons.items()) if reason is not None]
 
 
-def _sentence(kind: str, name: str, reason: str) -> str:
+def _format_problem(kind: str, name: str, reason: str) -> str:
     if kind == "model":
         tiny = dataset_modality(find_model(name).dataset).offline_model
         ways = f"give a local copy with --model-path DIR, or use --model {tiny}, which needs no network"
@@ -48,11 +48,11 @@ def _sentence(kind: str, name: str, reason: str) -> str:
     return f"cannot get the {kind} {name} from the hub: {reason}; {ways}"
 
 
-def _reason(kind: str, name: str) -> str | None:
+def _load_problem(kind: str, name: str) -> str | None:
     from huggingface_hub import HfApi, get_hf_file_metadata, hf_hub_url
 
     partly = ""
-    if kind == "dataset" and has_dataset(name):
+    if kind == "dataset" and is_dataset_cached(name):
         return None
     if kind == "model" and (folder := cached_snapshot(name)) is not None:
         problems = folder_problems(folder)
@@ -72,14 +72,14 @@ def _reason(kind: str, name: str) -> str | None:
         config = hf_hub_url(name, "config.json", endpoint=hub.endpoint)
         get_hf_file_metadata(config, timeout=timeout, endpoint=hub.endpoint)
     except Exception as error:
-        return partly + _refusal(error)
+        return partly + _format_error(error)
     files = [sibling.rfilename for sibling in listing.siblings or []]
     if not any(name.endswith(".safetensors") and "/" not in name for name in files):
         return "the repository has no *.safetensors weights"
     return None if set(TOKENIZERS) & set(files) else "the repository has no tokenizer"
 
 
-def _refusal(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     from huggingface_hub.errors import EntryNotFoundError, GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
     if isinstance(error, GatedRepoError):
@@ -103,7 +103,7 @@ class Download:
 
     def format(self) -> str:
         """Return a text such as ``model microsoft/phi-1_5, 2.8 GB``."""
-        return f"{self.kind} {self.name}" + (f", {size(self.bytes)}" if self.bytes is not None else "")
+        return f"{self.kind} {self.name}" + (f", {format_size(self.bytes)}" if self.bytes is not None else "")
 
 
 def downloads(spec: TrialSpec) -> tuple[Download, ...]:
@@ -115,12 +115,12 @@ def downloads(spec: TrialSpec) -> tuple[Download, ...]:
         if folder is None or folder_problems(folder):
             found.append(Download("model", hub_id, _size("model", hub_id)))
     dataset = DATASETS[spec.dataset]
-    if dataset.hub_id is not None and spec.data_dir is None and not has_dataset(dataset.hub_id):
+    if dataset.hub_id is not None and spec.data_dir is None and not is_dataset_cached(dataset.hub_id):
         found.append(Download("dataset", dataset.hub_id, _size("dataset", dataset.hub_id)))
     return tuple(found)
 
 
-def has_dataset(name: str) -> bool:
+def is_dataset_cached(name: str) -> bool:
     """Return whether a data set is in the hub's local cache. Only the data set's README is looked up."""
     from huggingface_hub import snapshot_download
 

@@ -12,13 +12,13 @@ from typing import Any
 from search_spaces.durable import free_bytes
 from search_spaces.messages import counted
 from search_spaces.space import Space
-from sweeper.checks.disk import FLOAT, Disk, disk_of, parameters_of
+from sweeper.checks.disk import FLOAT, Disk, count_parameters, estimate_disk
 from sweeper.checks.hub import Download, downloads
-from sweeper.checks.trial_time import TrialPace, earlier_pace
+from sweeper.checks.trial_time import TrialPace, estimate_pace
 from sweeper.execution.cluster import ray_cluster
 from sweeper.execution.placement import slots_here
 from sweeper.settings.fields import RUN
-from sweeper.settings.resources import Resources, gpus_here
+from sweeper.settings.resources import Resources, local_gpu_count
 from sweeper.settings.sweep_settings import SweepSettings
 from trainables.models.hub_cache import cached_snapshot
 from trainables.models.registry import find_model
@@ -32,7 +32,7 @@ NO_DOWNLOAD = "the model or the data are not downloaded yet"
 NO_SWEEP = "there is no previous sweep with similar trials"
 _GRADIENTS = 2
 """The maximum number of gradients in memory: one for the forget loss and one for the retain loss."""
-_SHOWN = ("model", "dataset", "method", "lr", "auto_lr", "seed", "epochs", "batch_size", "optimizer")
+_KEY_FIELDS = ("model", "dataset", "method", "lr", "auto_lr", "seed", "epochs", "batch_size", "optimizer")
 """The settings that every plan shows. A plan shows other settings only if they differ from their defaults."""
 
 
@@ -88,14 +88,14 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
     slots, place = _slots(settings)
     at_once = max(1, min(settings.max_concurrent or slots, slots, remaining or 1))
     gpus = settings.gpus_per_trial if settings.shares_gpus else resources.gpus
-    pace = earlier_pace(base, _previous_sweeps(settings, out), gpus=gpus)
+    pace = estimate_pace(base, _previous_sweeps(settings, out), gpus=gpus)
     epochs = float(base.epochs)
     if settings.epoch_budget is not None and remaining:
         epochs = min(epochs, max(0.0, settings.epoch_budget - epochs_spent) / remaining)
     seconds = None
     if pace is not None:
         budget = math.inf if settings.time_budget_seconds is None else settings.time_budget_seconds
-        seconds = min(budget, pace.trial(epochs) * remaining / at_once)
+        seconds = min(budget, pace.trial_seconds(epochs) * remaining / at_once)
     fields = _model_fields(base, models=remaining, running=remaining if settings.pauses_trials else at_once)
     if pace is None:
         fields["unknown"]["seconds"] = NO_SWEEP
@@ -105,7 +105,7 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
     return Plan(
         what=settings.kind,
         out=str(out or ""),
-        settings=_shown(settings),
+        settings=_plan_settings(settings),
         trials=remaining,
         asked=settings.trials,
         at_once=at_once,
@@ -120,7 +120,7 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
 
 
 def plan_of_run(spec: TrialSpec, out: Path | None) -> Plan:
-    gpus = 1.0 if gpus_here() else 0.0
+    gpus = 1.0 if local_gpu_count() else 0.0
     run = SweepSettings(name="run", kind=RUN, base=spec, space=Space(), trials=1, gpus_per_trial=gpus)
     return plan_of_sweep(run, out)
 
@@ -136,7 +136,7 @@ def _slots(settings: SweepSettings) -> tuple[int, str]:
 
 
 def _previous_sweeps(settings: SweepSettings, out: Path | None) -> list[Path]:
-    """Return the folders in which :func:`earlier_pace` looks for similar trials, in order of preference."""
+    """Return the folders in which :func:`estimate_pace` looks for similar trials, in order of preference."""
     folder = out or Path("runs") / settings.name
     tables = [path for place in (folder.parent, Path("runs")) for path in place.glob("*/trials.csv")]
     neighbours = [path.parent for path in sorted(tables, key=lambda path: -path.stat().st_mtime)]
@@ -157,25 +157,25 @@ def _model_fields(spec: TrialSpec, *, models: int, running: int) -> dict[str, An
     if folder is None:
         reason = NO_DOWNLOAD if missing else NO_TARGET
         return found | {"memory": None, "disk": None, "unknown": {"memory": reason, "disk": reason}}
-    disk = disk_of(spec, folder, models=models, running=running)
+    disk = estimate_disk(spec, folder, models=models, running=running)
     # The memory estimate excludes activations.
     kept = disk.checkpoint * (_GRADIENTS + OPTIMIZER_INFO[spec.optimizer].buffers)
-    return found | {"memory": FLOAT * parameters_of(folder) + kept, "disk": disk, "unknown": {}}
+    return found | {"memory": FLOAT * count_parameters(folder) + kept, "disk": disk, "unknown": {}}
 
 
 def _model_folder(spec: TrialSpec, trained: Path | None) -> Path | None:
     """Return a local folder with the weights of the target or its base model, or None if there is no such folder."""
     hub_id = find_model(spec.model).hub_id
     for place in (spec.target_path, trained, spec.model_path, hub_id and cached_snapshot(hub_id)):
-        if place and parameters_of(Path(place)):
+        if place and count_parameters(Path(place)):
             return Path(place)
     return None
 
 
-def _shown(settings: SweepSettings) -> dict[str, object]:
+def _plan_settings(settings: SweepSettings) -> dict[str, object]:
     row = settings.base.row()
-    changed = [name for name, item in FIELDS.items() if row.get(name) not in (item.default, None, "", ())]
-    shared = {name: row[name] for name in dict.fromkeys((*_SHOWN, *changed)) if name in row and name != "target_key"}
+    extra = [name for name, item in FIELDS.items() if row.get(name) not in (item.default, None, "", ())]
+    shared = {name: row[name] for name in dict.fromkeys((*_KEY_FIELDS, *extra)) if name in row and name != "target_key"}
     if settings.kind == RUN:
         return shared | dict(settings.base.options)
     searched = settings.space.format_values(grid=settings.sampler == "grid")

@@ -16,7 +16,7 @@ from trainables.run.reports import Status
 from trainables.spec import FIELDS, TrialSpec
 
 _ROLES = ("data", "placement", "training", "scoring")
-_FREE = ("lr", "seed", "epochs", "data_seed", "target_seed")
+_IGNORED_FIELDS = ("lr", "seed", "epochs", "data_seed", "target_seed")
 """The fields in which similar trials may differ, because the fields have little effect on the duration of an epoch."""
 
 
@@ -34,17 +34,17 @@ class TrialPace:
     beside: float
     source: str
 
-    def trial(self, epochs: float) -> float:
+    def trial_seconds(self, epochs: float) -> float:
         """Return the estimated seconds of a trial with this number of epochs."""
         return self.beside + epochs * self.epoch
 
 
-def earlier_pace(spec: TrialSpec, folders: Iterable[Path], *, gpus: float | str) -> TrialPace | None:
+def estimate_pace(spec: TrialSpec, folders: Iterable[Path], *, gpus: float | str) -> TrialPace | None:
     """Return the median times of the first similar sweep's finished trials; None if no sweep in ``folders`` is similar.
 
     A sweep is similar if its trials use ``gpus`` GPUs and agree with ``spec`` in all fields that affect the duration.
     """
-    names = [name for name, item in FIELDS.items() if item.role in _ROLES and name not in _FREE]
+    names = [name for name, item in FIELDS.items() if item.role in _ROLES and name not in _IGNORED_FIELDS]
     for folder in folders:
         try:
             settings, rows = read_settings(folder), ResultTables(folder).trials.read()
@@ -61,14 +61,14 @@ def earlier_pace(spec: TrialSpec, folders: Iterable[Path], *, gpus: float | str)
         if not whole:
             continue
         return TrialPace(
-            epoch=statistics.median(_in_epochs(row) / as_float(row["epochs_done"]) for row in whole),
-            beside=statistics.median(max(0.0, as_float(row["wall_seconds"]) - _in_epochs(row)) for row in whole),
+            epoch=statistics.median(_epoch_seconds(row) / as_float(row["epochs_done"]) for row in whole),
+            beside=statistics.median(max(0.0, as_float(row["wall_seconds"]) - _epoch_seconds(row)) for row in whole),
             source=f"{counted(len(whole), 'trial')} of {folder}",
         )
     return None
 
 
-def _in_epochs(row: Mapping[str, str]) -> float:
+def _epoch_seconds(row: Mapping[str, str]) -> float:
     """Return the seconds that a trial spent on training and evaluation, except for the generation of answers."""
     parts = {name: as_float(row.get(f"{name}_seconds")) for name in ("train", "eval", "generation")}
     known = {name: value if math.isfinite(value) else 0.0 for name, value in parts.items()}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from search_spaces.durable import LOCK
 from search_spaces.messages import resume_command
-from sweeper.settings.sources import Options, Raw, refuse
+from sweeper.settings.sources import Options, Raw, raise_if_any
 from trainables import plugins
 from trainables.storage import address_problem as storage_address_problem
 from trainables.storage import is_address, storage_problem
@@ -38,8 +38,8 @@ def resolve_and_check(
 
     resolved = resolve(command, raw, problems)
     resolved = replace(resolved, base=replace(resolved.base, **change))
-    check_world(resolved, continues=continues)
-    refuse(resolved.options.problems)
+    check_files_and_services(resolved, continues=continues)
+    raise_if_any(resolved.options.problems)
     return resolved
 
 
@@ -54,22 +54,22 @@ def load_plugins(raw: Raw, problems: Sequence[str] = ()) -> None:
     """
     files = [one for name in ("plugin", "template") for one in raw.get(name, ()) if os.path.isfile(str(one.value))]
     missing = [one for one in raw.get("plugin", ()) if one not in files]
-    found = [f"{one.place}--plugin {one.value}: no such file; expected a file as in docs/extend.md" for one in missing]
+    found = [f"{one.prefix}--plugin {one.value}: no such file; expected a file as in docs/extend.md" for one in missing]
     for one in files:
         place = Path(str(one.value)).absolute()
         try:
             plugins.use([plugins.read(place, user_path=str(place))])
         except plugins.PluginError as error:
             found += error.problems
-    refuse([*problems, *found] if found else [])
+    raise_if_any([*problems, *found] if found else [])
     if plugins.active():
         from sweeper.store.columns import plugin_problems
         from trainables.spec_checks import name_conflicts
 
-        refuse(name_conflicts() or plugin_problems())
+        raise_if_any(name_conflicts() or plugin_problems())
 
 
-def check_world(resolved: Resolved, *, continues: bool = False) -> None:
+def check_files_and_services(resolved: Resolved, *, continues: bool = False) -> None:
     """Check the files and services that the options name, and add the problems to the options."""
     options = resolved.options
     options.extend(output_problems(options["out"], continues=continues), "out")
@@ -92,7 +92,7 @@ def output_problems(out: str | None, *, continues: bool = False) -> list[str]:
     if out is None:
         return []
     folder = Path(out)
-    if found := place_problems(out):
+    if found := write_problems(out):
         return found
     if (folder / "sweep.json").exists():
         remedy = f"continue that sweep with '{resume_command(folder)}', or name another folder"
@@ -105,7 +105,7 @@ def output_problems(out: str | None, *, continues: bool = False) -> list[str]:
     return []
 
 
-def place_problems(out: str) -> list[str]:
+def write_problems(out: str) -> list[str]:
     """Return a list with the reason why no file can be written to the output folder, or [] if files can be written."""
     if not out:
         return ["--out must be the name of a folder, got nothing"]

@@ -13,7 +13,7 @@ import click
 from search_spaces.messages import did_you_mean, no_sweep, resume_command
 from sweeper.cli.errors import FAILED, exit_with, plain_errors
 from sweeper.cli.options import json_option
-from sweeper.settings.sources import refuse
+from sweeper.settings.sources import raise_if_any
 
 if TYPE_CHECKING:
     from sweeper.followers.status_file import StatusFile
@@ -78,7 +78,7 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
 
 def _running_sweep(out: Path, trial: str | None) -> StatusFile:
     """Return the status file of a running sweep. Raise an error if the sweep or the trial is not running."""
-    from search_spaces.durable import is_held
+    from search_spaces.durable import is_locked
     from sweeper.followers.status_file import RUNNING, TARGET, StatusFile
     from sweeper.store.folder import UsageError
     from sweeper.store.read_state import read_state
@@ -87,9 +87,9 @@ def _running_sweep(out: Path, trial: str | None) -> StatusFile:
     if not (out / "sweep.json").is_file():
         raise UsageError(no_sweep(out))
     if row := _trial_row(out, trial):
-        refuse([f"trial {trial} has ended already: {row['status']}"])
+        raise_if_any([f"trial {trial} has ended already: {row['status']}"])
     published = StatusFile.read(out)
-    if not is_held(out):
+    if not is_locked(out):
         raise UsageError(f"the sweep in {out} is not running: there is nothing to stop")
     is_starting = trial is not None and published is not None and published.doing == TARGET
     if published is None or published.state != RUNNING or is_starting:
@@ -100,7 +100,7 @@ def _running_sweep(out: Path, trial: str | None) -> StatusFile:
     if trial is not None and trial not in ids:
         near = did_you_mean(trial, ids)
         running = f"the running trials are {', '.join(ids)}" if ids else "no trial runs at the moment"
-        refuse([f"trial {trial} is not running: {'; '.join(filter(None, (running, near)))}"])
+        raise_if_any([f"trial {trial} is not running: {'; '.join(filter(None, (running, near)))}"])
     return published
 
 
@@ -111,11 +111,11 @@ def _trial_row(out: Path, trial: str | None) -> dict[str, str] | None:
 
 
 def _is_still_running(out: Path, run: str) -> bool:
-    from search_spaces.durable import is_held
+    from search_spaces.durable import is_locked
     from sweeper.followers.status_file import StatusFile
 
     published = StatusFile.read(out)
-    return is_held(out) and (published is None or published.run == run)
+    return is_locked(out) and (published is None or published.run == run)
 
 
 @click.command()
@@ -130,11 +130,11 @@ def config(folder: str, out: str | None) -> None:
     project.
     """
     if out is not None and Path(out).exists():
-        refuse([f"--out {out}: the file exists already; name a new file"])
+        raise_if_any([f"--out {out}: the file exists already; name a new file"])
     from sweeper.store.plugins import FOLDER, restore_plugins
 
     restore_plugins(Path(folder))
-    from search_spaces.durable import write_whole
+    from search_spaces.durable import write_atomically
     from sweeper.store.folder import read_settings
     from trainables.plugins import active
 
@@ -142,12 +142,12 @@ def config(folder: str, out: str | None) -> None:
     settings = read_settings(Path(folder))
     if "given" not in json.loads((Path(folder) / "sweep.json").read_text(encoding="utf-8"))["settings"]:
         command = "the key 'command' in sweep.json contains its options"
-        refuse([f"{folder}: cannot write the YAML, because an older version started this sweep; {command}"])
+        raise_if_any([f"{folder}: cannot write the YAML, because an older version started this sweep; {command}"])
     text = config_text(settings, plugins=files)
     if out is None:
         click.echo(text, nl=False)
     else:
-        write_whole(Path(out), text)
+        write_atomically(Path(out), text)
         click.echo(out)
 
 

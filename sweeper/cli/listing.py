@@ -54,7 +54,7 @@ def _methods() -> list[dict[str, object]]:
             at = option.range
             scales = {LINEAR: "uniformly", LOG: "log-uniformly", LOG_TO_ONE: f"log-uniformly in 1 - {option.name}"}
             words = f"searched from {at.low:g} to {at.high:g}, {scales[at.scale]}" if at else "not searched"
-            inside = f"allowed from {option.least:g} to {option.high:g}"
+            inside = f"allowed from {option.lower_bound:g} to {option.high:g}"
             options.append(f"{option.name}: {option.help} (default {option.default:g}, {inside}, {words})")
         own = name == method.objective.name
         rows.append(

@@ -19,7 +19,7 @@ import click
 
 from sweeper.cli.errors import FAILED, interrupted_by_signals, plain_errors
 from sweeper.cli.options import command, json_option
-from sweeper.settings.sources import Options, Raw, refuse
+from sweeper.settings.sources import Options, Raw, raise_if_any
 
 _PACKAGES = ("torch", "ray", "transformers", "peft", "datasets", "optuna", "mlflow", "moocore", "rouge-score")
 
@@ -42,14 +42,14 @@ _PACKAGES = ("torch", "ray", "transformers", "peft", "datasets", "optuna", "mlfl
 @plain_errors
 def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage: tuple[str, ...]) -> None:
     """Check versions, hardware, disk, hub and nodes. The exit code is 1 if a package is missing or a node is faulty."""
-    from sweeper.checks.cluster_health import format_nodes, node_faults, query_cluster
+    from sweeper.checks.cluster_health import format_nodes, node_problems, query_cluster
     from trainables.storage import is_address, storage_problem
 
     if shared and address is None:
-        refuse(["--shared names a folder that the nodes of a cluster share: give --address too"])
+        raise_if_any(["--shared names a folder that the nodes of a cluster share: give --address too"])
     remedy = "use --shared for folders, together with --address"
-    refuse([f"--storage {text} is a folder: {remedy}" for text in storage if not is_address(text)])
-    refuse([text for uri in storage if (text := storage_problem(uri))])
+    raise_if_any([f"--storage {text} is a folder: {remedy}" for text in storage if not is_address(text)])
+    raise_if_any([text for uri in storage if (text := storage_problem(uri))])
     versions = {"python": sys.version.split()[0]} | {name: _version(name) for name in _PACKAGES}
     missing = [name for name, version in versions.items() if version is None]
     import torch
@@ -62,7 +62,7 @@ def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage
     reachable = not hub_problems([("model", "microsoft/phi-1_5")])
     folders = [path.resolve() for path in shared] or [cache_folder()]
     nodes = query_cluster(address, folders, storage) if address else {}
-    faults = node_faults(nodes)
+    faults = node_problems(nodes)
     if as_json:
         machine = {"cpus": os.cpu_count(), "gpus": gpus, "disk_free_bytes": free, "cache": str(cache_folder())}
         reported = {name: facts and asdict(facts) for name, facts in nodes.items()}
@@ -125,27 +125,27 @@ def cache(raw: Raw, problems: list[str], *, prune: bool, as_json: bool) -> None:
     If a target or score is missing, the next sweep that needs it computes it again. The folders of sweeps are not in
     this cache. Models and data sets of the Hugging Face hub are in the hub's own cache (see 'hf cache').
     """
-    from search_spaces.durable import remove_whole
-    from search_spaces.messages import size
+    from search_spaces.durable import remove_atomically
+    from search_spaces.messages import format_size
     from trainables.target.cache import cache_folder
 
     options = Options("cache", raw)
-    refuse(options.problems)
+    raise_if_any(options.problems)
     folder, older_than = cache_folder(), options["older_than"]
     found = list(entries(folder, now=time.time(), older_than=older_than if prune else None))
     for path in (path for entry in found if prune for path in entry.paths):
-        remove_whole(Path(path))
+        remove_atomically(Path(path))
     total = sum(entry.bytes for entry in found)
     if as_json:
         click.echo(json.dumps({"folder": str(folder), "removed": prune, "entries": [asdict(entry) for entry in found]}))
         return
     width = max((len(entry.what) for entry in found), default=0)
     for entry in sorted(found, key=lambda entry: -entry.bytes):
-        click.echo(f"{entry.kind:<20} {entry.what:<{width}}  {size(entry.bytes):>7}  {_format_age(entry.days)}")
+        click.echo(f"{entry.kind:<20} {entry.what:<{width}}  {format_size(entry.bytes):>7}  {_format_age(entry.days)}")
     if prune:
-        click.echo(f"{size(total)} freed in {folder}" if found else f"nothing to remove in {folder}")
+        click.echo(f"{format_size(total)} freed in {folder}" if found else f"nothing to remove in {folder}")
     else:
-        click.echo(f"{size(total)} in {folder}; --prune removes entries not used for {older_than:g} days")
+        click.echo(f"{format_size(total)} in {folder}; --prune removes entries not used for {older_than:g} days")
 
 
 def entries(folder: Path, *, now: float, older_than: float | None = None) -> Iterator[Entry]:
@@ -211,7 +211,7 @@ def ui(raw: Raw, problems: list[str], *, browser: bool) -> None:
     options = Options("ui", raw)
     uri, port = options["tracking_uri"] or default_uri(), options["port"]
     options.extend([tracking_problem(uri) or missing_database(uri)], "tracking_uri")
-    refuse(options.problems)
+    raise_if_any(options.problems)
     # With one worker and no job execution, the server responds after 6 s instead of 22 s, with a quarter of the memory.
     environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     arguments = ["ui", "--backend-store-uri", uri, "--workers", "1", "--port", str(port)]

@@ -14,7 +14,7 @@ from sweeper.cli.errors import FAILED, continues_with, exit_with
 from sweeper.cli.options import CONFIG, DRY_RUN, command, json_option
 from sweeper.cli.plan import print_plan
 from sweeper.settings.fields import EVALUATE, RUN, TARGET
-from sweeper.settings.sources import Raw, command_line, refuse
+from sweeper.settings.sources import Raw, command_line, raise_if_any
 
 
 @command(RUN, CONFIG, DRY_RUN, json_option("Print metrics.json on stdout."))
@@ -35,7 +35,7 @@ def unlearn(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> N
     from sweeper.store.unfinished_run import other_run_problem
 
     if out is not None and (problem := other_run_problem(out, spec, landscape_points=points)):
-        refuse([problem])
+        raise_if_any([problem])
     if dry_run:
         from sweeper.checks.plan import plan_of_run
 

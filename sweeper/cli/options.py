@@ -36,7 +36,7 @@ def command(name: str, *others: Decorator) -> Callable[[Callable[..., None]], cl
 
     The function is called as ``function(raw, problems, **values)``: ``raw`` contains the given option values,
     ``problems`` the error messages about the ``--config`` file, and ``values`` the values of ``others``. ``others`` are
-    click decorators of the options and arguments that are not in :data:`sweeper.settings.fields.DESCRIBED`.
+    click decorators of the options and arguments that are not in :data:`sweeper.settings.fields.COMMAND_OPTIONS`.
     """
     fields = fields_of(name)
 

@@ -41,16 +41,16 @@ def run_to_the_end(
 
     from sweeper.followers.console import own_console
     from sweeper.settings.fields import STUDY
-    from sweeper.settings.tracking_uri import known_uri, shown_uri
+    from sweeper.settings.tracking_uri import redact_uri, uri_with_password
     from sweeper.store.folder import read_settings
     from sweeper.sweep import run
 
     settings = read_settings(out)
     is_study = settings.kind == STUDY
-    tracking = {"tracking_uri": (changes or {}).get("tracking_uri", known_uri(settings.tracking_uri))}
+    tracking = {"tracking_uri": (changes or {}).get("tracking_uri", uri_with_password(settings.tracking_uri))}
     if "@" in settings.tracking_uri and tracking["tracking_uri"] == settings.tracking_uri:
         say(
-            f"passwords are not stored; if MLflow at {shown_uri(settings.tracking_uri)} needs a password, set "
+            f"passwords are not stored; if MLflow at {redact_uri(settings.tracking_uri)} needs a password, set "
             "MLFLOW_TRACKING_URI to the address with the password"
         )
 
@@ -159,7 +159,7 @@ def evaluate_studies(folders: Sequence[Path], *, path: Path | None = None, objec
     from analysis.report.study_text import write_study
     from analysis.study.lr_study import read_study
     from analysis.tables.sweep_file import SweepFile
-    from sweeper.settings.objectives import bounded, parse_objectives
+    from sweeper.settings.objectives import parse_objectives, with_bounds
     from trainables.modality import dataset_modality
 
     parsed_objectives: tuple[Objective, ...] = ()
@@ -167,7 +167,7 @@ def evaluate_studies(folders: Sequence[Path], *, path: Path | None = None, objec
         sweep = SweepFile.read(folders[0])
         base = sweep.settings.get("base") or {}
         unit = dataset_modality(str(base.get("dataset"))).unit
-        parsed_objectives = bounded(parse_objectives(objectives), sweep.random_guess_loss or 0.0, unit=unit)
+        parsed_objectives = with_bounds(parse_objectives(objectives), sweep.random_guess_loss or 0.0, unit=unit)
     study = read_study(folders, parsed_objectives)
     write_study(path or folders[0] / "lr_study.json", study)
     return study

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from search_spaces.messages import counted, size
+from search_spaces.messages import counted, format_size
 
 if TYPE_CHECKING:
     from sweeper.checks.plan import Plan
@@ -37,7 +37,7 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
     lines["memory"] = unknown.get("memory")
     if plan.memory is not None:
         counts = "for weights, gradients and optimizer state, without activations and, on a CPU, without Python itself"
-        lines["memory"] = f"about {size(plan.memory)} per trial {counts}"
+        lines["memory"] = f"about {format_size(plan.memory)} per trial {counts}"
     disk = plan.disk.format(Path(plan.out), free=plan.free).removeprefix("disk: ") if plan.disk else "nothing is kept"
     lines["disk"] = unknown.get("disk", disk)
     width = max(map(len, lines))

@@ -13,7 +13,7 @@ from search_spaces.messages import expected_one_of, no_sweep
 from sweeper.cli.errors import interrupted_by_signals, plain_errors
 from sweeper.cli.options import command, json_option
 from sweeper.settings.fields import PICK
-from sweeper.settings.sources import Options, Raw, refuse
+from sweeper.settings.sources import Options, Raw, raise_if_any
 
 if TYPE_CHECKING:
     from sweeper.export.pick import Choice
@@ -55,7 +55,7 @@ def report(
         options.add("--watch serves a page until Ctrl-C, and --json prints one result: give only one of them")
     if watch and is_one_run:
         options.add(f"--watch: {paths[0]} is a single run, which has figures but no page; leave out --watch")
-    refuse(options.problems)
+    raise_if_any(options.problems)
     _check_sources(paths, out)
     from analysis.report.report import write_report, write_run_figures
     from analysis.tables.columns import Columns
@@ -78,13 +78,13 @@ def report(
 
 
 def _check_sources(paths: list[Path], out: str | None) -> None:
-    from sweeper.checks.world import place_problems
+    from sweeper.checks.world import write_problems
 
     sweeps = [path for path in paths if (path / "sweep.json").is_file()]
     is_one_run = len(paths) == 1 and _is_run(paths[0])
     problems = [no_sweep(path) for path in paths if not (path.is_file() or path in sweeps or _is_run(path))]
     if out is not None:
-        problems += place_problems(out)
+        problems += write_problems(out)
         if (Path(out) / "sweep.json").is_file() and [path.resolve() for path in paths] != [Path(out).resolve()]:
             reason = "the folder holds a sweep, whose own report would be overwritten; name another folder"
             problems.append(f"--out {out}: {reason}")
@@ -94,7 +94,7 @@ def _check_sources(paths: list[Path], out: str | None) -> None:
         problems.append(
             "none of the sources is a sweep: give at least one sweep's folder, because a sweep defines the objectives"
         )
-    refuse(problems)
+    raise_if_any(problems)
 
 
 def _is_run(path: Path) -> bool:
@@ -118,12 +118,12 @@ def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: boo
             problems.append(no_sweep(source))
     if out is not None and Path(out).is_file():
         problems.append(f"--out {out}: this is a file, expected a folder")
-    refuse(problems)
+    raise_if_any(problems)
     from analysis.comparison.comparison import comparison_data, comparison_sources
     from analysis.report.comparison_text import FORMATS as WRITERS
     from analysis.report.comparison_text import comparison_content
     from analysis.tables.columns import Columns
-    from search_spaces.durable import write_whole
+    from search_spaces.durable import write_atomically
     from sweeper.store.columns import column_dictionary
 
     columns = Columns.from_dict(column_dictionary(random_guess=None, unit="token"))
@@ -131,7 +131,7 @@ def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: boo
     if out is not None:
         Path(out).mkdir(parents=True, exist_ok=True)
         for suffix, write in WRITERS.items():
-            write_whole(Path(out) / f"comparison.{suffix}", write(tables))
+            write_atomically(Path(out) / f"comparison.{suffix}", write(tables))
     if as_json:
         click.echo(json.dumps(comparison_content(tables)))
     else:

@@ -15,7 +15,7 @@ from sweeper.cli.options import CONFIG, DRY_RUN, command, json_option
 from sweeper.cli.outcome import evaluate_studies, print_study, run_to_the_end
 from sweeper.cli.plan import print_plan
 from sweeper.settings.fields import PARETO, RESUME, STUDY
-from sweeper.settings.sources import Options, Raw, refuse
+from sweeper.settings.sources import Options, Raw, raise_if_any
 
 _JSON = json_option("Print the summary as JSON on stdout.")
 _FROM_OPTIONS = ("folders", "out", "objectives")
@@ -45,11 +45,11 @@ def lr_study(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> 
         return
     options = Options(STUDY, raw)
     _check_from_options(options, dry_run=dry_run)
-    refuse(options.problems)
+    raise_if_any(options.problems)
     from analysis.report.study_text import study_content
 
     folders, out = [*map(Path, options["folders"])], options["out"]
-    study = evaluate_studies(folders, path=Path(out) if out else None, objectives=options.asked("objectives"))
+    study = evaluate_studies(folders, path=Path(out) if out else None, objectives=options.explicit("objectives"))
     if as_json:
         click.echo(json.dumps(study_content(study)))
     else:
@@ -85,11 +85,11 @@ def resume(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json
 
     if changes:
         _check_changes(options, out, changes)
-    refuse(options.problems)
+    raise_if_any(options.problems)
     storage = changes.get("storage", read_settings(out).storage)
     if storage is not None and is_address(storage):
         options.extend([storage_problem(storage)], "storage")
-        refuse(options.problems)
+        raise_if_any(options.problems)
     if dry_run:
         _print_plan(out, changes, as_json=as_json)
         return
@@ -160,14 +160,14 @@ def _fetch_tables(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
     from trainables.storage import Storage, address_problem
 
     options.extend([address_problem(uri)])
-    refuse(options.problems)
+    raise_if_any(options.problems)
     storage = Storage(uri)
     folder = options["out"] or str(Path("runs") / storage.name)
-    refuse(output_problems(folder))
+    raise_if_any(output_problems(folder))
     other = other_driver(storage, Path(folder), say=lambda line: click.echo(line, err=True))
-    refuse([other] if other else [])  # before anything is written to the folder
+    raise_if_any([other] if other else [])  # before anything is written to the folder
     if not fetch_sweep(storage, Path(folder)):
-        refuse([f"{uri} holds no sweep: there is no sweep.json in it"])
+        raise_if_any([f"{uri} holds no sweep: there is no sweep.json in it"])
     changes: dict[str, Any] = {"storage": storage.parent.uri, "stored_as": storage.name}
     database = sqlite_path(read_settings(Path(folder)).tracking_uri)
     if database is not None and not database.parent.is_dir():

@@ -15,7 +15,7 @@ from sweeper.execution.shutdown import Interrupted, is_interrupted
 from sweeper.followers.mlflow.runs import end_of_sweep
 from sweeper.search.limits import End
 from sweeper.settings.sweep_settings import SweepSettings
-from sweeper.settings.tracking_uri import shown_uri
+from sweeper.settings.tracking_uri import redact_uri
 from sweeper.store.events import Kind
 from sweeper.store.folder import SweepError
 from sweeper.store.tables import TABLES
@@ -89,7 +89,7 @@ def finalize(sweep: OpenSweep) -> Summary:
         raise Interrupted
     if missing or unmirrored:
         raise SweepError(_storage_error(out, sweep.settings, missing, unmirrored))
-    return _summary(sweep, pareto, end, tracking=unsent or shown_uri(sweep.settings.tracking_uri))
+    return _summary(sweep, pareto, end, tracking=unsent or redact_uri(sweep.settings.tracking_uri))
 
 
 def _write_results(sweep: OpenSweep) -> OSError | None:

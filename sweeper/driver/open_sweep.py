@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from search_spaces.durable import write_whole
+from search_spaces.durable import write_atomically
 from sweeper.controller import Controller
 from sweeper.execution.gpu_shares import GpuShares
 from sweeper.followers.checkpoints import CheckpointManager
@@ -149,7 +149,7 @@ def _open_log(out: Path) -> EventLog:
     """Open the event log. If only the tables exist, create the log from the tables."""
     path = out / FILE
     if not path.exists() and (out / "trials.csv").is_file():
-        write_whole(path, b"".join(event.to_line() for event in events_of_tables(out)), sync=True)
+        write_atomically(path, b"".join(event.to_line() for event in events_of_tables(out)), sync=True)
     return EventLog(path)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.messages import counted
-from sweeper.checks.disk import check_disk, disk_of
+from sweeper.checks.disk import check_disk, estimate_disk
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.cluster import import_for_report
 from sweeper.execution.gpu_shares import MAX_PER_GPU, GpuShares, equal_share
@@ -43,7 +43,7 @@ def run_trials(sweep: OpenSweep, capacity: int) -> None:
         sweep.console.print(f"{ended} of {counted(settings.trials, 'trial')} done; remaining: {left}")
     remaining = sweep.remaining_trials
     running = max(min(max_concurrent, remaining), remaining if settings.pauses_trials else 0)
-    disk = disk_of(settings.base, Path(sweep.target.path), models=remaining, running=running)
+    disk = estimate_disk(settings.base, Path(sweep.target.path), models=remaining, running=running)
     sweep.console.print(check_disk(disk, sweep.out), soft_wrap=True)
     tuner = _tuner(sweep, max_concurrent=max_concurrent)
     for name in ("ray.tune", "ray.train"):  # only the syncer reports a storage that does not respond

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sweeper.execution.nodes import PROJECT, Node, ask_nodes, differences, missing_folders_and_versions, versions
-from sweeper.settings.resources import Resources, gpus_here
+from sweeper.settings.resources import Resources, local_gpu_count
 
 _UNLIMITED = 1 << 20
 _DEAD_NODE_SECONDS = 60.0
@@ -48,7 +48,7 @@ def slots_here(resources: Resources) -> int:
     Raises:
         PlacementError: this machine cannot run a trial.
     """
-    return slots([{"Resources": {"CPU": os.cpu_count() or 1, "GPU": gpus_here()}}], resources)
+    return slots([{"Resources": {"CPU": os.cpu_count() or 1, "GPU": local_gpu_count()}}], resources)
 
 
 def slots(nodes: Sequence[Node], resources: Resources) -> int:

@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 from sweeper.execution.target_task import FillCache, Show
-from sweeper.settings.resources import gpus_here
+from sweeper.settings.resources import local_gpu_count
 from trainables.spec import TrialSpec
 from trainables.target.cache import Cache, NotCached, TargetError
 from trainables.target.prepare import Preparation, prepare_target
@@ -50,7 +50,7 @@ def target_process(
         yield None
         return
     ours, theirs = Pipe()
-    interpreter = (None if gpus_here() else python()) or [sys.executable]
+    interpreter = (None if local_gpu_count() else python()) or [sys.executable]
     with (
         subprocess.Popen(
             [*interpreter, str(_PROGRAM)],

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from sweeper.followers.progress_bar import heartbeat, progress_bar
-from sweeper.settings.resources import gpus_here
+from sweeper.settings.resources import local_gpu_count
 from trainables import plugins
 from trainables.metrics.registry import primary_metrics
 from trainables.spec import TrialSpec
@@ -137,7 +137,7 @@ class PreparedTarget:
 
 def is_prepared_remotely(settings: SweepSettings) -> bool:
     """Return whether a node with a GPU prepares the target instead of this machine."""
-    return settings.address is not None and settings.resources.gpus > 0 and not gpus_here()
+    return settings.address is not None and settings.resources.gpus > 0 and not local_gpu_count()
 
 
 def prepare_for_sweep(
@@ -161,7 +161,7 @@ def prepare_for_sweep(
             Preparation(spec=target_spec, cache=Cache(computing=False)).target()
             return
         cache.folder.mkdir(parents=True, exist_ok=True)
-        cluster.slots(shared_folders=settings.shared(out.resolve(), cache.folder))
+        cluster.slots(shared_folders=settings.shared_folders(out.resolve(), cache.folder))
         console.print("preparing the target on a node with a GPU, because this machine has none", soft_wrap=True)
         prepared = _run_task(target_spec, settings, None if settings.bucket else cache.folder, show)
         if prepared.problem:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from search_spaces.durable import staged, write_whole
+from search_spaces.durable import staged, write_atomically
 from sweeper.export.card import ADAPTER, MERGED, WHOLE, Card, card_text
 from sweeper.export.licence import licence_of
 from trainables.models.adapters import ADAPTER_CONFIG, merge_adapter
@@ -48,7 +48,7 @@ def export(checkpoint: Path, folder: Path, card: Card, *, merge: bool) -> Iterat
             shutil.copytree(checkpoint, staging)
         for path in licence.files:
             shutil.copyfile(path, staging / path.name)
-        write_whole(staging / "README.md", card_text(replace(card, kind=kind, base=base, licence=licence)))
+        write_atomically(staging / "README.md", card_text(replace(card, kind=kind, base=base, licence=licence)))
     yield f"exported: {folder} ({kind}, with a model card)"
     if merge and kind == WHOLE:
         yield "--merge has no effect, because the checkpoint is a whole model without an adapter"

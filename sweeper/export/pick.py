@@ -19,10 +19,10 @@ from search_spaces.messages import no_sweep
 from sweeper.export.card import Card
 from sweeper.export.export import export
 from sweeper.settings.fields import PICK
-from sweeper.settings.names import LIMITED
-from sweeper.settings.objectives import known_constraint
-from sweeper.settings.sources import Options, Problems, Raw, command_line, refuse
-from sweeper.settings.tracking_uri import known_uri
+from sweeper.settings.names import LIMIT_COLUMNS
+from sweeper.settings.objectives import parse_metric_constraint
+from sweeper.settings.sources import Options, Problems, Raw, command_line, raise_if_any
+from sweeper.settings.tracking_uri import uri_with_password
 from sweeper.store.folder import read_origin, read_settings
 from trainables.models.checkpoints import LoadError, weights_problems
 
@@ -108,7 +108,7 @@ def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
     options = Options(PICK, raw, problems=problems)
     rule, limits, best = _request(options)
     options.extend(_delivery_problems(options, out))
-    refuse(options.problems)
+    raise_if_any(options.problems)
     sweep = _read_sweep_with(out, options["constraint"])
     table = TrialTable.read(out, sweep=sweep.name)
     found = judged_pick(table, sweep, rule=rule, limits=limits, best=best)
@@ -172,7 +172,7 @@ def _register(chosen: Choice, options: Options) -> dict[str, Any]:
 
 
 def _tracking_uri(options: Options, out: Path) -> str:
-    return options["tracking_uri"] or known_uri(read_settings(out).tracking_uri)
+    return options["tracking_uri"] or uri_with_password(read_settings(out).tracking_uri)
 
 
 def _delivery_problems(options: Options, out: Path) -> Iterator[str]:
@@ -193,14 +193,14 @@ def _request(options: Options) -> tuple[str | None, tuple[Constraint, ...], Best
     If the user gave none of these, they are None, () and None, and the model that the report recommends is chosen.
     """
     limits: list[Constraint] = []
-    for name, parse in (("constraint", known_constraint), ("where", parse_constraint)):
+    for name, parse in (("constraint", parse_metric_constraint), ("where", parse_constraint)):
         for text in options[name]:
             try:
                 limits.append(parse(text))
             except ConstraintError as error:
                 options.add(str(error))
     for side, sign in (("max", "<="), ("min", ">=")):
-        values = {name: options[f"{side}_{name}"] for name in LIMITED}
+        values = {name: options[f"{side}_{name}"] for name in LIMIT_COLUMNS}
         limits += [parse_constraint(f"{name}{sign}{value}") for name, value in values.items() if value is not None]
     best = [Best(column, side) for side in ("max", "min") for column in options[f"{side}imize"]]
     rule = options["rule"] or (CONSTRAINT if limits else None)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from search_spaces.durable import remove_whole
+from search_spaces.durable import remove_atomically
 from sweeper.followers.syncer import Syncer
 from sweeper.store.event_log import Follower
 from sweeper.store.events import Event, Kind
@@ -143,4 +143,4 @@ class CheckpointManager(Follower):
         if self._syncer is not None:
             self._syncer.remove(folder)
         with contextlib.suppress(OSError):  # reconcile() tries again
-            remove_whole(self._out / folder)
+            remove_atomically(self._out / folder)

@@ -12,7 +12,7 @@ from analysis.errors import AnalysisError
 from analysis.frontier.frontier import frontier
 from analysis.tables.sources import read_source
 from analysis.words import number
-from search_spaces.durable import is_held
+from search_spaces.durable import is_locked
 from search_spaces.messages import counted, no_sweep, resume_command
 from sweeper.followers.progress import Cost, Remaining, cost_of, settings_text
 from sweeper.followers.status_file import FINISHED, INTERRUPTED, RUNNING, StatusFile
@@ -75,7 +75,7 @@ def read_status(out: Path) -> SweepStatus:
     """
     if not (out / "sweep.json").is_file():
         raise AnalysisError(no_sweep(out))
-    held = is_held(out)  # before the log is read, so that a sweep that ends meanwhile counts as running
+    held = is_locked(out)  # before the log is read, so that a sweep that ends meanwhile counts as running
     published = StatusFile.read(out)
     source, sweep = read_source(out), read_state(out)
     front = frontier(source.table.models, source.sweep.objectives)

@@ -12,7 +12,7 @@ import json
 import uuid
 from pathlib import Path
 
-from search_spaces.durable import write_whole
+from search_spaces.durable import write_atomically
 
 _NAME = ".stop-{}.json"
 
@@ -23,7 +23,7 @@ def ask(out: Path, run: str, trial_id: str | None = None) -> None:
     Raises:
         OSError: writing to the disk failed.
     """
-    write_whole(out / _NAME.format(uuid.uuid4().hex), json.dumps({"run": run, "trial_id": trial_id}))
+    write_atomically(out / _NAME.format(uuid.uuid4().hex), json.dumps({"run": run, "trial_id": trial_id}))
 
 
 def take(out: Path, run: str) -> list[str | None]:

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from fnmatch import fnmatch
 from pathlib import Path
 
-from search_spaces.durable import Throttle, whole_lines
+from search_spaces.durable import Throttle, complete_lines
 from sweeper.settings.sweep_settings import RUN_STATES
 from sweeper.store.event_log import FILE as EVENTS
 from sweeper.store.event_log import Follower
@@ -210,7 +210,7 @@ class Syncer(Follower):
             content = path.read_bytes()
         except FileNotFoundError:  # deleted in the meantime
             return None
-        return stamp, whole_lines(content) if path.suffix in (".csv", ".log", ".jsonl") else content
+        return stamp, complete_lines(content) if path.suffix in (".csv", ".log", ".jsonl") else content
 
     def _store(self, name: str, change: tuple[tuple[int, int], bytes] | None) -> None:
         if change is not None:

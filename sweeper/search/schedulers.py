@@ -48,7 +48,7 @@ SCHEDULERS: Mapping[str, MakeScheduler] = {
 def open_scheduler(settings: SweepSettings, target: Target) -> Scheduler | None:
     """Return the sweep's scheduler, or None if all trials run to the end."""
     from sweeper.settings.names import NO_SCHEDULER
-    from sweeper.settings.objectives import bounded
+    from sweeper.settings.objectives import with_bounds
     from trainables.modality import dataset_modality
 
     if settings.scheduler == NO_SCHEDULER:
@@ -56,7 +56,7 @@ def open_scheduler(settings: SweepSettings, target: Target) -> Scheduler | None:
     objectives = compared_objectives(settings.parsed_objectives, metrics_every=settings.base.metrics_every)
     unit = dataset_modality(settings.base.dataset).unit
     return SCHEDULERS[settings.scheduler](
-        comparison_axes(bounded(objectives, math.log(target.vocabulary_size), unit=unit)),
+        comparison_axes(with_bounds(objectives, math.log(target.vocabulary_size), unit=unit)),
         epochs=settings.base.epochs,
         grace=settings.grace,
         reduction=settings.reduction,

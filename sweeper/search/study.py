@@ -37,7 +37,7 @@ from search_spaces.values import Value
 from sweeper.search.archive import ParetoArchive, Result, Row
 from sweeper.search.samplers import SAMPLERS, Search
 from sweeper.search.warm_start import Prior, format_warm_start, warm_start
-from sweeper.settings.objectives import bounded
+from sweeper.settings.objectives import with_bounds
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.event_log import EventLog
 from sweeper.store.events import Kind
@@ -294,7 +294,7 @@ def format_id(index: int) -> str:
 def open_study(log: EventLog, settings: SweepSettings, target: Target, *, console: Console) -> SweepStudy:
     """Build the study of a sweep from its event log. For a new sweep, first log the priors and the planned points."""
     unit = dataset_modality(settings.base.dataset).unit
-    objectives = bounded(settings.parsed_objectives, math.log(target.vocabulary_size), unit=unit)
+    objectives = with_bounds(settings.parsed_objectives, math.log(target.vocabulary_size), unit=unit)
     archive = ParetoArchive(
         objectives,
         constraints=settings.parsed_constraints,

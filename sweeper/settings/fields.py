@@ -1,7 +1,7 @@
 """Describe every option of every command.
 
-``--help`` imports this module, so this module must not import slow packages. Add new options to :data:`DESCRIBED`, and
-new fields of trials to :mod:`trainables.spec`.
+``--help`` imports this module, so this module must not import slow packages. Add new options to
+:data:`COMMAND_OPTIONS`, and new fields of trials to :mod:`trainables.spec`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from functools import partial
 from typing import Any
 
 from search_spaces.fields import Field, Role
-from sweeper.settings.names import ARMS, DEFAULT_OBJECTIVES, DEFAULT_TRACKING, LIMITED, SAMPLERS, SCHEDULERS
+from sweeper.settings.names import ARMS, DEFAULT_OBJECTIVES, DEFAULT_TRACKING, LIMIT_COLUMNS, SAMPLERS, SCHEDULERS
 from trainables.spec import FIELDS
 
 PARETO, STUDY, RUN, TARGET = "pareto", "lr-study", "unlearn", "target"
 EVALUATE, RESUME, PICK = "evaluate", "resume", "pick"
 SWEEPS = (PARETO, STUDY)
 RUNS = (*SWEEPS, RUN)
-_OWN = ("method", "lr", "auto_lr", "seed")
+_DESCRIBED_PER_COMMAND = ("method", "lr", "auto_lr", "seed")
 """Trial fields whose options are described separately for each command."""
 _ROLES: tuple[Role, ...] = ("training", "scoring", "method", "auto_lr")
 
@@ -30,14 +30,14 @@ def option(name: str, help: str, *commands: str, default: Any = None, kind: type
     return Field(name, default, help, kind=kind, scope="command", commands=commands, **described)
 
 
-def _trial(name: str, *commands: str, **change: Any) -> Field:
+def _trial_option(name: str, *commands: str, **change: Any) -> Field:
     return replace(FIELDS[name], commands=commands, is_path=FIELDS[name].role == "placement", **change)
 
 
-def _of_roles(*roles: Role) -> Iterator[Field]:
+def _trial_options(*roles: Role) -> Iterator[Field]:
     """Yield each trial field with one of these roles. Its attribute ``commands`` lists the commands that accept it."""
     for name, item in FIELDS.items():
-        if item.role not in roles or not item.flag or name in _OWN:
+        if item.role not in roles or not item.flag or name in _DESCRIBED_PER_COMMAND:
             continue
         commands = [command for command in RUNS if not (command == STUDY and name in ARMS)]
         if item.role in ("data", "placement") and name != "retain_path":
@@ -45,21 +45,21 @@ def _of_roles(*roles: Role) -> Iterator[Field]:
         is_scored = item.role in ("data", "placement", "scoring") and name not in ("model_path", "metrics_every")
         if is_scored and not name.startswith("target_"):
             commands.append(EVALUATE)
-        yield _trial(name, *commands)
+        yield _trial_option(name, *commands)
 
 
 _METHOD = "Name of a method (see 'list methods'); can be repeated."
 _C = "Weight of the retain loss in gdiff; can be repeated."
 _FOLDERS: dict[str, Any] = {"is_path": True, "repeats": True}
 
-_whole, _number = partial(option, kind=int), partial(option, kind=float)
+_integer, _number = partial(option, kind=int), partial(option, kind=float)
 _flag = partial(option, kind=bool, default=False)
 
-DESCRIBED: list[Field] = [
-    _trial("method", *SWEEPS, repeats=True, help=_METHOD, otherwise="gdiff, ngdiff"),
-    _trial("method", RUN, repeats=True),
-    _trial("model_path", EVALUATE, help="Folder of the model or PEFT adapter to score."),
-    *_of_roles("data", "placement"),
+COMMAND_OPTIONS: list[Field] = [
+    _trial_option("method", *SWEEPS, repeats=True, help=_METHOD, otherwise="gdiff, ngdiff"),
+    _trial_option("method", RUN, repeats=True),
+    _trial_option("model_path", EVALUATE, help="Folder of the model or PEFT adapter to score."),
+    *_trial_options("data", "placement"),
     option(
         "plugin",
         "Python file with methods, metrics, data, models or templates (docs/extend.md); can be repeated.",
@@ -70,24 +70,24 @@ DESCRIBED: list[Field] = [
     # What is searched ------------------------------------------------------------------------------------------------
     _number("c", _C, PARETO, RUN, repeats=True),
     _number("c", _C, STUDY, otherwise=".5, .9, .99", repeats=True),
-    _trial("lr", PARETO, repeats=True, help="Learning rate; can be repeated.", otherwise="the model's range"),
-    _trial(
+    _trial_option("lr", PARETO, repeats=True, help="Learning rate; can be repeated.", otherwise="the model's range"),
+    _trial_option(
         "lr",
         STUDY,
         repeats=True,
         help="Learning rate; can be repeated.",
         otherwise="5 rates in the model's range, which is extended by a factor of 3.2 at both ends",
     ),
-    _trial("lr", RUN, repeats=True),
-    _trial(
+    _trial_option("lr", RUN, repeats=True),
+    _trial_option(
         "auto_lr",
         PARETO,
         choices=("off", "on", "both"),
         help="Automatic learning rate: off, on, or both; with both, the search chooses off or on for each trial.",
     ),
-    _trial("auto_lr", RUN),
+    _trial_option("auto_lr", RUN),
     option("space", "Search space: 'paper' for the paper's grid, or a FILE.yaml.", PARETO, is_path=True),
-    _whole(
+    _integer(
         "trials",
         "Number of trials.",
         PARETO,
@@ -98,10 +98,10 @@ DESCRIBED: list[Field] = [
     option(
         "sampler", f"Sampler: {', '.join(SAMPLERS[:-1])} or {SAMPLERS[-1]}.", PARETO, default="tpe", choices=SAMPLERS
     ),
-    _whole("seeds", "Number of runs of each configuration, with different seeds.", PARETO, default=1, low=1),
-    _whole("seeds", "Number of runs of each configuration, with different seeds.", STUDY, default=2, low=1),
-    _trial("seed", *SWEEPS, help="Seed of the search and of the first run of each configuration."),
-    _trial("seed", RUN),
+    _integer("seeds", "Number of runs of each configuration, with different seeds.", PARETO, default=1, low=1),
+    _integer("seeds", "Number of runs of each configuration, with different seeds.", STUDY, default=2, low=1),
+    _trial_option("seed", *SWEEPS, help="Seed of the search and of the first run of each configuration."),
+    _trial_option("seed", RUN),
     option(
         "objectives",
         "Metrics to optimise, with directions: NAME:max|min,NAME:max|min.",
@@ -123,8 +123,8 @@ DESCRIBED: list[Field] = [
         choices=SCHEDULERS,
         otherwise="moasha; none for a grid, several seeds, --candidates last, or objectives not measured every epoch",
     ),
-    _whole("grace", "Number of epochs after which the scheduler first compares trials.", *SWEEPS, default=1, low=1),
-    _whole(
+    _integer("grace", "Number of epochs after which the scheduler first compares trials.", *SWEEPS, default=1, low=1),
+    _integer(
         "reduction",
         "Reduction factor R: after each comparison, one in R trials continues, and is compared again after R times as "
         "many epochs.",
@@ -140,7 +140,7 @@ DESCRIBED: list[Field] = [
         default="stop",
         choices=("stop", "pause"),
     ),
-    _whole(
+    _integer(
         "front_metrics",
         "Maximum number of frontier epochs for which all metrics are measured at the end of the sweep. The epochs "
         "nearest to the best values of all objectives are measured first.",
@@ -193,21 +193,21 @@ DESCRIBED: list[Field] = [
         above=0.0,
         repeats=True,
     ),
-    _trial(
+    _trial_option(
         "auto_lr_smoothing",
         STUDY,
         repeats=True,
         help="How AutoLR chooses the learning rate: safe, paper, clip or official; if repeated, the study compares "
         "these rules.",
     ),
-    _trial(
+    _trial_option(
         "auto_lr_probe",
         STUDY,
         repeats=True,
         help="The retain data on which AutoLR measures losses: same (the step's batch) or fresh (other batches); if "
         "repeated, the study compares both.",
     ),
-    _trial(
+    _trial_option(
         "auto_lr_probe_batches",
         STUDY,
         repeats=True,
@@ -233,9 +233,9 @@ DESCRIBED: list[Field] = [
         **_FOLDERS,
     ),
     # A trial ---------------------------------------------------------------------------------------------------------
-    *_of_roles(*_ROLES),
+    *_trial_options(*_ROLES),
     option("option", "Option of a method; can be repeated.", *RUNS, repeats=True, metavar="NAME=VALUE"),
-    _whole(
+    _integer(
         "landscape",
         "Evaluate the forget loss and the retain loss at this many points along each AutoLR step. Requires "
         "'--auto-lr on' and --out.",
@@ -254,7 +254,7 @@ DESCRIBED: list[Field] = [
         otherwise="1; 0 with --address, or if this machine has no GPU",
     ),
     _number("cpus_per_trial", "CPU threads per trial.", *SWEEPS, default=1.0, above=0.0),
-    _whole(
+    _integer(
         "max_concurrent",
         "Maximum number of concurrent trials. With --address, it may exceed the number of trials that fit now, because "
         "nodes may join later.",
@@ -299,7 +299,7 @@ DESCRIBED: list[Field] = [
     ),
     option("experiment", "Name of the MLflow experiment.", *SWEEPS, default="unlearning"),
     _number("time_budget", "Seconds after which no new trial starts.", *SWEEPS, above=0.0),
-    _whole(
+    _integer(
         "epoch_budget",
         "Total number of trained epochs after which no new trial starts.",
         PARETO,
@@ -349,7 +349,7 @@ DESCRIBED: list[Field] = [
     ),
     *(
         _number(f"{side}_{name}", f"Consider only models whose {name} is at {word} this value.", PICK)
-        for name in LIMITED
+        for name in LIMIT_COLUMNS
         for side, word in (("max", "most"), ("min", "least"))
     ),
     option("copy_to", "Copy the checkpoint to this new folder.", PICK, is_path=True),
@@ -363,8 +363,8 @@ DESCRIBED: list[Field] = [
     option("register", "Register the checkpoint as a version of this MLflow model.", PICK, metavar="NAME"),
     option("alias", "With --register: alias of the registered version.", PICK),
     option("tracking_uri", "With --register: address of MLflow.", PICK, otherwise="the sweep's address"),
-    _whole("port", "With --watch: port of the page.", "report", low=0, high=65535, otherwise="a free port"),
-    _whole("port", "Port on this machine.", "ui", default=5000),
+    _integer("port", "With --watch: port of the page.", "report", low=0, high=65535, otherwise="a free port"),
+    _integer("port", "Port on this machine.", "ui", default=5000),
     _number(
         "older_than", "With --prune: days without use after which entries are removed.", "cache", default=30.0, low=0.0
     ),
@@ -374,14 +374,14 @@ DESCRIBED: list[Field] = [
 
 def fields_of(command: str) -> dict[str, Field]:
     """Return the options of a command, keyed by name."""
-    own = {item.name: item for item in DESCRIBED if command in item.commands}
+    own = {item.name: item for item in COMMAND_OPTIONS if command in item.commands}
     if command != RESUME:
         return own
-    changed = [replace(item, help=item.changeable, otherwise="") for item in DESCRIBED if item.changeable]
+    changed = [replace(item, help=item.changeable, otherwise="") for item in COMMAND_OPTIONS if item.changeable]
     return {item.name: item for item in changed} | own
 
 
-def named(fields: Mapping[str, Field]) -> dict[str, Field]:
+def by_name_and_flag(fields: Mapping[str, Field]) -> dict[str, Field]:
     """Return the fields, keyed by name and by flag. The flag ``--lora-rank`` has the key ``lora_rank``."""
     flags = {item.flag.removeprefix("--").replace("-", "_"): item for item in fields.values()}
     return {**fields, **flags}

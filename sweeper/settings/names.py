@@ -6,11 +6,11 @@ NO_SCHEDULER = "none"
 """The value of ``--scheduler`` with which every trial runs all its epochs."""
 SCHEDULERS = (NO_SCHEDULER, "moasha")
 """The values of ``--scheduler``. :mod:`sweeper.search.schedulers` creates the schedulers."""
-LEARNING = ("tpe", "nsga2", "nsga3", "gp")
+LEARNERS = ("tpe", "nsga2", "nsga3", "gp")
 """The samplers that learn from results and constraints."""
-SAMPLERS = (*LEARNING, "qmc", "random", "grid")
+SAMPLERS = (*LEARNERS, "qmc", "random", "grid")
 """The values of ``--sampler``. :mod:`sweeper.search.samplers` creates the samplers."""
 ARMS = ("auto_lr_smoothing", "auto_lr_probe", "auto_lr_probe_batches")
 """The AutoLR settings that a learning-rate study compares. Each combination of values is a variant of AutoLR."""
-LIMITED = ("verbmem", "utility", "truth_ratio", "forget_loss", "retain_loss")
+LIMIT_COLUMNS = ("verbmem", "utility", "truth_ratio", "forget_loss", "retain_loss")
 """The columns for which ``pick`` has the options ``--max-COLUMN`` and ``--min-COLUMN``."""

@@ -79,7 +79,7 @@ def objective_set(text: str) -> frozenset[str]:
     return frozenset(part.strip() for part in text.split(","))
 
 
-def bounded(
+def with_bounds(
     objectives: Sequence[Objective], random_guess: float, *, unit: str = "token"
 ) -> tuple[BoundedObjective, ...]:
     """Convert the objectives to the class in :mod:`analysis`. For the arguments, see :meth:`Objective.to_dict`."""
@@ -113,7 +113,7 @@ def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...])
     return tuple(dict.fromkeys((*metrics, *names)))
 
 
-def known_constraint(text: str) -> Constraint:
+def parse_metric_constraint(text: str) -> Constraint:
     """Parse a threshold such as ``utility>=0.7``, and check that its metric exists.
 
     Raises:
@@ -134,7 +134,7 @@ def constraint_problems(given: Sequence[str], base: TrialSpec) -> list[str]:
     measured = {*LOSS_METRICS, *(metric for name in chosen for metric in SETS.get(name, (name,)))}
     for text in given:
         try:
-            constraint = known_constraint(text)
+            constraint = parse_metric_constraint(text)
         except ConstraintError as error:
             found.append(str(error))
             continue

@@ -14,7 +14,7 @@ from typing import Any
 
 from search_spaces.messages import counted, expected_one_of
 from sweeper.settings.fields import RUN, STUDY, SWEEPS
-from sweeper.settings.resources import AUTO, gpus_here
+from sweeper.settings.resources import AUTO, local_gpu_count
 from sweeper.settings.search import read_search
 from sweeper.settings.sources import Options, Raw
 from sweeper.settings.spaces import is_space_file, read_space, spec_problems, tries_auto_lr
@@ -83,7 +83,7 @@ def _sweep(options: Options) -> Resolved:
     methods = tuple(dict.fromkeys(options["method"])) or ("gdiff", "ngdiff")
     gpus = options["gpus_per_trial"]
     if gpus is None:
-        gpus = 1.0 if gpus_here() and not options["address"] else 0.0
+        gpus = 1.0 if local_gpu_count() and not options["address"] else 0.0
     options.values |= {"method": methods, "tracking_uri": options["tracking_uri"] or default_uri()}
     options.values |= {"gpus_per_trial": gpus} | (study_values(options, methods) if is_study else {})
     base, auto_lr = _base(options), options["auto_lr"]
@@ -121,7 +121,7 @@ def _sweep(options: Options) -> Resolved:
         "ship": not options["no_ship"],
         "storage": str(Path(storage).resolve()) if storage and not is_address(storage) else storage or None,
         "tracking_uri": absolute_uri(options["tracking_uri"]),
-        "given": _recorded(options),
+        "given": _values_to_store(options),
     }
     # The other settings have the values of the options with the same names.
     copied = {item.name: options[item.name] for item in fields(SweepSettings) if item.name in options.fields}
@@ -132,8 +132,8 @@ def _sweep(options: Options) -> Resolved:
 
 def _base(options: Options) -> TrialSpec:
     """Return a trial spec with the values of the options and the defaults of the model, but without a method."""
-    model, dataset = options.asked("model"), options.asked("dataset")
-    path = options.asked("model_path") or options.asked("target_path")
+    model, dataset = options.explicit("model"), options.explicit("dataset")
+    path = options.explicit("model_path") or options.explicit("target_path")
     if model is not None and (model in MODELS or is_hub_id(model)):
         info = find_model(model)
     elif model is not None:
@@ -142,7 +142,7 @@ def _base(options: Options) -> TrialSpec:
         info = MODELS["tiny-phi"]
     else:
         info = local_model(Path(path).name) if path else MODELS[dataset_modality(dataset).offline_model]
-    if options.asked("model_path") and options.asked("target_path"):
+    if options.explicit("model_path") and options.explicit("target_path"):
         text = "--model-path and --target-path are mutually exclusive: a target needs no base model"
         options.add(text, "target_path")
     values: dict[str, Any] = {
@@ -189,10 +189,10 @@ def _check_resources(options: Options) -> None:
             "gpus_per_trial",
         )
     else:
-        check_fit("GPU", wanted=gpus, available=gpus_here())
+        check_fit("GPU", wanted=gpus, available=local_gpu_count())
 
 
-def _recorded(options: Options) -> Raw:
+def _values_to_store(options: Options) -> Raw:
     def place(value: str | float | bool) -> str | float | bool:
         return _absolute(value) if isinstance(value, str) and value and Path(value).exists() else value
 

@@ -17,6 +17,6 @@ class Resources:
     gpus: float
 
 
-def gpus_here() -> int:
+def local_gpu_count() -> int:
     """Return the number of GPUs on this machine, without importing torch."""
     return len(list(Path("/dev").glob("nvidia[0-9]*")))

@@ -10,7 +10,7 @@ from search_spaces.messages import counted
 from search_spaces.parameters import Choice
 from search_spaces.points import Point, PointError, params_of_point, read_points
 from search_spaces.space import Space
-from sweeper.settings.names import LEARNING, NO_SCHEDULER
+from sweeper.settings.names import LEARNERS, NO_SCHEDULER
 from sweeper.settings.objectives import (
     Objective,
     ObjectiveError,
@@ -27,7 +27,7 @@ from trainables.spec import TrialSpec
 
 DEFAULT_TRIALS = {True: 16, False: 32}
 """The default number of trials: 16 without a scheduler, and 32 with a scheduler."""
-_GRID = 1000
+_MAX_DEFAULT_GRID = 1000
 """The maximum number of combinations of listed values for which a grid search can be the default."""
 
 
@@ -48,7 +48,7 @@ def read_search(options: Options, space: Space | None, base: TrialSpec) -> tuple
     Problems found here are added to ``options``. ``space`` is None if problems prevented building the search space.
     """
     # In a small space, other samplers would propose the same points repeatedly.
-    sampler = "grid" if _is_small(options, space) else options["sampler"]
+    sampler = "grid" if _defaults_to_grid(options, space) else options["sampler"]
     objectives, base = _objectives(options, base)
     is_blind = base.metrics_every != 1 and not {item.column for item in objectives} <= set(LOSS_METRICS)
     scheduler, grace = _scheduling(options, base, sampler=sampler, is_blind=is_blind)
@@ -61,8 +61,8 @@ def read_search(options: Options, space: Space | None, base: TrialSpec) -> tuple
         parse_until(options["until"])
     except UntilError as error:
         options.add(str(error), "until")
-    if options["warm_start"] and sampler not in LEARNING:
-        text = f"--warm-start: the sampler {sampler} does not learn from trials; use one of {', '.join(LEARNING)}"
+    if options["warm_start"] and sampler not in LEARNERS:
+        text = f"--warm-start: the sampler {sampler} does not learn from trials; use one of {', '.join(LEARNERS)}"
         options.add(text, "warm_start")
     if not options.problems and not trials and options["epoch_budget"]:
         mean = float(base.epochs)
@@ -74,7 +74,7 @@ def read_search(options: Options, space: Space | None, base: TrialSpec) -> tuple
     return search, base
 
 
-def _is_small(options: Options, space: Space | None) -> bool:
+def _defaults_to_grid(options: Options, space: Space | None) -> bool:
     """Return whether the search is a grid search by default, because the space has few points.
 
     If one of --sampler, --trials, --enqueue, --warm-start and --epoch-budget is given, return False.
@@ -83,7 +83,7 @@ def _is_small(options: Options, space: Space | None) -> bool:
     if space is None or any(options.raw.get(name) for name in asked):
         return False
     sizes = [len(item.values) if isinstance(item, Choice) else math.inf for item in space.parameters]
-    return math.prod(sizes) <= _GRID and len(space.grid()) <= min(DEFAULT_TRIALS.values())
+    return math.prod(sizes) <= _MAX_DEFAULT_GRID and len(space.grid()) <= min(DEFAULT_TRIALS.values())
 
 
 def _objectives(options: Options, base: TrialSpec) -> tuple[tuple[Objective, ...], TrialSpec]:
@@ -101,10 +101,10 @@ def _objectives(options: Options, base: TrialSpec) -> tuple[tuple[Objective, ...
 def _scheduling(options: Options, base: TrialSpec, *, sampler: str, is_blind: bool) -> tuple[str, int]:
     """Return the scheduler, and the number of epochs after which the scheduler first compares trials."""
     epochs, every = base.epochs, base.eval_every
-    asked = [name for name in ("grace", "reduction", "stopping") if options.asked(name) is not None]
+    asked = [name for name in ("grace", "reduction", "stopping") if options.explicit(name) is not None]
     # By default, trials are first compared after the first evaluated epoch.
     grace = options["grace"] if "grace" in asked else max(options["grace"], every)
-    scheduler = options.asked("scheduler")
+    scheduler = options.explicit("scheduler")
     if scheduler is None:
         repeated = sampler == "grid" or (options["seeds"] or 1) > 1
         # Without objectives after every epoch, a trial that is stopped early might have no objective values.

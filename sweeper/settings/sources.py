@@ -14,8 +14,8 @@ from typing import Any
 
 from search_spaces.fields import SWITCHES, Field
 from search_spaces.messages import did_you_mean
-from sweeper.settings.fields import fields_of, named
-from sweeper.settings.tracking_uri import shown_uri
+from sweeper.settings.fields import by_name_and_flag, fields_of
+from sweeper.settings.tracking_uri import redact_uri
 
 CLI, PYTHON, STORED = "cli", "python", "stored"
 """The sources of option values that are not from a --config file: the command line, Python, and sweep.json."""
@@ -35,7 +35,7 @@ class Problems(Exception):
         super().__init__("; ".join(self.problems))
 
 
-def refuse(problems: Sequence[str]) -> None:
+def raise_if_any(problems: Sequence[str]) -> None:
     """Raise :class:`Problems` if there are any problems."""
     if problems:
         raise Problems(problems)
@@ -49,7 +49,7 @@ class Given:
     source: str
 
     @property
-    def place(self) -> str:
+    def prefix(self) -> str:
         """The start of a message about the value: ``FILE:LINE: `` if the value is from a file, otherwise ""."""
         return "" if self.source in (CLI, PYTHON, STORED) else f"{self.source}: "
 
@@ -71,20 +71,20 @@ def from_python(command: str, options: Mapping[str, object]) -> dict[str, Sequen
     if unknown := [name for name in options if name not in fields]:
         near = did_you_mean(unknown[0], fields)
         raise TypeError(f"{command} has no option {', '.join(unknown)}{near and f': {near}'}")
-    found = {name: _given(fields[name], value, PYTHON) for name, value in options.items()}
+    found = {name: _given_values(fields[name], value, PYTHON) for name, value in options.items()}
     return {name: given for name, given in found.items() if given}
 
 
-def _given(item: Field, value: object, source: str) -> list[Given]:
-    parts = _each(value)
+def _given_values(item: Field, value: object, source: str) -> list[Given]:
+    parts = _as_list(value)
     if isinstance(value, Mapping):
-        parts = [f"{key}={part}" for key, several in value.items() for part in _each(several)]
+        parts = [f"{key}={part}" for key, several in value.items() for part in _as_list(several)]
     elif len(parts) > 1 and not item.repeats:
         parts = [",".join(map(str, parts))]
     return [Given(part if isinstance(part, float | int) else str(part), source) for part in parts]
 
 
-def _each(value: object) -> list[Any]:
+def _as_list(value: object) -> list[Any]:
     if value is None:
         return []
     return [value] if isinstance(value, str | Path) or not isinstance(value, Sequence) else list(value)
@@ -100,7 +100,7 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
         return {}, [f"--config {error}"]
     if not isinstance(content, dict | None):
         return {}, [f"--config {path}: expected one option per line, such as 'trials: 32'"]
-    known = named(fields_of(command))
+    known = by_name_and_flag(fields_of(command))
     found: dict[str, Sequence[Given]] = {}
     problems: list[str] = []
     for key, value in (content or {}).items():
@@ -112,12 +112,12 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
             problems.append(f"{source}: unknown option '{key}': {expected}")
         elif item.name in found:  # written with - and with _, or under two names
             problems.append(f"{source}: {key} is given twice")
-        elif item.name != "option" and any(isinstance(part, Mapping | list) for part in _each(value)):
+        elif item.name != "option" and any(isinstance(part, Mapping | list) for part in _as_list(value)):
             expected = f"{item.metavar or 'a value'} as on the command line"
             problems.append(f"{source}: {key} needs {expected}, got {json.dumps(value)}")
-        elif len(_each(value)) > 1 and not (item.repeats or item.name in ("metrics", "objectives")):
+        elif len(_as_list(value)) > 1 and not (item.repeats or item.name in ("metrics", "objectives")):
             problems.append(f"{source}: {key} takes one value, got {', '.join(map(str, value))}")
-        elif given := _given(item, value, source):
+        elif given := _given_values(item, value, source):
             found[item.name] = given
     return found, problems
 
@@ -146,13 +146,13 @@ def _scalar(value: object) -> str:
 
 def command_line(command: str, raw: Raw, *arguments: str) -> str:
     """Return a command line with these option values, without passwords."""
-    words = [word for name, item in fields_of(command).items() for word in _words(item, raw.get(name, ()))]
+    words = [word for name, item in fields_of(command).items() for word in _arguments(item, raw.get(name, ()))]
     return shlex.join(["python", "-m", "sweeper", command, *arguments, *words])
 
 
-def _words(item: Field, values: Sequence[Given]) -> list[str]:
+def _arguments(item: Field, values: Sequence[Given]) -> list[str]:
     if item.kind is not bool:
-        return [part for one in values for part in (item.flag, shown_uri(str(one.value)))]
+        return [part for one in values for part in (item.flag, redact_uri(str(one.value)))]
     flags = {True: item.flag, False: item.flag.replace("--", "--no-", 1)}
     switches = [SWITCHES.get(str(one.value).lower(), item.default) for one in values]
     return [flags[switch] for switch in switches if switch != item.default]
@@ -161,7 +161,7 @@ def _words(item: Field, values: Sequence[Given]) -> list[str]:
 def to_json(raw: Raw) -> dict[str, list[list[object]]]:
     """Return the option values for sweep.json, without passwords."""
     return {
-        name: [[shown_uri(one.value) if isinstance(one.value, str) else one.value, one.source] for one in values]
+        name: [[redact_uri(one.value) if isinstance(one.value, str) else one.value, one.source] for one in values]
         for name, values in raw.items()
     }
 
@@ -207,7 +207,7 @@ class Options:
     def __getitem__(self, name: str) -> Any:
         return self.values.get(name)
 
-    def asked(self, name: str) -> Any:
+    def explicit(self, name: str) -> Any:
         """Return the value of an option that was given (its default if the given value is invalid), otherwise None."""
         return self.values.get(name) if self.raw.get(name) else None
 
@@ -225,7 +225,7 @@ class Options:
             self.add(problem, name)
 
     def _add(self, problem: str, *given: Given) -> None:
-        self.problems.append("".join(one.place for one in given) + problem)
+        self.problems.append("".join(one.prefix for one in given) + problem)
 
     def without_auto_lr(self, remedy: str) -> None:
         """Add a problem for each AutoLR option that the user gave (:meth:`is_typed`).

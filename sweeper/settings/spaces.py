@@ -23,7 +23,7 @@ from trainables.optimizers import LR_FREE, LR_FREE_LR, LR_FREE_RANGE, OPTIMIZERS
 from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import method_problems, trial_problems
 
-_TOGETHER = (
+_JOINT_FIELDS = (
     tuple(item.name for item in FIELDS.values() if item.role == "method"),
     ("optimizer", "auto_lr", "lr", *(item.name for item in FIELDS.values() if "optimizer" in item.when)),
 )
@@ -104,7 +104,7 @@ def read_space(options: Options, base: TrialSpec) -> Space | None:
     except SpaceError as error:
         options.extend(error.problems)
         return None
-    fixed = [name for name in FIELDS if name not in ("method", "lr", "auto_lr", "seed") and options.asked(name)]
+    fixed = [name for name in FIELDS if name not in ("method", "lr", "auto_lr", "seed") and options.explicit(name)]
     return replace(space, constants={key: value for key, value in space.constants.items() if key not in fixed})
 
 
@@ -160,8 +160,8 @@ def _value_problems(space: Space, base: TrialSpec) -> dict[str, Collection[str]]
         if key in OPTIONS or key in option_names():
             options = {plain_name(key): [float(str(value)) for value in values]}
             found = dict.fromkeys(spec_problems(base, methods, options), (key,)) | found
-    alone = [(name,) for name in FIELDS if not any(name in group for group in _TOGETHER)]
-    for group in (*_TOGETHER, *alone):
+    alone = [(name,) for name in FIELDS if not any(name in group for group in _JOINT_FIELDS)]
+    for group in (*_JOINT_FIELDS, *alone):
         for config in _corners(space, group).grid():
             change: dict[str, Any] = {name: config[name] for name in group if name in config}
             for problem in trial_problems(replace(base, **change)) if change else ():

@@ -20,7 +20,7 @@ from trainables.models.registry import MODELS, local_model
 from trainables.spec import FIELDS, TrialSpec
 
 _DEFAULT_C = (0.5, 0.9, 0.99)
-_RATES = 5
+_DEFAULT_RATE_COUNT = 5
 
 
 def study_values(options: Options, methods: Sequence[str]) -> dict[str, Any]:
@@ -93,11 +93,11 @@ def _arm_names(arms: Mapping[str, Sequence[Any]]) -> list[str]:
 
 def _default_rates(options: Options) -> tuple[float, ...]:
     """Return log-spaced rates, from half a decade below the model's range to half a decade above the range."""
-    is_local = options.asked("model_path") or options.asked("target_path")
-    name = options.asked("model") or ("" if is_local else "tiny-phi")
+    is_local = options.explicit("model_path") or options.explicit("target_path")
+    name = options.explicit("model") or ("" if is_local else "tiny-phi")
     low, high = (MODELS.get(name) or local_model(name)).lr_range
     first, last = math.log10(low) - 0.5, math.log10(high) + 0.5
-    exponents = (first + (last - first) * index / (_RATES - 1) for index in range(_RATES))
+    exponents = (first + (last - first) * index / (_DEFAULT_RATE_COUNT - 1) for index in range(_DEFAULT_RATE_COUNT))
     return tuple(float(f"{10**exponent:.1e}") for exponent in exponents)
 
 

@@ -16,9 +16,9 @@ from search_spaces.values import Value
 from sweeper.settings.fields import PARETO, STUDY, fields_of
 from sweeper.settings.names import DEFAULT_TRACKING, NO_SCHEDULER
 from sweeper.settings.objectives import Objective, parse_objectives
-from sweeper.settings.resources import AUTO, Resources, gpus_here
+from sweeper.settings.resources import AUTO, Resources, local_gpu_count
 from sweeper.settings.sources import Raw, command_line, from_json, to_json
-from sweeper.settings.tracking_uri import shown_uri
+from sweeper.settings.tracking_uri import redact_uri
 from trainables.methods import option_names, parse_method
 from trainables.spec import FIELDS, TrialSpec
 from trainables.storage import Storage, is_address
@@ -105,7 +105,7 @@ class SweepSettings:
         """The resources of a trial. With shared GPUs, the resources of a trial whose memory is not measured yet."""
         gpus = self.gpus_per_trial
         if gpus == AUTO:
-            gpus = 1.0 if self.address or gpus_here() else 0.0
+            gpus = 1.0 if self.address or local_gpu_count() else 0.0
         return Resources(cpus=self.cpus_per_trial, gpus=float(gpus))
 
     @property
@@ -165,7 +165,7 @@ class SweepSettings:
         """The seeds for which a target is prepared; only the first seed if all trials have the same target."""
         return self.all_seeds if SEEDS_VARY[self.seeds_vary] else self.all_seeds[:1]
 
-    def base_of(self, seed: int) -> TrialSpec:
+    def base_spec(self, seed: int) -> TrialSpec:
         """Return the values that all trials with this seed share."""
         varied: dict[str, Any] = {name: seed} if (name := SEEDS_VARY[self.seeds_vary]) else {}
         return replace(self.base, **varied)
@@ -184,7 +184,7 @@ class SweepSettings:
             return None
         return Storage(self.storage).subfolder(self.stored_as)
 
-    def shared(self, *folders: Path) -> tuple[Path, ...]:
+    def shared_folders(self, *folders: Path) -> tuple[Path, ...]:
         """Return the folders that all nodes must share: the given folders, or () if workers use a bucket."""
         return () if self.bucket is not None else folders
 
@@ -194,7 +194,7 @@ class SweepSettings:
         method = parse_method(str(values.get("method", self.base.method)))
         given = dict(self.base.options) | {name: values.pop(name) for name in option_names() if name in values}
         options = method.resolve({name: float(value) for name, value in given.items()})
-        base = self.base_of(int(values.get("seed", self.seed)))
+        base = self.base_spec(int(values.get("seed", self.seed)))
         return replace(base, **values, options=tuple(sorted(options.items())), target_key=target_key)
 
     def to_dict(self) -> dict[str, object]:
@@ -202,7 +202,7 @@ class SweepSettings:
         return asdict(self) | {
             "base": self.base.to_dict(),
             "space": self.space.to_dict(),
-            "tracking_uri": shown_uri(self.tracking_uri),
+            "tracking_uri": redact_uri(self.tracking_uri),
             "given": to_json(self.given),
         }
 

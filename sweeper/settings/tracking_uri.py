@@ -37,10 +37,12 @@ def tracking_problem(uri: str) -> str | None:
         if scheme in ("http", "https"):
             if parts.hostname and parts.port != 0:  # reading the port raises an error for a number above 65535
                 return None
-            return f"tracking URI '{shown_uri(uri)}' names no host and port: expected for example http://localhost:5000"
+            return (
+                f"tracking URI '{redact_uri(uri)}' names no host and port: expected for example http://localhost:5000"
+            )
     except ValueError as error:
         reason = "a / or @ in the password must be percent-encoded" if "@" in uri else str(error)
-        return f"tracking URI '{shown_uri(uri)}' cannot be read: {reason}"
+        return f"tracking URI '{redact_uri(uri)}' cannot be read: {reason}"
     if scheme == "sqlite":
         try:
             return _sqlite_problem(uri)
@@ -50,7 +52,7 @@ def tracking_problem(uri: str) -> str | None:
         driver = driver or _DATABASE_DRIVERS[scheme]
         package = _PACKAGES.get(driver, driver.partition(".")[0])
         if importlib.util.find_spec(package) is None:
-            return f"tracking URI '{shown_uri(uri)}' needs the Python package {package}, which is not installed"
+            return f"tracking URI '{redact_uri(uri)}' needs the Python package {package}, which is not installed"
         return None
     if "databricks" in (uri, scheme):
         return None
@@ -60,7 +62,7 @@ def tracking_problem(uri: str) -> str | None:
 
     if scheme in {point.name for point in entry_points(group="mlflow.tracking_store")}:
         return None
-    return f"tracking URI '{shown_uri(uri)}' has an unknown scheme '{scheme}': expected {_EXAMPLES}"
+    return f"tracking URI '{redact_uri(uri)}' has an unknown scheme '{scheme}': expected {_EXAMPLES}"
 
 
 def absolute_uri(uri: str) -> str:
@@ -73,7 +75,7 @@ def absolute_uri(uri: str) -> str:
     return f"{head}:///{path.absolute()}{mark}{query}"
 
 
-def shown_uri(uri: str) -> str:
+def redact_uri(uri: str) -> str:
     """Remove passwords from a URI. A text that is not a URI is returned unchanged."""
     uri = _SECRET_PARAMETER.sub(r"\1***", uri)
     head, mark, rest = uri.partition("://")
@@ -88,13 +90,13 @@ def shown_uri(uri: str) -> str:
 
 def without_passwords(text: str) -> str:
     """Remove the passwords from all URIs in a text."""
-    return " ".join(map(shown_uri, text.split(" ")))
+    return " ".join(map(redact_uri, text.split(" ")))
 
 
-def known_uri(stored: str) -> str:
+def uri_with_password(stored: str) -> str:
     """Return $MLFLOW_TRACKING_URI if it differs from the stored URI only in its password, otherwise the stored URI."""
     given = os.environ.get("MLFLOW_TRACKING_URI")
-    return given if given and shown_uri(absolute_uri(given)) == stored else stored
+    return given if given and redact_uri(absolute_uri(given)) == stored else stored
 
 
 def _is_half_password(authority: str) -> bool:

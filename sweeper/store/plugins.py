@@ -9,7 +9,7 @@ import json
 import os
 from pathlib import Path
 
-from search_spaces.durable import write_whole
+from search_spaces.durable import write_atomically
 from trainables import plugins
 from trainables.plugins import PluginError
 
@@ -19,7 +19,7 @@ FOLDER = "plugins"
 def save_plugins(out: Path) -> None:
     """Copy the active plug-ins to the folder of a sweep."""
     for plugin in plugins.active():
-        write_whole(out / FOLDER / plugin.name, plugin.source)
+        write_atomically(out / FOLDER / plugin.name, plugin.source)
 
 
 def plugin_records() -> list[dict[str, object]]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from search_spaces.durable import append, whole_lines, write_whole
+from search_spaces.durable import append, complete_lines, write_atomically
 from sweeper.store.columns import AUTO_LR_COLUMNS, CANDIDATE_COLUMNS, HISTORY_COLUMNS, TRIAL_COLUMNS
 
 Row = dict[str, object]
@@ -57,7 +57,7 @@ class CsvTable:
         kept = (name for name in self.columns if any(name in row for row in rows))
         columns = tuple(dict.fromkeys((*self._new, *kept)))
         content = _lines(columns, rows, header=True)
-        write_whole(self.path, content, sync=True)
+        write_atomically(self.path, content, sync=True)
         self.columns = columns
 
 
@@ -83,9 +83,9 @@ class ResultTables:
 
 def _whole_rows(content: bytes) -> bytes:
     """Return the content without an incomplete last row. Quoted cells may contain line breaks."""
-    content = whole_lines(content)
+    content = complete_lines(content)
     while content.count(b'"') % 2:
-        content = whole_lines(content[:-1])
+        content = complete_lines(content[:-1])
     return content
 
 

@@ -24,7 +24,7 @@ from types import MappingProxyType
 
 import pytest
 
-from search_spaces.durable import is_held
+from search_spaces.durable import is_locked
 from tests.contract.product import Done, Sweep
 from tests.e2e.conftest import GRID, Cli, small_disk, trainers
 from tests.e2e.nodes import Nodes
@@ -167,7 +167,7 @@ def moment(sweep: Sweep, chance: random.Random) -> Callable[[], bool]:
     wanted_reports, wanted_rows = reports + chance.randint(1, 60), rows + chance.randint(1, 4)
     return chance.choice(
         [
-            lambda: is_held(sweep.out),  # a killed driver may have left the file .lock
+            lambda: is_locked(sweep.out),  # a killed driver may have left the file .lock
             lambda: len(sweep.history) >= wanted_reports,
             lambda: len(sweep.trials) >= wanted_rows,
         ]

@@ -15,7 +15,9 @@ CONDITIONAL = Space(
         Number("c", 0.1, 0.995, when={"method": ("gdiff",)}, key="gdiff.c", log_to_one=True),
         Number("beta", 0.01, 1.0, log=True, when={"method": ("npo",)}, key="npo.beta"),
         Number("beta", 0.5, 5.5, when={"method": ("simnpo",)}, key="simnpo.beta"),
-        Number("auto_lr_every", 1, 20, log=True, when={"auto_lr": ("on",), "method": ("gdiff", "ngdiff")}, whole=True),
+        Number(
+            "auto_lr_every", 1, 20, log=True, when={"auto_lr": ("on",), "method": ("gdiff", "ngdiff")}, integer=True
+        ),
         Choice("lora_rank", (None, 8), when={"auto_lr": ("off",)}),
     ),
     {"epochs": 15},

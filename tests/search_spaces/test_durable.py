@@ -24,12 +24,12 @@ from search_spaces import durable
 from search_spaces.durable import (
     Throttle,
     append,
+    complete_lines,
     exclusive,
     remove_leftovers,
     staged,
-    whole_lines,
+    write_atomically,
     write_json,
-    write_whole,
 )
 from tests.conftest import disk_full_after
 from tests.search_spaces.conftest import names
@@ -41,10 +41,10 @@ LINES = st.lists(WITHOUT_NEWLINE.map(lambda line: line + b"\n"), max_size=8).map
 ENDLESS = """
 from itertools import count
 from pathlib import Path
-from search_spaces.durable import append, staged, write_whole
+from search_spaces.durable import append, staged, write_atomically
 print("begun")
 for number in count():
-    write_whole(Path("file"), f"{number % 10}" * 100_000)
+    write_atomically(Path("file"), f"{number % 10}" * 100_000)
     with staged(Path("folder")) as staging:
         staging.mkdir()
         for name in range(20):
@@ -77,9 +77,9 @@ def test_a_killed_writer_leaves_whole_files_whole_folders_and_whole_lines(tmp_pa
 
 @pytest.mark.parametrize("fits", [0, 7])
 def test_a_full_disk_leaves_the_old_file_and_the_old_lines(tmp_path: Path, fits: int) -> None:
-    write_whole(tmp_path / "file", OLD)
+    write_atomically(tmp_path / "file", OLD)
     with disk_full_after(fits), pytest.raises(OSError, match="File too large"):
-        write_whole(tmp_path / "file", NEW)
+        write_atomically(tmp_path / "file", NEW)
     append(tmp_path / "log", b"kept\n", header=b"header\n")
     with disk_full_after(len(b"header\nkept\n") + fits), pytest.raises(OSError, match="File too large"):
         append(tmp_path / "log", NEW)
@@ -92,7 +92,7 @@ def test_a_full_disk_leaves_the_old_file_and_the_old_lines(tmp_path: Path, fits:
 def test_written_files_and_folders_follow_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
-        write_whole(tmp_path / "file", "x")
+        write_atomically(tmp_path / "file", "x")
         with staged(tmp_path / "once", keep_existing=True) as staging:
             staging.write_text("x")
         with staged(tmp_path / "folder") as staging:
@@ -121,7 +121,7 @@ def fill(folder: Path, text: str) -> None:
 
 
 def test_a_writer_that_fails_or_writes_nothing_changes_nothing(tmp_path: Path) -> None:
-    write_whole(tmp_path / "file", "old")
+    write_atomically(tmp_path / "file", "old")
     fill(tmp_path / "folder", "old")
     for name, write in (("file", Path.write_text), ("folder", fill)):
         with contextlib.suppress(RuntimeError), staged(tmp_path / name) as staging:
@@ -130,7 +130,7 @@ def test_a_writer_that_fails_or_writes_nothing_changes_nothing(tmp_path: Path) -
         with staged(tmp_path / name):
             pass
     with pytest.raises(OSError):  # noqa: PT011
-        write_whole(tmp_path / "folder", "new")  # a file never replaces a folder
+        write_atomically(tmp_path / "folder", "new")  # a file never replaces a folder
     assert (tmp_path / "file").read_text() == (tmp_path / "folder" / "content").read_text() == "old"
     assert names(tmp_path) == ["file", "folder"]
 
@@ -158,7 +158,7 @@ def test_only_leftovers_of_the_same_name_and_old_ones_are_removed(tmp_path: Path
     fill(tmp_path / ".file.aaaaaaaa", "a folder")
     for name in (".file.01234567", ".file.aaaaaaaa"):
         os.utime(tmp_path / name, (0, 0))
-    write_whole(tmp_path / "file", "x")
+    write_atomically(tmp_path / "file", "x")
     assert names(tmp_path) == sorted([*kept, "file", ".file.89abcdef"])
     remove_leftovers(tmp_path / "file")
     assert names(tmp_path) == sorted([*kept, "file"])
@@ -172,7 +172,7 @@ def test_a_torn_last_line_is_cut_before_lines_are_added(
     tmp_path_factory: pytest.TempPathFactory, whole: bytes, torn: bytes, after: bytes
 ) -> None:
     path = tmp_path_factory.mktemp("lines") / "log"
-    assert whole_lines(whole + torn) == whole
+    assert complete_lines(whole + torn) == whole
     path.write_bytes(whole + torn)
     append(path, after, header=b"header\n")
     assert path.read_bytes() == (whole or b"header\n") + after

@@ -40,7 +40,7 @@ def test_another_value_is_refused_with_name_bound_and_value(
     [(WHOLE, 7.0, 7), (OPEN, 1, 1.0), (CAP, None, None), (NAMES, ["a"], ("a",))],
 )
 def test_a_value_is_read_as_its_own_type(item: Field, value: object, typed: object) -> None:
-    found = item.typed(value)
+    found = item.convert(value)
     assert (found, type(found)) == (typed, type(typed))
 
 

@@ -19,7 +19,7 @@ from tests.facts import assert_names
         (Number("lr", 1e-5, 1e-3), [1e-5, 1e-3, 5e-4], [9e-6, 1.1e-3, math.nan, math.inf, "1e-4", None, True]),
         (Number("c", 0.0, 1.0), [0, 1, 0.5], [True, False, -1e-9]),
         (Number("c", 0.1, 0.99, log_to_one=True), [0.1, 0.99, 0.123456789012], [1 / 3, 1.0, 0.09]),
-        (Number("epochs", 1, 5, whole=True), [1, 5, 3.0], [0, 6, 2.5, True, "3", None]),
+        (Number("epochs", 1, 5, integer=True), [1, 5, 3.0], [0, 6, 2.5, True, "3", None]),
         (Choice("auto_lr", ("off", "on")), ["off", "on"], [False, True, "Off", None]),
         (Choice("rank", (None, 8)), [None, 8, 8.0], [0, "8", 16]),
         (Choice("flag", (True, False)), [True, False], [1, 0]),
@@ -34,9 +34,9 @@ def test_a_parameter_accepts_the_values_inside_and_no_others(
 
 
 def test_a_grid_visits_every_number_of_a_whole_range_up_to_a_thousand_and_otherwise_the_listed_points() -> None:
-    assert Number("steps", 1, 1000, whole=True).points() == tuple(range(1, 1001))
-    assert Number("steps", 1, 1001, whole=True).points() is None
-    assert Number("steps", 1, 10**9, grid=(10, 100), whole=True).points() == (10, 100)
+    assert Number("steps", 1, 1000, integer=True).points() == tuple(range(1, 1001))
+    assert Number("steps", 1, 1001, integer=True).points() is None
+    assert Number("steps", 1, 10**9, grid=(10, 100), integer=True).points() == (10, 100)
     assert Number("c", 0.0, 1.0).points() is None
 
 
@@ -45,7 +45,7 @@ def test_a_grid_visits_every_number_of_a_whole_range_up_to_a_thousand_and_otherw
     [
         (Number("lr", -1.0, -2.0, log=True), [("low", "high", "-1 and -2"), ("logarithmic", "low", "-1")]),
         (Number("lr", 0.0, 1.0, grid=(0.5, 2.0)), [("grid", "[0, 1]", "2.0")]),
-        (Number("lr", 1, 2.5, whole=True), [("low", "high", "whole numbers")]),  # type: ignore[arg-type]
+        (Number("lr", 1, 2.5, integer=True), [("low", "high", "whole numbers")]),  # type: ignore[arg-type]
         (Choice("lr", ()), [("one value",)]),
         (Number("lr", 0.5, 1.0, log=True, log_to_one=True), [("log", "log_to_one"), ("log_to_one", "high", "1")]),
         (Number("lr", 1 / 3, 0.9, log_to_one=True), [("log_to_one", "12 decimals")]),
@@ -76,4 +76,4 @@ def test_a_value_of_log_to_one_survives_the_way_to_optuna_and_back(low: float, w
     searched = c.distribution()
     value = c.suggest(optuna.trial.FixedTrial({"1-c": searched.low + where * (searched.high - searched.low)}))
     assert c.accepts(value)
-    assert c.suggest(optuna.trial.FixedTrial({"1-c": c.stored(value)})) == value
+    assert c.suggest(optuna.trial.FixedTrial({"1-c": c.optuna_value(value)})) == value

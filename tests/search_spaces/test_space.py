@@ -19,7 +19,7 @@ from tests.search_spaces.conftest import CONDITIONAL
 
 def test_single_values_are_never_searched_and_become_constants_unless_they_have_a_condition() -> None:
     c, method = Choice("c", (0.5,), when={"method": ("gdiff",)}), Choice("method", ("gdiff", "ngdiff"))
-    space = Space.of([Choice("lr", (0.1,)), method, c])
+    space = Space.from_parameters([Choice("lr", (0.1,)), method, c])
     assert space == Space((method, c), {"lr": 0.1})
     assert list(space.distributions()) == ["method"]
     assert Space((), {"lr": 0.1}).grid() == [{"lr": 0.1}]
@@ -86,7 +86,7 @@ def spaces(draw: st.DrawFn, *, finite: bool = False) -> Space:
         elif kind == "int":
             low = draw(st.integers(1, 4))
             high = low + draw(st.integers(1, 3))
-            parameters.append(Number(name, low, high, log=draw(st.booleans()), when=when, key=key, whole=True))
+            parameters.append(Number(name, low, high, log=draw(st.booleans()), when=when, key=key, integer=True))
         else:
             low_float = draw(st.floats(1e-6, 1.0))
             high_float = low_float * draw(st.floats(1.5, 1e4))

@@ -59,7 +59,7 @@ epochs: 10
             Choice("c", (0.1, 0.5, 0.9), when={"method": ("gdiff",)}),
             Number("beta", 0.0, 0.99, log_to_one=True, when={"method": ("npo", "npo+ngdiff")}, key="npo.beta"),
             Choice("auto_lr", ("off", "on")),
-            Number("batch_size", 4, 16, grid=(4, 16), whole=True, when={"auto_lr": ("off",)}),
+            Number("batch_size", 4, 16, grid=(4, 16), integer=True, when={"auto_lr": ("off",)}),
         ),
         {"epochs": 10},
     )

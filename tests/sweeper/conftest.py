@@ -35,7 +35,7 @@ from sweeper.search.archive import ParetoArchive
 from sweeper.search.reuse import ReusableTrials
 from sweeper.search.samplers import Search
 from sweeper.search.study import STUDY_NAME, SweepStudy, new_journal
-from sweeper.settings.objectives import DEFAULT_OBJECTIVES, bounded, parse_objectives
+from sweeper.settings.objectives import DEFAULT_OBJECTIVES, parse_objectives, with_bounds
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.event_log import EventLog
 from sweeper.store.events import Kind
@@ -142,7 +142,7 @@ def open_study(
     state = EventLog(out / "events.jsonl").state
     study = SweepStudy(
         new_journal(out),
-        ParetoArchive(bounded(parse_objectives(DEFAULT_OBJECTIVES), random_guess), constraints=constraints),
+        ParetoArchive(with_bounds(parse_objectives(DEFAULT_OBJECTIVES), random_guess), constraints=constraints),
         Search(space=space, trials=trials, seed=seed, asked=len(state.trials)),
         sampler=sampler,
         seeds=seeds,

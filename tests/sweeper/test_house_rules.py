@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2] / "sweeper"
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in ROOT.rglob("*.py")}
 TREES = {name: ast.parse(text) for name, text in TEXTS.items()}
-WRITES = ("write_text", "write_bytes", "write_whole", "write_json", "staged")
+WRITES = ("write_text", "write_bytes", "write_atomically", "write_json", "staged")
 WRITERS = {
     "store": "the sweep's folder",
     "followers": "tables, checkpoints, MLflow, status",

@@ -12,7 +12,7 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from search_spaces.durable import write_whole
+from search_spaces.durable import write_atomically
 
 FORMAT = 3
 """A part of every cache key. Increase the number when the meaning of a recipe or the format of cached files changes."""
@@ -104,7 +104,7 @@ class Cache:
             if not self.computing:
                 raise NotCached(f"the cache has no entry {path}")
             text = json.dumps(compute())  # the JSON may contain NaN, which Python can read
-            write_whole(path, text)
+            write_atomically(path, text)
             found = dict(json.loads(text))
         else:
             mark_used(path)
@@ -115,7 +115,7 @@ class Cache:
         """Store notes from another machine's cache. Existing notes are kept."""
         for name, content in notes.items():
             if _read(path := self.folder / f"{name}.json") is None:
-                write_whole(path, json.dumps(content))
+                write_atomically(path, json.dumps(content))
 
 
 def mark_used(path: Path) -> None:

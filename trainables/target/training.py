@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from search_spaces.checksums import CHECKSUMS, damaged_files, write_checksums
 from search_spaces.durable import Throttle, free_bytes, staged
-from search_spaces.messages import size
+from search_spaces.messages import format_size
 from trainables.batches import epoch_batches
 from trainables.data import TaskData
 from trainables.models.adapters import add_adapter
@@ -76,7 +76,7 @@ def _require_room(model: PreTrainedModel, folder: Path) -> None:
     needed, free = 4 * sum(weights.numel() for weights in model.parameters()), free_bytes(folder)
     if free < needed:
         raise TargetError(
-            f"not enough disk space: the target needs {size(needed)}, but only {size(free)} are free in "
+            f"not enough disk space: the target needs {format_size(needed)}, but only {format_size(free)} are free in "
             f"{folder.parent}; delete files there, or set XDG_CACHE_HOME to a folder on a larger disk"
         )
 

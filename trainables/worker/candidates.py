@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from search_spaces.durable import write_whole
+from search_spaces.durable import write_atomically
 from search_spaces.values import as_float
 
 FRONT_FILE = "ray/front.json"
@@ -47,7 +47,7 @@ def write_front(out: Path, front: Iterable[Costs]) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    write_whole(out / FRONT_FILE, json.dumps(sorted(set(front))))
+    write_atomically(out / FRONT_FILE, json.dumps(sorted(set(front))))
 
 
 def read_front(out: Path) -> list[Costs]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from search_spaces.durable import write_whole
+from search_spaces.durable import write_atomically
 
 NO_SPACE = "no space left on the disk"
 NO_DISK = "the disk refuses"
@@ -74,5 +74,5 @@ def write_log(out: Path, trial_id: str, text: str, *printed: Path) -> str:
                 file.seek(max(0, path.stat().st_size - _TAIL))
                 if end := file.read().decode(errors="replace").strip():
                     parts.append(f"--- the end of {path} ---\n{end}")
-    write_whole(out / name, "\n\n".join(parts) + "\n")
+    write_atomically(out / name, "\n\n".join(parts) + "\n")
     return str(name)

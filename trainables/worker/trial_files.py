@@ -9,7 +9,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from search_spaces.durable import remove_whole
+from search_spaces.durable import remove_atomically
 from trainables.models.checkpoints import save_model
 from trainables.saved_state import STATE_FILE
 from trainables.scoring.item_log import write_item_log
@@ -90,11 +90,11 @@ class TrialFiles:
     def discard_state(self) -> None:
         """Delete the local copy of the previous trial's state, if it exists."""
         if self.storage is not None:
-            remove_whole(self.out / _RESTORED)
+            remove_atomically(self.out / _RESTORED)
 
     def _send(self, name: str) -> None:
         if self.storage is not None:
             try:
                 self.storage.put(self.out / name, name)
             finally:
-                remove_whole(self.out / name)
+                remove_atomically(self.out / name)

@@ -11,7 +11,7 @@ from typing import Any
 from search_spaces.messages import resume_command
 from sweeper.followers.mlflow.runs import DELIVERED, RECOMMENDED_EPOCH, RECOMMENDED_TRIAL, fit_tags
 from sweeper.followers.mlflow.store import log_artifact, plain_reason, prepare_environment, quiet_mlflow
-from sweeper.settings.tracking_uri import missing_database, shown_uri, tracking_problem
+from sweeper.settings.tracking_uri import missing_database, redact_uri, tracking_problem
 
 _NAME = re.compile(r"[^/:'\"]+")
 _ALIAS = re.compile(r"[\w-]+")
@@ -80,9 +80,9 @@ def register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str |
     except Exception as error:
         if getattr(error, "error_code", None) in _NO_REGISTRY or "registry" in str(error).lower():
             raise RegistryError(
-                f"MLflow at {shown_uri(uri)} has no model registry ({plain_reason(error)}). Use MLflow with a database"
+                f"MLflow at {redact_uri(uri)} has no model registry ({plain_reason(error)}). Use MLflow with a database"
             ) from error
-        raise RegistryError(f"MLflow at {shown_uri(uri)} cannot be used ({plain_reason(error)})") from error
+        raise RegistryError(f"MLflow at {redact_uri(uri)} cannot be used ({plain_reason(error)})") from error
 
 
 def _register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str | None) -> RegisteredVersion:
@@ -123,6 +123,6 @@ def _run_of(client: Any, entry: Entry, *, uri: str, experiment: str) -> Any:
         if found is not None and (runs := client.search_runs([found.experiment_id], query)):
             return runs[0]
     raise RegistryError(
-        f"MLflow at {shown_uri(uri)} has no run for trial {entry.trial_id} of this sweep. Send the missing records "
+        f"MLflow at {redact_uri(uri)} has no run for trial {entry.trial_id} of this sweep. Send the missing records "
         f"with {resume_command(entry.out)}"
     )

@@ -10,7 +10,7 @@ from dataclasses import replace
 from sweeper.followers.mlflow.delivery import Delivery
 from sweeper.followers.mlflow.runs import SweepEnd, TrackedSweep
 from sweeper.followers.mlflow.store import ExperimentStore, UnavailableError, plain_reason, prepare_environment
-from sweeper.settings.tracking_uri import shown_uri
+from sweeper.settings.tracking_uri import redact_uri
 from sweeper.store.event_log import EventLog, Follower
 from sweeper.store.events import Event
 from sweeper.store.state import SweepState
@@ -36,7 +36,7 @@ class Tracker(Follower):
         is_awaited: Callable[[str], bool] = lambda trial_id: False,
     ) -> None:
         prepare_environment()
-        self._uri = shown_uri(store.uri)
+        self._uri = redact_uri(store.uri)
         self._delivery = Delivery(log, sweep, store, is_awaited)
         self._result: str | None = None
         self._outage = ""  # why the store cannot be used

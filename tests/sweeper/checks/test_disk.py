@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sweeper.checks.disk import Disk, check_disk, disk_of
+from sweeper.checks.disk import Disk, check_disk, estimate_disk
 from sweeper.store.folder import SweepError
 from trainables.data import Example
 from trainables.models.adapters import add_adapter
@@ -30,7 +30,7 @@ def test_an_adapter_has_the_estimated_size_and_follows_the_umask(tmp_path: Path)
         os.umask(before)
     (weights,) = (tmp_path / "adapter").glob("*.safetensors")
     assert {stat.filemode(path.stat().st_mode) for path in weights.parent.iterdir()} == {"-rw-rw----"}
-    disk = disk_of(TrialSpec(lora_rank=8), tmp_path / "whole", models=3, running=2)
+    disk = estimate_disk(TrialSpec(lora_rank=8), tmp_path / "whole", models=3, running=2)
     assert disk.checkpoint == pytest.approx(weights.stat().st_size, rel=0.05)
     assert disk.bytes == 9 * disk.checkpoint, "a saved state has the weights and AdamW's two moments"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sweeper.checks.trial_time import earlier_pace
+from sweeper.checks.trial_time import estimate_pace
 from sweeper.store.folder import begin
 from sweeper.store.tables import ResultTables
 from tests.sweeper.conftest import SETTINGS
@@ -37,7 +37,7 @@ def test_sweeps_that_are_not_similar_are_ignored(tmp_path: Path) -> None:
         sweep(tmp_path / "only-reused", [DONE | {"reused_from": "b/00000"}]),
         tmp_path / "nowhere",
     ]
-    assert earlier_pace(SPEC, folders, gpus=0.0) is None
-    assert earlier_pace(SPEC, [sweep(tmp_path / "on-a-gpu", [DONE])], gpus=1.0) is None
+    assert estimate_pace(SPEC, folders, gpus=0.0) is None
+    assert estimate_pace(SPEC, [sweep(tmp_path / "on-a-gpu", [DONE])], gpus=1.0) is None
     like = sweep(tmp_path / "like", [DONE], spec=replace(SPEC, lr=1.0, epochs=3, seed=7))
-    assert earlier_pace(SPEC, [*folders, like], gpus=0.0) is not None
+    assert estimate_pace(SPEC, [*folders, like], gpus=0.0) is not None

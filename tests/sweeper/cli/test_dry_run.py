@@ -66,7 +66,7 @@ def test_memory_and_disk_of_a_run_follow_from_the_size_of_its_target(tiny_phi: P
 def test_a_run_takes_the_gpu_and_trials_share_it(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "GPU" not in invoke("unlearn", *tofu(data), "--dry-run").stdout, "on a machine without one"
     for module in ("checks.plan", "settings.resolve", "execution.placement", "settings.sweep_settings"):
-        monkeypatch.setattr(f"sweeper.{module}.gpus_here", lambda: 1)
+        monkeypatch.setattr(f"sweeper.{module}.local_gpu_count", lambda: 1)
     assert "1 GPU" in invoke("unlearn", *tofu(data), "--dry-run").stdout
     shared = invoke("pareto", *tofu(data), "--trials", "6", "--gpus-per-trial", "auto", "--dry-run")
     assert names(shared.stdout, ["1 trial at once", "GPU", "auto"])

@@ -52,7 +52,7 @@ def test_a_seed_may_stand_for_another_target_or_other_data(
     assert tuple(spec.seed for spec in specs) == (4, 5)
     assert tuple(spec.target_seed for spec in specs) == targets
     assert tuple(spec.data_seed for spec in specs) == data
-    assert [settings.base_of(seed).target_seed for seed in (4, 5)] == list(targets)
+    assert [settings.base_spec(seed).target_seed for seed in (4, 5)] == list(targets)
     assert settings.target_seeds == ((4,) if varied == "order" else (4, 5))
 
 

@@ -17,7 +17,7 @@ from sweeper.driver.ray_bridge import TrialSearcher
 from sweeper.driver.tune_scheduler import TuneScheduler
 from sweeper.search.halving import Axis, Mode, SuccessiveHalving
 from sweeper.search.schedulers import compared_objectives, comparison_axes
-from sweeper.settings.objectives import bounded, parse_objectives
+from sweeper.settings.objectives import parse_objectives, with_bounds
 from sweeper.store.events import Kind
 from sweeper.store.state import Phase
 from tests.sweeper.conftest import SETTINGS as ANY
@@ -204,12 +204,12 @@ def test_the_search_ends_only_when_no_paused_trial_can_continue(tmp_path: Path) 
 
 
 def test_retain_losses_are_compared_on_a_log_scale_and_forget_losses_on_a_linear_scale() -> None:
-    forget, retain = comparison_axes(bounded(parse_objectives("forget_loss:max,retain_loss:min"), 7.6)).values()
+    forget, retain = comparison_axes(with_bounds(parse_objectives("forget_loss:max,retain_loss:min"), 7.6)).values()
     assert [forget.cost(value) for value in (7.6, 3.8, 0.0)] == [0.0, 0.5, 1.0]
     assert (retain.cost(0.0), retain.cost(7.6)) == (0.0, pytest.approx(1.0))
     assert retain.cost(0.3) - retain.cost(0.03) > 5 * (retain.cost(3.3) - retain.cost(3.03))
     assert math.isnan(retain.cost(None))
-    verbmem, utility = comparison_axes(bounded(parse_objectives("verbmem:min,utility:max"), 7.6)).values()
+    verbmem, utility = comparison_axes(with_bounds(parse_objectives("verbmem:min,utility:max"), 7.6)).values()
     assert (verbmem.cost(0.3), utility.cost(0.3)) == (pytest.approx(0.3), pytest.approx(0.7))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sweeper.checks.cluster_health import node_faults
+from sweeper.checks.cluster_health import node_problems
 from sweeper.execution.nodes import PACKAGES, Facts, differences, facts, missing_folders, versions
 from tests.sweeper.cli.conftest import invoke, names
 
@@ -44,7 +44,7 @@ def test_every_problem_of_every_node_is_reported(alike: Facts) -> None:
     other = replace(
         alike, versions=versions() | {"ray": "2.0"}, missing=["/a"], refused={"/b": "Read-only file system"}
     )
-    found = node_faults({"good": alike, "bad": other, "silent": None})
+    found = node_problems({"good": alike, "bad": other, "silent": None})
     expected = (["bad", "ray", "2.0"], ["bad", "/a"], ["bad", "/b", "Read-only file system"], ["silent"])
     assert all(names(*pair) for pair in zip(found, expected, strict=True))
 

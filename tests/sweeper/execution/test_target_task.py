@@ -140,7 +140,7 @@ class NodeCluster:
         monkeypatch.setattr(ray, "get", Future.result)
         monkeypatch.setattr(ray, "wait", lambda calls, timeout: (calls, []))
         monkeypatch.setattr(ray, "kill", self.kill)
-        monkeypatch.setattr("sweeper.execution.target_task.gpus_here", lambda: 0)
+        monkeypatch.setattr("sweeper.execution.target_task.local_gpu_count", lambda: 0)
 
     def slots(self, *, shared_folders: tuple[Path, ...]) -> int:
         self.shared.append(shared_folders)

@@ -8,9 +8,9 @@ import pytest
 
 from search_spaces.constraint import parse_constraint
 from sweeper.search.archive import ParetoArchive, Result
-from sweeper.settings.objectives import DEFAULT_OBJECTIVES, bounded, parse_objectives
+from sweeper.settings.objectives import DEFAULT_OBJECTIVES, parse_objectives, with_bounds
 
-AXES = bounded(parse_objectives(DEFAULT_OBJECTIVES), 10.0)
+AXES = with_bounds(parse_objectives(DEFAULT_OBJECTIVES), 10.0)
 """Both objectives range from 0 to 10, so (f, r) dominates f * (10 - r) hundredths of the box."""
 UTILITY = (parse_constraint("utility>=0.7"),)
 

@@ -17,7 +17,7 @@ SPACE = Space(
         Choice("method", ("gdiff", "ngdiff")),
         Number("lr", 1e-5, 1e-3, log=True),
         Number("c", 0.1, 0.9, when={"method": ("gdiff",)}),
-        Number("every", 1, 20, whole=True, when={"method": ("ngdiff",)}),
+        Number("every", 1, 20, integer=True, when={"method": ("ngdiff",)}),
     )
 )
 

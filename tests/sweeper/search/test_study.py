@@ -62,7 +62,7 @@ def test_every_sampler_proposes_its_trials_and_those_that_learn_react_to_results
     distinct = len({json.dumps(config, sort_keys=True) for _, config in one})
     assert distinct >= (10 if sampler in ("nsga2", "nsga3") else trials)
     assert states(tmp_path / "a") == {"COMPLETE": trials}
-    assert (one[4:] != other[4:]) == (sampler in names.LEARNING)
+    assert (one[4:] != other[4:]) == (sampler in names.LEARNERS)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from sweeper.driver.open_sweep import OpenSweep
 from sweeper.search.limits import Limits
 from sweeper.search.reuse import ReusableTrials
 from sweeper.search.warm_start import WarmStart, warm_start
-from sweeper.settings.objectives import bounded
+from sweeper.settings.objectives import with_bounds
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.events import Kind
 from sweeper.store.folder import begin
@@ -25,7 +25,7 @@ from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
 
 SETTINGS = SweepSettings(name="s", base=TrialSpec(), space=SPACE, trials=8, sampler="random")
-AXES = bounded(SETTINGS.parsed_objectives, 10.0)
+AXES = with_bounds(SETTINGS.parsed_objectives, 10.0)
 KEY = "the target"
 CONFIGS: tuple[dict[str, Any], ...] = (
     {"method": "gdiff", "lr": 1e-4, "c": 0.9},

@@ -17,7 +17,7 @@ from search_spaces.fields import Field
 from sweeper.cli.folder import config_text
 from sweeper.cli.main import main
 from sweeper.cli.options import given_values
-from sweeper.settings.fields import DESCRIBED, PARETO, RESUME, RUN, STUDY, fields_of
+from sweeper.settings.fields import COMMAND_OPTIONS, PARETO, RESUME, RUN, STUDY, fields_of
 from sweeper.settings.resolve import Resolved, resolve
 from sweeper.settings.sources import Raw, from_json, from_python, from_yaml, to_json
 from sweeper.settings.sweep_settings import SweepSettings
@@ -112,4 +112,4 @@ def test_python_the_command_line_a_file_and_a_sweeps_records_give_equal_settings
 def test_resume_has_the_settings_that_it_can_change_with_help_of_their_own() -> None:
     fields = fields_of(RESUME)
     assert {"trials", "epoch_budget", "until", "address", "no_ship", "extend"} < set(fields)
-    assert all(fields[item.name].help == item.changeable for item in DESCRIBED if item.changeable)
+    assert all(fields[item.name].help == item.changeable for item in COMMAND_OPTIONS if item.changeable)

@@ -142,13 +142,13 @@ def test_each_part_concludes_live_what_it_concludes_from_a_prefix_of_the_log_and
 
     with monkeypatch.context() as patch:
         patch.setattr(sweep.controller.study, "tell", durable("tell", sweep.controller.study.tell))
-        for name in ("remove_whole", "remove_states"):
+        for name in ("remove_atomically", "remove_states"):
             patch.setattr(checkpoints, name, durable(name, getattr(checkpoints, name)))
         for story in (pause_and_stop, fail, reuse):
             story(sweep)
         expected = [*recorder.snapshots]
         train_with_a_full_disk(sweep)
-    assert acted == {"tell", "remove_whole", "remove_states"}
+    assert acted == {"tell", "remove_atomically", "remove_states"}
     events = read_events(tmp_path / "events.jsonl")
     lengths = [*range(before + 1, before + 1 + len(expected)), len(events)]
     assert len(expected) > 30

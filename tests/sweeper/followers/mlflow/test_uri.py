@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.followers.mlflow.store import plain_reason
-from sweeper.settings.tracking_uri import known_uri, shown_uri, tracking_problem
+from sweeper.settings.tracking_uri import redact_uri, tracking_problem, uri_with_password
 from tests.sweeper.followers.mlflow.conftest import FirstSession
 
 
@@ -43,7 +43,7 @@ def test_a_uri_that_cannot_work_is_explained_without_its_password(uri: str, name
     ],
 )
 def test_a_password_is_never_shown_and_all_else_is(uri: str, shown: str) -> None:
-    assert shown_uri(uri) == shown
+    assert redact_uri(uri) == shown
 
 
 def test_an_error_of_mlflow_is_reported_without_the_password() -> None:
@@ -56,10 +56,10 @@ def test_the_password_comes_back_from_the_environment_where_the_address_is_the_s
 ) -> None:
     whole = "http://ann:s3cret@host/mlflow"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", whole)
-    assert known_uri(shown_uri(whole)) == whole
-    assert known_uri("http://ann@another/mlflow") == "http://ann@another/mlflow"
+    assert uri_with_password(redact_uri(whole)) == whole
+    assert uri_with_password("http://ann@another/mlflow") == "http://ann@another/mlflow"
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
-    assert known_uri(shown_uri(whole)) == shown_uri(whole)
+    assert uri_with_password(redact_uri(whole)) == redact_uri(whole)
 
 
 def test_creating_a_tracker_neither_imports_mlflow_nor_waits_nor_prints(first_session: FirstSession) -> None:
