@@ -35,14 +35,14 @@ def cache_folder() -> Path:
 def digest(*parts: object) -> str:
     """Return 16 hex digits of a hash of JSON values, dataclasses and data sets."""
 
-    def plain(value: object) -> object:
+    def to_json(value: object) -> object:
         if hasattr(value, "content_hash"):
             return value.content_hash
         if is_dataclass(value) and not isinstance(value, type):
             return asdict(value)
         raise TypeError(f"cannot hash a {type(value).__name__}")
 
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=plain).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=to_json).encode()).hexdigest()[:16]
 
 
 def folder_digest(folder: Path) -> str:
@@ -99,17 +99,17 @@ class Cache:
         There is no lock, so several processes may compute the same note at the same time.
         """
         path = self.folder / f"{name}.json"
-        found = _read(path)
-        if found is None:
+        content = _read(path)
+        if content is None:
             if not self.computing:
                 raise NotCached(f"the cache has no entry {path}")
             text = json.dumps(compute())  # the JSON may contain NaN, which Python can read
             write_atomically(path, text)
-            found = dict(json.loads(text))
+            content = dict(json.loads(text))
         else:
             mark_used(path)
-        self.notes[name] = dict(found)
-        return dict(found)
+        self.notes[name] = dict(content)
+        return dict(content)
 
     def add_notes(self, notes: Mapping[str, dict[str, Any]]) -> None:
         """Store notes from another machine's cache. Existing notes are kept."""
@@ -139,7 +139,7 @@ def unfinished_file(folder: Path, suffix: str) -> Path:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):  # a damaged note can be computed again
         return None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None

@@ -56,8 +56,8 @@ def prepare_target(
     Raises:
         DataError, TargetError, LoadError: the target cannot be prepared; the message is for the user.
     """
-    made = Preparation(spec=target_spec_of(spec), cache=Cache(cache), device=device, on_progress=on_progress)
-    return made.target()
+    preparation = Preparation(spec=target_spec_of(spec), cache=Cache(cache), device=device, on_progress=on_progress)
+    return preparation.target()
 
 
 def score_checkpoint(spec: TrialSpec, *, on_progress: Callable[[Progress], None]) -> Measurement:
@@ -77,11 +77,13 @@ def score_checkpoint(spec: TrialSpec, *, on_progress: Callable[[Progress], None]
     def compute() -> dict[str, object]:
         model, _, evaluator = preparation.load(folder)
         scores = evaluator.scores(model, retain=retain)
-        losses, found = scores.loss_metrics(), scores.measure(names)
-        return asdict(replace(found, metrics={**losses, **found.metrics}))
+        losses, measurement = scores.loss_metrics(), scores.measure(names)
+        return asdict(replace(measurement, metrics={**losses, **measurement.metrics}))
 
-    asked = (names, retain.key if retain else None, target_spec.trial.max_length, target_spec.template_key)
-    name = digest(FORMAT, "scores", _model_digest(folder), target_spec.data, *asked, *target_spec.metric_digests(names))
+    settings = (names, retain.key if retain else None, target_spec.trial.max_length, target_spec.template_key)
+    name = digest(
+        FORMAT, "scores", _model_digest(folder), target_spec.data, *settings, *target_spec.metric_digests(names)
+    )
     return Measurement(**preparation.cache.note(f"scores/{name}", compute))
 
 
@@ -143,12 +145,12 @@ class Preparation:
         batch_size = spec.trial.eval_batch_size
         reference = evaluate_items(spec.modality, model, forget, processor=processor, batch_size=batch_size)
         scores = evaluator.scores(model, retain=retain)
-        losses, scored = scores.loss_metrics(), scores.measure(names)
+        losses, measurement = scores.loss_metrics(), scores.measure(names)
         return {
             "classes": spec.modality.classes(model.config),
-            "baseline": {**losses, **scored.metrics},
+            "baseline": {**losses, **measurement.metrics},
             "reference_nll": reference.totals.tolist(),
-            "answers": generated_answers(scored.items),
+            "answers": generated_answers(measurement.items),
         }
 
     def retain_model(self) -> Path:
@@ -188,14 +190,14 @@ class Preparation:
 
     def retain_values(self) -> RetainValues | None:
         """Return the values of the retain model; None if no requested metric compares with the retain model."""
-        spec, given = self.spec, self.spec.retain_path
+        spec, given_folder = self.spec, self.spec.retain_path
         if not needs_retain_model(spec.metric_names()):
             return None
-        identity = spec.retain_key if given is None else folder_digest(given)
+        identity = spec.retain_key if given_folder is None else folder_digest(given_folder)
         key = digest(FORMAT, "retain", identity, spec.data, spec.trial.max_length, spec.template_key)
 
         def compute() -> dict[str, object]:
-            folder = given or self.retain_model()
+            folder = given_folder or self.retain_model()
             model, _, evaluator = self.load(folder)
             return asdict(evaluator.reference(model, key=key, path=str(folder.resolve())))
 
@@ -203,10 +205,10 @@ class Preparation:
         # for the forget set instead of forget_eval.
         is_text = any(getattr(item, "is_text", False) for item in spec.data.forget_eval)
         values = self.cache.note(f"retain-values/{digest(key, 'texts') if is_text else key}", compute)
-        if given is None:
+        if given_folder is None:
             mark_used(Path(values["path"]) / RECORD)
-        lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-        return RetainValues(**values | lists | {"key": key})
+        tuples = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        return RetainValues(**values | tuples | {"key": key})
 
     def load(self, folder: Path) -> tuple[PreTrainedModel, Any, ModelEvaluator]:
         """Return the model in a folder, its tokenizer or image processor, and an evaluator for the model."""
@@ -217,6 +219,6 @@ class Preparation:
 
 def _model_digest(folder: Path) -> str:
     """Return a hash of the model in a folder. For an adapter, the hash includes a base model in a local folder."""
-    own = folder_digest(folder)
+    model_digest = folder_digest(folder)
     base = base_of(folder) if (folder / ADAPTER_CONFIG).is_file() else None
-    return f"{own}+{folder_digest(Path(base))}" if base and Path(base).is_dir() else own
+    return f"{model_digest}+{folder_digest(Path(base))}" if base and Path(base).is_dir() else model_digest

@@ -40,8 +40,8 @@ def local_target(target: Target, storage: Storage | None) -> Target:
     if storage is None:
         return target
     if target.key not in _local:
-        place = local_folder(target.key, Path(target.path), storage)
-        _local[target.key] = replace(target, path=str(place))
+        folder = local_folder(target.key, Path(target.path), storage)
+        _local[target.key] = replace(target, path=str(folder))
     return _local[target.key]
 
 
@@ -54,19 +54,19 @@ def local_folder(key: str, origin: Path, storage: Storage) -> Path:
         key: the content key of the target.
         origin: the folder of the target on the driver's machine. If this machine has the same folder, it is used.
     """
-    there = storage.read(f"{FOLDER}/{key}/{CHECKSUMS}")
-    if there is None:
+    checksums_text = storage.read(f"{FOLDER}/{key}/{CHECKSUMS}")
+    if checksums_text is None:
         raise StorageError(f"the storage has no target {FOLDER}/{key}")
-    known = parse_checksums(there)
+    checksums = parse_checksums(checksums_text)
     # The cache names the folder of a trained model by a hash of its base model, data and recipe.
-    own = cache_folder() / "targets" / (origin.name if RECORD in known else key)
-    for place in dict.fromkeys((origin, own)):
-        if place.is_dir() and not damaged_files(place, known):
-            return place
-    with wait_for_lock(unfinished_file(own, ".lock"), lambda: None):
-        if not own.is_dir() or damaged_files(own, known):  # otherwise another process has downloaded the target
-            storage.get(f"{FOLDER}/{key}", own)
-    return own
+    copy = cache_folder() / "targets" / (origin.name if RECORD in checksums else key)
+    for folder in dict.fromkeys((origin, copy)):
+        if folder.is_dir() and not damaged_files(folder, checksums):
+            return folder
+    with wait_for_lock(unfinished_file(copy, ".lock"), lambda: None):
+        if not copy.is_dir() or damaged_files(copy, checksums):  # otherwise another process has downloaded the target
+            storage.get(f"{FOLDER}/{key}", copy)
+    return copy
 
 
 def fetch_target(key: str, origin: Path, storage: Storage) -> None:

@@ -163,8 +163,8 @@ def target_spec_of(spec: TrialSpec) -> TargetSpec:
     Raises:
         DataError: a file is missing or malformed, the hub cannot be reached, or the template is unknown.
     """
-    if wrong := FIELDS["template"].problem(spec.template):
-        raise DataError(wrong)
+    if message := FIELDS["template"].problem(spec.template):
+        raise DataError(message)
     info = find_model(spec.model)
     return TargetSpec(
         trial=spec,

@@ -63,11 +63,11 @@ def train(
     epochs = finetune(model, processor, target_spec, data=data, on_progress=on_progress, state=state)
     if recipe.lora_rank is not None:
         model = model.merge_and_unload()
-    made_from = {"model": target_spec.info.name, "base": target_spec.base, "data": data.name, "recipe": asdict(recipe)}
+    record = {"model": target_spec.info.name, "base": target_spec.base, "data": data.name, "recipe": asdict(recipe)}
     # If another process has written the same target first, its folder is kept, because the content is the same.
     with staged(folder, keep_existing=True) as staging:
         write_model(model, processor, staging)
-        (staging / RECORD).write_text(json.dumps({**made_from, "epochs": epochs}, indent=2))
+        (staging / RECORD).write_text(json.dumps({**record, "epochs": epochs}, indent=2))
         write_checksums(staging)
     state.unlink(missing_ok=True)
 
@@ -88,20 +88,20 @@ def load_base(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
     load = partial(modality.load_base, info.name, data=target_spec.data, seed=target_spec.trial.target_seed)
     if folder is None:
         if info.make is not None:  # a plug-in's model is written to a folder and loaded like other models
-            with tempfile.TemporaryDirectory() as made, torch.random.fork_rng(devices=[]):
+            with tempfile.TemporaryDirectory() as scratch, torch.random.fork_rng(devices=[]):
                 torch.manual_seed(target_spec.trial.target_seed)
-                write_model(*info.make(target_spec.data, target_spec.trial.target_seed), Path(made))
-                return load(folder=Path(made))
+                write_model(*info.make(target_spec.data, target_spec.trial.target_seed), Path(scratch))
+                return load(folder=Path(scratch))
         folder = fetch_model(info.hub_id) if info.hub_id is not None else None
     return load(folder=folder)
 
 
 def require_undamaged(folder: Path) -> None:
     """Raise :class:`TargetError` if files of a cached model do not match their checksums."""
-    differing = damaged_files(folder) if (folder / CHECKSUMS).is_file() else [CHECKSUMS]
-    if differing:
+    damaged = damaged_files(folder) if (folder / CHECKSUMS).is_file() else [CHECKSUMS]
+    if damaged:
         raise TargetError(
-            f"the cached model {folder} is damaged; changed or missing files: {', '.join(differing)}; delete this "
+            f"the cached model {folder} is damaged; changed or missing files: {', '.join(damaged)}; delete this "
             "folder to train the model again"
         )
 
@@ -142,19 +142,19 @@ def finetune(
     torch.manual_seed(seed)  # for dropout
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
     lengths = modality.lengths(items)
-    per_epoch = -(-len(lengths) // recipe.batch_size)
-    total = per_epoch * recipe.epochs
+    steps_per_epoch = -(-len(lengths) // recipe.batch_size)
+    total = steps_per_epoch * recipe.epochs
     warmup = max(1, total // 20)
     model.train()
-    done, saves = 0, Throttle(share=0.02, pause=60.0)
-    if state is not None and (saved := load_state_file(state)) is not None:
-        model.load_state_dict(saved["model"])
-        optimizer.load_state_dict(saved["optimizer"])
-        load_random_state(saved)
-        done = int(saved["epoch"])
-    step = done * per_epoch
-    for epoch in range(1 + done, recipe.epochs + 1):
-        running = 0.0
+    epochs_done, throttle = 0, Throttle(share=0.02, pause=60.0)
+    if state is not None and (checkpoint := load_state_file(state)) is not None:
+        model.load_state_dict(checkpoint["model"])
+        optimizer.load_state_dict(checkpoint["optimizer"])
+        load_random_state(checkpoint)
+        epochs_done = int(checkpoint["epoch"])
+    step = epochs_done * steps_per_epoch
+    for epoch in range(1 + epochs_done, recipe.epochs + 1):
+        loss_sum = 0.0
         for indices in epoch_batches(lengths, recipe.batch_size, f"target:{seed}:{epoch}"):
             step += 1
             for group in optimizer.param_groups:
@@ -166,21 +166,21 @@ def finetune(
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
-            running += loss.item()
-        if not math.isfinite(running):
+            loss_sum += loss.item()
+        if not math.isfinite(loss_sum):
             raise TargetError(
-                f"the loss became {running} in epoch {epoch}; lower the learning rate of the target's fine-tuning, "
+                f"the loss became {loss_sum} in epoch {epoch}; lower the learning rate of the target's fine-tuning, "
                 f"which is {recipe.lr:g} (--target-lr)"
             )
-        on_progress(Progress(step, total, f"epoch {epoch}, loss {running / per_epoch:.3f}"))
+        on_progress(Progress(step, total, f"epoch {epoch}, loss {loss_sum / steps_per_epoch:.3f}"))
         # The mean over the epoch mixes losses at different weights, so it only decides whether to evaluate the loss.
-        is_low = running / per_epoch < 1.5 * MEMORISED_LOSS
+        is_low = loss_sum / steps_per_epoch < 1.5 * MEMORISED_LOSS
         if recipe.stop_when_memorised and is_low and mean_nll() < MEMORISED_LOSS and evaluator.memorised(model):
             return epoch
-        if state is not None and saves.is_due():
-            parts = {"epoch": epoch, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
-            with saves.saving():
-                save_state_file(parts | random_state(), state)
+        if state is not None and throttle.is_due():
+            training_state = {"epoch": epoch, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            with throttle.saving():
+                save_state_file(training_state | random_state(), state)
     if recipe.stop_when_memorised:
         raise TargetError(
             f"the model has not memorised the data after {recipe.epochs} epochs: the mean loss is {mean_nll():.3g}, "

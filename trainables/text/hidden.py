@@ -33,10 +33,10 @@ def decoder_blocks(model: PreTrainedModel) -> ModuleList:
 
 def block_output(model: PreTrainedModel, batch: Batch, layer: int) -> Tensor:
     """Return the output of block ``layer``, counted from 0: ``(B, T, d)``. States of padding tokens have no meaning."""
-    found: list[Tensor] = []
+    states: list[Tensor] = []
 
     def stop(module: object, inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
-        found.append(output[0] if isinstance(output, tuple) else output)
+        states.append(output[0] if isinstance(output, tuple) else output)
         raise _StopForward
 
     handle = decoder_blocks(model)[layer].register_forward_hook(stop)
@@ -46,12 +46,12 @@ def block_output(model: PreTrainedModel, batch: Batch, layer: int) -> Tensor:
         pass
     finally:
         handle.remove()
-    return found[0]
+    return states[0]
 
 
 def unit_direction(width: int, *, seed: int) -> Tensor:
     """Return a random unit vector, ``(width,)``. As in the code of RMU, all entries are non-negative."""
     import torch
 
-    drawn: Tensor = torch.rand(width, generator=torch.Generator().manual_seed(seed))
-    return drawn.div_(torch.linalg.vector_norm(drawn))
+    vector: Tensor = torch.rand(width, generator=torch.Generator().manual_seed(seed))
+    return vector.div_(torch.linalg.vector_norm(vector))

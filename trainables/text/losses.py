@@ -22,12 +22,12 @@ def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
     # the architecture supports logits_to_keep, the logits of these positions are not computed.
     labels = batch.labels[:, max(1, batch.prompt_length) :]
     width = labels.shape[1]
-    kept = {"logits_to_keep": width + 1} if _keeps_logits(type(_base_model(model)).forward) else {}
-    logits = model(input_ids=batch.input_ids, use_cache=False, **kept).logits[:, -(width + 1) :]
+    options = {"logits_to_keep": width + 1} if _keeps_logits(type(_base_model(model)).forward) else {}
+    logits = model(input_ids=batch.input_ids, use_cache=False, **options).logits[:, -(width + 1) :]
     # The last position has no next token. It is masked and not cut off, so that flattening does not copy the logits.
-    masked = pad(labels, (0, 1), value=IGNORED)
-    nll = cross_entropy(logits.flatten(0, 1).float(), masked.flatten(), ignore_index=IGNORED, reduction="none")
-    nll = nll.view(masked.shape)[:, :-1].contiguous()
+    targets = pad(labels, (0, 1), value=IGNORED)
+    nll = cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), ignore_index=IGNORED, reduction="none")
+    nll = nll.view(targets.shape)[:, :-1].contiguous()
     return Predictions(logits[:, :-1], labels, nll, labels != IGNORED)
 
 

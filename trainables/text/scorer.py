@@ -63,16 +63,16 @@ class TextScorer:
         The end token is not scored, unless it is the only supervised token.
         """
         ends = self.ends
-        found: dict[int, TokenScores] = {}
+        scores: dict[int, TokenScores] = {}
         with evaluation_mode(model):
             for indices in sorted_batches([len(item) for item in sequences], self.batch_size):
                 predicted = self._predict(model, sequences, indices)
                 for row, index in enumerate(indices):
-                    kept = predicted.supervised[row].nonzero()[:, 0]
-                    if len(kept) > 1 and int(predicted.labels[row, kept[-1]]) in ends:
-                        kept = kept[:-1]
-                    found[index] = token_scores(predicted.logits[row, kept], predicted.labels[row, kept])
-        return [found[index] for index in range(len(sequences))]
+                    positions = predicted.supervised[row].nonzero()[:, 0]
+                    if len(positions) > 1 and int(predicted.labels[row, positions[-1]]) in ends:
+                        positions = positions[:-1]
+                    scores[index] = token_scores(predicted.logits[row, positions], predicted.labels[row, positions])
+        return [scores[index] for index in range(len(sequences))]
 
     def _predict(self, model: PreTrainedModel, sequences: Sequence[Tokens], indices: Sequence[int]) -> Predictions:
         return predict(model, collate(sequences, indices, pad_id=pad_id(self.tokenizer), device=self.device))
@@ -90,19 +90,21 @@ class TextScorer:
         prefixes: list[list[int]] = [[] for _ in sequences]
         drafts, ends = dict(enumerate(sequences)), self.ends
         while drafts:
-            verified = zip(drafts.items(), losses.agreed.tolist(), losses.first_wrong.tolist(), strict=True)
+            checked_drafts = zip(drafts.items(), losses.agreed.tolist(), losses.first_wrong.tolist(), strict=True)
             drafts = {}
-            for (at, draft), agreed, instead in verified:
-                prefixes[at] += draft.ids[draft.prompt_length : draft.prompt_length + agreed]
-                prefixes[at] += [instead] if instead >= 0 else []
-                known = (*sequences[at].prompt, *prefixes[at])
-                rest = sequences[at].ids[len(known) :]
+            for (index, draft), agreed, correction in checked_drafts:
+                prefixes[index] += draft.ids[draft.prompt_length : draft.prompt_length + agreed]
+                prefixes[index] += [correction] if correction >= 0 else []
+                verified_ids = (*sequences[index].prompt, *prefixes[index])
+                draft_ids = sequences[index].ids[len(verified_ids) :]
                 # If many tokens agreed, the answer probably agrees with the reference again after the wrong token.
-                if rest and agreed >= _MIN_VERIFIED and instead not in (-1, *ends):
-                    drafts[at] = Tokens((*known, *rest), len(known))
+                if draft_ids and agreed >= _MIN_VERIFIED and correction not in (-1, *ends):
+                    drafts[index] = Tokens((*verified_ids, *draft_ids), len(verified_ids))
             losses = self.nll(model, [*drafts.values()])
         prompts = [item.prompt for item in sequences]
-        return [text.strip() for text in self.generate(model, prompts, max_new_tokens=max_new_tokens, known=prefixes)]
+        return [
+            text.strip() for text in self.generate(model, prompts, max_new_tokens=max_new_tokens, prefixes=prefixes)
+        ]
 
     def generate(
         self,
@@ -110,46 +112,46 @@ class TextScorer:
         prompts: Sequence[Sequence[int]],
         *,
         max_new_tokens: int,
-        known: Sequence[Sequence[int]] | None = None,
+        prefixes: Sequence[Sequence[int]] | None = None,
     ) -> list[str]:
         """Return the greedy continuation of each prompt as text, without special tokens.
 
-        ``known`` has the first tokens of each continuation, if they are already known. These tokens count towards
+        ``prefixes`` has the first tokens of each continuation, if they are already known. These tokens count towards
         ``max_new_tokens``. If they contain an end token, the continuation is complete.
         """
         import torch
 
-        padding, ends = pad_id(self.tokenizer), self.ends
-        generated = [list(tokens) for tokens in known] if known is not None else [[] for _ in prompts]
-        unfinished = [
-            at for at, tokens in enumerate(generated) if not {*ends} & {*tokens} and len(tokens) < max_new_tokens
+        pad_token, ends = pad_id(self.tokenizer), self.ends
+        results = [list(tokens) for tokens in prefixes] if prefixes is not None else [[] for _ in prompts]
+        pending = [
+            index for index, tokens in enumerate(results) if not {*ends} & {*tokens} and len(tokens) < max_new_tokens
         ]
         longest = max(map(len, prompts), default=1) + max_new_tokens
         batch_size = generation_batch_size(model, self.batch_size, longest=longest, max_length=self.max_length)
         with evaluation_mode(model):
-            for batch in sorted_batches([len(prompts[at]) + len(generated[at]) for at in unfinished], batch_size):
-                indices = [unfinished[place] for place in batch]
-                given = [[*prompts[at], *generated[at]] for at in indices]
-                width = max(map(len, given))
-                ids = torch.full((len(indices), width), padding, dtype=torch.long)
+            for batch in sorted_batches([len(prompts[index]) + len(results[index]) for index in pending], batch_size):
+                indices = [pending[position] for position in batch]
+                inputs = [[*prompts[index], *results[index]] for index in indices]
+                width = max(map(len, inputs))
+                ids = torch.full((len(indices), width), pad_token, dtype=torch.long)
                 mask = torch.zeros_like(ids)
-                for row, tokens in enumerate(given):
+                for row, tokens in enumerate(inputs):
                     ids[row, width - len(tokens) :] = torch.tensor(tokens, dtype=torch.long)
                     mask[row, width - len(tokens) :] = 1
                 output = model.generate(
                     input_ids=ids.to(self.device),
                     attention_mask=mask.to(self.device),
-                    max_new_tokens=max_new_tokens - min(len(generated[at]) for at in indices),
+                    max_new_tokens=max_new_tokens - min(len(results[index]) for index in indices),
                     do_sample=False,
                     num_beams=1,
                     repetition_penalty=1.0,  # some models set another value in their generation config
                     use_cache=True,
-                    pad_token_id=padding,
+                    pad_token_id=pad_token,
                     eos_token_id=ends if len(ends) > 1 else ends[0],
                 )
-                for at, tokens in zip(indices, output[:, width:].tolist(), strict=True):
-                    generated[at] = [*generated[at], *tokens][:max_new_tokens]
-        return self.decode(generated)
+                for index, tokens in zip(indices, output[:, width:].tolist(), strict=True):
+                    results[index] = [*results[index], *tokens][:max_new_tokens]
+        return self.decode(results)
 
 
 def generation_batch_size(model: PreTrainedModel, batch_size: int, *, longest: int, max_length: int) -> int:
@@ -162,9 +164,9 @@ def generation_batch_size(model: PreTrainedModel, batch_size: int, *, longest: i
     query_heads = getattr(config, "num_attention_heads", None)
     if query_heads is None:
         return batch_size
-    heads = getattr(config, "num_key_value_heads", None) or query_heads
-    width = getattr(config, "head_dim", None) or config.hidden_size // query_heads
-    size = model.dtype.itemsize
-    kept: int = 2 * config.num_hidden_layers * heads * width * size
-    scored: int = config.vocab_size * (size + 2 * 4)  # logits, and float32 copies around the softmax
-    return batch_size * max(1, min(4, scored // (2 * kept), max_length // longest))
+    kv_heads = getattr(config, "num_key_value_heads", None) or query_heads
+    head_size = getattr(config, "head_dim", None) or config.hidden_size // query_heads
+    value_bytes = model.dtype.itemsize
+    cache_bytes: int = 2 * config.num_hidden_layers * kv_heads * head_size * value_bytes
+    logit_bytes: int = config.vocab_size * (value_bytes + 2 * 4)  # logits, and float32 copies around the softmax
+    return batch_size * max(1, min(4, logit_bytes // (2 * cache_bytes), max_length // longest))

@@ -72,27 +72,27 @@ def encode(
         DataError: the prompt has at least ``max_length`` tokens, so no token would be supervised.
         TemplateError: the template does not work with the tokenizer.
     """
-    before, after = text_around_answer(template, question, tokenizer)
-    prompt = before.rstrip(" ")
-    text = f"{before}{answer}{after if is_plain(template) else ''}"
+    prefix, suffix = text_around_answer(template, question, tokenizer)
+    prompt = prefix.rstrip(" ")
+    text = f"{prefix}{answer}{suffix if is_plain(template) else ''}"
     # A template may contain the tokenizer's BOS token; chat templates contain all special tokens.
-    begins = template == CHAT or bool(tokenizer.bos_token and text.startswith(tokenizer.bos_token))
-    encoding = tokenizer(text, return_offsets_mapping=True, add_special_tokens=not begins)
+    has_bos = template == CHAT or bool(tokenizer.bos_token and text.startswith(tokenizer.bos_token))
+    encoding = tokenizer(text, return_offsets_mapping=True, add_special_tokens=not has_bos)
     ids = list(encoding["input_ids"])
     # A token belongs to the answer if it ends after the prompt, so " Paris" counts and ":" does not.
     supervised = [end > len(prompt) for _, end in encoding["offset_mapping"]]
-    first = supervised.index(True) if True in supervised else len(ids)
-    end = end_id(template, question, tokenizer)
-    if ids and ids[-1] == tokenizer.eos_token_id != end:  # the tokenizer has added its EOS
+    prompt_length = supervised.index(True) if True in supervised else len(ids)
+    end_token = end_id(template, question, tokenizer)
+    if ids and ids[-1] == tokenizer.eos_token_id != end_token:  # the tokenizer has added its EOS
         ids.pop()
-    if not ids or ids[-1] != end:
-        ids.append(end)
-    if first >= max_length:
+    if not ids or ids[-1] != end_token:
+        ids.append(end_token)
+    if prompt_length >= max_length:
         raise DataError(
-            f"the prompt of '{question[:60]}' takes {first} tokens, so no answer fits into max_length {max_length}: "
-            "raise max_length"
+            f"the prompt of '{question[:60]}' takes {prompt_length} tokens, so no answer fits into max_length "
+            f"{max_length}: raise max_length"
         )
-    return Tokens(tuple(ids[:max_length]), first)
+    return Tokens(tuple(ids[:max_length]), prompt_length)
 
 
 def encode_examples(
@@ -123,11 +123,11 @@ def encode_text(tokenizer: PreTrainedTokenizerBase, text: str, *, max_length: in
     if not stream or stream[-1] != tokenizer.eos_token_id:
         stream.append(tokenizer.eos_token_id)
     width = max_length - len(bos)
-    cuts = list(range(0, len(stream), width))
-    if len(stream) - cuts[-1] == 1 and len(cuts) > 1:
-        cuts[-1] -= 1  # without BOS, the first token of a window is not predicted
-    ends = [*cuts[1:], len(stream)]
-    return tuple(Tokens((*bos, *stream[a:b]), len(bos)) for a, b in zip(cuts, ends, strict=True))
+    starts = list(range(0, len(stream), width))
+    if len(stream) - starts[-1] == 1 and len(starts) > 1:
+        starts[-1] -= 1  # without BOS, the first token of a window is not predicted
+    ends = [*starts[1:], len(stream)]
+    return tuple(Tokens((*bos, *stream[start:end]), len(bos)) for start, end in zip(starts, ends, strict=True))
 
 
 def collate(sequences: Sequence[Tokens], indices: Sequence[int], *, pad_id: int, device: torch.device | str) -> Batch:
@@ -135,12 +135,12 @@ def collate(sequences: Sequence[Tokens], indices: Sequence[int], *, pad_id: int,
     import torch
     from torch.nn.utils.rnn import pad_sequence
 
-    chosen = [sequences[index] for index in indices]
-    ids = [torch.tensor(item.ids) for item in chosen]
-    present = [torch.ones_like(row) for row in ids]
-    labels = [torch.tensor((IGNORED,) * item.prompt_length + item.ids[item.prompt_length :]) for item in chosen]
+    batch = [sequences[index] for index in indices]
+    ids = [torch.tensor(item.ids) for item in batch]
+    masks = [torch.ones_like(row) for row in ids]
+    labels = [torch.tensor((IGNORED,) * item.prompt_length + item.ids[item.prompt_length :]) for item in batch]
     input_ids, attention_mask, padded_labels = (
         on_device(pad_sequence(rows, batch_first=True, padding_value=value), device)
-        for rows, value in ((ids, pad_id), (present, 0), (labels, IGNORED))
+        for rows, value in ((ids, pad_id), (masks, 0), (labels, IGNORED))
     )
-    return Batch(input_ids, attention_mask, padded_labels, min(item.prompt_length for item in chosen))
+    return Batch(input_ids, attention_mask, padded_labels, min(item.prompt_length for item in batch))
