@@ -92,7 +92,7 @@ class Controller(Follower):
 
     def _has_running_duplicate(self, proposed: NextTrial) -> bool:
         """Return whether another trial with the same spec is starting or running, and its result can be reused."""
-        return self.reusable.own and any(
+        return self.reusable.includes_own and any(
             trial.phase in (Phase.PROPOSED, Phase.RUNNING)
             and trial.settings.get("spec_hash") == proposed.spec.spec_hash
             and not (trial.id == proposed.id or self.study.is_queued(trial.id))
@@ -122,14 +122,14 @@ class Controller(Follower):
         known = self.log.state.trials.get(trial_id)
         if known is None or not known.settings:
             settings = {"spec_hash": spec.spec_hash, **spec.row()}
-            payload = {"settings": settings, "search": self.study.stored(trial_id)}
+            payload = {"settings": settings, "search": self.study.optuna_data(trial_id)}
             self.log.record(Kind.TRIAL_PROPOSED, trial_id, payload)
         return NextTrial(trial_id, spec)
 
     def _pop_promoted(self) -> NextTrial | None:
         if self.scheduler is None or not self._at_rung or self.is_over:
             return None
-        promoted = self.scheduler.next_promotion([*self._at_rung])
+        promoted = self.scheduler.promote_next([*self._at_rung])
         return None if promoted is None else self._at_rung.pop(promoted)
 
     def _reuse(self, trial_id: str, found: CachedTrial) -> None:

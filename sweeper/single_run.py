@@ -65,7 +65,7 @@ def run_once(
     if run.auto_lr is not None:
         run.auto_lr.landscape_points = landscape_points
     unfinished = UnfinishedRun(out)
-    with unfinished.held():
+    with unfinished.lock():
         epochs = unfinished.begin(run, landscape_points=landscape_points, command=command)
         if epochs:
             console.print(f"continuing after epoch {epochs:g}")

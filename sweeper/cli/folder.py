@@ -46,11 +46,11 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
     trial or the sweep has stopped. Ctrl-C ends the wait but does not cancel the request. A stopped trial has the status
     'stopped' and the metrics of its last epoch. 'resume' continues a stopped sweep.
     """
-    from sweeper.followers.stop_requests import ask
+    from sweeper.followers.stop_requests import request_stop
 
     out = Path(folder)
     run = _running_sweep(out, trial).run
-    ask(out, run, trial)
+    request_stop(out, run, trial)
     what = f"trial {trial} stops after its current epoch" if trial else "the sweep stops and writes its report"
     click.echo(f"requested: {what}; Ctrl-C ends this command, but does not cancel the request", err=True)
     while _is_still_running(out, run) and not (trial and _trial_row(out, trial)):

@@ -175,7 +175,7 @@ def evaluate_studies(folders: Sequence[Path], *, path: Path | None = None, objec
 
 def _extension(out: Path) -> dict[str, Any]:
     """Print the rates that ``--extend`` adds to a study. Return the settings that change; {} if no rate is added."""
-    from sweeper.search.lr_extension import extended, extensions, format_extensions
+    from sweeper.search.lr_extension import extended_settings, extensions, format_extensions
     from sweeper.store.folder import read_settings
     from sweeper.store.tables import ResultTables
 
@@ -185,7 +185,7 @@ def _extension(out: Path) -> dict[str, Any]:
     found = extensions(evaluate_studies([out]), settings)
     for line in format_extensions(found):
         click.echo(line, err=True)
-    return extended(settings, found) if any(item.rates for item in found) else {}
+    return extended_settings(settings, found) if any(item.rates for item in found) else {}
 
 
 def print_study(study: LrStudy) -> None:

@@ -18,7 +18,7 @@ from sweeper.driver.finalize import Summary
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, is_interrupted
 from sweeper.followers.status_file import FAILED, FINISHED, INTERRUPTED, RUNNING, TARGET, StatusFile
-from sweeper.followers.stop_requests import take
+from sweeper.followers.stop_requests import take_requests
 from sweeper.store.event_log import Follower
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import SweepState
@@ -46,7 +46,7 @@ class ControlServer(Follower):
         run = uuid.uuid4().hex
         self._status = StatusFile(run=run, state=RUNNING, host=socket.gethostname(), pid=os.getpid(), doing=TARGET)
         self._written_status: StatusFile | None = None
-        take(out, run)  # delete the requests that a previous process did not execute
+        take_requests(out, run)  # delete the requests that a previous process did not execute
         self._write(self._status)
 
     def __enter__(self) -> ControlServer:
@@ -74,7 +74,7 @@ class ControlServer(Follower):
 
     def poll(self) -> None:
         """Execute new stop requests, and update status.json."""
-        for trial_id in set(take(self._out, self._status.run)):
+        for trial_id in set(take_requests(self._out, self._status.run)):
             if trial_id is None:
                 if not is_interrupted():  # a second signal would stop trials without saving their states
                     os.kill(os.getpid(), signal.SIGINT)

@@ -83,8 +83,8 @@ def finalize(sweep: OpenSweep) -> Summary:
     log.record(Kind.SWEEP_ENDED, payload={"status": "interrupted" if interrupted else "finished"})
     unsent = _close_tracker(sweep, pareto, status="interrupted" if interrupted or failure else "finished")
     unmirrored = sweep.syncer.close() if sweep.syncer is not None else None
-    if refused is not None or log.unwritten:
-        raise SweepError(_disk_error(out, refused, log.unwritten))
+    if refused is not None or log.unwritten_trials:
+        raise SweepError(_disk_error(out, refused, log.unwritten_trials))
     if interrupted:
         raise Interrupted
     if missing or unmirrored:

@@ -120,7 +120,7 @@ def open_sweep(
         study=study,
         make_spec=lambda config: settings.make_spec(config, target_key=targets.get(config["seed"], target).key),
         # With object storage, checkpoints of this sweep's own trials may not have been downloaded yet.
-        reusable=ReusableTrials(out, [Path(folder) for folder in settings.reuse], own=syncer is None),
+        reusable=ReusableTrials(out, [Path(folder) for folder in settings.reuse], includes_own=syncer is None),
         limits=Limits(plateau=parse_until(settings.until), epoch_budget=settings.epoch_budget),
         scheduler=open_scheduler(settings, target),
     )

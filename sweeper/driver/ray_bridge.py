@@ -50,7 +50,7 @@ class TrialSearcher(Searcher):
         config = {
             "trial_id": following.id,
             "spec": following.spec.to_dict(),
-            "restore_from": state.place if state is not None and is_current else None,
+            "restore_from": state.path if state is not None and is_current else None,
         }
         if shares is None:
             return config
@@ -130,7 +130,7 @@ class TrialRecorder(Callback):
 
     def _check_starvation(self) -> None:
         is_running = bool(self._sweep.log.state.in_phase(Phase.RUNNING))
-        self._sweep.display.starving = self._starvation.message(is_running=is_running)
+        self._sweep.display.starvation_message = self._starvation.message(is_running=is_running)
 
 
 def _call_safely(action: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs) -> None:

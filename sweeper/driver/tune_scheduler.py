@@ -90,7 +90,7 @@ class TuneScheduler(FIFOScheduler):
         if self._promoted_trial is not None or self.running >= self._max_concurrent or controller.is_over:
             return
         paused = self._paused()
-        if controller.scheduler and (trial_id := controller.scheduler.next_promotion([*paused])) is not None:
+        if controller.scheduler and (trial_id := controller.scheduler.promote_next([*paused])) is not None:
             self._promoted_trial = paused[trial_id]
 
     def _paused(self) -> dict[str, Any]:

@@ -39,9 +39,9 @@ class CheckpointManager(Follower):
         self._states = states
         self._syncer = syncer
         self._front: dict[Candidate, Costs] = {}
-        self._published: dict[Candidate, Costs] | None = None
+        self._written_front: dict[Candidate, Costs] | None = None
         self._dominated: set[Candidate] = set()
-        self._over: set[str] = set()
+        self._ended: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._front)
@@ -56,10 +56,10 @@ class CheckpointManager(Follower):
         if not self._goals:
             return ""
         own = str(trial.outcome.get("checkpoint") or "")
-        if own and int(row["step"]) == trial.last_step and self._has(own):
+        if own and int(row["step"]) == trial.last_step and self._has_model(own):
             return own
         folder = candidate_folder(trial.id, float(row["epoch"]))
-        return folder if self._has(folder) else ""
+        return folder if self._has_model(folder) else ""
 
     def apply(self, event: Event, state: SweepState) -> None:
         """Update the front, and record which models and saved states can be deleted."""
@@ -67,22 +67,22 @@ class CheckpointManager(Follower):
             before, self._front = self._front, {}
             for trial in list(state.trials.values()):
                 for row in trial.candidates():
-                    self._place((trial.id, float(row["epoch"])), row)
+                    self._update_front((trial.id, float(row["epoch"])), row)
             self._dominated |= before.keys() - self._front.keys()
-            self._over.discard(event.trial_id)
+            self._ended.discard(event.trial_id)
         elif event.kind is Kind.TRIAL_REPORTED and event.payload["report"].get("evaluated", True):
             report = event.payload["report"]
-            self._place((event.trial_id, float(report["epoch"])), report)
+            self._update_front((event.trial_id, float(report["epoch"])), report)
         elif event.kind is Kind.TRIAL_ENDED and state.trials[event.trial_id].has_result:
-            self._over.add(event.trial_id)
+            self._ended.add(event.trial_id)
 
     def flush(self, state: SweepState) -> None:
         """Write the front to a file. Workers read this file to decide whether to save a model.
 
         Delete the models of dominated epochs, and the saved states of ended trials.
         """
-        if self._goals and self._published != self._front:
-            self._published = dict(self._front)
+        if self._goals and self._written_front != self._front:
+            self._written_front = dict(self._front)
             try:
                 write_front(self._out, self._front.values())
             except OSError as error:  # workers then also save models that are dominated
@@ -92,13 +92,13 @@ class CheckpointManager(Follower):
         for candidate in self._dominated - self._front.keys():
             self._remove(candidate_folder(*candidate))
         self._dominated.clear()
-        for trial_id in self._over:
+        for trial_id in self._ended:
             if self._syncer is not None:
-                self._syncer.forget(trial_id)
+                self._syncer.delete_states(trial_id)
                 continue
             with contextlib.suppress(StorageError, OSError):
                 remove_states(self._states, trial_id)
-        self._over.clear()
+        self._ended.clear()
 
     def reconcile(self) -> None:
         """Delete all models of epochs that are not on the front, including models that killed processes left behind.
@@ -124,12 +124,12 @@ class CheckpointManager(Follower):
             return []
         self.reconcile()
         self._syncer.fetch(sorted(self.folders & self._syncer.models))
-        return self._syncer.settle()
+        return self._syncer.finish_transfers()
 
-    def _has(self, folder: str) -> bool:
+    def _has_model(self, folder: str) -> bool:
         return (self._out / folder).is_dir() or (self._syncer is not None and folder in self._syncer.models)
 
-    def _place(self, candidate: Candidate, row: Mapping[str, object]) -> None:
+    def _update_front(self, candidate: Candidate, row: Mapping[str, object]) -> None:
         costs = epoch_costs(row, self._goals) if self._goals else None
         self._front.pop(candidate, None)
         if costs is None or any(dominates(other, costs) for other in self._front.values()):

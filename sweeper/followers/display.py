@@ -27,7 +27,7 @@ class Display(Follower):
 
     Attributes:
         activity: what the driver does now: ``trials``, or a text such as ``measuring metrics: 2 of 5 epochs ...``.
-        starving: the reason why no trial runs, or "".
+        starvation_message: the reason why no trial runs, or "".
         remaining: function that returns the estimate of the remaining trials; None if it is unknown.
     """
 
@@ -50,14 +50,14 @@ class Display(Follower):
         self._trials = trials
         self._scores = {"forget": "forget_loss", "retain": "retain_loss"} | {name: name for name in scores}
         self.activity = "trials"
-        self.starving = ""
+        self.starvation_message = ""
         self.remaining: Callable[[], Remaining] | None = None
         self._bar = Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._task = self._bar.add_task("", total=trials)
-        self._drawn = 0.0
+        self._drawn_at = 0.0
         self._live = Live(console=console, auto_refresh=False, get_renderable=self._render)
-        self._open = ExitStack()
-        self._open.enter_context(self._live if console.is_terminal else heartbeat(console, self._summary))
+        self._stack = ExitStack()
+        self._stack.enter_context(self._live if console.is_terminal else heartbeat(console, self._summary))
 
     def apply(self, event: Event, state: SweepState) -> None:
         """Print a line when a trial ends."""
@@ -75,13 +75,13 @@ class Display(Follower):
 
     def flush(self, state: SweepState) -> None:
         """Redraw the summary on a terminal, at most four times a second."""
-        if self._live.is_started and time.monotonic() - self._drawn >= _REDRAW:
-            self._drawn = time.monotonic()
+        if self._live.is_started and time.monotonic() - self._drawn_at >= _REDRAW:
+            self._drawn_at = time.monotonic()
             self._live.refresh()
 
     def close(self) -> None:
         """Draw the final summary, and stop the display."""
-        self._open.close()
+        self._stack.close()
 
     def _summary(self) -> str:
         ended = len(self._state.ended)
@@ -93,7 +93,7 @@ class Display(Follower):
         frontier = f"{counted(epochs, 'epoch')} on the frontier" if epochs else ""
         parts = (
             f"{ended} of {counted(self._trials, 'trial')} done",
-            f"running {', '.join(running)}" if running else self.starving,
+            f"running {', '.join(running)}" if running else self.starvation_message,
             frontier if self.activity == "trials" else self.activity,
             f"hypervolume {trace[-1]:.4f}" if trace else "",
             f"remaining: {self.remaining()}" if self.remaining is not None and 0 < ended < self._trials else "",

@@ -17,7 +17,7 @@ from search_spaces.durable import write_atomically
 _NAME = ".stop-{}.json"
 
 
-def ask(out: Path, run: str, trial_id: str | None = None) -> None:
+def request_stop(out: Path, run: str, trial_id: str | None = None) -> None:
     """Ask the driver process ``run`` to stop one trial or, if ``trial_id`` is None, the whole sweep.
 
     Raises:
@@ -26,7 +26,7 @@ def ask(out: Path, run: str, trial_id: str | None = None) -> None:
     write_atomically(out / _NAME.format(uuid.uuid4().hex), json.dumps({"run": run, "trial_id": trial_id}))
 
 
-def take(out: Path, run: str) -> list[str | None]:
+def take_requests(out: Path, run: str) -> list[str | None]:
     """Delete all request files. Return the ids of the trials that ``run`` should stop; None means the whole sweep."""
     found: list[str | None] = []
     for path in out.glob(_NAME.format("*")):

@@ -33,9 +33,9 @@ from trainables.worker.failures import LOGS
 _ITEMS = ("items/target-*.json", "items/*-epoch-*.json")
 """The files with per-item metrics that the driver uploads: for the target, and for epochs measured after training."""
 _DRIVERS_FILES = ("*", f"{PLUGINS}/*", *_ITEMS)
-_LAST = (*TABLES, "optuna.log")
+_UPLOADED_LAST = (*TABLES, "optuna.log")
 """The files that are uploaded after all other files except the event log, in this order."""
-_PATIENCE = 2
+_MAX_ERRORS = 2
 """After this many consecutive errors, the remaining transfers wait."""
 _PAUSE = 10.0
 """The minimum seconds between two uploads; must be less than the time between two saved states of a trial."""
@@ -54,10 +54,10 @@ class Syncer(Follower):
         self._out = out
         self._storage = storage
         self._models = {f"checkpoints/{name}" for name in storage.names("checkpoints", folders=True)}
-        self._awaited: dict[str, str] = {}  # files to download, mapped to the ids of their trials
+        self._downloads: dict[str, str] = {}  # files to download, mapped to the ids of their trials
         self._uploaded: dict[str, tuple[int, int]] = {}  # the modification times and sizes of uploaded files
         self._throttle = Throttle(share=0.2, pause=_PAUSE)
-        self._waiting: dict[tuple[_Transfer, str], None] = {}  # the transfers to make, in this order
+        self._queued: dict[tuple[_Transfer, str], None] = {}  # the transfers to make, in this order
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="syncer")
         self._error: str | None = None
@@ -94,12 +94,12 @@ class Syncer(Follower):
         """Queue downloads of those files and folders in ``keys`` that the sweep's folder lacks."""
         for key in keys:
             if not (self._out / key).exists():
-                self._awaited[key] = trial_id
+                self._downloads[key] = trial_id
                 self._queue(self._get, key)
 
     def is_awaited(self, trial_id: str) -> bool:
         """Return whether files of the trial must still be downloaded."""
-        return trial_id in [*self._awaited.values()]
+        return trial_id in [*self._downloads.values()]
 
     def publish_front(self) -> None:
         """Queue an upload of the file from which workers read the Pareto front."""
@@ -111,20 +111,20 @@ class Syncer(Follower):
             self._models.discard(folder)
             self._queue(self._storage.delete, folder)
 
-    def forget(self, trial_id: str) -> None:
+    def delete_states(self, trial_id: str) -> None:
         """Queue the deletion of a trial's saved states in the storage."""
-        self._queue(self._forget, trial_id)
+        self._queue(self._delete_states, trial_id)
 
-    def settle(self) -> list[str]:
+    def finish_transfers(self) -> list[str]:
         """Make all queued transfers. Return the files that could not be downloaded."""
         wait([self._pool.submit(self._transfer_waiting, now=True)])
-        return sorted(self._awaited)
+        return sorted(self._downloads)
 
     def close(self, timeout: float = 60.0) -> str | None:
         """Finish the uploads and stop. Return the error if an upload failed. A second call uploads nothing."""
         with self._lock:
-            uploads = {item: None for item in self._waiting if item[0] == self._put}
-            self._waiting = uploads | {(self._upload, ""): None}
+            uploads = {item: None for item in self._queued if item[0] == self._put}
+            self._queued = uploads | {(self._upload, ""): None}
         with contextlib.suppress(RuntimeError):  # the pool is already closed
             done, _ = wait([self._pool.submit(self._transfer_waiting, now=True)], timeout)
             self._result = self._error if done else f"no answer within {timeout:.0f} s"
@@ -153,7 +153,7 @@ class Syncer(Follower):
 
     def _queue(self, transfer: _Transfer, key: str = "") -> None:
         with self._lock, contextlib.suppress(RuntimeError):  # the pool is closed
-            self._waiting[transfer, key] = None
+            self._queued[transfer, key] = None
             self._pool.submit(self._transfer_waiting)
 
     # In the thread --------------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ class Syncer(Follower):
             return
         failed: dict[tuple[_Transfer, str], None] = {}
         error, consecutive = None, 0
-        while consecutive < _PATIENCE and (item := self._next()) is not None:
+        while consecutive < _MAX_ERRORS and (item := self._next()) is not None:
             transfer, key = item
             try:
                 transfer(key)
@@ -176,15 +176,15 @@ class Syncer(Follower):
                 error, consecutive = str(problem), consecutive + 1
                 failed[item] = None
         with self._lock:
-            self._waiting |= failed
+            self._queued |= failed
         if error is not None and self._error is None:
             logger.warning("%s; the transfer to or from object storage is tried again", error)
         self._error, self._error_at = error, time.monotonic()
 
     def _next(self) -> tuple[_Transfer, str] | None:
         with self._lock:
-            for item in self._waiting:
-                del self._waiting[item]
+            for item in self._queued:
+                del self._queued[item]
                 return item
         return None
 
@@ -194,7 +194,7 @@ class Syncer(Follower):
             log = self._read_change(EVENTS)
             paths = {path for pattern in _DRIVERS_FILES for path in self._out.glob(pattern)}
             names = {path.relative_to(self._out).as_posix() for path in paths if path.suffix != ".lock"}
-            for name in (*sorted(names.difference(_LAST, [EVENTS])), *_LAST):
+            for name in (*sorted(names.difference(_UPLOADED_LAST, [EVENTS])), *_UPLOADED_LAST):
                 if not name.startswith("."):
                     self._store(name, self._read_change(name))
             self._store(EVENTS, log)
@@ -222,7 +222,7 @@ class Syncer(Follower):
             if key in self._models:  # not for an items file, because some trials have none
                 logger.warning("%s is missing in object storage", key)
             self._models.discard(key)
-        self._awaited.pop(key, None)
+        self._downloads.pop(key, None)
 
     def _put(self, key: str) -> None:
         with contextlib.suppress(FileNotFoundError):  # deleted in the meantime
@@ -230,7 +230,7 @@ class Syncer(Follower):
             if (self._out / key).is_dir():
                 self._models.add(key)
 
-    def _forget(self, trial_id: str) -> None:
+    def _delete_states(self, trial_id: str) -> None:
         remove_states(self._storage.subfolder(RUN_STATES), trial_id)
 
 

@@ -30,7 +30,7 @@ class Result:
         return all(violation <= 0.0 for violation in self.violations)
 
     @property
-    def missed(self) -> float:
+    def total_violation(self) -> float:
         """The sum of the positive violations."""
         return sum(max(violation, 0.0) for violation in self.violations)
 
@@ -100,6 +100,6 @@ class ParetoArchive:
     def _best(self, results: Sequence[Result]) -> Result | None:
         acceptable = [item for item in results if item.acceptable]
         if not acceptable:
-            return min(reversed(results), key=lambda item: item.missed, default=None)
+            return min(reversed(results), key=lambda item: item.total_violation, default=None)
         grown = [hypervolume(np.vstack([self._front, cost[None]])) for cost in self._costs(acceptable)]
         return acceptable[max(range(len(grown)), key=lambda index: (grown[index], index))]

@@ -95,8 +95,8 @@ class SuccessiveHalving:
                 return None if trial_id in self._passed[rung] else rung
         return None
 
-    def next_promotion(self, among: Sequence[str]) -> str | None:
-        """Promote the best paused trial in ``among`` that may continue now. Trials at higher rungs come first.
+    def promote_next(self, paused: Sequence[str]) -> str | None:
+        """Promote the best trial in ``paused`` (ids) that may continue now. Trials at higher rungs come first.
 
         Return the id of the promoted trial, or None if no trial may continue.
         """
@@ -104,7 +104,7 @@ class SuccessiveHalving:
             return None
         for rung in reversed(self.rungs):
             for trial_id in self._best(rung):
-                if trial_id in among and self.ended_at(trial_id) == rung:
+                if trial_id in paused and self.ended_at(trial_id) == rung:
                     self._passed[rung].add(trial_id)
                     return trial_id
         return None

@@ -15,7 +15,7 @@ from trainables.spec import FIELDS
 if TYPE_CHECKING:
     from analysis.study.lr_study import LrStudy
 
-MOST_RATES = 4
+MAX_RATES = 4
 """The maximum number of rates added at each end of a grid."""
 
 Point = Mapping[str, Any]
@@ -52,7 +52,7 @@ def extensions(study: LrStudy, settings: SweepSettings) -> tuple[Extension, ...]
     return tuple(found)
 
 
-def extended(settings: SweepSettings, found: Sequence[Extension]) -> dict[str, Any]:
+def extended_settings(settings: SweepSettings, found: Sequence[Extension]) -> dict[str, Any]:
     """Return new values of the settings ``extension`` and ``trials``, so that the study also runs the added rates."""
     points: list[Point] = []
     for item in found:
@@ -69,7 +69,7 @@ def format_extensions(found: Sequence[Extension]) -> list[str]:
     lines = []
     for item in found:
         added = f"adding lr {', '.join(f'{rate:g}' for rate in item.rates)}"
-        limit = f"no rate is added, because this edge already has {MOST_RATES} new rates or --lr forbids the next rate"
+        limit = f"no rate is added, because this edge already has {MAX_RATES} new rates or --lr forbids the next rate"
         lines.append(
             f"{item.method} ({item.baseline}): the best rate is at the edge of the rates tried (from {item.tried[0]:g} "
             f"to {item.tried[-1]:g}); {added if item.rates else limit}"
@@ -87,4 +87,4 @@ def fixed_points(settings: SweepSettings, method: str) -> list[Point]:
 def _is_allowed(rate: float, grid: Sequence[float], added: Sequence[float]) -> bool:
     is_below = rate < min(grid)
     same_side = {other for other in added if (other < min(grid) if is_below else other > max(grid))}
-    return len(same_side) < MOST_RATES and FIELDS["lr"].problem(rate) is None
+    return len(same_side) < MAX_RATES and FIELDS["lr"].problem(rate) is None

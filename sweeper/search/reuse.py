@@ -13,7 +13,7 @@ from sweeper.store.read_state import read_state
 from sweeper.store.state import SweepState, Trial
 from trainables.run.reports import Status
 
-RAN_TO_ITS_END = (Status.FINISHED, Status.DIVERGED)
+REUSABLE_STATUSES = (Status.FINISHED, Status.DIVERGED)
 """The statuses of reusable trials. Failed and stopped trials have no final result."""
 
 
@@ -59,19 +59,19 @@ class CachedTrial:
 class ReusableTrials:
     """Finds a reusable trial by its spec hash (the hash of all settings that can change the result).
 
-    If ``own`` is true, trials of this sweep are found, too. A trial of a previous sweep is preferred to a trial of this
-    sweep. Among the previous sweeps, the last one in ``previous`` is preferred.
+    If ``includes_own`` is true, trials of this sweep are found, too. A trial of a previous sweep is preferred to a
+    trial of this sweep. Among the previous sweeps, the last one in ``previous`` is preferred.
     """
 
-    def __init__(self, out: Path, previous: Sequence[Path] = (), *, own: bool = True) -> None:
+    def __init__(self, out: Path, previous: Sequence[Path] = (), *, includes_own: bool = True) -> None:
         self._out = out
-        self.own = own
+        self.includes_own = includes_own
         self._previous: dict[str, CachedTrial] = {}
         for folder in previous:
             self._previous |= _by_hash(folder, read_state(folder))
 
     def find(self, spec_hash: str, state: SweepState) -> CachedTrial | None:
-        if (found := self._previous.get(spec_hash)) is not None or not self.own:
+        if (found := self._previous.get(spec_hash)) is not None or not self.includes_own:
             return found
         return _by_hash(self._out, state).get(spec_hash)
 
@@ -81,7 +81,7 @@ def _by_hash(out: Path, state: SweepState) -> dict[str, CachedTrial]:
     found: dict[str, CachedTrial] = {}
     for trial in state.ended_trials:
         spec_hash = str(trial.settings["spec_hash"])
-        if trial.outcome["status"] in RAN_TO_ITS_END and not (trial.reused_from and spec_hash in found):
+        if trial.outcome["status"] in REUSABLE_STATUSES and not (trial.reused_from and spec_hash in found):
             found[spec_hash] = CachedTrial(out, trial)
     return found
 

@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """The inputs of a sampler. ``asked`` is the number of trials proposed before the sweep was resumed."""
+    """The inputs of a sampler. ``proposed_trials`` is the number of trials proposed before the sweep was resumed."""
 
     space: Space
     trials: int
     seed: int = 0
-    asked: int = 0
+    proposed_trials: int = 0
 
     @property
     def resumed_seed(self) -> int:
         """The sampler's seed. It changes after a resume, so that the sampler does not repeat its first proposals."""
-        return self.seed + self.asked
+        return self.seed + self.proposed_trials
 
     @property
     def startup(self) -> int:

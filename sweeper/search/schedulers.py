@@ -27,8 +27,8 @@ class Scheduler(Protocol):
     def ended_at(self, trial_id: str) -> int | None:
         """Return the epoch after which the trial stopped or paused, or None if the trial continues."""
 
-    def next_promotion(self, among: Sequence[str]) -> str | None:
-        """Promote a paused trial in ``among`` (ids) that may continue now. Return its id; None if none may continue."""
+    def promote_next(self, paused: Sequence[str]) -> str | None:
+        """Promote a trial in ``paused`` (ids) that may continue now. Return its id; None if none may continue."""
 
 
 class MakeScheduler(Protocol):

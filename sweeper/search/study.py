@@ -66,7 +66,7 @@ class SweepStudy:
 
     Args:
         storage: an Optuna storage without studies.
-        search: the inputs of the sampler. ``search.asked`` is the number of trials that :meth:`restore` adds.
+        search: the inputs of the sampler. ``search.proposed_trials`` is the number of trials that :meth:`restore` adds.
         seeds: the random seeds. Each configuration is trained once with each seed.
         extension: points to run after the grid of the search space. They may be outside the search space.
     """
@@ -86,7 +86,7 @@ class SweepStudy:
         logging.getLogger("optuna").setLevel(logging.ERROR)
         warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
         self.archive = archive
-        self._told: set[str] = set()
+        self._recorded: set[str] = set()
         self._space = search.space
         self._trials = search.trials
         self._seeds = tuple(seeds)
@@ -108,14 +108,14 @@ class SweepStudy:
     def begin(self, *, points: Sequence[Mapping[str, Value]] = (), priors: Sequence[Prior] = ()) -> None:
         """Add ``priors`` (trials of previous sweeps), and plan ``points`` (Optuna parameters to try first)."""
         for prior in priors:
-            final = self._final({"status": Status.FINISHED}, prior.result)
+            final = self._final_state({"status": Status.FINISHED}, prior.result)
             stored = {"params": self._space.params_of(prior.config), "user_attrs": {_PRIOR: prior.origin}}
-            self._add({**stored, "system_attrs": _FIRST_GENERATION}, final)
+            self._add_trial({**stored, "system_attrs": _FIRST_GENERATION}, final)
         self._priors = len(priors)
         self._planned += [(point, {}) for point in points]
 
     @property
-    def asked(self) -> int:
+    def proposed_trials(self) -> int:
         """The number of trials proposed so far, in any state."""
         return sum(trial.state.name != "WAITING" for trial in self._own_trials())
 
@@ -131,17 +131,17 @@ class SweepStudy:
     def restore(self, state: SweepState) -> None:
         """Add the trials of the event log to the Optuna study. :meth:`ask` returns trials without a result again."""
         results = {
-            trial.id: self._final(row := trial.row(), self._add_outcome(trial.id, row, list(trial.candidates())))
+            trial.id: self._final_state(row := trial.row(), self._add_outcome(trial.id, row, list(trial.candidates())))
             for trial in state.ended_trials
             if trial.has_result
         }
         stored = {
-            int(trial.id): trial.search or self._derived(trial) for trial in state.trials.values() if trial.settings
+            int(trial.id): trial.search or self._derive(trial) for trial in state.trials.values() if trial.settings
         }
         for index in range(1 + max(stored, default=-1)):
             trial_id = format_id(index)
             if index in stored:
-                self._add(stored[index], results.get(trial_id, {}), state.trials[trial_id])
+                self._add_trial(stored[index], results.get(trial_id, {}), state.trials[trial_id])
                 if trial_id not in results:
                     self._unfinished.append(trial_id)
                 continue
@@ -160,7 +160,7 @@ class SweepStudy:
 
     def ask(self) -> tuple[str, dict[str, Any]] | None:
         """Return the id and the configuration of the next trial, or None if no trial is left."""
-        if self.asked - len(self._unfinished) >= self._trials:  # the trials that have ended or are running
+        if self.proposed_trials - len(self._unfinished) >= self._trials:  # the trials that have ended or are running
             return None
         if self._unfinished:
             trial_id = self._unfinished.popleft()
@@ -173,7 +173,7 @@ class SweepStudy:
         trial.set_user_attr("config", config)
         return format_id(trial.number - self._priors), config
 
-    def stored(self, trial_id: str) -> dict[str, Any]:
+    def optuna_data(self, trial_id: str) -> dict[str, Any]:
         """Return what Optuna stores about a newly proposed trial, for the event log.
 
         The result includes the study's attributes that were added since the previous call, because NSGA-II and NSGA-III
@@ -197,19 +197,19 @@ class SweepStudy:
         """
         import optuna
 
-        if trial_id in self._told or trial_id in self._unfinished:
+        if trial_id in self._recorded or trial_id in self._unfinished:
             return
-        final = self._final(row, self._add_outcome(trial_id, row, candidates))
+        final = self._final_state(row, self._add_outcome(trial_id, row, candidates))
         trial = self._own_trials()[int(trial_id)]
         for name, violation in (final.pop("constraints", None) or {}).items():
             optuna.trial.Trial(self._study, trial._trial_id).set_constraint(name, violation)
         self._study.tell(trial.number, **final)
 
     def _add_outcome(self, trial_id: str, row: Row, candidates: Sequence[Row]) -> Result | None:
-        self._told.add(trial_id)
+        self._recorded.add(trial_id)
         return self.archive.add(row, candidates)
 
-    def _final(self, row: Row, result: Result | None) -> dict[str, Any]:
+    def _final_state(self, row: Row, result: Result | None) -> dict[str, Any]:
         """Return the Optuna state, values and constraints of an ended trial."""
         from optuna.trial import TrialState
 
@@ -218,7 +218,7 @@ class SweepStudy:
             return {"state": TrialState.COMPLETE, "values": result.values, "constraints": constraints or None}
         return {"state": TrialState.PRUNED if row.get("status") == Status.STOPPED else TrialState.FAIL}
 
-    def _add(self, stored: Mapping[str, Any], final: Mapping[str, Any], trial: Trial | None = None) -> None:
+    def _add_trial(self, stored: Mapping[str, Any], final: Mapping[str, Any], trial: Trial | None = None) -> None:
         """Add a trial to the Optuna study. If ``final`` is empty, the trial's state is RUNNING."""
         from optuna.trial import TrialState, create_trial
 
@@ -238,8 +238,8 @@ class SweepStudy:
             self._known_attrs.add(name)
             self._study._storage.set_study_system_attr(self._study._study_id, name, value)
 
-    def _derived(self, trial: Trial) -> dict[str, Any]:
-        """Compute the result of :meth:`stored` from the trial's settings, for event logs without Optuna's data."""
+    def _derive(self, trial: Trial) -> dict[str, Any]:
+        """Compute the result of :meth:`optuna_data` from the trial's settings, for event logs without Optuna's data."""
         index = int(trial.id)
         repetition = index % len(self._seeds)
         try:
@@ -258,7 +258,7 @@ class SweepStudy:
         }
 
     def _enqueue_next(self) -> None:
-        trials, index = self._own_trials(), self.asked
+        trials, index = self._own_trials(), self.proposed_trials
         if len(trials) > index:
             return
         repetition = index % len(self._seeds)
@@ -301,11 +301,11 @@ def open_study(log: EventLog, settings: SweepSettings, target: Target, *, consol
         baseline=target.baseline,
         every_epoch=bool(settings.goals),
     )
-    asked = sum(bool(trial.settings) for trial in log.state.trials.values())
+    proposed_trials = sum(bool(trial.settings) for trial in log.state.trials.values())
     study = SweepStudy(
         new_journal(log.path.parent),
         archive,
-        Search(space=settings.space, trials=settings.trials, seed=settings.seed, asked=asked),
+        Search(space=settings.space, trials=settings.trials, seed=settings.seed, proposed_trials=proposed_trials),
         sampler=settings.sampler,
         seeds=settings.all_seeds,
         extension=settings.extension,
@@ -313,13 +313,15 @@ def open_study(log: EventLog, settings: SweepSettings, target: Target, *, consol
     if not log.state.search and (settings.enqueue or settings.warm_start):
         points: list[Mapping[str, Value]] = [params_of_point(settings.space, point) for point in settings.enqueue]
         priors: list[Prior] = []
-        most = max(1, (settings.trials // settings.seeds - len(points)) // 2)  # the sampler proposes the other half
+        limit = max(1, (settings.trials // settings.seeds - len(points)) // 2)  # the sampler proposes the other half
         for folder in map(Path, settings.warm_start):
-            found = warm_start(folder, settings, objectives, target_key=target.key, baseline=target.baseline, most=most)
+            found = warm_start(
+                folder, settings, objectives, target_key=target.key, baseline=target.baseline, max_points=limit
+            )
             console.print(format_warm_start(found, folder), soft_wrap=True)
             points += found.points
             priors += found.priors
-            most -= len(found.points)
+            limit -= len(found.points)
         log.record(Kind.SEARCH_STARTED, payload={"points": points, "priors": [*map(asdict, priors)]})
     if search := log.state.search:
         study.begin(points=search["points"], priors=[Prior.from_dict(prior) for prior in search["priors"]])

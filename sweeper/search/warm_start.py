@@ -65,12 +65,12 @@ def warm_start(
     *,
     target_key: str,
     baseline: Mapping[str, float],
-    most: int,
+    max_points: int,
 ) -> WarmStart:
     """Return the priors and points from the previous sweep in the folder ``out``.
 
     A finished trial becomes a prior if its configuration has the same spec hash in both sweeps. Of the other finished
-    trials, at most ``most`` configurations on their Pareto front become points to try first.
+    trials, at most ``max_points`` configurations on their Pareto front become points to try first.
 
     Raises:
         UsageError: the folder has no sweep.
@@ -107,7 +107,7 @@ def warm_start(
             others.append((space.params_of(config), result))
     return WarmStart(
         priors=tuple(priors),
-        points=tuple(_front(others, objectives)[:most]),
+        points=tuple(_front(others, objectives)[:max_points]),
         finished=len(finished),
         outside=outside,
         differences=_differences(previous, settings),

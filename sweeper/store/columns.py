@@ -24,8 +24,8 @@ class _Column:
     unit: str = ""
 
 
-_NAMED = (_Column("trial_id", "record", "trial"), _Column("spec_hash", "record", "hash of the settings"))
-_ENDED = (
+_IDS = (_Column("trial_id", "record", "trial"), _Column("spec_hash", "record", "hash of the settings"))
+_STATUS = (
     _Column("status", "record", "status"),
     _Column("steps", "progress", "optimizer steps"),
     _Column("epochs_done", "progress", "epochs"),
@@ -51,7 +51,7 @@ _MEMORY = (
 _GENERATION = _Column("generation_seconds", "cost", "generation of answers", "s")
 _INTERPOLATION = _Column("interpolation", "progress", "position between the target (0) and the last weights (1)")
 _REPORTED = _Column("reported_at", "record", "time of the report", "s since 1970")
-_PASSED = (_Column("step", "progress", "optimizer steps"), _Column("epoch", "progress", "epochs"))
+_STEPS = (_Column("step", "progress", "optimizer steps"), _Column("epoch", "progress", "epochs"))
 _COURSE = (
     _Column("c_t", "course", "c_t, weight of the retain gradient"),
     _Column("grad_norm_retain", "course", "norm of the retain gradient"),
@@ -78,29 +78,29 @@ _RULES = (
     _Column("auto_lr_rolled_back", "course", "steps undone by AutoLR", "optimizer steps"),
     _Column("seconds", "cost", "training and evaluation", "s"),
 )
-_OWN = (*_NAMED, *_ENDED, *_COSTS, _GENERATION, *_MEMORY, _REUSED, *_PASSED, *_COURSE, *_RULES, _REPORTED)
+_COLUMNS = (*_IDS, *_STATUS, *_COSTS, _GENERATION, *_MEMORY, _REUSED, *_STEPS, *_COURSE, *_RULES, _REPORTED)
 
 
 def _names(columns: Iterable[_Column]) -> tuple[str, ...]:
     return tuple(column.name for column in columns)
 
 
-_LEADING = ("model", "dataset", "method", *option_names(), "lr", "auto_lr", "seed")
-_FURTHER = tuple(name for name in METRICS if name not in (*LOSS_METRICS, *DEFAULT_SET))
+_FIRST_PARAMETERS = ("model", "dataset", "method", *option_names(), "lr", "auto_lr", "seed")
+_OPTIONAL = tuple(name for name in METRICS if name not in (*LOSS_METRICS, *DEFAULT_SET))
 """The metrics that are measured only on request."""
 
-PARAMETERS = tuple(dict.fromkeys((*_LEADING, *FIELDS)))
+PARAMETERS = tuple(dict.fromkeys((*_FIRST_PARAMETERS, *FIELDS)))
 """The columns with the settings of a trial."""
-METRIC_COLUMNS = (*LOSS_METRICS, *DEFAULT_SET, *_FURTHER)
+METRIC_COLUMNS = (*LOSS_METRICS, *DEFAULT_SET, *_OPTIONAL)
 TRIAL_COLUMNS = (
-    *(*_names(_NAMED), *PARAMETERS, *_names(_ENDED), *LOSS_METRICS, *DEFAULT_SET, *_names(_COSTS)),
-    *(*_FURTHER, _GENERATION.name, _REUSED.name, *_names(_MEMORY), _INTERPOLATION.name),
+    *(*_names(_IDS), *PARAMETERS, *_names(_STATUS), *LOSS_METRICS, *DEFAULT_SET, *_names(_COSTS)),
+    *(*_OPTIONAL, _GENERATION.name, _REUSED.name, *_names(_MEMORY), _INTERPOLATION.name),
 )
 HISTORY_COLUMNS = (
-    *("trial_id", *_names(_PASSED), "lr", *_names(_COURSE), *LOSS_METRICS, *DEFAULT_SET, *_names(_RULES), *_FURTHER),
+    *("trial_id", *_names(_STEPS), "lr", *_names(_COURSE), *LOSS_METRICS, *DEFAULT_SET, *_names(_RULES), *_OPTIONAL),
     _REPORTED.name,
 )
-CANDIDATE_COLUMNS = ("trial_id", "epoch", "step", *sorted(LOSS_METRICS), *DEFAULT_SET, *_FURTHER, "checkpoint")
+CANDIDATE_COLUMNS = ("trial_id", "epoch", "step", *sorted(LOSS_METRICS), *DEFAULT_SET, *_OPTIONAL, "checkpoint")
 """The columns of candidates.csv. ``checkpoint`` is a path relative to the sweep's folder."""
 
 
@@ -111,14 +111,14 @@ def unused_columns(methods: Iterable[str], metrics: Iterable[str]) -> frozenset[
     """
     options = {"c", *(name for method in methods for name in parse_method(method).options)}
     chosen = {name for given in metrics for name in SETS.get(given, (given,))}
-    further = {name for name in _FURTHER if not {name, name.removesuffix("_distance")} & chosen}
+    further = {name for name in _OPTIONAL if not {name, name.removesuffix("_distance")} & chosen}
     return frozenset({*option_names()} - options | further)
 
 
 OUTCOME_METRICS = tuple(
     name
     for name in TRIAL_COLUMNS
-    if name in METRIC_COLUMNS or any(name == item.name and item.role in ("progress", "cost") for item in _OWN)
+    if name in METRIC_COLUMNS or any(name == item.name and item.role in ("progress", "cost") for item in _COLUMNS)
 )
 """The numeric columns of a trial's outcome."""
 HISTORY_METRICS = tuple(name for name in HISTORY_COLUMNS if name not in ("trial_id", "step", _REPORTED.name))
@@ -136,7 +136,7 @@ def column_dictionary(*, random_guess: float | None = None, unit: str = "token")
             prepared.
         unit: ``token`` or ``image``, over which losses are averaged.
     """
-    settings: tuple[_Column | Field, ...] = (*_OWN, *OPTIONS.values(), *FIELDS.values())
+    settings: tuple[_Column | Field, ...] = (*_COLUMNS, *OPTIONS.values(), *FIELDS.values())
     found: dict[str, dict[str, object]] = {
         item.name: {"role": item.role, "label": item.label, "unit": item.unit.format(item=unit) or None}
         for item in settings
@@ -164,7 +164,7 @@ def column_dictionary(*, random_guess: float | None = None, unit: str = "token")
 
 def plugin_problems() -> list[str]:
     """Return an error message for each option or metric of a plug-in that has the name of an existing column."""
-    own = {*_names(_OWN), *FIELDS}
+    own = {*_names(_COLUMNS), *FIELDS}
     found = []
     for plugin in plugins.active():
         for part in plugin.parts:

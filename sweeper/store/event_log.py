@@ -87,7 +87,7 @@ class EventLog:
         self._lock = threading.RLock()
 
     @property
-    def unwritten(self) -> int:
+    def unwritten_trials(self) -> int:
         """The number of ended trials whose TRIAL_ENDED event is not on disk yet."""
         return sum(event.kind is Kind.TRIAL_ENDED for event in self._pending)
 

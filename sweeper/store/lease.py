@@ -49,7 +49,7 @@ def hold_lease(
         return
     if problem := other_driver(storage, out, say=say):
         raise OtherDriver(problem)
-    own, over = {"driver": uuid.uuid4().hex, **_place(out)}, threading.Event()
+    own, over = {"driver": uuid.uuid4().hex, **_folder_identity(out)}, threading.Event()
     _write(storage, own)
     thread = threading.Thread(target=_renew, args=(storage, own, over, interval), name="lease", daemon=True)
     thread.start()
@@ -59,7 +59,7 @@ def hold_lease(
         over.set()
         thread.join(interval)
         with contextlib.suppress(StorageError, OSError):
-            if _other(storage, own) is None:
+            if _other_lease(storage, own) is None:
                 storage.delete(FILE)
 
 
@@ -67,7 +67,7 @@ def _renew(storage: Storage, own: Mapping[str, str], over: threading.Event, inte
     is_warned = False
     while not over.wait(interval):
         with contextlib.suppress(StorageError, OSError):
-            if (other := _other(storage, own)) is not None and not is_warned:
+            if (other := _other_lease(storage, own)) is not None and not is_warned:
                 logger.warning("%s and runs the same trials; stop one of the drivers", _format(storage, other))
                 is_warned = True
             _write(storage, own)
@@ -77,7 +77,7 @@ def _write(storage: Storage, own: Mapping[str, str]) -> None:
     storage.write(FILE, json.dumps({**own, "at": time.time()}).encode())
 
 
-def _other(storage: Storage, own: Mapping[str, str]) -> dict[str, Any] | None:
+def _other_lease(storage: Storage, own: Mapping[str, str]) -> dict[str, Any] | None:
     current = _read(storage)
     return None if current is None or current["driver"] == own["driver"] else current
 
@@ -92,7 +92,7 @@ def other_driver(storage: Storage, out: Path, *, say: Callable[[str], object]) -
         StorageError: the storage does not answer.
     """
     before = _read(storage)
-    if before is None or (out.is_dir() and _place(out).items() <= before.items()):
+    if before is None or (out.is_dir() and _folder_identity(out).items() <= before.items()):
         return None
     say(f"{_format(storage, before)}; waiting {TIMEOUT:.0f} s to see whether that driver is still running")
     time.sleep(TIMEOUT)
@@ -111,7 +111,7 @@ def _read(storage: Storage) -> dict[str, Any] | None:
         return None
 
 
-def _place(out: Path) -> dict[str, str]:
+def _folder_identity(out: Path) -> dict[str, str]:
     """Return what identifies a folder across machines: host name, boot id and path.
 
     The boot id distinguishes cloned machines with one host name.

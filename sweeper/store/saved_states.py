@@ -14,9 +14,9 @@ from trainables.storage import Storage, StorageError
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """A trial's saved state after training step ``step``. ``place`` is a folder or a key in object storage."""
+    """A trial's saved state after training step ``step``. ``path`` is a folder or a key in object storage."""
 
-    place: str
+    path: str
     step: int
 
 

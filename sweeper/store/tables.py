@@ -27,7 +27,7 @@ class CsvTable:
 
     def __init__(self, path: Path, columns: Iterable[str]) -> None:
         self.path = path
-        self._new = tuple(columns)
+        self._default_columns = tuple(columns)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ class CsvTable:
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
             if (header := file.readline()).endswith(b"\n"):
                 return tuple(next(csv.reader([header.decode(errors="replace")])))
-        return self._new
+        return self._default_columns
 
     def read(self) -> list[dict[str, str]]:
         """Return the rows of the file. An incomplete last row is omitted."""
@@ -55,7 +55,7 @@ class CsvTable:
         """Replace the file atomically."""
         rows = list(rows)
         kept = (name for name in self.columns if any(name in row for row in rows))
-        columns = tuple(dict.fromkeys((*self._new, *kept)))
+        columns = tuple(dict.fromkeys((*self._default_columns, *kept)))
         content = _lines(columns, rows, header=True)
         write_atomically(self.path, content, sync=True)
         self.columns = columns
@@ -73,7 +73,7 @@ class ResultTables:
         self.candidates = table("candidates.csv", CANDIDATE_COLUMNS)
         self.trials = table("trials.csv", TRIAL_COLUMNS)
 
-    def cut(self, step: int) -> None:
+    def truncate(self, step: int) -> None:
         """Delete all rows of trials.csv. In the other tables, delete the rows of steps after ``step``."""
         self.trials.rewrite([])
         for table in (self.history, self.auto_lr, self.candidates):

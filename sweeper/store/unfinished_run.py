@@ -78,7 +78,7 @@ class UnfinishedRun:
         self._state = out / STATE_FILE
         self._throttle = Throttle(share=SAVE_SHARE)
 
-    def held(self) -> AbstractContextManager[None]:
+    def lock(self) -> AbstractContextManager[None]:
         """Lock the folder. Raise OtherRun if another process holds the lock."""
         self.out.mkdir(parents=True, exist_ok=True)
         reason = "another process is executing the run in this folder; wait until it ends, or choose another folder"
@@ -99,7 +99,7 @@ class UnfinishedRun:
             run.load_state_dict(state)
             if run.auto_lr is not None:
                 run.auto_lr.landscape.extend(state["landscape"])
-        self._tables(run.spec).cut(run.step if state is not None else -1)
+        self._tables(run.spec).truncate(run.step if state is not None else -1)
         return run.epoch
 
     def record(self, run: UnlearningRun, report: Report) -> None:

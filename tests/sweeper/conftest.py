@@ -143,7 +143,7 @@ def open_study(
     study = SweepStudy(
         new_journal(out),
         ParetoArchive(with_bounds(parse_objectives(DEFAULT_OBJECTIVES), random_guess), constraints=constraints),
-        Search(space=space, trials=trials, seed=seed, asked=len(state.trials)),
+        Search(space=space, trials=trials, seed=seed, proposed_trials=len(state.trials)),
         sampler=sampler,
         seeds=seeds,
         extension=extension,
@@ -176,7 +176,7 @@ def drive(
         trial_id, config = proposal
         proposed.append(proposal)
         if log is not None and trial_id not in log.state.trials:
-            log.record(Kind.TRIAL_PROPOSED, trial_id, {"settings": config, "search": study.stored(trial_id)})
+            log.record(Kind.TRIAL_PROPOSED, trial_id, {"settings": config, "search": study.optuna_data(trial_id)})
         row = row_of(config)
         if log is not None:
             assert trial_id not in log.state.ended, f"trial {trial_id} has ended and is run again"
@@ -223,7 +223,7 @@ def bare_sweep(
     checkpoints = CheckpointManager(out, settings.goals, states=state_storage(settings, out), syncer=syncer)
     fields: dict[str, Any] = {
         "make_spec": lambda config: settings.make_spec(config, target_key="key"),
-        "reusable": ReusableTrials(out, own=syncer is None),
+        "reusable": ReusableTrials(out, includes_own=syncer is None),
     }
     sweep = OpenSweep(
         out=out,

@@ -102,7 +102,7 @@ def test_another_run_or_another_process_does_not_continue_in_the_folder(
         interrupt(patch, after=1)
         assert unlearn(data, out).exit_code == 130
     before = {path.name: path.read_bytes() for path in out.iterdir()}
-    with UnfinishedRun(out).held():
+    with UnfinishedRun(out).lock():
         assert unlearn(data, out).exit_code == 2
     for result, named in ((unlearn(data, out, epochs=5), "epochs"), (unlearn(data, out, "--auto-lr", "on"), "auto_lr")):
         assert result.exit_code == 2

@@ -98,7 +98,7 @@ def test_a_sweep_is_in_its_bucket_as_soon_as_it_is_open(tmp_path: Path) -> None:
     assert sweep.syncer is not None
     assert settings.bucket is not None
     try:
-        sweep.syncer.settle()
+        sweep.syncer.finish_transfers()
         assert settings.bucket.read("sweep.json") == (out / "sweep.json").read_bytes()
     finally:
         sweep.tracker.close(timeout=0.0)

@@ -19,7 +19,7 @@ from sweeper.driver.control_server import ControlServer
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, interruptible
 from sweeper.followers.status_file import StatusFile
-from sweeper.followers.stop_requests import ask, take
+from sweeper.followers.stop_requests import request_stop, take_requests
 from sweeper.store.events import Kind
 from tests.sweeper.conftest import SETTINGS, bare_sweep, run_trial, running
 
@@ -33,10 +33,10 @@ def status_of(out: Path) -> StatusFile:
 def test_requests_can_be_made_while_requests_are_taken(out: Path) -> None:
     taken: list[str | None] = []
     with ThreadPoolExecutor() as pool:
-        asking = pool.submit(lambda: [ask(out, "mine", str(number)) for number in range(100)])
+        asking = pool.submit(lambda: [request_stop(out, "mine", str(number)) for number in range(100)])
         while not asking.done():
-            taken += take(out, "mine")
-    assert {*taken, *take(out, "mine")} == set(map(str, range(100)))
+            taken += take_requests(out, "mine")
+    assert {*taken, *take_requests(out, "mine")} == set(map(str, range(100)))
 
 
 def test_a_request_stops_only_running_and_paused_trials_of_its_process(out: Path) -> None:
@@ -44,12 +44,12 @@ def test_a_request_stops_only_running_and_paused_trials_of_its_process(out: Path
     ended, paused, trial_id, other = run_trial(sweep), running(sweep), running(sweep), running(sweep)
     sweep.log.record(Kind.TRIAL_PAUSED, paused)
     ControlServer(out).poll()  # the process is killed afterwards
-    ask(out, status_of(out).run, other)
+    request_stop(out, status_of(out).run, other)
     server = ControlServer(out)
     server.follow(sweep)
     for asked in (trial_id, paused, ended, "00099"):
-        ask(out, status_of(out).run, asked)
-    ask(out, "of another process", other)
+        request_stop(out, status_of(out).run, asked)
+    request_stop(out, "of another process", other)
     (out / ".stop-damaged.json").write_text("{")
     server.poll()
     assert not [*out.glob(".stop-*")]
@@ -67,14 +67,14 @@ def test_requests_for_the_sweep_interrupt_the_sweep_once(out: Path, monkeypatch:
             time.sleep(20)
         except KeyboardInterrupt:
             signals += 1
-            ask(out, server_id)  # a request during the interruption sends no second signal
+            request_stop(out, server_id)  # a request during the interruption sends no second signal
             time.sleep(0.3)
             raise
 
     server = ControlServer(out)
     server_id = status_of(out).run
     for _ in range(2):
-        ask(out, server_id)
+        request_stop(out, server_id)
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(Interrupted), interruptible("", say=print), server:
         work()

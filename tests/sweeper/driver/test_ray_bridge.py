@@ -62,7 +62,7 @@ def test_with_measured_shares_the_first_trial_runs_alone_and_later_ones_are_pack
     first = searcher.suggest("tune-0")
     assert (first["trial_id"], first["gpus"]) == ("00000", 1.0), "the trial is still the next one"
     assert searcher.suggest("tune-1") is None
-    assert sweep.controller.study.asked == 1, "the study is not asked for a trial that cannot start"
+    assert sweep.controller.study.proposed_trials == 1, "the study is not asked for a trial that cannot start"
     measured = {"peak_gpu_gb": 30.0, "gpu_share": 1.0, "gpu_gb": 80.0}
     TrialRecorder(sweep).on_trial_complete(1, [], tune_trial("00000", last_result={"outcome": OUTCOME | measured}))
     later = [searcher.suggest(f"tune-{number}") for number in (1, 2)]

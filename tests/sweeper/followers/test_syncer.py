@@ -52,7 +52,7 @@ def resume(out: Path, storage: Storage) -> None:
     """Open the sweep with another driver, which transfers the remaining files."""
     syncer = Syncer(out, storage)
     bare_sweep(out, syncer=syncer)
-    assert syncer.settle() == []
+    assert syncer.finish_transfers() == []
     syncer.close()
 
 
@@ -83,7 +83,7 @@ def test_whole_lines_of_the_sweeps_files_are_stored_and_the_event_log_last(
 
     monkeypatch.setattr(Storage, "write", writing)
     syncer.flush(SweepState())
-    syncer.settle()
+    syncer.finish_transfers()
     assert storage.read("trials.csv") == b"trial_id\n00000\n", "a torn row is left out"
     assert sorted(written) == [FILE, "plugins/own.py", "sweep.json", "trials.csv"]
     assert written[-1] == FILE
@@ -97,22 +97,22 @@ def test_whole_lines_of_the_sweeps_files_are_stored_and_the_event_log_last(
 def test_a_trial_that_ended_is_stored_at_once_and_a_report_from_time_to_time(
     sweep: OpenSweep, syncer: Syncer, storage: Storage
 ) -> None:
-    syncer.settle()
+    syncer.finish_transfers()
     put_model(storage, "00000")
     for name in ("00000", "00001"):
         storage.write(f"ray/attempt-9/{name}/checkpoint_000000/state.pt", b"x")
     trial_id = run_trial(sweep, outcome=OUTCOME | {"checkpoint": "checkpoints/00000"})
-    syncer.settle()
+    syncer.finish_transfers()
     assert storage.names("ray/attempt-9/00000", folders=True) == [], "the saved state of the trial"
     assert storage.names("ray/attempt-9/00001", folders=True) == ["checkpoint_000000"]
     assert f"\n{trial_id},".encode() in (storage.read("trials.csv") or b"")
     assert storage.read(FILE) == (sweep.out / FILE).read_bytes()
     assert (sweep.out / "checkpoints/00000").is_dir()
     run_trial(sweep, outcome=OUTCOME | {"checkpoint": "checkpoints/lost"})
-    assert syncer.settle() == []
+    assert syncer.finish_transfers() == []
     assert syncer.models == {"checkpoints/00000"}
     report(sweep, running(sweep), 1)
-    syncer.settle()
+    syncer.finish_transfers()
     assert storage.read(FILE) != (sweep.out / FILE).read_bytes()
     assert syncer.close() is None
     assert storage.read(FILE) == (sweep.out / FILE).read_bytes()
@@ -130,14 +130,14 @@ def test_the_files_of_a_trial_are_downloaded_when_the_storage_answers_again(
             away.setattr(Storage, name, Mock(side_effect=StorageError("AWS Error NETWORK_CONNECTION")))
         run_trial(sweep, outcome=OUTCOME | {"checkpoint": checkpoint})
         run_trial(sweep, outcome={"status": "failed", "error": "ValueError: no (see logs/00001.txt)"})
-        assert checkpoint in syncer.settle()
+        assert checkpoint in syncer.finish_transfers()
         assert syncer.is_awaited("00000")
         if is_killed:
             assert syncer.close() == "AWS Error NETWORK_CONNECTION"
     if is_killed:
         resume(out, storage)
     else:
-        assert syncer.settle() == []
+        assert syncer.finish_transfers() == []
         assert not syncer.is_awaited("00000")
     assert (out / "checkpoints/00000/model.safetensors").read_text() == "00000"
     assert (out / "items/00000.json").is_file()
@@ -164,7 +164,7 @@ def test_a_dominated_epoch_leaves_the_storage_and_workers_can_read_the_front(
     for number, values in ((1, (1.0, 2.0)), (2, (2.0, 1.0))):
         put_model(storage, f"{trial_id}-epoch-{number}")
         epoch(sweep, trial_id, number, *values)
-    syncer.settle()
+    syncer.finish_transfers()
     assert models(storage) == ["00000-epoch-2"]
     assert checkpoints(sweep.out)[-1] == "checkpoints/00000-epoch-2"
     storage.get(FRONT_FILE, tmp_path / "seen" / FRONT_FILE)
@@ -203,13 +203,13 @@ def test_the_models_of_a_reused_trial_are_stored_once(
         (previous.out / "checkpoints" / name).mkdir(parents=True)
         (previous.out / "checkpoints" / name / "model.safetensors").write_text(name)
     previous.controller.end_trial(trial_id, OUTCOME)
-    sweep = bare_sweep(out, syncer=syncer, reusable=ReusableTrials(out, [previous.out], own=False))
+    sweep = bare_sweep(out, syncer=syncer, reusable=ReusableTrials(out, [previous.out], includes_own=False))
     with monkeypatch.context() as away:
         away.setattr(Storage, "put", Mock(side_effect=StorageError("AWS Error NETWORK_CONNECTION")))
         assert sweep.controller.queue_next()
-        syncer.settle()
+        syncer.finish_transfers()
     assert models(storage) == []
-    syncer.settle()
+    syncer.finish_transfers()
     syncer.close()
     assert models(storage) == ["00000", "00000-epoch-1"]
     stored, put = list[str](), Storage.put

@@ -139,7 +139,7 @@ def test_an_epoch_reported_twice_changes_nothing() -> None:
     before = copy.deepcopy(vars(scheduler))
     assert decisions == [scheduler.decide(str(number), report(1, (0.1 * number, 0.5))) for number in (5, 3, 4, 9)]
     assert vars(scheduler) == before
-    assert (scheduler.ended_at("3"), scheduler.next_promotion(["3"])) == (1, None), "a stopped trial is never promoted"
+    assert (scheduler.ended_at("3"), scheduler.promote_next(["3"])) == (1, None), "a stopped trial is never promoted"
 
 
 def test_a_paused_trial_continues_once_enough_worse_trials_arrived() -> None:
@@ -147,10 +147,10 @@ def test_a_paused_trial_continues_once_enough_worse_trials_arrived() -> None:
     assert scheduler.decide("first", report(1, (0.9, 0.1))) == "continue"
     assert scheduler.decide("second", report(1, (0.8, 0.2))) == "pause"
     paused = ["second", "worse 0", "worse 1"]
-    assert scheduler.next_promotion(paused) is None
+    assert scheduler.promote_next(paused) is None
     assert [scheduler.decide(f"worse {n}", report(1, (0.01 * n, 0.9))) for n in range(2)] == ["pause", "pause"]
-    assert scheduler.next_promotion(paused) == "second"
-    assert scheduler.next_promotion(paused) is None
+    assert scheduler.promote_next(paused) == "second"
+    assert scheduler.promote_next(paused) is None
     assert (scheduler.ended_at("second"), scheduler.ended_at("worse 1")) == (None, 1)
     assert scheduler.decide("second", report(2, (0.8, 0.2))) == "continue"
     resumed = halving("pause")  # after a kill: the reports show that the trial was promoted

@@ -28,7 +28,7 @@ def _quiet() -> None:
 
 
 def study_with(name: str, *, seed: int = 0, asked: int = 0) -> optuna.Study:
-    sampler = SAMPLERS[name](Search(space=SPACE, trials=64, seed=seed, asked=asked))
+    sampler = SAMPLERS[name](Search(space=SPACE, trials=64, seed=seed, proposed_trials=asked))
     return optuna.create_study(directions=["maximize", "minimize"], sampler=sampler)
 
 

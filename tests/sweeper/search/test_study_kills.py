@@ -117,7 +117,7 @@ def test_the_parents_of_a_generation_stay_the_same_after_a_resume(tmp_path: Path
     asked = []
     for index in range(8):  # a population of four
         trial_id, config = study.ask() or ("", {})
-        log.record(Kind.TRIAL_PROPOSED, trial_id, {"settings": config, "search": study.stored(trial_id)})
+        log.record(Kind.TRIAL_PROPOSED, trial_id, {"settings": config, "search": study.optuna_data(trial_id)})
         asked.append((trial_id, config))
         if index >= 3:
             late = asked.pop(1)

@@ -78,7 +78,7 @@ def write_sweep(out: Path, *, statuses: Mapping[int, str] = MappingProxyType({})
 
 
 def taken(out: Path, settings: SweepSettings = SETTINGS, **given: Any) -> WarmStart:
-    values = {"target_key": KEY, "baseline": {}, "most": 5, **given}
+    values = {"target_key": KEY, "baseline": {}, "max_points": 5, **given}
     return warm_start(out, settings, AXES, **values)
 
 
@@ -109,7 +109,7 @@ def test_of_another_problem_only_the_front_is_tried(
     assert [point["lr"] for point in found.points] == [5e-4, 1e-4, 2e-5]
     assert found.points[0] == {"method": "gdiff", "lr": 5e-4, "1-gdiff.c": 0.8}
     assert all(word in " ".join(found.differences) for word in named)
-    few = taken(old, replace(SETTINGS, base=base), target_key=key, most=1)
+    few = taken(old, replace(SETTINGS, base=base), target_key=key, max_points=1)
     assert [point["lr"] for point in few.points] == [5e-4]
 
 
@@ -179,7 +179,7 @@ def test_a_point_that_is_proposed_again_is_not_run_again(tmp_path: Path) -> None
     assert sweep.log.state.trained_epochs == 2.0, "trained once"
     spec_hash, state = found[0]["spec_hash"], sweep.log.state
     assert ReusableTrials(sweep.out).find(spec_hash, state) is not None
-    assert ReusableTrials(sweep.out, own=False).find(spec_hash, state) is None
+    assert ReusableTrials(sweep.out, includes_own=False).find(spec_hash, state) is None
 
 
 def test_a_point_that_another_worker_is_running_waits_for_the_result(tmp_path: Path) -> None:

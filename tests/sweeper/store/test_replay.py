@@ -87,7 +87,7 @@ def train_with_a_full_disk(sweep: OpenSweep) -> None:
         patch.setattr(os, "fsync", full_disk)
         epoch(sweep, trial_id, 1, 2.0)
         sweep.controller.end_trial(trial_id, NO_MODEL)
-        assert sweep.log.unwritten == 1
+        assert sweep.log.unwritten_trials == 1
     assert sweep.log.flush()
 
 
@@ -135,7 +135,7 @@ def test_each_part_concludes_live_what_it_concludes_from_a_prefix_of_the_log_and
         def checked(*args: Any, **kwargs: Any) -> Any:
             acted.add(name)
             assert read_events(tmp_path / "events.jsonl") == sweep.log.events
-            assert not sweep.log.unwritten
+            assert not sweep.log.unwritten_trials
             return action(*args, **kwargs)
 
         return checked

@@ -76,6 +76,6 @@ def test_a_single_run_that_continues_loses_the_rows_after_its_state_and_torn_lin
     with tables.history.path.open("a") as file:
         file.write("00000,3f")  # torn
     for last, steps in ((4, ["0", "2", "4"]), (-1, [])):
-        tables.cut(last)
+        tables.truncate(last)
         assert [[row["step"] for row in log.read()] for log in logs] == [steps, steps]
     assert (tables.trials.path.is_file(), tables.trials.read()) == (True, [])
