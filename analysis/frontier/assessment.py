@@ -31,16 +31,16 @@ from search_spaces.constraint import Constraint, all_met, parse_constraint
 
 NEAR_GUESS = 0.75
 """A model keeps nothing if its retain loss is at least this fraction of the loss of a random guess."""
-_SHOWN = 0.1
+_LOSS_PROOF = 0.1
 """The bound ``proof`` of a loss, on a scale from 0 (the target's loss) to 1 (the loss of a random guess)."""
-_FELL, _HALVED, _KEPT = 0.95, 0.5, 0.7
+_FORGET_SHARES, _RETAIN_SHARES = (0.95, 0.5), (0.7, 0.7)
 """The bounds of stand-in metrics, as fractions of the target's score.
 
 On the forget set, ``least`` is 0.95 and ``proof`` is 0.5. On the retain set, both bounds are 0.7, as in the paper.
 """
 FORGETTING, KEEPING = "forgetting", "keeping"
 SIDES = (FORGETTING, KEEPING)
-_OF = {FORGETTING: "forget", KEEPING: "retain"}
+_DATA_SET = {FORGETTING: "forget", KEEPING: "retain"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +74,13 @@ def thresholds_of(sweep: SweepFile) -> Thresholds:
     return Thresholds((*stated, *beside), stated, sweep.baseline_of, columns)
 
 
-def asks_for(item: Constraint, columns: Columns) -> str:
+def side_of(item: Constraint, columns: Columns) -> str:
     """Return the side to which a threshold belongs: ``forgetting``, ``keeping``, or "" for neither side."""
     column = columns[item.name]
-    if column.of not in _OF.values() or column.direction is None:
+    if column.of not in _DATA_SET.values() or column.direction is None:
         return ""
     along = item.sign.startswith(">") == (column.direction == "max")
-    return FORGETTING if along == (column.of == _OF[FORGETTING]) else KEEPING
+    return FORGETTING if along == (column.of == _DATA_SET[FORGETTING]) else KEEPING
 
 
 def stand_ins(
@@ -94,18 +94,18 @@ def stand_ins(
     found: dict[str, tuple[Constraint, Constraint]] = {}
     for name, column in columns.entries.items():
         if column.primary and column.threshold is None and finite_cell(row, name) is not None and target.get(name):
-            is_kept, rises = column.of == _OF[KEEPING], column.direction == "max"
+            is_kept, rises = column.of == _DATA_SET[KEEPING], column.direction == "max"
             # If smaller values mean keeping, or larger values mean forgetting, the inverse of the fraction is used.
-            shares = [x if rises == is_kept else 1.0 / x for x in ((_KEPT, _KEPT) if is_kept else (_FELL, _HALVED))]
+            shares = [x if rises == is_kept else 1.0 / x for x in (_RETAIN_SHARES if is_kept else _FORGET_SHARES)]
             least, proof = (Constraint(name, ">=" if rises else "<=", share, relative=True) for share in shares)
             found.setdefault(KEEPING if is_kept else FORGETTING, (least, proof))
     for name in filter(columns.is_loss, columns.entries):
         before, guess = target.get(name), columns[name].bounds[1]
-        shown = _rounded((before or 0.0) + _SHOWN * max((guess or 0.0) - (before or 0.0), 0.0))
-        if columns[name].of == _OF[FORGETTING] and before is not None:
+        shown = _rounded((before or 0.0) + _LOSS_PROOF * max((guess or 0.0) - (before or 0.0), 0.0))
+        if columns[name].of == _DATA_SET[FORGETTING] and before is not None:
             least = Constraint(name, ">", _rounded(before + LEAST_GAIN * (guess or 0.0)))
             found.setdefault(FORGETTING, (least, least if guess is None else Constraint(name, ">=", shown)))
-        if columns[name].of == _OF[KEEPING] and guess is not None and (before or 0.0) < NEAR_GUESS * guess:
+        if columns[name].of == _DATA_SET[KEEPING] and guess is not None and (before or 0.0) < NEAR_GUESS * guess:
             least = Constraint(name, "<", _rounded(NEAR_GUESS * guess))
             found.setdefault(KEEPING, (least, Constraint(name, "<=", shown)))
     return found
@@ -124,19 +124,19 @@ class Check:
     """The result of comparing a model with one threshold.
 
     Attributes:
-        wanted: the threshold.
+        threshold: the threshold.
         value: the score of the model; None if not measured.
         target: the score of the target before unlearning; None if not measured.
         met: whether the model meets the threshold; None if unknown.
         source: where the threshold comes from: ``stated`` (by the user), ``paper`` or ``stand-in``.
-        side: the side to which the threshold belongs (:func:`asks_for`).
+        side: the side to which the threshold belongs (:func:`side_of`).
         miss: by how much the model misses the threshold, as ``x / (1 + x)`` in (0, 1); 0 if the model meets the
             threshold or the result is unknown. Here, ``x`` is the distance from the model's score to the threshold,
             divided by the distance from the worst score to the threshold. For a threshold on forgetting, the worst
             score is the target's score. For a threshold on keeping, the worst score is the worse bound of the column.
     """
 
-    wanted: Constraint
+    threshold: Constraint
     value: float | None
     target: float | None
     met: bool | None
@@ -169,7 +169,7 @@ class Evidence:
     by_loss: bool = True
 
     @property
-    def is_shown(self) -> bool:
+    def is_conclusive(self) -> bool:
         """Whether the stand-in gives a result: the model misses ``least`` (not enough) or meets ``proof`` (enough)."""
         return self.least is not None and self.proof is not None and (self.least.met is False or bool(self.proof.met))
 
@@ -216,24 +216,24 @@ class Assessment:
         return all_met(check.met for check in self.checks)
 
     @property
-    def decided(self) -> tuple[str, ...]:
+    def decided_sides(self) -> tuple[str, ...]:
         """The sides that a threshold decides."""
         return tuple(side for side in SIDES if side not in {item.side for item in self.evidence})
 
     @property
-    def unknown(self) -> tuple[str, ...]:
+    def unknown_sides(self) -> tuple[str, ...]:
         """The sides for which neither a threshold nor a stand-in shows whether the model forgot (or kept) enough."""
-        return tuple(item.side for item in self.evidence if not item.is_shown)
+        return tuple(item.side for item in self.evidence if not item.is_conclusive)
 
     @property
-    def not_shown(self) -> tuple[str, ...]:
-        """The sides in :attr:`unknown` whose stand-in is not a loss."""
-        return tuple(item.side for item in self.evidence if not item.is_shown and not item.by_loss)
+    def inconclusive_sides(self) -> tuple[str, ...]:
+        """The sides in :attr:`unknown_sides` whose stand-in is not a loss."""
+        return tuple(item.side for item in self.evidence if not item.is_conclusive and not item.by_loss)
 
     @property
     def unknowns(self) -> tuple[int, int, bool]:
-        """A sort key: the length of :attr:`not_shown`, the number of unknown checks, whether repetition is unknown."""
-        return len(self.not_shown), [check.met for check in self.applied].count(None), self.repeats is None
+        """A sort key: how many :attr:`inconclusive_sides` and unknown checks, and whether repetition is unknown."""
+        return len(self.inconclusive_sides), [check.met for check in self.applied].count(None), self.repeats is None
 
     @property
     def is_good(self) -> bool:
@@ -244,26 +244,26 @@ class Assessment:
         - The model misses no threshold and no bound ``least``.
         - The result for every stated threshold is known.
         - A threshold decides at least one side.
-        - No side is unknown (:attr:`unknown`).
+        - No side is unknown (:attr:`unknown_sides`).
         """
         stated = all(check.met is not None for check in self.checks if check.source == "stated")
         missed = any(check.met is False for check in self.applied)
-        return stated and not missed and not self.unknown and bool(self.decided)
+        return stated and not missed and not self.unknown_sides and bool(self.decided_sides)
 
     @property
     def already_met(self) -> tuple[Check, ...]:
         """The checks on forgetting that both model and target meet; () if a threshold decides forgetting."""
-        asked = (check for check in self.checks if check.side == FORGETTING and FORGETTING not in self.decided)
-        return tuple(check for check in asked if check.met and check.wanted.met(check.target, check.target))
+        asked = (check for check in self.checks if check.side == FORGETTING and FORGETTING not in self.decided_sides)
+        return tuple(check for check in asked if check.met and check.threshold.met(check.target, check.target))
 
-    def of(self, source: str, met: bool | None) -> tuple[Check, ...]:
+    def checks_from(self, source: str, met: bool | None) -> tuple[Check, ...]:
         return tuple(check for check in self.checks if check.source == source and check.met is met)
 
-    def not_judged(self, reason: str) -> tuple[str, ...]:
+    def unjudged_columns(self, reason: str) -> tuple[str, ...]:
         """Return the columns whose thresholds cannot be judged for the given :attr:`Check.reason`."""
-        return tuple(dict.fromkeys(check.wanted.name for check in self.checks if check.reason == reason))
+        return tuple(dict.fromkeys(check.threshold.name for check in self.checks if check.reason == reason))
 
-    def about(self, side: str) -> Evidence:
+    def evidence_for(self, side: str) -> Evidence:
         """Return the checks against the stand-in for a side; without checks if a threshold decides the side."""
         return next((item for item in self.evidence if item.side == side), Evidence(side))
 
@@ -273,7 +273,7 @@ def assess(row: pd.Series, thresholds: Thresholds) -> Assessment:
     target, columns = thresholds.baseline_of(row), thresholds.columns
 
     def check(item: Constraint, source: str) -> Check:
-        value, before, side = finite_cell(row, item.name), target.get(item.name), asks_for(item, columns)
+        value, before, side = finite_cell(row, item.name), target.get(item.name), side_of(item, columns)
         return Check(
             item, value, before, item.met(value, before), source, side, _miss(item, value, before, side, columns)
         )
@@ -284,12 +284,12 @@ def assess(row: pd.Series, thresholds: Thresholds) -> Assessment:
     for side in SIDES:
         if not any(_decides(item, side, thresholds) for item in checks):
             bounds = [check(item, "stand-in") for item in instead.get(side, ())]
-            evidence.append(Evidence(side, *bounds, by_loss=all(columns.is_loss(item.wanted.name) for item in bounds)))
+            evidence.append(Evidence(side, *bounds, by_loss=all(columns.is_loss(x.threshold.name) for x in bounds)))
     repetition = columns.repetition("retain")
     measured = {name: value for name in repetition if (value := finite_cell(row, name)) is not None}
     changes = [value - target[name] for name, value in measured.items() if name in target]
     is_language = any(columns.is_loss(name) and "token" in columns[name].unit for name in columns.entries)
-    kept = [item for item in checks if item.side == KEEPING and item.wanted.relative]
+    kept = [item for item in checks if item.side == KEEPING and item.threshold.relative]
     shares = [item.target for item in kept if item.value is not None and item.target is not None]
     return Assessment(
         checks=tuple(checks),
@@ -324,6 +324,6 @@ def _repetition(scores: Mapping[str, float] | pd.Series, columns: Columns, of: s
 def _decides(check: Check, side: str, thresholds: Thresholds) -> bool:
     if check.met is None or check.side != side:
         return False
-    counts = check.source == "stated" or thresholds.columns[check.wanted.name].primary
+    counts = check.source == "stated" or thresholds.columns[check.threshold.name].primary
     # A threshold that the target already meets does not decide forgetting.
-    return counts and (side == KEEPING or check.wanted.met(check.target, check.target) is not True)
+    return counts and (side == KEEPING or check.threshold.met(check.target, check.target) is not True)

@@ -130,7 +130,7 @@ LEAST_GAIN = 0.01
 """A model has begun to unlearn if one of its costs is below the target's cost by more than this value."""
 
 
-def gained(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
+def has_begun_unlearning(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
     """Return a mask, shape (rows,), of the models that have begun to unlearn (:data:`LEAST_GAIN`).
 
     Models whose target was not measured are included. If no model has begun to unlearn, all models are included.

@@ -39,7 +39,7 @@ class Outcome(StrEnum):
     NO_TRADE_OFF = "no good trade-off"
     MISSED = "a threshold was missed"
     ONE_SIDED = "one side is not known"
-    NOT_ASKED = "a stated threshold cannot be judged"
+    THRESHOLD_UNKNOWN = "a stated threshold cannot be judged"
     NOT_JUDGED = "not judged"
     REPETITIVE = "answers repeat themselves"
 
@@ -52,7 +52,7 @@ class Decisive(NamedTuple):
         uniform: whether all models have the same score.
     """
 
-    wanted: Constraint
+    threshold: Constraint
     best: float
     uniform: bool
 
@@ -62,24 +62,24 @@ class Judgement:
     """The result of judging a table with one row per model.
 
     Attributes:
-        place: the position of the chosen model's row; None if no model was judged and no model has all objectives.
+        position: the position of the chosen model's row; None if no model was judged and no model has all objectives.
         considered: the number of models in the table.
         judged: the number of models that were compared with at least one threshold or stand-in.
         decisive: the threshold that explains the outcome; None if no single threshold explains it.
-        unknown: if the outcome is ``ONE_SIDED``, the side (``forgetting`` or ``keeping``) without a result; otherwise
-            "".
-        near: whether some models forget enough and others keep enough, but no model does both.
+        unknown_side: if the outcome is ``ONE_SIDED``, the side (``forgetting`` or ``keeping``) without a result;
+            otherwise "".
+        sides_met_apart: whether some models forget enough and others keep enough, but no model does both.
         selection: how the recommended model was selected; None if no model is recommended.
         assessment: the comparison of the chosen model with the thresholds; None without a chosen model.
     """
 
     outcome: Outcome
-    place: int | None
+    position: int | None
     considered: int
     judged: int
     decisive: Decisive | None = None
-    unknown: str = ""
-    near: bool = False
+    unknown_side: str = ""
+    sides_met_apart: bool = False
     selection: Selection | None = None
     assessment: Assessment | None = None
 
@@ -104,7 +104,7 @@ class ModelChoice:
     @property
     def row(self) -> pd.Series | None:
         """The row of the chosen model; None if no model was chosen."""
-        return None if self.judgement.place is None else self.rows.iloc[self.judgement.place]
+        return None if self.judgement.position is None else self.rows.iloc[self.judgement.position]
 
 
 def choose_model(table: TrialTable, sweep: SweepFile) -> ModelChoice:
@@ -127,31 +127,31 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objec
         return Judgement(Outcome.NOT_JUDGED, None, len(rows), 0)
     passed = [i for i in asked if all(check.met is not False for check in found[i].applied)]
     good = [i for i in passed if found[i].is_good]
-    one_sided = [i for i in passed if found[i].decided]
+    one_sided = [i for i in passed if found[i].decided_sides]
     acceptable = good or one_sided or passed
     if not passed:
         place = min(asked, key=lambda i: (sum(check.miss for check in found[i].applied), *distance[i]))
         outcome, decisive, near = _outcome(rows, {i: found[i].missed for i in asked}, thresholds)
-        return Judgement(outcome, place, len(rows), len(asked), decisive, near=near, assessment=found[place])
+        return Judgement(outcome, place, len(rows), len(asked), decisive, sides_met_apart=near, assessment=found[place])
     chosen = select(rows, acceptable, found, distance, objectives, thresholds.columns)
     if chosen is None:
         place = min(acceptable, key=lambda i: (found[i].repetition, distance[i]))
         return Judgement(Outcome.REPETITIVE, place, len(rows), len(asked), assessment=found[place])
-    place, best = chosen.place, found[chosen.place]
-    taken = partial(Judgement, place=place, considered=len(rows), assessment=best)
+    place, best = chosen.position, found[chosen.position]
+    taken = partial(Judgement, position=place, considered=len(rows), assessment=best)
     if good:
         return taken(Outcome.GOOD, judged=len(judged), selection=chosen)
-    if unknown := best.unknown if one_sided else best.not_shown:
-        return taken(Outcome.ONE_SIDED, judged=len(asked), unknown=unknown[0])
+    if unknown := best.unknown_sides if one_sided else best.inconclusive_sides:
+        return taken(Outcome.ONE_SIDED, judged=len(asked), unknown_side=unknown[0])
     if one_sided:
-        return taken(Outcome.NOT_ASKED, judged=len(judged))
+        return taken(Outcome.THRESHOLD_UNKNOWN, judged=len(judged))
     return taken(Outcome.NOT_JUDGED, judged=0, selection=chosen)
 
 
 def _outcome(
     rows: pd.DataFrame, missed: Mapping[int, Sequence[Check]], thresholds: Thresholds
 ) -> tuple[Outcome, Decisive | None, bool]:
-    """Return the fields ``outcome``, ``decisive`` and ``near`` for models that all miss at least one threshold."""
+    """Return ``outcome``, ``decisive`` and ``sides_met_apart`` for models that all miss at least one threshold."""
     judged = rows.iloc[list(missed)]
     size = {
         side: np.array([sum(check.miss for check in checks if check.side == side) for checks in missed.values()])
@@ -160,8 +160,8 @@ def _outcome(
     forgets, keeps = size[FORGETTING] == 0, size[KEEPING] == 0
     if (forgets & keeps).any():
         beside = [checks for checks, both in zip(missed.values(), forgets & keeps, strict=True) if both]
-        wanted = Counter(check.wanted for checks in beside for check in checks).most_common(1)[0][0]
-        misses = np.array([any(check.wanted == wanted for check in checks) for checks in missed.values()])
+        wanted = Counter(check.threshold for checks in beside for check in checks).most_common(1)[0][0]
+        misses = np.array([any(check.threshold == wanted for check in checks) for checks in missed.values()])
         values = numbers(judged[forgets & keeps & misses], wanted.name)
         return Outcome.MISSED, _decisive(rows, wanted, values), False
     if forgets.any() and keeps.any():
@@ -170,7 +170,7 @@ def _outcome(
         # If a model that misses the other side comes closest to this side, the sides conflict.
         if other.any() and not (size[side][~other] < size[side][other].min()).any():
             places = [checks for checks, is_other in zip(missed.values(), other, strict=True) if is_other]
-            counts = Counter(check.wanted for checks in places for check in checks if check.side == side)
+            counts = Counter(check.threshold for checks in places for check in checks if check.side == side)
             order = [*thresholds.all, *counts]
             wanted = max(counts, key=lambda item: (counts[item], -order.index(item)))
             values = numbers(judged, wanted.name).dropna()
@@ -202,7 +202,7 @@ def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> list[tuple
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TriedSettings:
     """The settings of the models that can be selected. Unknown settings are () or None.
 
     Attributes:
@@ -222,13 +222,13 @@ class Tried:
     auto_lr: bool
 
 
-def tried(rows: pd.DataFrame, diverged: pd.DataFrame) -> Tried:
+def tried_settings(rows: pd.DataFrame, diverged: pd.DataFrame) -> TriedSettings:
     def values(name: str) -> tuple[float, ...]:
         return tuple(sorted(set(numbers(rows, name).dropna())))
 
     lr, c = values("lr"), values("c")
     lowest = numbers(diverged, "lr").min()
-    return Tried(
+    return TriedSettings(
         epochs=values("epochs"),
         batch_sizes=values("batch_size"),
         steps=max(values("steps"), default=None),

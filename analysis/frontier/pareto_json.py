@@ -25,8 +25,8 @@ def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict
         "front": [
             {
                 "trial_id": row["trial_id"],
-                "epoch": whole(row.get("epoch", math.nan)),
-                "step": whole(row.get("step", math.nan)),
+                "epoch": json_number(row.get("epoch", math.nan)),
+                "step": json_number(row.get("step", math.nan)),
                 "objectives": dict(zip(names, front.values[i].tolist(), strict=True)),
                 "hypervolume_contribution": float(front.contributions[i]),
                 "spec_hash": row["spec_hash"],
@@ -39,19 +39,19 @@ def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict
     }
 
 
-def whole(value: float) -> float | int | None:
+def json_number(value: float) -> float | int | None:
     """Convert a whole number to an integer (3.0 to 3) and NaN to None. Return any other number unchanged."""
     return None if math.isnan(value) else int(value) if float(value).is_integer() else float(value)
 
 
-def plain(value: object) -> object:
+def json_value(value: object) -> object:
     """Convert a value for JSON. Numpy values become Python values, and infinities, NaN and "" become None."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if value == "" or (isinstance(value, float) and not math.isfinite(value)):
         return None
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): json_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [json_value(item) for item in value]
     return value

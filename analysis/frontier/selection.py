@@ -43,14 +43,14 @@ class Selection:
     """The selected model, and the number of acceptable models that each step of :func:`select` left out.
 
     Attributes:
-        place: the position of the selected model's row.
+        position: the position of the selected model's row.
         eligible: the number of acceptable models.
         repeating: the number of models left out because their answers on the retain set are repetitive.
         unmeasured: the number of models left out because another model has fewer unknown results.
         beaten: the number of models left out because another model beats them (:func:`beaten_rows`).
     """
 
-    place: int
+    position: int
     decision: Decision
     eligible: int
     repeating: int
@@ -59,7 +59,7 @@ class Selection:
 
     def to_dict(self) -> dict[str, object]:
         """Return the entry ``answer.selection`` of pareto.json."""
-        return {name: value for name, value in asdict(self).items() if name != "place"}
+        return {name: value for name, value in asdict(self).items() if name != "position"}
 
 
 def select(
@@ -150,7 +150,7 @@ def _keeping(rows: pd.DataFrame, found: Sequence[Assessment], columns: Columns) 
         if (item := columns.objective(name))
     ]
     # If no threshold decides forgetting, a model that forgets nothing would be best.
-    if not scores or not all(FORGETTING in item.decided for item in found):
+    if not scores or not all(FORGETTING in item.decided_sides for item in found):
         return None
     return tuple(scores[0].cost(numbers(rows, scores[0].column).to_numpy(dtype=np.float64)))
 

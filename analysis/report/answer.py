@@ -14,7 +14,7 @@ import pandas as pd
 
 from analysis.frontier.assessment import NEAR_GUESS, Thresholds, assess
 from analysis.frontier.frontier import Frontier, Model, frontier
-from analysis.frontier.judgement import Judgement, ModelChoice, Outcome, Tried, tried
+from analysis.frontier.judgement import Judgement, ModelChoice, Outcome, TriedSettings, tried_settings
 from analysis.report.outcomes import status_counts
 from analysis.report.render import render_line, render_lines
 from analysis.tables.sweep_file import SweepFile
@@ -88,7 +88,7 @@ class Answer:
     judgement: Judgement
     thresholds: Thresholds
     members: tuple[Member, ...]
-    tried: Tried
+    tried: TriedSettings
     model: Model | None = None
     objectives: tuple[Score, ...] = ()
     scores: tuple[Score, ...] = ()
@@ -158,7 +158,7 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
         judgement=judgement,
         thresholds=thresholds,
         members=_members(front, {} if row is None else _roles(own, judgement, row, table), sweep, table, thresholds),
-        tried=tried(choice.rows, table.own.with_status("diverged")),
+        tried=tried_settings(choice.rows, table.own.with_status("diverged")),
     )
     if row is None:
         return found

@@ -10,7 +10,7 @@ from types import MappingProxyType
 import pandas as pd
 
 from analysis.comparison.table import ComparisonTable, Entry
-from analysis.frontier.pareto_json import plain
+from analysis.frontier.pareto_json import json_value
 from analysis.report.render import note_text, render, render_line, sentence
 from analysis.tables.columns import short
 
@@ -30,7 +30,7 @@ _LATEX = str.maketrans({
 
 def comparison_content(tables: Sequence[ComparisonTable]) -> object:
     """Return the output of ``compare --json``. NaN and infinite numbers become null."""
-    return plain({
+    return json_value({
         "tables": [
             table.problem._asdict()
             | {"metrics": table.metrics, "baseline": _entry(table.baseline)}

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from analysis.figures.pareto import sweep_title
 from analysis.frontier.frontier import Frontier
 from analysis.frontier.judgement import ModelChoice
-from analysis.frontier.pareto_json import plain
+from analysis.frontier.pareto_json import json_value
 from analysis.report.answer import Answer
 from analysis.report.example_answers import ExampleAnswers
 from analysis.report.outcomes import cost, early_stops, failures, status_counts
@@ -164,8 +164,8 @@ def page(
         cost=cost(table),
         early_stops=early_stops(table),
         sweeps=sources.sweeps,
-        seeds=sorted({number(plain(seed)) for seed in table.trials["seed"] if plain(seed) is not None}),
-        settings=[json.dumps(plain(dict(item.settings)), indent=2) for item in sources.sweeps],
+        seeds=sorted({number(json_value(seed)) for seed in table.trials["seed"] if json_value(seed) is not None}),
+        settings=[json.dumps(json_value(dict(item.settings)), indent=2) for item in sources.sweeps],
         bibtex=bibtex.strip(),
         written=f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC",
         data={

@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.errors import AnalysisError
 from analysis.frontier.assessment import assess, thresholds_of
-from analysis.frontier.frontier import frontier, gained, selectable_models
+from analysis.frontier.frontier import frontier, has_begun_unlearning, selectable_models
 from analysis.frontier.judgement import choose_model, judge
 from analysis.report.answer import answer
 from analysis.report.render import render_line, render_lines
@@ -94,7 +94,7 @@ def pick(
     within = _apply_limits(models, limits, sweep, noun)
     # Epochs that have not begun to unlearn are left out, unless there are no other epochs.
     if table.every_epoch and best is None:
-        within = within[gained(within, sweep)]
+        within = within[has_begun_unlearning(within, sweep)]
     if rule == SUCCESS:
         thresholds = thresholds_of(sweep)
         good = within[[assess(row, thresholds).is_good for _, row in within.iterrows()]]

@@ -15,7 +15,7 @@ from analysis.figures.svg import inline_svg, save_figure
 from analysis.frontier.frontier import frontier
 from analysis.frontier.indicators import further_objectives
 from analysis.frontier.judgement import choose_model
-from analysis.frontier.pareto_json import pareto_content, plain
+from analysis.frontier.pareto_json import json_value, pareto_content
 from analysis.report.answer import answer
 from analysis.report.example_answers import example_answers
 from analysis.report.page import PageAnswer, PageFigure, PageFrontier, page, page_notices, page_sections
@@ -75,7 +75,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
         page_notices(read, notes, answers, study),
         study=study if is_study else None,
     )
-    write_json(out / "pareto.json", plain(content))
+    write_json(out / "pareto.json", json_value(content))
     write_atomically(out / "report.html", html)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from analysis.frontier.indicators import Indicators
-from analysis.frontier.pareto_json import plain
+from analysis.frontier.pareto_json import json_value
 from analysis.report.render import note_text, render_line, render_lines
 from analysis.study.fronts import ArmFronts
 from analysis.study.lr_study import LrStudy, fronts_table
@@ -67,7 +67,7 @@ def study_content(study: LrStudy) -> dict[str, object]:
         "notes": list(map(note_text, study.notes)),
         "afterwards": note_text(study.afterwards) if study.afterwards else "",
     }
-    return cast("dict[str, object]", plain(content))
+    return cast("dict[str, object]", json_value(content))
 
 
 def _fields(item: Sensitivity | Verdict | NoVerdict) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.figures.representatives import shown_metrics
 from analysis.figures.svg import PointLabel, point_link
-from analysis.frontier.pareto_json import plain
+from analysis.frontier.pareto_json import json_value
 from analysis.tables.columns import short
 from analysis.tables.trade_off import Objective
 from analysis.tables.trial_table import TrialTable, finite_cell, numbers, thinned
@@ -42,10 +42,10 @@ def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front:
     measured = [name for name in (*extra, *scores) if name in trials.columns and trials[name].notna().any()]
     names = dict.fromkeys(["trial_id", "status", "on_front", "method", *varying, *measured])
     frame = trials.assign(on_front=["yes" if trial_id in on_front else "no" for trial_id in trials["trial_id"]])
-    first = {name: plain(trials[name].iloc[0]) for name in shown if len(trials) and name not in varying}
+    first = {name: json_value(trials[name].iloc[0]) for name in shown if len(trials) and name not in varying}
     return {
         "headings": [(n, _HEADINGS.get(n, short(n)), pd.api.types.is_numeric_dtype(frame[n])) for n in names],
-        "rows": plain(frame[[*names]].to_dict("records")),
+        "rows": json_value(frame[[*names]].to_dict("records")),
         "same": {name: value for name, value in first.items() if value is not None},
     }
 
@@ -101,13 +101,13 @@ def page_data(table: TrialTable) -> dict[str, object]:
     def course(rows: pd.DataFrame) -> dict[str, object]:
         found = {name: values for name in drawn if not (values := numbers(rows, name)).isna().all()}
         # Rounding to five digits does not change the drawn line, and halves the size of the page.
-        rounded = {name: plain([float(f"{value:.5g}") for value in values]) for name, values in found.items()}
-        return {"step": plain(rows["step"].tolist())} | rounded
+        rounded = {name: json_value([float(f"{value:.5g}") for value in values]) for name, values in found.items()}
+        return {"step": json_value(rows["step"].tolist())} | rounded
 
     return {
         row["trial_id"]: {
-            "settings": {name: plain(row[name]) for name in table.varying if plain(row[name]) is not None},
-            **{name: plain(row[name]) for name in ("spec_hash", "checkpoint", "error")},
+            "settings": {name: json_value(row[name]) for name in table.varying if json_value(row[name]) is not None},
+            **{name: json_value(row[name]) for name in ("spec_hash", "checkpoint", "error")},
             "course": course(thinned(courses[row["trial_id"]], most)) if row["trial_id"] in courses else {},
         }
         for _, row in table.trials.iterrows()

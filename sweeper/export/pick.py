@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.frontier.pareto_json import plain, whole
+from analysis.frontier.pareto_json import json_number, json_value
 from analysis.report.pick import CONSTRAINT, KNEE, Best, JudgedPick, judged_pick
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
@@ -81,7 +81,7 @@ class Choice:
         row = self.pick.row
         content = {
             "trial_id": row["trial_id"],
-            "epoch": whole(row["epoch"]),
+            "epoch": json_number(row["epoch"]),
             "spec_hash": row["spec_hash"],
             "rule": self.rule,
             "reason": self.pick.reason,
@@ -91,7 +91,7 @@ class Choice:
             "checkpoint": str(self.checkpoint) if self.exists else None,
             "eligible": self.pick.eligible,
         }
-        plain_content: Any = plain(content)
+        plain_content: Any = json_value(content)
         return {**plain_content, **self.outputs}
 
 

@@ -121,7 +121,7 @@ def test_nothing_is_recommended_if_no_acceptable_model_is_fluent(chosen: Choose)
     less = {**LOOPING, "retain_repetition": 0.3, "retain_longest_loop": 0.2}
     choice = chosen(model(7.0, 0.1, **LOOPING), model(6.0, 0.1, **less), model(1.0, 0.1, verbmem=0.9))
     assert (choice.judgement.outcome, choice.judgement.recommended) == (Outcome.REPETITIVE, False)
-    assert (choice.judgement.place, choice.judgement.unjudged) == (1, 0)
+    assert (choice.judgement.position, choice.judgement.unjudged) == (1, 0)
 
 
 VALUES = st.sampled_from([0.0, 0.015, 0.03, 0.045, 0.06, float("nan")])

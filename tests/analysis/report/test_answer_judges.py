@@ -121,11 +121,15 @@ CASES = {
         [(0.13, 0.06, scores(None, 0.79))], *(Outcome.ONE_SIDED, "--metrics", "0", None, None, [VERBMEM], "forgetting")
     ),
     "only the column of a stated threshold was not measured": Case(
-        [(6.0, 0.06, KEPT)], Outcome.NOT_ASKED, "--metrics", unjudged=["knowmem<=0.2"], constraint="knowmem<=0.2"
+        [(6.0, 0.06, KEPT)],
+        Outcome.THRESHOLD_UNKNOWN,
+        "--metrics",
+        unjudged=["knowmem<=0.2"],
+        constraint="knowmem<=0.2",
     ),
     "a stated share of an unknown target value": Case(
         [(6.0, 0.06, KEPT)],
-        *(Outcome.NOT_ASKED, "--constraint"),
+        *(Outcome.THRESHOLD_UNKNOWN, "--constraint"),
         unjudged=["utility>=90%"],
         constraint="utility>=90%",
         baseline={name: value for name, value in BASELINE.items() if name != "utility"},
@@ -162,9 +166,9 @@ def test_the_answer_judges_before_it_recommends(make_sweep: MakeSweep, case: Cas
     choice = choose_model(table, sweep)
     judgement, thresholds = choice.judgement, choice.thresholds
     assessment = assess(choice.rows.loc[choice.rows["trial_id"] == case.trial_id].iloc[0], thresholds)
-    held = {check.wanted: check.met for check in assessment.applied}
+    held = {check.threshold: check.met for check in assessment.applied}
     decisive, missed = judgement.decisive, case.missed or (case.decisive and case.decisive[0])
-    assert (judgement.outcome, judgement.unknown) == (case.outcome, case.side)
+    assert (judgement.outcome, judgement.unknown_side) == (case.outcome, case.side)
     assert (decisive and (str(decisive[0]), decisive[1])) == case.decisive
     assert {str(item) for item, met in held.items() if met is False} == ({missed} if missed else set())
     assert {str(item) for item, met in held.items() if met is None} == set(case.unjudged)
@@ -177,7 +181,7 @@ def test_the_answer_judges_before_it_recommends(make_sweep: MakeSweep, case: Cas
     assert set(re.findall(r"--[a-z-]+", found.advice)) == set(case.options.split())
 
     # The table of scores and the members of the frontier have the verdicts on the thresholds.
-    met = {check.wanted.name: check.met for check in assessment.checks}
+    met = {check.threshold.name: check.met for check in assessment.checks}
     scored = {*sweep.columns.metrics, *sweep.columns.losses}
     assert {score.column: score.met for score in found.scores if score.met is not None} == {
         name: value for name, value in met.items() if value is not None and name in scored
