@@ -34,7 +34,7 @@ class AutoLR:
     """Takes the optimizer steps of a run. Every ``auto_lr_every`` steps, AutoLR also updates the learning rate.
 
     Args:
-        fresh: batches of the retain set, in an order independent of the training batches. AutoLR measures losses on
+        probes: batches of the retain set, in an order independent of the training batches. AutoLR measures losses on
             these batches if ``auto_lr_probe`` is ``fresh``, and otherwise on the retain batch of the step.
         steps: the number of optimizer steps of the whole run.
 
@@ -47,7 +47,7 @@ class AutoLR:
     """
 
     def __init__(
-        self, spec: TrialSpec, optimizer: Optimizer, losses: StepLosses, fresh: EndlessBatches, *, steps: int
+        self, spec: TrialSpec, optimizer: Optimizer, losses: StepLosses, probes: EndlessBatches, *, steps: int
     ) -> None:
         self.rule = RULES[spec.auto_lr_smoothing]
         self.counts = dict.fromkeys(OUTCOMES, 0)
@@ -55,17 +55,17 @@ class AutoLR:
         self.landscape: list[dict[str, float | None]] = []
         self.landscape_points = 0
         self._spec, self._optimizer, self._losses = spec, optimizer, losses
-        self._fresh, self._fresh_batches = fresh, spec.auto_lr_probe_batches if spec.auto_lr_probe == "fresh" else 0
+        self._probes, self._probe_count = probes, spec.auto_lr_probe_batches if spec.auto_lr_probe == "fresh" else 0
         self._has_chosen = False  # whether an update has chosen a rate
-        self._last: Mapping[str, Any] | None = None  # the columns of the last update
-        self._restarted_at, self._steps = 0, steps
+        self._last_update: Mapping[str, Any] | None = None  # the columns of the last update
+        self._restart_step, self._steps = 0, steps
         self._rate = float(optimizer.param_groups[0]["lr"])  # the last chosen rate, before annealing
 
     def is_due(self, step: int) -> bool:
         """Return whether AutoLR updates the learning rate at this step. A guarded rule chooses a rate only once."""
-        after = step - self._spec.auto_lr_start
+        steps_since_start = step - self._spec.auto_lr_start
         is_settled = self.rule.is_guarded and self._has_chosen
-        return after >= 0 and after % self._spec.auto_lr_every == 0 and not is_settled
+        return steps_since_start >= 0 and steps_since_start % self._spec.auto_lr_every == 0 and not is_settled
 
     def take_step(self, step: int, forget: Sequence[int], retain: Sequence[int], retain_loss: float | None) -> None:
         """Take one optimizer step with the gradients in ``p.grad``, at the updated rate if an update is due.
@@ -84,35 +84,35 @@ class AutoLR:
     @torch.no_grad()
     def _fit(self, step: int, forget: Sequence[int], retain: Sequence[int], retain_loss: float | None) -> None:
         # Probes change the parameters and buffers. Both are restored bit for bit before the step at the chosen rate.
-        losses, model, count = self._losses, self._losses.model, self._fresh_batches
-        batches = [self._fresh[number] for number in range(step * count, (step + 1) * count)]
-        retain_now = losses.retain_probe(batches or [retain])
+        losses, model, batch_count = self._losses, self._losses.model, self._probe_count
+        batches = [self._probes[index] for index in range(step * batch_count, (step + 1) * batch_count)]
+        retain_fn = losses.retain_probe(batches or [retain])
         logs_forget = self._spec.auto_lr_log_forget
         needs_forget = logs_forget or self.landscape_points > 0
-        forget_now = losses.forget_probe([forget]) if needs_forget else lambda: None
+        forget_fn = losses.forget_probe([forget]) if needs_forget else lambda: None
 
         model.eval()
         if retain_loss is None or batches or not losses.retain_loss_is_probe:
-            retain_loss = retain_now()
-        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        line = Line(self._optimizer, [*trained, *model.buffers()])
+            retain_loss = retain_fn()
+        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        line = Line(self._optimizer, [*parameters, *model.buffers()])
         eta = line.eta
-        plus, forget_plus = retain_now(), forget_now() if logs_forget else None
+        loss_plus, forget_plus = retain_fn(), forget_fn() if logs_forget else None
         line.move_to(-eta)
-        minus, forget_minus = retain_now(), forget_now() if logs_forget else None
-        fits = [fit_parabola(eta, retain_loss, plus, minus)]
+        loss_minus, forget_minus = retain_fn(), forget_fn() if logs_forget else None
+        fits = [fit_parabola(eta, retain_loss, loss_plus, loss_minus)]
 
         def probe(x: float) -> Fit:
             line.move_to(x)
-            ahead = retain_now()
+            probe_plus = retain_fn()
             line.move_to(-x)
-            fits.append(fit_parabola(x, retain_loss, ahead, retain_now()))
+            fits.append(fit_parabola(x, retain_loss, probe_plus, retain_fn()))
             return fits[-1]
 
         choice = self.rule.choose(fits[0], probe)
         fit, fallback = fits[-1], choice if isinstance(choice, str) else None
         eta_new = eta if isinstance(choice, str) else choice
-        self._record_landscape(step, line, fit, retain_now, forget_now)
+        self._record_landscape(step, line, fit, retain_fn, forget_fn)
         line.move_to(eta_new)
         self._set_rate(eta_new)
         model.train()
@@ -131,8 +131,8 @@ class AutoLR:
             "fallback": fallback,
             "clipped": clipped,
         }
-        self._last = {name: values[name] for name in UPDATE_COLUMNS}
-        self.updates.append({"step": step, **self._last})
+        self._last_update = {name: values[name] for name in UPDATE_COLUMNS}
+        self.updates.append({"step": step, **self._last_update})
         self.counts[(fallback or "updates").replace(" ", "_")] += 1
         self.counts["clipped"] += clipped
         self._has_chosen = self._has_chosen or fallback is None
@@ -140,14 +140,14 @@ class AutoLR:
             self._rate = eta_new
 
     def _record_landscape(
-        self, step: int, line: Line, fit: Fit, retain_now: Callable[[], float], forget_now: Callable[[], float | None]
+        self, step: int, line: Line, fit: Fit, retain_fn: Callable[[], float], forget_fn: Callable[[], float | None]
     ) -> None:
         rate = max(fit.eta, fit.eta_star or 0.0)
         for index in range(self.landscape_points):
             line.move_to(x := rate * (-1.5 + 4.0 * index / max(1, self.landscape_points - 1)))
-            fitted = {name: getattr(fit, name) for name in ("eta", "eta_star", "slope", "curvature", "loss_zero")}
+            fit_columns = {name: getattr(fit, name) for name in ("eta", "eta_star", "slope", "curvature", "loss_zero")}
             self.landscape.append(
-                {"step": step, "x": x, "retain_loss": retain_now(), "forget_loss": forget_now(), **fitted}
+                {"step": step, "x": x, "retain_loss": retain_fn(), "forget_loss": forget_fn(), **fit_columns}
             )
 
     def take_updates(self) -> list[dict[str, Any]]:
@@ -161,20 +161,20 @@ class AutoLR:
         ``step`` is the number of steps before the restart. ``steps`` is the new total number of steps of the run,
         including the steps before the restart.
         """
-        self.counts["rolled_back"] += step - self._restarted_at
-        self._restarted_at, self._steps = step, steps
+        self.counts["rolled_back"] += step - self._restart_step
+        self._restart_step, self._steps = step, steps
         self._rate /= CUT
         self._set_rate(self._rate)
 
     def _set_rate(self, rate: float) -> None:
-        share = rate / float(self._optimizer.param_groups[0]["lr"])
+        factor = rate / float(self._optimizer.param_groups[0]["lr"])
         for group in self._optimizer.param_groups:
-            group["lr"] *= share
+            group["lr"] *= factor
 
     def columns(self) -> dict[str, float]:
         """Return AutoLR's columns for history.csv: the counters, and the values of the last update."""
         columns = {f"auto_lr_{name}": float(value) for name, value in self.counts.items()}
-        if (last := self._last) is not None:
+        if (last := self._last_update) is not None:
             columns |= {"auto_lr_slope": last["slope"], "auto_lr_curvature": last["curvature"]}
             if last["eta_star"] is not None:
                 columns["auto_lr_eta_star"] = last["eta_star"]
@@ -185,14 +185,14 @@ class AutoLR:
         # The state does not contain the updates, because each report already contains its updates.
         return {
             "counts": dict(self.counts),
-            "last": None if self._last is None else dict(self._last),
+            "last": None if self._last_update is None else dict(self._last_update),
             "memory": {"settled": self._has_chosen},
             "rate": self._rate,
-            "begun_at": self._restarted_at,
+            "begun_at": self._restart_step,
             "steps": self._steps,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.counts, self._last, self._rate = dict(state["counts"]), state["last"], state["rate"]
+        self.counts, self._last_update, self._rate = dict(state["counts"]), state["last"], state["rate"]
         self._has_chosen = bool(state["memory"].get("settled"))
-        self._restarted_at, self._steps = state["begun_at"], state["steps"]
+        self._restart_step, self._steps = state["begun_at"], state["steps"]

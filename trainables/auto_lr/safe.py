@@ -41,7 +41,7 @@ _TRUST = 1.25
 _MAX_FITS = 6
 
 
-def find_bending_rate(first: Fit, probe: Probe) -> float | None:
+def find_bending_rate(first_fit: Fit, probe: Probe) -> float | None:
     """Return the rate x at which ``x^2 H / 2`` is ``BEND``; None if this rate cannot be found.
 
     The retain loss is a parabola only near the current weights. So parabolas are fitted at other rates until the x of a
@@ -51,22 +51,22 @@ def find_bending_rate(first: Fit, probe: Probe) -> float | None:
     largest rate that was too low. In this case, None is returned if no rate was too low or no rate was too high.
 
     Args:
-        first: the parabola that was fitted at the current rate.
+        first_fit: the parabola that was fitted at the current rate.
         probe: function that measures the losses at a rate, and returns the parabola.
     """
-    fit, near, far = first, 0.0, math.inf
-    for added in range(_MAX_FITS):
-        wanted = _bending_rate(fit)
-        if fit.eta / _TRUST <= wanted <= fit.eta * _TRUST:
-            return wanted
-        if wanted > fit.eta:
-            near = max(near, fit.eta)
+    fit, too_low, too_high = first_fit, 0.0, math.inf
+    for index in range(_MAX_FITS):
+        rate = _bending_rate(fit)
+        if fit.eta / _TRUST <= rate <= fit.eta * _TRUST:
+            return rate
+        if rate > fit.eta:
+            too_low = max(too_low, fit.eta)
         else:
-            far = min(far, fit.eta)
-        if added < _MAX_FITS - 1:
-            further = min(max(wanted, fit.eta / _STRIDE), fit.eta * _STRIDE)
-            fit = probe(further if near < further < far else math.sqrt(near * far))
-    return near if 0.0 < near < far < math.inf else None
+            too_high = min(too_high, fit.eta)
+        if index < _MAX_FITS - 1:
+            next_rate = min(max(rate, fit.eta / _STRIDE), fit.eta * _STRIDE)
+            fit = probe(next_rate if too_low < next_rate < too_high else math.sqrt(too_low * too_high))
+    return too_low if 0.0 < too_low < too_high < math.inf else None
 
 
 def _bending_rate(fit: Fit) -> float:
@@ -77,8 +77,8 @@ def _bending_rate(fit: Fit) -> float:
 
 
 def _choose(fit: Fit, probe: Probe) -> float | str:
-    distance = find_bending_rate(fit, probe)
-    return "no curvature" if distance is None else SHARE * distance
+    rate = find_bending_rate(fit, probe)
+    return "no curvature" if rate is None else SHARE * rate
 
 
 def annealing(step: int, steps: int) -> float:

@@ -42,13 +42,13 @@ class Line:
         optimizer.step()
         # Integer and boolean buffers (counters, masks) are not moved, only restored.
         self._moves = [
-            tensor.detach() - before if tensor.is_floating_point() else None
-            for tensor, before in zip(tensors, self._start, strict=True)
+            tensor.detach() - start if tensor.is_floating_point() else None
+            for tensor, start in zip(tensors, self._start, strict=True)
         ]
 
     def move_to(self, x: float) -> None:
         """Move the weights to ``theta - x d``."""
-        for tensor, before, move in zip(self._tensors, self._start, self._moves, strict=True):
-            tensor.copy_(before)  # start from the saved weights, so that rounding errors do not accumulate
+        for tensor, start, move in zip(self._tensors, self._start, self._moves, strict=True):
+            tensor.copy_(start)  # start from the saved weights, so that rounding errors do not accumulate
             if move is not None:
                 tensor.add_(move, alpha=x / self.eta)

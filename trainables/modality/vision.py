@@ -53,10 +53,10 @@ class Vision:
         return self
 
     def folder_problems(self, folder: Path, *, processor: bool = True) -> list[str]:
-        found = folder_problems(folder, tokenizer=False)
+        problems = folder_problems(folder, tokenizer=False)
         if processor and not (folder / processing.FILE).is_file():
-            found.append(f"{processing.FILE} is missing")
-        return found
+            problems.append(f"{processing.FILE} is missing")
+        return problems
 
     def classes(self, configuration: PretrainedConfig) -> int:
         return int(configuration.num_labels)

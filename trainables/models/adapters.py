@@ -31,8 +31,8 @@ def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedMo
         # PEFT uses a deprecated attribute of transformers, which would show a warning.
         warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)
         torch.manual_seed(seed)
-        adapted: PreTrainedModel = get_peft_model(model, config)
-    return with_fast_kernels(adapted)
+        peft_model: PreTrainedModel = get_peft_model(model, config)
+    return with_fast_kernels(peft_model)
 
 
 def merge_adapter(adapter: Path, base: str, folder: Path) -> None:
@@ -66,7 +66,7 @@ def adapter_problems(folder: Path) -> list[str]:
 def base_of(folder: Path) -> str | None:
     """Return the folder or hub id of an adapter's base model; None if the adapter's files do not name one."""
     try:
-        found = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))["base_model_name_or_path"]
+        base_model = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))["base_model_name_or_path"]
     except (ValueError, KeyError, TypeError):
         return None
-    return str(found) if found else None
+    return str(base_model) if base_model else None

@@ -29,10 +29,10 @@ def write_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fold
     model.save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
     # safetensors creates files that only their owner can read. For shared storage, use the permissions of the umask.
-    usual = folder / ".usual"
-    usual.touch()
-    mode = usual.stat().st_mode & 0o777
-    usual.unlink()
+    probe = folder / ".usual"
+    probe.touch()
+    mode = probe.stat().st_mode & 0o777
+    probe.unlink()
     for weights in folder.glob("*.safetensors"):
         weights.chmod(mode)
 
@@ -97,13 +97,13 @@ def ensure_pad_token(tokenizer: PreTrainedTokenizerBase) -> None:
 
 def folder_problems(folder: Path, *, tokenizer: bool = True) -> list[str]:
     """Return a message for each problem with a model folder."""
-    found = []
+    problems = []
     if not (folder / "config.json").is_file():
-        found.append("config.json is missing")
-    found += weights_problems(folder)
+        problems.append("config.json is missing")
+    problems += weights_problems(folder)
     if tokenizer and not any((folder / name).is_file() for name in TOKENIZERS):
-        found.append("the tokenizer is missing")
-    return found
+        problems.append("the tokenizer is missing")
+    return problems
 
 
 def weights_problems(folder: Path) -> list[str]:
@@ -119,21 +119,21 @@ def weights_problems(folder: Path) -> list[str]:
     missing = sorted(name for name in expected if not (folder / name).is_file())
     files = sorted(folder.glob("*.safetensors"))
     if not files and not expected:
-        others = [path.name for pattern in ("*.bin", "*.pt", "*.gguf") for path in sorted(folder.glob(pattern))]
-        hint = f" (found {', '.join(others[:3])}; convert it to safetensors first)" if others else ""
+        other_files = [path.name for pattern in ("*.bin", "*.pt", "*.gguf") for path in sorted(folder.glob(pattern))]
+        hint = f" (found {', '.join(other_files[:3])}; convert it to safetensors first)" if other_files else ""
         return [f"it has no *.safetensors weights{hint}"]
-    found = []
+    problems = []
     if missing:
-        found.append(f"{len(missing)} of {len(expected)} weight files are missing: {', '.join(missing[:3])}")
+        problems.append(f"{len(missing)} of {len(expected)} weight files are missing: {', '.join(missing[:3])}")
     for path in files:
         try:
             with safe_open(path, framework="np"):
                 pass  # opening checks that the file is as long as its header says
         except (SafetensorError, ValueError) as error:
-            found.append(
+            problems.append(
                 f"{path.name} is truncated: its {path.stat().st_size:,} bytes do not match its header ({error})"
             )
-    return found
+    return problems
 
 
 def _quiet() -> None:

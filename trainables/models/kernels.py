@@ -49,12 +49,12 @@ def onednn_is_faster() -> bool:
     if not torch.backends.cpu.get_cpu_capability().startswith("AVX512"):
         return False
     try:
-        first, _, _ = CPU.read_text(encoding="utf-8", errors="replace").partition("\n\n")
+        block, _, _ = CPU.read_text(encoding="utf-8", errors="replace").partition("\n\n")
     except OSError:
         return False
-    known = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in first.splitlines())}
+    fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in block.splitlines())}
     # On AMD CPUs from Zen 5 (family 26) on, MKL uses only half of the AVX-512 capacity.
-    is_zen_5 = known.get("vendor_id") == "AuthenticAMD" and int(known.get("cpu family", "0")) >= 26
+    is_zen_5 = fields.get("vendor_id") == "AuthenticAMD" and int(fields.get("cpu family", "0")) >= 26
     return is_zen_5 and onednn_works()
 
 
@@ -106,16 +106,16 @@ class OneDnnLinear(torch.nn.Linear):
 class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        of_x, of_weight, _ = ctx.needs_input_grad
-        ctx.save_for_backward(x if of_weight else None, weight if of_x else None)
+        needs_x_grad, needs_weight_grad, _ = ctx.needs_input_grad
+        ctx.save_for_backward(x if needs_weight_grad else None, weight if needs_x_grad else None)
         return onednn_product(x, weight, bias)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        (x, weight), (of_x, of_weight, of_bias) = ctx.saved_tensors, ctx.needs_input_grad
+        (x, weight), (needs_x, needs_weight, needs_bias) = ctx.saved_tensors, ctx.needs_input_grad
         return (
-            onednn_product(gradient, weight.T, None) if of_x else None,
-            onednn_product(gradient.T, x.T, None) if of_weight else None,
-            gradient.sum(dim=0) if of_bias else None,
+            onednn_product(gradient, weight.T, None) if needs_x else None,
+            onednn_product(gradient.T, x.T, None) if needs_weight else None,
+            gradient.sum(dim=0) if needs_bias else None,
         )

@@ -25,17 +25,17 @@ class StoredWeights:
 
     def __init__(self, model: Module, folder: Path) -> None:
         self._files: dict[Path, _Stamp] = {}
-        mapped = self._mapped(folder)
+        mapped_tensors = self._mapped(folder)
         self._tensors: dict[str, Tensor] = {}
-        seen: dict[tuple[int, torch.dtype, torch.Size, tuple[int, ...]], Tensor] = {}
+        tensor_by_storage: dict[tuple[int, torch.dtype, torch.Size, tuple[int, ...]], Tensor] = {}
         for name, tensor in model.state_dict().items():
-            place = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
-            if place not in seen:
-                stored, now = mapped.get(name), tensor.detach()
-                if stored is None or stored.dtype != now.dtype or not torch.equal(stored, now.cpu()):
-                    stored = now.to("cpu", copy=True)
-                seen[place] = stored
-            self._tensors[name] = seen[place]
+            storage = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
+            if storage not in tensor_by_storage:
+                stored, current = mapped_tensors.get(name), tensor.detach()
+                if stored is None or stored.dtype != current.dtype or not torch.equal(stored, current.cpu()):
+                    stored = current.to("cpu", copy=True)
+                tensor_by_storage[storage] = stored
+            self._tensors[name] = tensor_by_storage[storage]
 
     def load_into(self, model: Module) -> None:
         """Copy the snapshot into a model of the same architecture.
@@ -44,7 +44,7 @@ class StoredWeights:
             LoadError: a safetensors file that the snapshot uses has changed.
         """
         for file, stamp in self._files.items():
-            if (now := _stamp(file)) is not None and now != stamp:
+            if (current_stamp := _stamp(file)) is not None and current_stamp != stamp:
                 raise LoadError(
                     f"{file} changed during the sweep, although all trials must start from the same file. Start a new "
                     "sweep, and do not change its target"
@@ -57,22 +57,22 @@ class StoredWeights:
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 
-        found: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         for file in sorted(folder.glob("*.safetensors")):
             stamp = _stamp(file)
             try:
-                found |= load_file(file)
+                tensors |= load_file(file)
             except (OSError, SafetensorError):
                 continue  # the model was not loaded from this file
             if stamp is not None:
                 self._files[file] = stamp
-        return found
+        return tensors
 
 
 def _stamp(file: Path) -> _Stamp | None:
     """Return a file's inode, size and modification time; None for a deleted file."""
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return None  # the memory map of a deleted file stays valid
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -60,8 +60,8 @@ def train_metaspace_tokenizer(examples: Iterable[Example]) -> PreTrainedTokenize
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(content=" ", left=1)]
     )
     special = [UNKNOWN, BOS, EOS]
-    bytewise = [f"<0x{byte:02X}>" for byte in range(256)]
-    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=[*special, *bytewise], show_progress=False)
+    byte_tokens = [f"<0x{byte:02X}>" for byte in range(256)]
+    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=[*special, *byte_tokens], show_progress=False)
     tokenizer.train_from_iterator(_texts(examples), trainer)
     # The trainer reserves ids only for special tokens, but decoding drops special tokens. So the byte tokens are made
     # normal tokens here.
@@ -148,14 +148,14 @@ def make_tiny(name: str, tokenizer: PreTrainedTokenizerFast, *, seed: int = 0) -
     import torch
     import transformers
 
-    network = getattr(transformers, TWINS[name].architecture)
+    cls = getattr(transformers, TWINS[name].architecture)
     eos = int(tokenizer.eos_token_id)
-    ends = {
+    token_ids = {
         "bos_token_id": eos if tokenizer.bos_token_id is None else int(tokenizer.bos_token_id),
         "eos_token_id": eos,
         "pad_token_id": eos if tokenizer.pad_token_id is None else int(tokenizer.pad_token_id),
     }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        made: PreTrainedModel = network(network.config_class(vocab_size=VOCABULARY, **TWINS[name].options, **ends))
-    return made
+        model: PreTrainedModel = cls(cls.config_class(vocab_size=VOCABULARY, **TWINS[name].options, **token_ids))
+    return model

@@ -36,9 +36,9 @@ def epoch_costs(values: Mapping[str, object], goals: Goals) -> Costs | None:
     return costs if all(map(math.isfinite, costs)) else None
 
 
-def dominates(one: Costs, other: Costs) -> bool:
-    """Return whether ``one`` is better than ``other`` in at least one objective and worse in none."""
-    return one != other and all(mine <= theirs for mine, theirs in zip(one, other, strict=True))
+def dominates(costs: Costs, other_costs: Costs) -> bool:
+    """Return whether ``costs`` is better than ``other_costs`` in at least one objective and worse in none."""
+    return costs != other_costs and all(cost <= other_cost for cost, other_cost in zip(costs, other_costs, strict=True))
 
 
 def write_front(out: Path, front: Iterable[Costs]) -> None:

@@ -32,8 +32,8 @@ _TAIL = 1 << 16  # bytes of a worker's output to keep
 
 def infrastructure_failure(text: str) -> str | None:
     """Return the infrastructure failure that an error's text describes; None if the trial itself caused the error."""
-    for cause, signs in _SIGNS.items():
-        if text.startswith(cause) or re.search(signs, text):
+    for cause, pattern in _SIGNS.items():
+        if text.startswith(cause) or re.search(pattern, text):
             return cause
     return None
 
@@ -58,21 +58,21 @@ def one_line(text: str) -> str:
     return f"{cause}: {details}"[:400] if details else cause
 
 
-def write_log(out: Path, trial_id: str, text: str, *printed: Path) -> str:
+def write_log(out: Path, trial_id: str, text: str, *output_files: Path) -> str:
     """Write a log with a trial's error and the end of the worker's output. Return the log's path relative to ``out``.
 
-    ``text`` is the error with its traceback. ``printed`` are the files with the worker's output.
+    ``text`` is the error with its traceback. ``output_files`` are the files with the worker's output.
 
     Raises:
         OSError: the disk cannot be read or written.
     """
     name = Path(LOGS) / f"{trial_id}.txt"
-    parts = [text.rstrip()]
-    for path in printed:
+    sections = [text.rstrip()]
+    for path in output_files:
         if path.is_file():
             with path.open("rb") as file:
                 file.seek(max(0, path.stat().st_size - _TAIL))
-                if end := file.read().decode(errors="replace").strip():
-                    parts.append(f"--- the end of {path} ---\n{end}")
-    write_atomically(out / name, "\n\n".join(parts) + "\n")
+                if output := file.read().decode(errors="replace").strip():
+                    sections.append(f"--- the end of {path} ---\n{output}")
+    write_atomically(out / name, "\n\n".join(sections) + "\n")
     return str(name)

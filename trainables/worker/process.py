@@ -50,8 +50,8 @@ def measure_checkpoint(
     """
     if storage is not None:
         with tempfile.TemporaryDirectory(prefix="sweeper-") as scratch:
-            storage.get(str(folder), place := Path(scratch) / "checkpoint")
-            return measure_checkpoint(local_target(target, storage), spec, place, cpus=cpus, gpus=gpus)
+            storage.get(str(folder), checkpoint := Path(scratch) / "checkpoint")
+            return measure_checkpoint(local_target(target, storage), spec, checkpoint, cpus=cpus, gpus=gpus)
     import torch
 
     torch.set_num_threads(max(1, int(cpus)))

@@ -82,8 +82,8 @@ class UnlearningTrainable(tune.Trainable):
         self._files.discard_state()
         self._restore_from: str | None = new_config.get("restore_from")
         self._trial = FallbackRun(self._spec, self._start)
-        self._accepted = time.time()
-        self._first_step: float | None = None
+        self._started_at = time.time()
+        self._first_step_at: float | None = None
         self._saved_costs: list[Costs] = []
         # Saving may take at most 2% of the time, because the state of a large model is slow to save.
         self._throttle = Throttle(share=0.02, pause=15.0)
@@ -110,9 +110,9 @@ class UnlearningTrainable(tune.Trainable):
             # If the run has already returned its report, the report is kept: a full disk does not lose its values.
             result["outcome"] = {"status": str(Status.FAILED), "error": self._files.write_error(error, self._id)}
             self._trial.run = None
-        if done := "outcome" in result:
+        if is_done := "outcome" in result:
             result["outcome"] |= self._worker_columns(now := time.time()) | {"ended_at": now}
-        result[DONE], result[SHOULD_CHECKPOINT] = done, not done and self._throttle.is_due()
+        result[DONE], result[SHOULD_CHECKPOINT] = is_done, not is_done and self._throttle.is_due()
         return result
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
@@ -144,7 +144,7 @@ class UnlearningTrainable(tune.Trainable):
         run = UnlearningRun(self._spec, self._workspace(), memory_spec=memory_spec)
         if folder is not None and (state := read_state(folder)) is not None:
             run.load_state_dict(state)
-        self._first_step = time.time()
+        self._first_step_at = time.time()
         return run
 
     def _workspace(self) -> Any:
@@ -154,7 +154,7 @@ class UnlearningTrainable(tune.Trainable):
         """Save the epoch's model unless the epoch is dominated. Return columns to add to the epoch's report."""
         if not (costs := epoch_costs({**report.losses, **report.final}, self._goals)):
             return {}
-        if any(dominates(other, costs) for other in (*self._saved_costs, *self._files.front())):
+        if any(dominates(other_costs, costs) for other_costs in (*self._saved_costs, *self._files.front())):
             return {}
         self._saved_costs.append(costs)
         try:
@@ -165,21 +165,21 @@ class UnlearningTrainable(tune.Trainable):
         return {"stored": True} if self._files.storage else {}
 
     def _row(self, report: Report) -> dict[str, object]:
-        stale = {} if report.evaluated else {"evaluated": False}
+        flags = {} if report.evaluated else {"evaluated": False}
         updates = {"auto_lr": list(report.auto_lr)} if report.auto_lr else {}
-        return {**report.row(), **asdict(report.timers), **self._worker_columns(time.time()), **stale, **updates}
+        return {**report.row(), **asdict(report.timers), **self._worker_columns(time.time()), **flags, **updates}
 
     def _worker_columns(self, now: float) -> dict[str, object]:
         columns: dict[str, object] = {
-            "wall_seconds": now - self._accepted,
-            "started_at": self._accepted,
-            "first_step_at": self._first_step,
+            "wall_seconds": now - self._started_at,
+            "started_at": self._started_at,
+            "first_step_at": self._first_step_at,
             "worker": f"{socket.gethostname()}:{os.getpid()}",
         }
         if self._trial.retried_with:
             columns["retried_with"] = self._trial.retried_with
         if self._gpus > 0:
             columns |= {"gpu_share": self._gpus, "gpu_gb": self._gpu_gb}
-        if (peak := device.peak_gpu_memory(self._device)) is not None:
-            columns["peak_gpu_gb"] = peak
+        if (peak_gb := device.peak_gpu_memory(self._device)) is not None:
+            columns["peak_gpu_gb"] = peak_gb
         return columns

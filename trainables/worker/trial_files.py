@@ -55,9 +55,9 @@ class TrialFiles:
     def write_error(self, error: Exception, trial_id: str) -> str:
         """Write the traceback and the worker's output to a log. Return the error as one line that names the log."""
         reason = one_line(f"{type(error).__name__}: {error}".strip().splitlines()[0])
-        printed = (Path(f"/proc/self/fd/{number}").resolve() for number in (1, 2))  # Ray redirects them to files
+        output_files = (Path(f"/proc/self/fd/{number}").resolve() for number in (1, 2))  # Ray redirects them to files
         try:
-            name = write_log(self.out, trial_id, traceback.format_exc(), *printed)
+            name = write_log(self.out, trial_id, traceback.format_exc(), *output_files)
             self._send(name)
         except (OSError, StorageError):
             return reason

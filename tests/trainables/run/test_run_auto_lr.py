@@ -127,7 +127,7 @@ def test_a_probe_on_several_batches_is_the_mean_over_all_their_tokens(
     run = UnlearningRun(spec, workspace)
     start = copy.deepcopy(run.model).double()
     (report,) = run
-    chosen = [run.auto_lr._fresh[number][0] for number in range(4, 8)]
+    chosen = [run.auto_lr._probes[number][0] for number in range(4, 8)]
     assert len(set(chosen)) > 1
     losses = torch.cat([exact_nll(start, workspace.train_sets[1][index]) for index in chosen])
     assert report.auto_lr[0]["loss_zero"] == pytest.approx(float(losses.mean()), rel=1e-5)
