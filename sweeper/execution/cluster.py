@@ -62,8 +62,8 @@ _IMPORTED_FOR_REPORT = ("analysis.report.report", "analysis.figures.gallery", "m
 def set_environment(address: str | None) -> None:
     """Set the environment variables that Ray reads on import. Must be called before Ray is imported."""
     # Keep Ray's ports on the loopback interface on a single machine. This is the default on Windows and macOS.
-    local = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"} if address is None else {}
-    os.environ.update({key: value for key, value in (RAY_ENVIRONMENT | local).items() if key not in os.environ})
+    loopback = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"} if address is None else {}
+    os.environ.update({key: value for key, value in (RAY_ENVIRONMENT | loopback).items() if key not in os.environ})
 
 
 def project_folders() -> list[str]:

@@ -59,16 +59,16 @@ def fork_server(*, threads: int) -> Iterator[Sequence[str]]:
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="sweeper-") as folder:  # only this user can access it
-        place = str(Path(folder) / "workers")
+        socket_path = str(Path(folder) / "workers")
         with subprocess.Popen(
-            [sys.executable, "-c", f"from {__name__} import serve; serve({place!r}, {_IMPORTED!r})"],
+            [sys.executable, "-c", f"from {__name__} import serve; serve({socket_path!r}, {_IMPORTED!r})"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env={"OMP_NUM_THREADS": str(threads), **os.environ},
         ) as server:
             try:
-                yield [sys.executable, "-I", "-S", __file__, place]
+                yield [sys.executable, "-I", "-S", __file__, socket_path]
             finally:
                 server.kill()
 
@@ -76,8 +76,8 @@ def fork_server(*, threads: int) -> Iterator[Sequence[str]]:
 # The server ----------------------------------------------------------------------------------------------------------
 
 
-def serve(place: str, imported: Sequence[str]) -> None:
-    """Import the modules ``imported``. Then fork a process for each request at the Unix socket with path ``place``.
+def serve(socket_path: str, module_names: Sequence[str]) -> None:
+    """Import the modules. Then fork a process for each request at the Unix socket with the path ``socket_path``.
 
     The server ends when its standard input closes, because the driver has exited. In each forked process, this function
     runs the requested command and returns.
@@ -87,9 +87,9 @@ def serve(place: str, imported: Sequence[str]) -> None:
 
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # like Ray's processes: Ctrl-C is for the driver
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(place)
+        listener.bind(socket_path)
         listener.listen(128)
-        added = _import(imported)
+        imported_environment = _import(module_names)
         if "ray" in sys.modules:  # forks must not inherit Ray; without a server, each worker starts a new Python
             return
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies, because the server never waits for its forks
@@ -97,27 +97,27 @@ def serve(place: str, imported: Sequence[str]) -> None:
             connection, _ = listener.accept()
             if os.fork() == 0:
                 listener.close()
-                _run_request(connection, added)
+                _run_request(connection, imported_environment)
                 return
             connection.close()
-    shutil.rmtree(Path(place).parent, ignore_errors=True)  # needed if the driver was killed
+    shutil.rmtree(Path(socket_path).parent, ignore_errors=True)  # needed if the driver was killed
 
 
 def _import(names: Sequence[str]) -> dict[str, str]:
     """Import the modules. Return the environment variables that the imports have set."""
     import importlib
 
-    before = dict(os.environ)
+    old_environment = dict(os.environ)
     gc.disable()  # garbage collection would take a fifth of the time
     for name in names:
         with contextlib.suppress(ImportError):  # a worker that needs the module reports the error
             importlib.import_module(name)
     gc.freeze()  # otherwise a garbage collection in a fork would copy the shared pages
     gc.enable()
-    return {name: value for name, value in os.environ.items() if before.get(name) != value}
+    return {name: value for name, value in os.environ.items() if old_environment.get(name) != value}
 
 
-def _run_request(connection: socket.socket, added: Mapping[str, str]) -> None:
+def _run_request(connection: socket.socket, imported_environment: Mapping[str, str]) -> None:
     """Run the requested command in this forked process, with the launcher's streams, environment and limits."""
     import runpy
 
@@ -126,12 +126,12 @@ def _run_request(connection: socket.socket, added: Mapping[str, str]) -> None:
     files = socket.recv_fds(connection, 1, 3)[1]
     with connection.makefile("rb") as reader:
         request = json.loads(reader.readline())
-    for number, file in enumerate(files):
-        os.dup2(file, number)
+    for descriptor, file in enumerate(files):
+        os.dup2(file, descriptor)
         os.close(file)
     os.chdir(request["folder"])
     os.environ.clear()
-    os.environ.update({**added, **request["environment"]})
+    os.environ.update({**imported_environment, **request["environment"]})
     if request["leads_group"]:
         os.setpgid(0, 0)
     for name, limits in request["limits"].items():
@@ -155,20 +155,20 @@ def _run_request(connection: socket.socket, added: Mapping[str, str]) -> None:
 # The launcher --------------------------------------------------------------------------------------------------------
 
 
-def launch(place: str, command: list[str]) -> None:
+def launch(socket_path: str, command: list[str]) -> None:
     """Run the Python command line ``command`` in a fork of the server or, if no server responds, in this process."""
     connection = socket.socket(socket.AF_UNIX)
-    if not _request_fork(connection, place, command):
+    if not _request_fork(connection, socket_path, command):
         os.execv(sys.executable, [sys.executable, *command])
     connection.settimeout(None)
     connection.recv(1)  # returns when the fork exits
 
 
-def _request_fork(connection: socket.socket, place: str, command: list[str]) -> bool:
+def _request_fork(connection: socket.socket, socket_path: str, command: list[str]) -> bool:
     """Ask the server to run the command in a fork. Return whether it does; if False, no fork will run it later."""
     connection.settimeout(_TIMEOUT)
     try:
-        connection.connect(place)
+        connection.connect(socket_path)
         socket.send_fds(connection, [b"\0"], [0, 1, 2])
         connection.sendall(json.dumps(_request(command)).encode() + b"\n")
         try:

@@ -105,59 +105,59 @@ class GpuShares(Follower):
             case Kind.TRIAL_ENDED:
                 self._reserved.pop(event.trial_id, None)
                 row = state.trials[event.trial_id].row()
-                memory = as_float(row.get("gpu_gb"))
-                if not row.get("reused_from") and math.isfinite(memory):
-                    self.gpu_gb = memory if self.gpu_gb is None else min(self.gpu_gb, memory)
+                trial_gpu_gb = as_float(row.get("gpu_gb"))
+                if not row.get("reused_from") and math.isfinite(trial_gpu_gb):
+                    self.gpu_gb = trial_gpu_gb if self.gpu_gb is None else min(self.gpu_gb, trial_gpu_gb)
                 self.learn([row])
                 self.print_new()
 
     def learn(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Update the memory classes with the memory peaks of ended trials, given as rows of trials.csv."""
         for row in rows:
-            peak, gpus, size = (as_float(row.get(name)) for name in ("peak_gpu_gb", "gpu_share", "gpu_gb"))
-            if not math.isfinite(peak):
+            trial_peak, gpus, total_gb = (as_float(row.get(name)) for name in ("peak_gpu_gb", "gpu_share", "gpu_gb"))
+            if not math.isfinite(trial_peak):
                 continue
             try:
                 spec = spec_of_row(row)
-                known = self._classes.setdefault(memory_class(spec), _MemoryUsage())
+                usage = self._classes.setdefault(memory_class(spec), _MemoryUsage())
             except (KeyError, TypeError, ValueError):
                 continue  # the row needs a plug-in that is not loaded, or is from another version
-            known.peak_gb, known.example = max(known.peak_gb, peak), f"{row.get('trial_id')} ({spec.method})"
+            usage.peak_gb, usage.example = max(usage.peak_gb, trial_peak), f"{row.get('trial_id')} ({spec.method})"
             if row.get("retried_with") or "out of memory" in str(row.get("error") or ""):
-                if not math.isfinite(gpus * size):
+                if not math.isfinite(gpus * total_gb):
                     continue  # a row of an earlier version, which does not record the available memory
-                known.more_than_gb = max(known.more_than_gb, gpus * size)
+                usage.more_than_gb = max(usage.more_than_gb, gpus * total_gb)
             # A trial with another status may have ended before an evaluation and before its longest batch.
-            known.is_complete |= row.get("status") in (Status.FINISHED, Status.STOPPED)
+            usage.is_complete |= row.get("status") in (Status.FINISHED, Status.STOPPED)
 
     def print_new(self) -> None:
         """Print a line for each memory class whose share has changed since its last line."""
-        for known in self._classes.values():
-            if not known.is_complete or self.gpu_gb is None or (gpus := self._share(known)) == known.printed:
+        for usage in self._classes.values():
+            if not usage.is_complete or self.gpu_gb is None or (gpus := self._share(usage)) == usage.printed:
                 continue
-            more = (
-                f"; {known.more_than_gb:.2f} GB of GPU memory per trial were too little" if known.more_than_gb else ""
+            exceeded = (
+                f"; {usage.more_than_gb:.2f} GB of GPU memory per trial were too little" if usage.more_than_gb else ""
             )
-            part_of_gpu = "a whole GPU" if gpus >= 1.0 else f"1/{_trials_per_gpu(gpus)} of a GPU"
+            share_text = "a whole GPU" if gpus >= 1.0 else f"1/{_trials_per_gpu(gpus)} of a GPU"
             self.say(
-                f"trials with the model, data and batch sizes of trial {known.example} took up to {known.peak_gb:.2f} "
-                f"GB of the GPU's {self.gpu_gb:.1f} GB{more}; from now on, each of these trials gets {part_of_gpu}"
+                f"trials with the model, data and batch sizes of trial {usage.example} took up to {usage.peak_gb:.2f} "
+                f"GB of the GPU's {self.gpu_gb:.1f} GB{exceeded}; from now on, each of these trials gets {share_text}"
             )
-            known.printed = gpus
+            usage.printed = gpus
 
     def share_of(self, spec: TrialSpec) -> float:
         """Return the GPU share for a new trial with the settings ``spec``."""
         return self._share(self._classes.get(memory_class(spec)))
 
-    def _share(self, known: _MemoryUsage | None) -> float:
-        if known is None or not known.is_complete or self.gpu_gb is None:
+    def _share(self, usage: _MemoryUsage | None) -> float:
+        if usage is None or not usage.is_complete or self.gpu_gb is None:
             return 1.0
-        return smallest_share(known.peak_gb, self.gpu_gb, more_than_gb=known.more_than_gb)
+        return smallest_share(usage.peak_gb, self.gpu_gb, more_than_gb=usage.more_than_gb)
 
     @property
     def largest(self) -> float:
         """The largest share of all measured memory classes, or 1 (a whole GPU) if no class is measured."""
-        return max((self._share(known) for known in self._classes.values() if known.is_complete), default=1.0)
+        return max((self._share(usage) for usage in self._classes.values() if usage.is_complete), default=1.0)
 
     @property
     def concurrent(self) -> int:

@@ -52,13 +52,13 @@ def versions() -> dict[str, str | None]:
     import importlib.metadata
     import platform
 
-    found: dict[str, str | None] = {"python": platform.python_version()}
+    version_by_package: dict[str, str | None] = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = importlib.metadata.version(package)
+            version_by_package[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            found[package] = None
-    return found
+            version_by_package[package] = None
+    return version_by_package
 
 
 def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence[str] = ()) -> dict[str, Any]:
@@ -73,26 +73,26 @@ def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence
     import platform
     import shutil
 
-    own_mark = f"{mark}-{platform.node()}-{os.getpid()}"
+    node_mark = f"{mark}-{platform.node()}-{os.getpid()}"
 
     def storage_error(uri: str) -> str | None:
         try:
             from pyarrow.fs import FileSystem
 
-            filesystem, place = FileSystem.from_uri(uri)
-            with filesystem.open_input_stream(f"{place}/{mark}") as stream:
+            filesystem, folder = FileSystem.from_uri(uri)
+            with filesystem.open_input_stream(f"{folder}/{mark}") as stream:
                 stream.read()
-            with filesystem.open_output_stream(f"{place}/{own_mark}") as stream:
+            with filesystem.open_output_stream(f"{folder}/{node_mark}") as stream:
                 stream.write(b"x")
-            filesystem.delete_file(f"{place}/{own_mark}")
+            filesystem.delete_file(f"{folder}/{node_mark}")
         except (ImportError, OSError, ValueError, NotImplementedError) as error:  # Arrow's errors are subclasses
             return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
         return None
 
     try:
-        memory = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
+        memory_gb = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
     except (ValueError, OSError, AttributeError):
-        memory = None
+        memory_gb = None
     try:
         import torch
 
@@ -101,15 +101,15 @@ def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence
         gpus = []
     missing = missing_folders(paths)
     existing = [path for path in paths if path not in missing]
-    places = {path: pathlib.Path(path).absolute().as_uri() for path in existing if mark}
-    places |= {uri.partition("?")[0]: uri for uri in storages}
+    uris = {path: pathlib.Path(path).absolute().as_uri() for path in existing if mark}
+    uris |= {uri.partition("?")[0]: uri for uri in storages}
     return {
         "versions": versions(),
         "cpus": os.cpu_count() or 1,
         "gpus": gpus,
-        "memory_gb": memory,
+        "memory_gb": memory_gb,
         "missing": missing,
-        "refused": {place: reason for place, uri in places.items() if (reason := storage_error(uri))},
+        "refused": {folder: reason for folder, uri in uris.items() if (reason := storage_error(uri))},
         "free_gb": {path: shutil.disk_usage(path).free / 1e9 for path in existing},
     }
 
@@ -138,7 +138,7 @@ def missing_folders_and_versions(paths: Sequence[str]) -> tuple[list[str], dict[
 # Functions that run on the driver -------------------------------------------------------------------------------------
 
 
-def ask_nodes(question: Callable[..., T], *arguments: object, nodes: Sequence[Node]) -> dict[str, T | None]:
+def ask_nodes(function: Callable[..., T], *arguments: object, nodes: Sequence[Node]) -> dict[str, T | None]:
     """Call a function of this module on each node. Return a mapping from node name to result.
 
     If a node does not answer within :data:`TIMEOUT` seconds, the result is None. The function is pickled by value, so
@@ -152,7 +152,7 @@ def ask_nodes(question: Callable[..., T], *arguments: object, nodes: Sequence[No
     module = sys.modules[__name__]
     cloudpickle.register_pickle_by_value(module)
     try:
-        remote = ray.remote(num_cpus=0, max_retries=0)(question)
+        remote = ray.remote(num_cpus=0, max_retries=0)(function)
         for node in nodes:
             strategy = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
             name = f"{node['NodeManagerHostname']} ({str(node['NodeID'])[:8]})"
@@ -176,10 +176,10 @@ def facts_of_nodes(
     return {name: None if answer is None else Facts(**answer) for name, answer in answers.items()}
 
 
-def differences(here: Versions, there: Versions) -> list[str]:
+def differences(expected: Versions, actual: Versions) -> list[str]:
     """Return the package versions that differ, such as ``torch 2.4.0 instead of 2.13.0`` or ``no peft``."""
     return [
-        f"{package} {there[package]} instead of {version}" if there.get(package) else f"no {package}"
-        for package, version in here.items()
-        if there.get(package) != version
+        f"{package} {actual[package]} instead of {version}" if actual.get(package) else f"no {package}"
+        for package, version in expected.items()
+        if actual.get(package) != version
     ]

@@ -27,10 +27,10 @@ def address_problem(address: str | None) -> str | None:
     if address is None or address == "auto":
         return None
     if "://" in address:
-        inside = "'ray job submit --address http://HOST:8265 -- python -m sweeper ... --address auto'"
+        example = "'ray job submit --address http://HOST:8265 -- python -m sweeper ... --address auto'"
         return (
             f"--address {address}: expected HOST:PORT or 'auto'. A sweep cannot use Ray Client and must be started on "
-            f"one of the cluster's machines, for example with {inside} (docs/cluster.md)"
+            f"one of the cluster's machines, for example with {example} (docs/cluster.md)"
         )
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
@@ -72,9 +72,9 @@ def slots(nodes: Sequence[Node], resources: Resources) -> int:
     return total
 
 
-def _times(part: float, whole: float) -> int:
-    """Return how often ``part`` fits into ``whole``, without rounding errors such as 2 // 0.1 == 19."""
-    return int(whole / part + 1e-9) if part > 0 else _UNLIMITED
+def _times(demand: float, capacity: float) -> int:
+    """Return how often ``demand`` fits into ``capacity``, without rounding errors such as 2 // 0.1 == 19."""
+    return int(capacity / demand + 1e-9) if demand > 0 else _UNLIMITED
 
 
 def require_shared(folders: Sequence[Path]) -> None:
@@ -88,30 +88,30 @@ def require_shared(folders: Sequence[Path]) -> None:
     deadline = time.monotonic() + _DEAD_NODE_SECONDS
     while len(nodes := [node for node in ray.nodes() if node["Alive"]]) > 1:
         answers = ask_nodes(missing_folders_and_versions, [str(path) for path in folders], nodes=nodes)
-        if not (silent := [name for name, answer in answers.items() if answer is None]):
+        if not (silent_nodes := [name for name, answer in answers.items() if answer is None]):
             break
         if time.monotonic() > deadline:
             raise PlacementError(
-                f"node {', '.join(silent)} is part of the cluster but does not answer. Wait until the node answers, or "
-                "remove it by running 'ray stop' on the node"
+                f"node {', '.join(silent_nodes)} is part of the cluster but does not answer. Wait until the node "
+                "answers, or remove it by running 'ray stop' on the node"
             )
         time.sleep(2.0)
     else:
         return  # a single node sees its own folders
-    here = versions()
+    driver_versions = versions()
     if is_shipped():
-        del here[PROJECT]
+        del driver_versions[PROJECT]
     for name, answer in answers.items():
-        missing, there = answer or ([], {})
+        missing, node_versions = answer or ([], {})
         if missing:
             raise PlacementError(
                 f"node {name} has no folder {', '.join(missing)}. Put --out and the cache (XDG_CACHE_HOME) on storage "
                 "that all nodes share"
             )
-        if found := differences(here, there):
+        if mismatches := differences(driver_versions, node_versions):
             raise PlacementError(
-                f"node {name} has other package versions than this machine: {', '.join(found)}. Install the versions "
-                "in constraints.txt on all nodes; 'sweeper doctor --address' checks them"
+                f"node {name} has other package versions than this machine: {', '.join(mismatches)}. Install the "
+                "versions in constraints.txt on all nodes; 'sweeper doctor --address' checks them"
             )
 
 

@@ -51,7 +51,7 @@ def head_watched(
     """
     import ray
 
-    over, lost = threading.Event(), threading.Event()
+    stop, lost = threading.Event(), threading.Event()
     addresses = [ray.get_runtime_context().gcs_address]
 
     def wait_for_head() -> None:
@@ -61,18 +61,18 @@ def head_watched(
             watcher.join()
 
     def watch() -> None:
-        answered = dict.fromkeys(addresses, time.monotonic())
-        while time.monotonic() - min(answered.values()) < (
+        answered_at = dict.fromkeys(addresses, time.monotonic())
+        while time.monotonic() - min(answered_at.values()) < (
             _LOST_AFTER_ON_CLUSTER if is_cluster and not is_interrupted() else _LOST_AFTER
         ):
-            if over.wait(_INTERVAL):
+            if stop.wait(_INTERVAL):
                 return
             for address in [*addresses]:
-                if address not in answered or not address_problem(address):
-                    answered[address] = time.monotonic()
+                if address not in answered_at or not address_problem(address):
+                    answered_at[address] = time.monotonic()
         lost.set()
-        on_loss(min(answered, key=lambda address: answered[address]))
-        over.wait(_MAIN_THREAD_GRACE)
+        on_loss(min(answered_at, key=lambda address: answered_at[address]))
+        stop.wait(_MAIN_THREAD_GRACE)
         end_process()
 
     watcher = threading.Thread(target=watch, name="head watch", daemon=True)
@@ -86,7 +86,7 @@ def head_watched(
         wait_for_head()
         raise
     finally:
-        over.set()
+        stop.set()
         if lost.is_set():
             watcher.join()
 

@@ -75,14 +75,14 @@ def interruptible(shutdown_message: str, *, say: Callable[[str], object]) -> Ite
     os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"
     is_nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     numbers = [number for number in _SIGNALS if number != signal.SIGHUP or not is_nohup]
-    before = {number: signal.signal(number, _handle) for number in numbers}
+    old_handlers = {number: signal.signal(number, _handle) for number in numbers}
     try:
         with _lines_printed(say), _unhandled_signals_watched():
             yield
     except KeyboardInterrupt:
         raise Interrupted from None
     finally:
-        for number, handler in before.items():
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)
 
 
@@ -112,12 +112,12 @@ def _report(number: int, text: str) -> None:
 def defer_signals() -> Iterator[None]:
     """Delay the effect of the first signal until the block ends. If this takes more than 20 s, end the process."""
     _state.is_deferring = True
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    old_handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     try:
         yield
     finally:
         _state.is_deferring = False
-        for number, handler in before.items():  # restore the handlers, because Ray installs one for SIGTERM
+        for number, handler in old_handlers.items():  # restore the handlers, because Ray installs one for SIGTERM
             signal.signal(number, handler)
     if is_interrupted():
         raise KeyboardInterrupt
@@ -161,17 +161,17 @@ def _unhandled_signals_watched() -> Iterator[None]:
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    over = threading.Event()
+    stop = threading.Event()
 
     def watch() -> None:
         with open(reader, "rb", buffering=0) as signals:
             while number := signals.read(1):
-                arrived, is_reported = time.monotonic(), False
+                arrival, is_reported = time.monotonic(), False
                 # Allow one second, because the handler may have run before this thread reads the signal.
-                while number[0] in _SIGNALS and ((is_unhandled := _state.handled_at < arrived - 1.0) or _is_deferred()):
-                    if over.wait(0.1):
+                while number[0] in _SIGNALS and ((is_unhandled := _state.handled_at < arrival - 1.0) or _is_deferred()):
+                    if stop.wait(0.1):
                         return
-                    waited = time.monotonic() - arrived
+                    waited = time.monotonic() - arrival
                     # If Ray's head is lost, the signal is this process's own (abort_main_thread).
                     if is_unhandled and waited > _REPORT_AFTER and not (is_reported or _state.aborted.is_set()):
                         _report(number[0], _UNHANDLED)
@@ -179,13 +179,13 @@ def _unhandled_signals_watched() -> Iterator[None]:
                     if waited > _TIME_LIMIT:
                         _end_process()
 
-    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    old_fd = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     threading.Thread(target=watch, name="unhandled signals", daemon=True).start()
     try:
         yield
     finally:
-        signal.set_wakeup_fd(before)
-        over.set()
+        signal.set_wakeup_fd(old_fd)
+        stop.set()
         os.close(writer)
 
 
@@ -223,11 +223,11 @@ def preserve_sigterm_handler() -> Iterator[None]:
     prevents this, so a thread sets the handler again every 10 ms. The thread calls sigaction, because Python can change
     handlers only in the main thread.
     """
-    libc, handler, over = ctypes.CDLL(None), ctypes.create_string_buffer(256), threading.Event()
+    libc, handler, stop = ctypes.CDLL(None), ctypes.create_string_buffer(256), threading.Event()
     libc.sigaction(int(signal.SIGTERM), None, handler)
 
     def restore() -> None:
-        while not over.wait(0.01):
+        while not stop.wait(0.01):
             libc.sigaction(int(signal.SIGTERM), handler, None)
 
     thread = threading.Thread(target=restore, name="SIGTERM", daemon=True)
@@ -235,6 +235,6 @@ def preserve_sigterm_handler() -> Iterator[None]:
     try:
         yield
     finally:
-        over.set()
+        stop.set()
         thread.join()
         libc.sigaction(int(signal.SIGTERM), handler, None)

@@ -49,26 +49,26 @@ def target_process(
     if os.name != "posix" or (not (is_new and spec.target_path) and _is_cached(spec)):
         yield None
         return
-    ours, theirs = Pipe()
+    driver_end, child_end = Pipe()
     interpreter = (None if local_gpu_count() else python()) or [sys.executable]
     with (
         subprocess.Popen(
             [*interpreter, str(_PROGRAM)],
-            stdin=theirs.fileno(),
+            stdin=child_end.fileno(),
             stdout=subprocess.DEVNULL,
             process_group=0,  # Ctrl-C is for the driver
         ) as process,
-        ours,
+        driver_end,
     ):
-        theirs.close()
-        ours.send(spec)
+        child_end.close()
+        driver_end.send(spec)
 
         def wait(spec: TrialSpec, show: Show) -> None:
             try:
-                while (news := ours.recv()) is not None:
-                    if isinstance(news, Exception):
-                        raise news
-                    show(news)
+                while (message := driver_end.recv()) is not None:
+                    if isinstance(message, Exception):
+                        raise message
+                    show(message)
             except (EOFError, ConnectionError):
                 raise TargetError(
                     "the process that prepares the target ended unexpectedly. If it printed no error, perhaps the "
@@ -99,9 +99,9 @@ def serve(driver: Connection, *, is_forked: bool) -> None:
     connection. ``is_forked`` is true if the fork server started the process.
     """
 
-    def send(news: object) -> None:
+    def send(message: object) -> None:
         try:
-            driver.send(news)
+            driver.send(message)
         except OSError:
             os._exit(1)  # the driver does not wait any more
 
@@ -130,10 +130,10 @@ def use_all_cores() -> None:
     """
     import torch
 
-    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    usable = len(os.sched_getaffinity(0))
-    cores = min(usable, psutil.cpu_count(logical=False) or usable)
-    torch.set_num_threads(int(given) if given.isdecimal() and int(given) else cores)
+    omp_threads = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    available = len(os.sched_getaffinity(0))
+    cores = min(available, psutil.cpu_count(logical=False) or available)
+    torch.set_num_threads(int(omp_threads) if omp_threads.isdecimal() and int(omp_threads) else cores)
 
 
 def _end_with_driver(driver: Connection) -> None:

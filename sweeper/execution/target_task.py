@@ -53,12 +53,12 @@ def prepare_with_progress(spec: TrialSpec, *, console: Console, fill_cache: Fill
     If given, ``fill_cache(spec, show)`` is called first. It makes another process or a node add the target to the
     cache.
     """
-    with progress_shown(spec, console) as (show, seen):
+    with progress_shown(spec, console) as (show, last_progress):
         if fill_cache is not None:
             fill_cache(spec, show)
         target = prepare_target(spec, on_progress=show)
     print_left_out_metrics(target.left_out, console)
-    if progress := seen.get("target"):
+    if progress := last_progress.get("target"):
         names = ("forget_loss", "retain_loss", *primary_metrics(target.data.modality))
         scores = ", ".join(f"{name} {target.baseline[name]:.3f}" for name in names if name in target.baseline)
         console.print(f"the target {spec.model} is fine-tuned ({progress.text}) and cached: {scores}", soft_wrap=True)
@@ -90,7 +90,7 @@ def progress_shown(
     Yields:
         A function that shows a progress report, and a mapping from model to its last report.
     """
-    seen: dict[str, Progress] = {}
+    last_progress: dict[str, Progress] = {}
     line = first
     with progress_bar(console) as bar, heartbeat(console, lambda: line):
         task = bar.add_task(first, total=None)
@@ -104,16 +104,16 @@ def progress_shown(
                 bar.update(task, description=line)
                 console.print(line)
                 return
-            if model not in seen and not console.is_terminal:
+            if model not in last_progress and not console.is_terminal:
                 data = f"the retain set of {spec.dataset}" if is_retain else spec.dataset
                 console.print(f"fine-tuning the {model} {spec.model} on {data}")
-            seen[model] = progress
+            last_progress[model] = progress
             text = progress.text if is_retain else f"target, {progress.text}"
             line = f"{text} (step {progress.done} of {progress.total})"
             bar.update(task, completed=progress.done, total=progress.total, description=text)
 
-        yield show, seen
-    if progress := seen.get("retain model"):
+        yield show, last_progress
+    if progress := last_progress.get("retain model"):
         console.print(f"the retain model is trained ({progress.text.removeprefix(RETAIN)}) and cached")
 
 
@@ -184,15 +184,15 @@ def _run_task(target_spec: TargetSpec, settings: SweepSettings, cache: Path | No
     resources = {"num_cpus": settings.cpus_per_trial, "num_gpus": math.ceil(settings.resources.gpus)}
     for attempt in range(_ATTEMPTS):
         worker = ray.remote(max_concurrency=2, **resources)(TargetTask).remote()  # the methods run concurrently
-        prepared = worker.prepare.remote(target_spec, cache, settings.bucket)
+        task = worker.prepare.remote(target_spec, cache, settings.bucket)
         try:
-            is_over = False
-            while not is_over:
-                is_over = bool(ray.wait([prepared], timeout=_POLL_SECONDS)[0])
+            is_done = False
+            while not is_done:
+                is_done = bool(ray.wait([task], timeout=_POLL_SECONDS)[0])
                 for progress in ray.get(worker.pop_progress.remote()):
                     show(progress)
-            found: PreparedTarget = ray.get(prepared)
-            return found
+            result: PreparedTarget = ray.get(task)
+            return result
         except RayTaskError as error:
             if hasattr(error.cause, "exit_code"):  # an error that a user can fix
                 raise error.cause from None
@@ -226,8 +226,8 @@ class TargetTask:
             if not folder.is_dir():
                 return PreparedTarget(problem=f"{socket.gethostname()} has no folder {folder}")
 
-        local = Cache(cache)
-        target = Preparation(spec=target_spec, cache=local, on_progress=self._reports.append).target()
+        local_cache = Cache(cache)
+        target = Preparation(spec=target_spec, cache=local_cache, on_progress=self._reports.append).target()
         if storage is not None:
             share_target(target, storage)
-        return PreparedTarget(target.key, local.notes)
+        return PreparedTarget(target.key, local_cache.notes)

@@ -55,20 +55,20 @@ class CheckpointManager(Follower):
         """Return the folder of an epoch's model relative to the sweep's folder, or "" if there is no model."""
         if not self._goals:
             return ""
-        own = str(trial.outcome.get("checkpoint") or "")
-        if own and int(row["step"]) == trial.last_step and self._has_model(own):
-            return own
+        checkpoint = str(trial.outcome.get("checkpoint") or "")
+        if checkpoint and int(row["step"]) == trial.last_step and self._has_model(checkpoint):
+            return checkpoint
         folder = candidate_folder(trial.id, float(row["epoch"]))
         return folder if self._has_model(folder) else ""
 
     def apply(self, event: Event, state: SweepState) -> None:
         """Update the front, and record which models and saved states can be deleted."""
         if event.kind is Kind.TRIAL_REQUEUED:
-            before, self._front = self._front, {}
+            old_front, self._front = self._front, {}
             for trial in list(state.trials.values()):
                 for row in trial.candidates():
                     self._update_front((trial.id, float(row["epoch"])), row)
-            self._dominated |= before.keys() - self._front.keys()
+            self._dominated |= old_front.keys() - self._front.keys()
             self._ended.discard(event.trial_id)
         elif event.kind is Kind.TRIAL_REPORTED and event.payload["report"].get("evaluated", True):
             report = event.payload["report"]

@@ -64,14 +64,14 @@ class Display(Follower):
         if event.kind is not Kind.TRIAL_ENDED:
             return
         row = state.trials[event.trial_id].row()
-        early = ""
+        epochs = ""
         if row["status"] == "stopped":
-            early = f"  after {float(row.get('epochs_done') or 0):g} of {counted(float(row['epochs']), 'epoch')}"
+            epochs = f"  after {float(row.get('epochs_done') or 0):g} of {counted(float(row['epochs']), 'epoch')}"
         scores = " ".join(f"{label} {_number(row.get(name))}" for label, name in self._scores.items())
         error = f"  {row['error']}" if row.get("error") else ""
         seconds = f"{_number(row.get('wall_seconds'))} s"
         line = f"{event.trial_id} {row['status']:<8} {settings_text(row):<32} {scores} {seconds}"
-        self._console.print(line + early + error, soft_wrap=True)
+        self._console.print(line + epochs + error, soft_wrap=True)
 
     def flush(self, state: SweepState) -> None:
         """Redraw the summary on a terminal, at most four times a second."""
@@ -89,8 +89,8 @@ class Display(Follower):
             trial.id + (f" at epoch {_number(trial.last_epoch)}" if trial.reports else "")
             for trial in self._state.in_phase(Phase.RUNNING)
         ]
-        epochs, trace = len(self._front), self._archive.trace
-        frontier = f"{counted(epochs, 'epoch')} on the frontier" if epochs else ""
+        front_size, trace = len(self._front), self._archive.trace
+        frontier = f"{counted(front_size, 'epoch')} on the frontier" if front_size else ""
         parts = (
             f"{ended} of {counted(self._trials, 'trial')} done",
             f"running {', '.join(running)}" if running else self.starvation_message,

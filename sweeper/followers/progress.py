@@ -43,14 +43,14 @@ def cost_of(state: SweepState, resources: Resources, *, is_running: bool = True)
     Trials with copied results do not count.
     """
     now = time.time()
-    held: list[tuple[float, float]] = []
+    gpu_times: list[tuple[float, float]] = []
     for trial in list(state.trials.values()):
         if trial.phase is Phase.RUNNING:
-            held += [(max(0.0, now - trial.started_at), resources.gpus)] if is_running else []
+            gpu_times += [(max(0.0, now - trial.started_at), resources.gpus)] if is_running else []
         elif not trial.reused_from and math.isfinite(seconds := as_float(trial.outcome.get("wall_seconds"))):
-            share = as_float(trial.outcome.get("gpu_share"))
-            held.append((seconds, share if math.isfinite(share) else resources.gpus))
-    return Cost(sum(seconds for seconds, _ in held), resources, sum(seconds * gpus for seconds, gpus in held))
+            gpu_share = as_float(trial.outcome.get("gpu_share"))
+            gpu_times.append((seconds, gpu_share if math.isfinite(gpu_share) else resources.gpus))
+    return Cost(sum(seconds for seconds, _ in gpu_times), resources, sum(seconds * gpus for seconds, gpus in gpu_times))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +71,17 @@ def remaining(state: SweepState, *, trials: int, epochs_left: float | None, max_
     ``epochs_left`` is the unused part of the epoch budget; None without a budget.
     """
     ended = state.ended_trials
-    left = max(0, trials - len(ended))
+    trials_left = max(0, trials - len(ended))
 
     def values(name: str) -> Iterator[float]:
         return (value for trial in ended if math.isfinite(value := as_float(trial.outcome.get(name))))
 
     epochs, seconds = [*values("epochs_done")], [*values("wall_seconds")]
     if epochs_left is not None and sum(epochs) > 0:
-        left = min(left, math.ceil(epochs_left * len(epochs) / sum(epochs)))
+        trials_left = min(trials_left, math.ceil(epochs_left * len(epochs) / sum(epochs)))
     if not seconds:
-        return Remaining(left)
-    return Remaining(left, left / max(1, min(max_concurrent, left)) * sum(seconds) / len(seconds))
+        return Remaining(trials_left)
+    return Remaining(trials_left, trials_left / max(1, min(max_concurrent, trials_left)) * sum(seconds) / len(seconds))
 
 
 def settings_text(settings: Row) -> str:

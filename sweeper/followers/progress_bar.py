@@ -28,10 +28,10 @@ def heartbeat(console: Console, describe: Callable[[], str]) -> Iterator[None]:
     if console.is_terminal:
         yield
         return
-    over, start = threading.Event(), time.monotonic()
+    stop, start = threading.Event(), time.monotonic()
 
     def beat() -> None:
-        while not over.wait(HEARTBEAT):
+        while not stop.wait(HEARTBEAT):
             line = f"... {describe()}, {duration(time.monotonic() - start)}"
             console.print(line, soft_wrap=True)
 
@@ -40,5 +40,5 @@ def heartbeat(console: Console, describe: Callable[[], str]) -> Iterator[None]:
     try:
         yield
     finally:
-        over.set()
+        stop.set()
         thread.join()

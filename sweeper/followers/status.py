@@ -75,38 +75,38 @@ def read_status(out: Path) -> SweepStatus:
     """
     if not (out / "sweep.json").is_file():
         raise AnalysisError(no_sweep(out))
-    held = is_locked(out)  # before the log is read, so that a sweep that ends meanwhile counts as running
-    published = StatusFile.read(out)
+    has_driver = is_locked(out)  # before the log is read, so that a sweep that ends meanwhile counts as running
+    status_file = StatusFile.read(out)
     source, sweep = read_source(out), read_state(out)
     front = frontier(source.table.models, source.sweep.objectives)
     ended, asked = sweep.ended_trials, source.sweep.planned_trials or 0
     counts = {str(status): sum(trial.outcome["status"] == status for trial in ended) for status in Status}
-    state = _state(published, held=held, remaining=asked - len(ended))
-    live = published if published is not None and state == RUNNING else None
+    state = _state(status_file, has_driver=has_driver, remaining=asked - len(ended))
+    driver = status_file if status_file is not None and state == RUNNING else None
     return SweepStatus(
         out=str(out),
         state=state,
-        doing=live.doing if live else "",
-        process=f"process {live.pid} on {live.host}" if live else "",
+        doing=driver.doing if driver else "",
+        process=f"process {driver.pid} on {driver.host}" if driver else "",
         asked=asked,
         trials={name: count for name, count in counts.items() if count},
-        running=tuple(_unfinished(sweep, is_live=live is not None)),
+        running=tuple(_unfinished(sweep, is_live=driver is not None)),
         front=len(front.members),
         front_trials=len(set(front.trial_ids)),
         hypervolume=front.hypervolume if source.sweep.objectives and ended else None,
-        spent=cost_of(sweep, _resources(source.sweep.settings, ended), is_running=live is not None),
-        left=live.left if live else None,
-        warning=published.warning if published else "",
-        warned_at=published.warned_at if published else None,
-        ended_because=published.ended_because if published and state != RUNNING else "",
+        spent=cost_of(sweep, _resources(source.sweep.settings, ended), is_running=driver is not None),
+        left=driver.left if driver else None,
+        warning=status_file.warning if status_file else "",
+        warned_at=status_file.warned_at if status_file else None,
+        ended_because=status_file.ended_because if status_file and state != RUNNING else "",
     )
 
 
-def _state(published: StatusFile | None, *, held: bool, remaining: int) -> str:
-    if held:
+def _state(status_file: StatusFile | None, *, has_driver: bool, remaining: int) -> str:
+    if has_driver:
         return RUNNING
-    if published is not None:
-        return INTERRUPTED if published.state == RUNNING else published.state  # a killed process leaves RUNNING
+    if status_file is not None:
+        return INTERRUPTED if status_file.state == RUNNING else status_file.state  # a killed process leaves RUNNING
     return INTERRUPTED if remaining > 0 else FINISHED
 
 
@@ -118,12 +118,12 @@ def _unfinished(sweep: SweepState, *, is_live: bool) -> list[Trial]:
 
 def _trial_values(trial: Trial, *, is_live: bool) -> dict[str, Any]:
     """Return the entry of an unfinished trial in ``status --json``."""
-    last = trial.reports[-1] if trial.reports else {}
+    last_report = trial.reports[-1] if trial.reports else {}
     return {
         "trial_id": trial.id,
         "settings": settings_text(trial.settings) if trial.settings else "",
         "epochs": trial.settings.get("epochs"),
-        **{name: last.get(name) for name in ("epoch", "forget_loss", "retain_loss")},
+        **{name: last_report.get(name) for name in ("epoch", "forget_loss", "retain_loss")},
         "waits": trial.phase is Phase.PAUSED,
         "to_end": is_live and trial.stop_requested,  # resume discards the stop requests to a killed driver
     }
@@ -140,10 +140,10 @@ def _resources(settings: Mapping[str, Any], ended: list[Trial]) -> Resources:
 def format_status(status: SweepStatus) -> list[str]:
     """Return the status as lines of text for a user."""
     ended = sum(status.trials.values())
-    split = ", ".join(f"{count} {name}" for name, count in status.trials.items())
-    about = ", ".join(filter(None, (status.doing and f"current step: {status.doing}", status.process)))
-    lines = [f"{status.state}{about and f' ({about})'}: {status.out}"]
-    lines.append(f"{ended} of {counted(status.asked, 'trial')} have ended{split and f': {split}'}")
+    status_counts = ", ".join(f"{count} {name}" for name, count in status.trials.items())
+    details = ", ".join(filter(None, (status.doing and f"current step: {status.doing}", status.process)))
+    lines = [f"{status.state}{details and f' ({details})'}: {status.out}"]
+    lines.append(f"{ended} of {counted(status.asked, 'trial')} have ended{status_counts and f': {status_counts}'}")
     if status.ended_because:
         lines.append(f"ended by {status.ended_because}")
     if status.running:
@@ -156,8 +156,8 @@ def format_status(status: SweepStatus) -> list[str]:
     if status.left is not None:
         lines.append(f"remaining: {status.left}")
     if status.warning:
-        at = time.strftime("%H:%M:%S ", time.localtime(status.warned_at)) if status.warned_at else ""
-        lines.append(f"last warning: {at}{status.warning}")
+        warning_time = time.strftime("%H:%M:%S ", time.localtime(status.warned_at)) if status.warned_at else ""
+        lines.append(f"last warning: {warning_time}{status.warning}")
     if status.state in (INTERRUPTED, "failed"):
         lines.append(f"continue with:\n  {resume_command(status.out)}")
     return lines

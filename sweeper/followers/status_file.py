@@ -40,7 +40,7 @@ class StatusFile:
         """Return the content of status.json, or None if the file is missing or has another format."""
         try:
             content = json.loads((out / STATUS_FILE).read_text(encoding="utf-8"))
-            left = content["left"]
-            return cls(**content | {"left": None if left is None else Remaining(**left)})
+            remaining = content["left"]
+            return cls(**content | {"left": None if remaining is None else Remaining(**remaining)})
         except (OSError, ValueError, TypeError, KeyError):
             return None

@@ -28,7 +28,7 @@ def request_stop(out: Path, run: str, trial_id: str | None = None) -> None:
 
 def take_requests(out: Path, run: str) -> list[str | None]:
     """Delete all request files. Return the ids of the trials that ``run`` should stop; None means the whole sweep."""
-    found: list[str | None] = []
+    trial_ids: list[str | None] = []
     for path in out.glob(_NAME.format("*")):
         request = {}
         with contextlib.suppress(OSError, ValueError):
@@ -38,5 +38,5 @@ def take_requests(out: Path, run: str) -> list[str | None]:
         except OSError:
             continue  # a request that cannot be deleted would be executed again
         if isinstance(request, dict) and request.keys() == {"run", "trial_id"} and request["run"] == run:
-            found.append(request["trial_id"])
-    return found
+            trial_ids.append(request["trial_id"])
+    return trial_ids

@@ -203,9 +203,9 @@ class Syncer(Follower):
         """Return a file's modification time, size and content, or None if the file is unchanged since its upload."""
         path = self._out / name
         try:
-            state = path.stat()
-            stamp = (state.st_mtime_ns, state.st_size)
-            if not stat.S_ISREG(state.st_mode) or self._uploaded.get(name) == stamp:
+            file_stat = path.stat()
+            stamp = (file_stat.st_mtime_ns, file_stat.st_size)
+            if not stat.S_ISREG(file_stat.st_mode) or self._uploaded.get(name) == stamp:
                 return None
             content = path.read_bytes()
         except FileNotFoundError:  # deleted in the meantime

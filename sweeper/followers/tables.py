@@ -63,15 +63,15 @@ class TableWriter(Follower):
         self._stale = True
         self.flush(state)
 
-    def _add_reports(self, trial: Trial, reports: Sequence[Row], find: FindCheckpoint) -> None:
-        tables, own = self._tables, {"trial_id": trial.id}
-        self._rows[tables.history] += [{**own, **report} for report in reports]
+    def _add_reports(self, trial: Trial, reports: Sequence[Row], find_checkpoint: FindCheckpoint) -> None:
+        tables, id_cell = self._tables, {"trial_id": trial.id}
+        self._rows[tables.history] += [{**id_cell, **report} for report in reports]
         self._rows[tables.auto_lr] += [
-            {**own, **update} for report in reports for update in report.get("auto_lr") or ()
+            {**id_cell, **update} for report in reports for update in report.get("auto_lr") or ()
         ]
         if self._every_epoch:
             rows = trial.candidates(reports)
-            self._rows[tables.candidates] += [{**row, "checkpoint": find(trial, row)} for row in rows]
+            self._rows[tables.candidates] += [{**row, "checkpoint": find_checkpoint(trial, row)} for row in rows]
 
     def _new_checkpoint(self, trial: Trial, row: Row) -> str:
         if row.get("stored"):  # the worker stored the model in object storage

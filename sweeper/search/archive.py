@@ -86,11 +86,11 @@ class ParetoArchive:
     def result(self, row: Row) -> Result | None:
         """Convert a row of trials.csv or candidates.csv to a result. Return None if a value is missing or infinite."""
         values = tuple(as_float(row.get(item.column)) for item in self.objectives)
-        found = [
+        checks = [
             item.violation(as_float(row.get(item.name)), self._baseline.get(item.name)) for item in self.constraints
         ]
-        violations = tuple(violation for violation in found if violation is not None and math.isfinite(violation))
-        if len(violations) < len(found) or not all(map(math.isfinite, values)):
+        violations = tuple(violation for violation in checks if violation is not None and math.isfinite(violation))
+        if len(violations) < len(checks) or not all(map(math.isfinite, values)):
             return None
         return Result(values, violations)
 
@@ -98,8 +98,8 @@ class ParetoArchive:
         return costs_of(np.asarray([item.values for item in results]), self.objectives)
 
     def _best(self, results: Sequence[Result]) -> Result | None:
-        acceptable = [item for item in results if item.acceptable]
+        acceptable = [result for result in results if result.acceptable]
         if not acceptable:
-            return min(reversed(results), key=lambda item: item.total_violation, default=None)
-        grown = [hypervolume(np.vstack([self._front, cost[None]])) for cost in self._costs(acceptable)]
-        return acceptable[max(range(len(grown)), key=lambda index: (grown[index], index))]
+            return min(reversed(results), key=lambda result: result.total_violation, default=None)
+        volumes = [hypervolume(np.vstack([self._front, cost[None]])) for cost in self._costs(acceptable)]
+        return acceptable[max(range(len(volumes)), key=lambda index: (volumes[index], index))]

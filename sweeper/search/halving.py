@@ -45,10 +45,10 @@ class Axis(NamedTuple):
         """Return 0 for the best value, 1 for the worst value, more than 1 beyond the worst value, and NaN for None."""
         if value is None:
             return math.nan
-        share = (value - self.best) / (self.worst - self.best)
+        fraction = (value - self.best) / (self.worst - self.best)
         if self.log:
-            return math.log1p(max(share, 0.0) / _LINEAR_BELOW) / math.log1p(1 / _LINEAR_BELOW)
-        return share
+            return math.log1p(max(fraction, 0.0) / _LINEAR_BELOW) / math.log1p(1 / _LINEAR_BELOW)
+        return fraction
 
 
 class SuccessiveHalving:
@@ -111,10 +111,10 @@ class SuccessiveHalving:
 
     def _best(self, rung: int) -> list[str]:
         """Return the ids of the trials that may continue after the rung, best first."""
-        arrived = self._arrived[rung]
-        limit = len(arrived) // self._reduction
-        ranked = sorted(zip(ranks(list(arrived.values())), arrived, strict=True))
-        return [trial_id for rank, trial_id in ranked if rank <= limit and arrived[trial_id]]
+        points_by_trial = self._arrived[rung]
+        limit = len(points_by_trial) // self._reduction
+        ranked = sorted(zip(ranks(list(points_by_trial.values())), points_by_trial, strict=True))
+        return [trial_id for rank, trial_id in ranked if rank <= limit and points_by_trial[trial_id]]
 
 
 def _points_up_to(rung: int, curve: Mapping[float, tuple[float, ...]]) -> Points:
@@ -125,7 +125,7 @@ def _points_up_to(rung: int, curve: Mapping[float, tuple[float, ...]]) -> Points
     return tuple(sorted({costs for epoch, costs in curve.items() if epoch <= rung and all(map(math.isfinite, costs))}))
 
 
-def ranks(sets: Sequence[Points]) -> list[int]:
+def ranks(point_sets: Sequence[Points]) -> list[int]:
     """Return the rank of each trial: the number of better trials. A trial is given as the set of its points.
 
     All points are sorted into non-dominated layers. A trial belongs to the layer of its best point. Trials in earlier
@@ -136,26 +136,26 @@ def ranks(sets: Sequence[Points]) -> list[int]:
     import moocore
     import numpy as np
 
-    order = sorted({points for points in sets if points})
+    order = sorted({points for points in point_sets if points})
     if not order:
-        return [0] * len(sets)
+        return [0] * len(point_sets)
     layer_of_points = moocore.pareto_rank(np.concatenate([np.asarray(points) for points in order]))
     ends = np.cumsum([len(points) for points in order])
-    layers = [int(part.min()) for part in np.split(layer_of_points, ends[:-1])]
-    copies = Counter(sets)
+    layers = [int(layers_of_set.min()) for layers_of_set in np.split(layer_of_points, ends[:-1])]
+    set_counts = Counter(point_sets)
     rank: dict[Points, int] = {}
-    before = 0
+    better = 0
     for layer in sorted(set(layers)):
         # A trial's gain can only shrink as other trials are ranked, so only the largest known gain is updated.
-        queue = [(-math.inf, points) for points, own_layer in zip(order, layers, strict=True) if own_layer == layer]
-        reached, volume = np.empty((0, len(order[0][0]))), 0.0
+        queue = [(-math.inf, points) for points, set_layer in zip(order, layers, strict=True) if set_layer == layer]
+        layer_points, volume = np.empty((0, len(order[0][0]))), 0.0
         while queue:
             _, points = heapq.heappop(queue)
-            union = np.vstack([reached, np.asarray(points)])
+            union = np.vstack([layer_points, np.asarray(points)])
             loss = volume - float(moocore.hypervolume(np.minimum(union, 1.0), ref=np.ones(union.shape[1])))
             if queue and queue[0] < (loss, points):
                 heapq.heappush(queue, (loss, points))
                 continue
-            rank[points], reached, volume = before, union, volume - loss
-            before += copies[points]
-    return [rank.get(points, before) for points in sets]
+            rank[points], layer_points, volume = better, union, volume - loss
+            better += set_counts[points]
+    return [rank.get(points, better) for points in point_sets]

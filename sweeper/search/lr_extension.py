@@ -37,42 +37,42 @@ class Extension:
 
 def extensions(study: LrStudy, settings: SweepSettings) -> tuple[Extension, ...]:
     """Return an extension for each method whose best fixed rate is the lowest or highest rate tried."""
-    beyond: dict[str, dict[float, str]] = {}
+    baseline_by_rate: dict[str, dict[float, str]] = {}
     for verdict in study.verdicts:
         for baseline in verdict.baselines:
             for rate in baseline.edge.beyond if baseline.edge else ():
-                beyond.setdefault(verdict.task.method, {}).setdefault(float(f"{rate:.2g}"), baseline.name)
-    found = []
-    for method, rates in beyond.items():
+                baseline_by_rate.setdefault(verdict.task.method, {}).setdefault(float(f"{rate:.2g}"), baseline.name)
+    result = []
+    for method, rates in baseline_by_rate.items():
         grid = [point["lr"] for point in fixed_points(settings, method)]
         added = [point["lr"] for point in settings.extension if point["method"] == method]
         tried = tuple(sorted({*grid, *added}))
-        new = tuple(rate for rate in sorted(rates) if _is_allowed(rate, grid, added) and rate not in tried)
-        found.append(Extension(method, new, rates[min(rates)], tried))
-    return tuple(found)
+        new_rates = tuple(rate for rate in sorted(rates) if _is_allowed(rate, grid, added) and rate not in tried)
+        result.append(Extension(method, new_rates, rates[min(rates)], tried))
+    return tuple(result)
 
 
-def extended_settings(settings: SweepSettings, found: Sequence[Extension]) -> dict[str, Any]:
+def extended_settings(settings: SweepSettings, additions: Sequence[Extension]) -> dict[str, Any]:
     """Return new values of the settings ``extension`` and ``trials``, so that the study also runs the added rates."""
     points: list[Point] = []
-    for item in found:
-        fixed = fixed_points(settings, item.method)
+    for addition in additions:
+        fixed = fixed_points(settings, addition.method)
         # The points with a single rate contain each combination of the other parameters once.
-        one_rate = [point for point in fixed if point["lr"] == fixed[0]["lr"]]
-        points += [{**point, "lr": rate} for rate in item.rates for point in one_rate]
+        first_rate_points = [point for point in fixed if point["lr"] == fixed[0]["lr"]]
+        points += [{**point, "lr": rate} for rate in addition.rates for point in first_rate_points]
     extension = (*settings.extension, *points)
     return {"extension": extension, "trials": (len(settings.space.grid()) + len(extension)) * settings.seeds}
 
 
-def format_extensions(found: Sequence[Extension]) -> list[str]:
+def format_extensions(additions: Sequence[Extension]) -> list[str]:
     """Return one line for each method, with the added rates or the reason why no rate is added."""
     lines = []
-    for item in found:
-        added = f"adding lr {', '.join(f'{rate:g}' for rate in item.rates)}"
+    for addition in additions:
+        added = f"adding lr {', '.join(f'{rate:g}' for rate in addition.rates)}"
         limit = f"no rate is added, because this edge already has {MAX_RATES} new rates or --lr forbids the next rate"
         lines.append(
-            f"{item.method} ({item.baseline}): the best rate is at the edge of the rates tried (from {item.tried[0]:g} "
-            f"to {item.tried[-1]:g}); {added if item.rates else limit}"
+            f"{addition.method} ({addition.baseline}): the best rate is at the edge of the rates tried "
+            f"(from {addition.tried[0]:g} to {addition.tried[-1]:g}); {added if addition.rates else limit}"
         )
     return lines
 
@@ -86,5 +86,5 @@ def fixed_points(settings: SweepSettings, method: str) -> list[Point]:
 
 def _is_allowed(rate: float, grid: Sequence[float], added: Sequence[float]) -> bool:
     is_below = rate < min(grid)
-    same_side = {other for other in added if (other < min(grid) if is_below else other > max(grid))}
+    same_side = {added_rate for added_rate in added if (added_rate < min(grid) if is_below else added_rate > max(grid))}
     return len(same_side) < MAX_RATES and FIELDS["lr"].problem(rate) is None

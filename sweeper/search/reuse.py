@@ -42,10 +42,10 @@ class CachedTrial:
 
     def copy_files(self, out: Path, trial_id: str) -> None:
         """Copy the trial's checkpoints and per-item scores to the sweep folder ``out``. Use hard links if possible."""
-        old = self.trial.id
-        found = [*(self.out / "checkpoints").glob(f"{old}*"), self.out / "items" / f"{old}.json"]
-        for path in found:
-            target = out / renamed(str(path.relative_to(self.out)), old, trial_id)
+        old_id = self.trial.id
+        paths = [*(self.out / "checkpoints").glob(f"{old_id}*"), self.out / "items" / f"{old_id}.json"]
+        for path in paths:
+            target = out / renamed(str(path.relative_to(self.out)), old_id, trial_id)
             if not path.exists() or target.exists():
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -71,22 +71,22 @@ class ReusableTrials:
             self._previous |= _by_hash(folder, read_state(folder))
 
     def find(self, spec_hash: str, state: SweepState) -> CachedTrial | None:
-        if (found := self._previous.get(spec_hash)) is not None or not self.includes_own:
-            return found
+        if (cached := self._previous.get(spec_hash)) is not None or not self.includes_own:
+            return cached
         return _by_hash(self._out, state).get(spec_hash)
 
 
 def _by_hash(out: Path, state: SweepState) -> dict[str, CachedTrial]:
     """Return the reusable trials by spec hash. A trial that was trained is preferred to a copy of a trial."""
-    found: dict[str, CachedTrial] = {}
+    trial_by_hash: dict[str, CachedTrial] = {}
     for trial in state.ended_trials:
         spec_hash = str(trial.settings["spec_hash"])
-        if trial.outcome["status"] in REUSABLE_STATUSES and not (trial.reused_from and spec_hash in found):
-            found[spec_hash] = CachedTrial(out, trial)
-    return found
+        if trial.outcome["status"] in REUSABLE_STATUSES and not (trial.reused_from and spec_hash in trial_by_hash):
+            trial_by_hash[spec_hash] = CachedTrial(out, trial)
+    return trial_by_hash
 
 
-def renamed(path: str, old: str, new: str) -> str:
-    """Replace the trial id ``old`` by ``new`` in a path such as ``checkpoints/00007-epoch-3``."""
+def renamed(path: str, old_id: str, new_id: str) -> str:
+    """Replace the trial id ``old_id`` by ``new_id`` in a path such as ``checkpoints/00007-epoch-3``."""
     folder, _, name = path.rpartition("/")
-    return f"{folder}/{new}{name.removeprefix(old)}"
+    return f"{folder}/{new_id}{name.removeprefix(old_id)}"

@@ -63,8 +63,8 @@ class ImputingSampler:
                         constraints=other.constraints or None,
                     )
                 )
-        proposed: dict[str, Any] = copy.ask(fixed_distributions=self._distributions).params
-        return proposed
+        proposal: dict[str, Any] = copy.ask(fixed_distributions=self._distributions).params
+        return proposal
 
 
 class StartupSampler(BaseSampler):
@@ -90,8 +90,8 @@ class StartupSampler(BaseSampler):
         index = sampled_before(study, trial)
         if index < self._trials:
             return sobol_point(self._distributions, index, seed=self._seed) if index else center_of(self._distributions)
-        proposed: dict[str, Any] = self._model.sample_relative(study, trial, search_space)
-        return proposed
+        params: dict[str, Any] = self._model.sample_relative(study, trial, search_space)
+        return params
 
     def sample_independent(self, study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution) -> Any:
         return self._model.sample_independent(study, trial, name, distribution)
@@ -119,7 +119,7 @@ def sampled_before(study: Study, trial: FrozenTrial) -> int:
 
 def center_of(distributions: Mapping[str, BaseDistribution]) -> dict[str, Any]:
     """Return the middle of each parameter's range, by parameter name."""
-    return {name: value_at(item, 0.5) for name, item in distributions.items()}
+    return {name: value_at(distribution, 0.5) for name, distribution in distributions.items()}
 
 
 def value_at(distribution: Any, share: float) -> Any:

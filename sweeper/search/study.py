@@ -109,8 +109,8 @@ class SweepStudy:
         """Add ``priors`` (trials of previous sweeps), and plan ``points`` (Optuna parameters to try first)."""
         for prior in priors:
             final = self._final_state({"status": Status.FINISHED}, prior.result)
-            stored = {"params": self._space.params_of(prior.config), "user_attrs": {_PRIOR: prior.origin}}
-            self._add_trial({**stored, "system_attrs": _FIRST_GENERATION}, final)
+            data = {"params": self._space.params_of(prior.config), "user_attrs": {_PRIOR: prior.origin}}
+            self._add_trial({**data, "system_attrs": _FIRST_GENERATION}, final)
         self._priors = len(priors)
         self._planned += [(point, {}) for point in points]
 
@@ -135,20 +135,18 @@ class SweepStudy:
             for trial in state.ended_trials
             if trial.has_result
         }
-        stored = {
-            int(trial.id): trial.search or self._derive(trial) for trial in state.trials.values() if trial.settings
-        }
-        for index in range(1 + max(stored, default=-1)):
+        data = {int(trial.id): trial.search or self._derive(trial) for trial in state.trials.values() if trial.settings}
+        for index in range(1 + max(data, default=-1)):
             trial_id = format_id(index)
-            if index in stored:
-                self._add_trial(stored[index], results.get(trial_id, {}), state.trials[trial_id])
+            if index in data:
+                self._add_trial(data[index], results.get(trial_id, {}), state.trials[trial_id])
                 if trial_id not in results:
                     self._unfinished.append(trial_id)
                 continue
             # A log that was rebuilt from the tables lacks the trials that have no row.
             group, repetition = divmod(index, len(self._seeds))
             configs = [
-                item["user_attrs"]["config"] for other, item in stored.items() if other // len(self._seeds) == group
+                item["user_attrs"]["config"] for other, item in data.items() if other // len(self._seeds) == group
             ]
             planned = self._plan(index, configs[0] if configs else None)
             params, attributes = planned or ({}, {"seed": self._seeds[repetition]})
@@ -181,13 +179,13 @@ class SweepStudy:
         """
         trial = self._own_trials()[int(trial_id)]
         attrs = self._study._storage.get_study_system_attrs(self._study._study_id)
-        new = {name: value for name, value in attrs.items() if name not in self._known_attrs}
-        self._known_attrs.update(new)
+        new_attrs = {name: value for name, value in attrs.items() if name not in self._known_attrs}
+        self._known_attrs.update(new_attrs)
         return {
             "params": trial.params,
             "user_attrs": trial.user_attrs,
             "system_attrs": trial.system_attrs,
-            "study_attrs": new,
+            "study_attrs": new_attrs,
         }
 
     def tell(self, trial_id: str, row: Row, candidates: Sequence[Row] = ()) -> None:
@@ -218,23 +216,23 @@ class SweepStudy:
             return {"state": TrialState.COMPLETE, "values": result.values, "constraints": constraints or None}
         return {"state": TrialState.PRUNED if row.get("status") == Status.STOPPED else TrialState.FAIL}
 
-    def _add_trial(self, stored: Mapping[str, Any], final: Mapping[str, Any], trial: Trial | None = None) -> None:
+    def _add_trial(self, data: Mapping[str, Any], final: Mapping[str, Any], trial: Trial | None = None) -> None:
         """Add a trial to the Optuna study. If ``final`` is empty, the trial's state is RUNNING."""
         from optuna.trial import TrialState, create_trial
 
-        distributions, params = self._space.distributions(), stored["params"]
+        distributions, params = self._space.distributions(), data["params"]
         frozen = create_trial(
             params=params,
             distributions={name: distributions[name] for name in params},
-            user_attrs=stored["user_attrs"],
-            system_attrs=dict(stored["system_attrs"]),  # a copy, because Optuna changes it
+            user_attrs=data["user_attrs"],
+            system_attrs=dict(data["system_attrs"]),  # a copy, because Optuna changes it
             **{"state": TrialState.RUNNING, **final},
         )
         if trial is not None and final and (ended_at := trial.outcome.get("ended_at")):
             frozen.datetime_start = datetime.fromtimestamp(trial.started_at or ended_at)
             frozen.datetime_complete = datetime.fromtimestamp(ended_at)
         self._study.add_trial(frozen)
-        for name, value in stored.get("study_attrs", {}).items():
+        for name, value in data.get("study_attrs", {}).items():
             self._known_attrs.add(name)
             self._study._storage.set_study_system_attr(self._study._study_id, name, value)
 
@@ -315,13 +313,13 @@ def open_study(log: EventLog, settings: SweepSettings, target: Target, *, consol
         priors: list[Prior] = []
         limit = max(1, (settings.trials // settings.seeds - len(points)) // 2)  # the sampler proposes the other half
         for folder in map(Path, settings.warm_start):
-            found = warm_start(
+            result = warm_start(
                 folder, settings, objectives, target_key=target.key, baseline=target.baseline, max_points=limit
             )
-            console.print(format_warm_start(found, folder), soft_wrap=True)
-            points += found.points
-            priors += found.priors
-            limit -= len(found.points)
+            console.print(format_warm_start(result, folder), soft_wrap=True)
+            points += result.points
+            priors += result.priors
+            limit -= len(result.points)
         log.record(Kind.SEARCH_STARTED, payload={"points": points, "priors": [*map(asdict, priors)]})
     if search := log.state.search:
         study.begin(points=search["points"], priors=[Prior.from_dict(prior) for prior in search["priors"]])

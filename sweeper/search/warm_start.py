@@ -114,44 +114,44 @@ def warm_start(
     )
 
 
-def format_warm_start(found: WarmStart, folder: Path) -> str:
-    parts = [f"{counted(len(found.priors), 'comparable trial')}"] if found.priors or not found.points else []
-    if found.points:
-        differences = "; ".join(found.differences) or "another target"
-        points = counted(len(found.points), "configuration")
+def format_warm_start(result: WarmStart, folder: Path) -> str:
+    clauses = [f"{counted(len(result.priors), 'comparable trial')}"] if result.priors or not result.points else []
+    if result.points:
+        differences = "; ".join(result.differences) or "another target"
+        points = counted(len(result.points), "configuration")
         cause = f"because their results are not comparable ({differences})"
-        parts.append(f"{points} from that sweep's frontier will run first, {cause}")
-    if found.outside:
-        verb = "is" if found.outside == 1 else "are"
-        parts.append(f"{counted(found.outside, 'trial')} {verb} outside this search space")
-    return f"warm start from {folder} with {counted(found.finished, 'finished trial')}: {'; '.join(parts)}"
+        clauses.append(f"{points} from that sweep's frontier will run first, {cause}")
+    if result.outside:
+        verb = "is" if result.outside == 1 else "are"
+        clauses.append(f"{counted(result.outside, 'trial')} {verb} outside this search space")
+    return f"warm start from {folder} with {counted(result.finished, 'finished trial')}: {'; '.join(clauses)}"
 
 
 def _front(
-    found: Sequence[tuple[Mapping[str, Value], Result]], objectives: Sequence[Objective]
+    candidates: Sequence[tuple[Mapping[str, Value], Result]], objectives: Sequence[Objective]
 ) -> list[Mapping[str, Value]]:
     """Return the configurations on the Pareto front, ordered by decreasing contribution to the hypervolume."""
-    found = [item for item in found if item[1].acceptable]
-    if not found:
+    candidates = [item for item in candidates if item[1].acceptable]
+    if not candidates:
         return []
-    costs = costs_of(np.asarray([result.values for _, result in found]), objectives)
-    best = np.flatnonzero(nondominated(costs))
-    order = best[np.argsort(-contributions(costs[best]), kind="stable")]
+    costs = costs_of(np.asarray([result.values for _, result in candidates]), objectives)
+    front = np.flatnonzero(nondominated(costs))
+    order = front[np.argsort(-contributions(costs[front]), kind="stable")]
     distinct: list[Mapping[str, Value]] = []
     for index in order:
-        if found[index][0] not in distinct:
-            distinct.append(found[index][0])
+        if candidates[index][0] not in distinct:
+            distinct.append(candidates[index][0])
     return distinct
 
 
 def _differences(previous: SweepSettings, settings: SweepSettings) -> tuple[str, ...]:
-    varied = {*_SEARCHED, *(item.name for item in (*previous.space.parameters, *settings.space.parameters))}
-    there, here = (
+    searched = {*_SEARCHED, *(item.name for item in (*previous.space.parameters, *settings.space.parameters))}
+    previous_values, current_values = (
         {**item.base.values(), **{name: value for name, value in item.space.constants.items() if name in FIELDS}}
         for item in (previous, settings)
     )
     return tuple(
-        f"{name} {there[name]} in that sweep, {here[name]} in this sweep"
+        f"{name} {previous_values[name]} in that sweep, {current_values[name]} in this sweep"
         for name, item in FIELDS.items()
-        if item.decides and name not in varied and there[name] != here[name]
+        if item.decides and name not in searched and previous_values[name] != current_values[name]
     )

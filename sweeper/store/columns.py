@@ -110,9 +110,9 @@ def unused_columns(methods: Iterable[str], metrics: Iterable[str]) -> frozenset[
     The option ``c`` and the default metrics are never omitted. ``metrics`` may contain names of metric sets.
     """
     options = {"c", *(name for method in methods for name in parse_method(method).options)}
-    chosen = {name for given in metrics for name in SETS.get(given, (given,))}
-    further = {name for name in _OPTIONAL if not {name, name.removesuffix("_distance")} & chosen}
-    return frozenset({*option_names()} - options | further)
+    requested = {name for metric in metrics for name in SETS.get(metric, (metric,))}
+    unrequested = {name for name in _OPTIONAL if not {name, name.removesuffix("_distance")} & requested}
+    return frozenset({*option_names()} - options | unrequested)
 
 
 OUTCOME_METRICS = tuple(
@@ -137,19 +137,19 @@ def column_dictionary(*, random_guess: float | None = None, unit: str = "token")
         unit: ``token`` or ``image``, over which losses are averaged.
     """
     settings: tuple[_Column | Field, ...] = (*_COLUMNS, *OPTIONS.values(), *FIELDS.values())
-    found: dict[str, dict[str, object]] = {
+    entries: dict[str, dict[str, object]] = {
         item.name: {"role": item.role, "label": item.label, "unit": item.unit.format(item=unit) or None}
         for item in settings
     }
     for name, metric in METRICS.items():
-        known = metric.high is not None or random_guess is not None
+        has_bounds = metric.high is not None or random_guess is not None
         bounds = metric.bounds(random_guess or 0.0)
-        found[name] = {
+        entries[name] = {
             "role": "loss" if metric.loss else "metric",
             "label": metric.label,
             "unit": metric.unit and metric.unit.format(item=unit),
             "direction": metric.direction,
-            "bounds": [bound if math.isfinite(bound) else None for bound in bounds] if known else None,
+            "bounds": [bound if math.isfinite(bound) else None for bound in bounds] if has_bounds else None,
             "ideal": metric.ideal,
             "of": metric.of,
             "primary": metric.primary or None,
@@ -157,23 +157,23 @@ def column_dictionary(*, random_guess: float | None = None, unit: str = "token")
             "fluency": metric.fluency or None,
         }
     return {
-        name: {key: value for key, value in found[name].items() if value is not None}
+        name: {key: value for key, value in entries[name].items() if value is not None}
         for name in dict.fromkeys((*TRIAL_COLUMNS, *HISTORY_COLUMNS))
     }
 
 
 def plugin_problems() -> list[str]:
     """Return an error message for each option or metric of a plug-in that has the name of an existing column."""
-    own = {*_names(_COLUMNS), *FIELDS}
-    found = []
+    existing_columns = {*_names(_COLUMNS), *FIELDS}
+    problems = []
     for plugin in plugins.active():
         for part in plugin.parts:
             is_metric = part.kind == "metric"
             names = [part.name] if is_metric else [item.name for item in getattr(part.entry, "options", ())]
-            taken = own.union(option_names() if is_metric else METRICS)
-            found += [
+            used_names = existing_columns.union(option_names() if is_metric else METRICS)
+            problems += [
                 f"{plugin.path}: {name} of {part.kind} '{part.name}' has the name of an existing column; rename it"
                 for name in names
-                if name in taken
+                if name in used_names
             ]
-    return found
+    return problems

@@ -125,14 +125,14 @@ def check_record(out: Path) -> None:
             "so a trial whose row in trials.csv is deleted runs again"
         ) from None
     finished = (trial for trial in read_state(out).ended_trials if trial.outcome["status"] == Status.FINISHED)
-    lost = [
+    incomplete = [
         trial.id
         for trial in finished
         if not trial.reused_from and trial.last_step < float(trial.outcome.get("steps") or 0)
     ]
-    if lost:
+    if incomplete:
         raise UsageError(
-            f"{out / 'history.csv'} lacks the last epoch of finished trials ({some_of(lost)}), so resume would "
+            f"{out / 'history.csv'} lacks the last epoch of finished trials ({some_of(incomplete)}), so resume would "
             "delete their models. Restore the file from a copy. Or delete the rows of these trials in trials.csv, so "
             "that the trials run again"
         )

@@ -49,37 +49,37 @@ def hold_lease(
         return
     if problem := other_driver(storage, out, say=say):
         raise OtherDriver(problem)
-    own, over = {"driver": uuid.uuid4().hex, **_folder_identity(out)}, threading.Event()
-    _write(storage, own)
-    thread = threading.Thread(target=_renew, args=(storage, own, over, interval), name="lease", daemon=True)
+    lease, stop = {"driver": uuid.uuid4().hex, **_folder_identity(out)}, threading.Event()
+    _write(storage, lease)
+    thread = threading.Thread(target=_renew, args=(storage, lease, stop, interval), name="lease", daemon=True)
     thread.start()
     try:
         yield
     finally:
-        over.set()
+        stop.set()
         thread.join(interval)
         with contextlib.suppress(StorageError, OSError):
-            if _other_lease(storage, own) is None:
+            if _other_lease(storage, lease) is None:
                 storage.delete(FILE)
 
 
-def _renew(storage: Storage, own: Mapping[str, str], over: threading.Event, interval: float) -> None:
+def _renew(storage: Storage, lease: Mapping[str, str], stop: threading.Event, interval: float) -> None:
     is_warned = False
-    while not over.wait(interval):
+    while not stop.wait(interval):
         with contextlib.suppress(StorageError, OSError):
-            if (other := _other_lease(storage, own)) is not None and not is_warned:
+            if (other := _other_lease(storage, lease)) is not None and not is_warned:
                 logger.warning("%s and runs the same trials; stop one of the drivers", _format(storage, other))
                 is_warned = True
-            _write(storage, own)
+            _write(storage, lease)
 
 
-def _write(storage: Storage, own: Mapping[str, str]) -> None:
-    storage.write(FILE, json.dumps({**own, "at": time.time()}).encode())
+def _write(storage: Storage, lease: Mapping[str, str]) -> None:
+    storage.write(FILE, json.dumps({**lease, "at": time.time()}).encode())
 
 
-def _other_lease(storage: Storage, own: Mapping[str, str]) -> dict[str, Any] | None:
+def _other_lease(storage: Storage, lease: Mapping[str, str]) -> dict[str, Any] | None:
     current = _read(storage)
-    return None if current is None or current["driver"] == own["driver"] else current
+    return None if current is None or current["driver"] == lease["driver"] else current
 
 
 def other_driver(storage: Storage, out: Path, *, say: Callable[[str], object]) -> str | None:
@@ -91,16 +91,16 @@ def other_driver(storage: Storage, out: Path, *, say: Callable[[str], object]) -
     Raises:
         StorageError: the storage does not answer.
     """
-    before = _read(storage)
-    if before is None or (out.is_dir() and _folder_identity(out).items() <= before.items()):
+    lease = _read(storage)
+    if lease is None or (out.is_dir() and _folder_identity(out).items() <= lease.items()):
         return None
-    say(f"{_format(storage, before)}; waiting {TIMEOUT:.0f} s to see whether that driver is still running")
+    say(f"{_format(storage, lease)}; waiting {TIMEOUT:.0f} s to see whether that driver is still running")
     time.sleep(TIMEOUT)
-    after = _read(storage)
-    if after is None or after == before:
+    later_lease = _read(storage)
+    if later_lease is None or later_lease == lease:
         storage.delete(FILE)
         return None
-    return f"{_format(storage, after)}; stop that driver first, because two drivers would run each trial twice"
+    return f"{_format(storage, later_lease)}; stop that driver first, because two drivers would run each trial twice"
 
 
 def _read(storage: Storage) -> dict[str, Any] | None:

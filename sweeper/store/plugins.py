@@ -54,13 +54,13 @@ def restore_plugins(out: Path) -> list[str]:
         records = json.loads((out / "sweep.json").read_text(encoding="utf-8")).get("plugins", [])
     except (OSError, ValueError, AttributeError):
         return []  # read_settings() reports this error
-    problems, notes, files = list[str](), list[str](), []
+    problems, notes, loadable = list[str](), list[str](), []
     for record in records:
         if record["file"] is None:
             cause = "it belongs to an installed package, and this version loads plug-ins only from files"
             notes.append(f"plug-in {record['name']} is not loaded, because {cause}")
             continue
-        files.append(record)
+        loadable.append(record)
         digest, path, original = record["digest"], out / record["file"], Path(record["path"])
         if path != out / FOLDER / Path(record["file"]).name:
             problems.append(f"{out / 'sweep.json'}: plug-in {record['file']} must be in {out / FOLDER}")
@@ -73,7 +73,7 @@ def restore_plugins(out: Path) -> list[str]:
             notes.append(f"plug-in {original} has changed since the sweep started; the sweep uses its own copy, {path}")
     if problems:
         raise PluginError(*problems)
-    plugins.use(plugins.read(out / record["file"], user_path=record["path"]) for record in files)
+    plugins.use(plugins.read(out / record["file"], user_path=record["path"]) for record in loadable)
     return notes
 
 

@@ -41,27 +41,27 @@ def events_of_tables(out: Path) -> list[Event]:
     updates: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in tables.auto_lr.read():
         updates[row["trial_id"], row["step"]].append(_values(row))
-    found: list[tuple[float, Kind, str, dict[str, Any]]] = []
+    timed_events: list[tuple[float, Kind, str, dict[str, Any]]] = []
     for trial_id in sorted({*trials, *(row["trial_id"] for row in history)}):
         row = trials.get(trial_id, {})
         settings = {name: row[name] for name in _SETTINGS if name in row}
-        found.append((0.0, Kind.TRIAL_PROPOSED, trial_id, {"settings": _values(settings)}))
+        timed_events.append((0.0, Kind.TRIAL_PROPOSED, trial_id, {"settings": _values(settings)}))
         if row.get("reused_from"):
-            found.append((0.0, Kind.TRIAL_REUSED, trial_id, {"origin": row["reused_from"]}))
+            timed_events.append((0.0, Kind.TRIAL_REUSED, trial_id, {"origin": row["reused_from"]}))
     for row in history:
-        trial_id, step, at = row.pop("trial_id"), int(row["step"]), float(row.get("reported_at") or 0.0)
+        trial_id, step, reported_at = row.pop("trial_id"), int(row["step"]), float(row.get("reported_at") or 0.0)
         key = (trial_id, row["step"])
         report = _values(row) | {"step": step, "epoch": float(row["epoch"]), "auto_lr": updates[key]}
         report["evaluated"] = key in candidates or _is_evaluated(row, trials.get(trial_id, {}))
-        found.append((at, Kind.TRIAL_REPORTED, trial_id, {"report": report}))
+        timed_events.append((reported_at, Kind.TRIAL_REPORTED, trial_id, {"report": report}))
         candidate = candidates.get(key, {})
-        if later := {name: candidate[name] for name in METRICS if name in candidate and name not in report}:
-            found.append((at, Kind.METRICS_MEASURED, trial_id, {"step": step, "metrics": later}))
+        if late_metrics := {name: candidate[name] for name in METRICS if name in candidate and name not in report}:
+            timed_events.append((reported_at, Kind.METRICS_MEASURED, trial_id, {"step": step, "metrics": late_metrics}))
     for trial_id, row in trials.items():
         outcome = _values({name: text for name, text in row.items() if name not in ("trial_id", *_SETTINGS)})
-        found.append((float(row.get("ended_at") or 0.0), Kind.TRIAL_ENDED, trial_id, {"outcome": outcome}))
-    found.sort(key=lambda item: item[0])
-    return [Event.new(seq, kind, trial_id, payload) for seq, (_, kind, trial_id, payload) in enumerate(found)]
+        timed_events.append((float(row.get("ended_at") or 0.0), Kind.TRIAL_ENDED, trial_id, {"outcome": outcome}))
+    timed_events.sort(key=lambda item: item[0])
+    return [Event.new(seq, kind, trial_id, payload) for seq, (_, kind, trial_id, payload) in enumerate(timed_events)]
 
 
 def _is_evaluated(report: Mapping[str, str], trial: Mapping[str, str]) -> bool:
@@ -71,8 +71,8 @@ def _is_evaluated(report: Mapping[str, str], trial: Mapping[str, str]) -> bool:
     is_last = float(report["step"]) >= float(trial.get("steps") or "inf")
     if is_last and trial.get("status") in (Status.DIVERGED, Status.FAILED):
         return False
-    measured = any(report.get(name) for name in DEFAULT_SET)
-    return measured or is_last or float(report["epoch"]) % float(trial.get("eval_every") or 1) == 0
+    has_metrics = any(report.get(name) for name in DEFAULT_SET)
+    return has_metrics or is_last or float(report["epoch"]) % float(trial.get("eval_every") or 1) == 0
 
 
 def _values(row: Mapping[str, str]) -> dict[str, Any]:

@@ -29,10 +29,10 @@ def state_storage(settings: SweepSettings, out: Path) -> Storage:
 def tune_storage(settings: SweepSettings, out: Path) -> tuple[dict[str, Any], int]:
     """Return the storage arguments of Tune's RunConfig, and the number of the next Tune run of the sweep."""
     states = state_storage(settings, out)
-    where = {"storage_path": states.path}
+    arguments = {"storage_path": states.path}
     if settings.bucket is not None:
-        where["storage_filesystem"] = states.filesystem
-    return where, 1 + max(_attempts(states), default=0)
+        arguments["storage_filesystem"] = states.filesystem
+    return arguments, 1 + max(_attempts(states), default=0)
 
 
 def state_keys(states: Storage, trial_id: str) -> list[str]:
@@ -51,14 +51,14 @@ def remove_states(states: Storage, trial_id: str) -> None:
     Raises:
         StorageError, OSError: a state could not be deleted. The other states are deleted.
     """
-    failed: StorageError | OSError | None = None
+    last_error: StorageError | OSError | None = None
     for key in state_keys(states, trial_id):
         try:
             states.delete(key)
         except (StorageError, OSError) as error:
-            failed = error
-    if failed is not None:
-        raise failed
+            last_error = error
+    if last_error is not None:
+        raise last_error
 
 
 def find_states(settings: SweepSettings, out: Path, last_steps: Mapping[str, int]) -> dict[str, SavedState]:
@@ -73,12 +73,12 @@ def find_states(settings: SweepSettings, out: Path, last_steps: Mapping[str, int
     """
     states = state_storage(settings, out)
     folder = RUN_STATES if settings.bucket is not None else states.path
-    found = {}
+    state_by_trial = {}
     for trial_id, last_step in last_steps.items():
-        complete = _complete_states(states, trial_id, is_local=settings.bucket is None)
-        if (newest := next(((key, step) for key, step in complete if step <= last_step), None)) is not None:
-            found[trial_id] = SavedState(f"{folder}/{newest[0]}", newest[1])
-    return found
+        complete_states = _complete_states(states, trial_id, is_local=settings.bucket is None)
+        if (newest := next(((key, step) for key, step in complete_states if step <= last_step), None)) is not None:
+            state_by_trial[trial_id] = SavedState(f"{folder}/{newest[0]}", newest[1])
+    return state_by_trial
 
 
 def _complete_states(states: Storage, trial_id: str, *, is_local: bool) -> Iterator[tuple[str, int]]:

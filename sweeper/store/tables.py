@@ -54,8 +54,8 @@ class CsvTable:
     def rewrite(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Replace the file atomically."""
         rows = list(rows)
-        kept = (name for name in self.columns if any(name in row for row in rows))
-        columns = tuple(dict.fromkeys((*self._default_columns, *kept)))
+        other_columns = (name for name in self.columns if any(name in row for row in rows))
+        columns = tuple(dict.fromkeys((*self._default_columns, *other_columns)))
         content = _lines(columns, rows, header=True)
         write_atomically(self.path, content, sync=True)
         self.columns = columns

@@ -43,30 +43,30 @@ class RunFile:
         try:
             content = json.loads((out / RUN_FILE).read_text(encoding="utf-8"))
             spec = TrialSpec.from_dict(content["spec"])
-            known = tuple(map(str, content.get("plugins", ())))
-            return cls(spec, int(content["landscape_points"]), str(content["command"]), known)
+            plugins = tuple(map(str, content.get("plugins", ())))
+            return cls(spec, int(content["landscape_points"]), str(content["command"]), plugins)
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
 
 def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> str | None:
     """Return an error message if ``out`` contains an unfinished run with other settings, otherwise None."""
-    if (found := RunFile.read(out)) is None:
+    if (run_file := RunFile.read(out)) is None:
         return None
     # Without a target key in the spec, the targets are not compared.
-    spec = spec if spec.target_key else replace(spec, target_key=found.spec.target_key)
+    spec = spec if spec.target_key else replace(spec, target_key=run_file.spec.target_key)
     try:
-        asked = (landscape_points, tuple(spec.plugins))
-        if (spec.spec_hash, *asked) == (found.spec.spec_hash, found.landscape_points, found.plugins):
+        requested = (landscape_points, tuple(spec.plugins))
+        if (spec.spec_hash, *requested) == (run_file.spec.spec_hash, run_file.landscape_points, run_file.plugins):
             return None
-        theirs = _settings(found.spec, found.landscape_points, found.plugins)
-        given = _settings(spec, *asked)
-        names = ", ".join(name for name in given if given[name] != theirs[name])
+        run_settings = _settings(run_file.spec, run_file.landscape_points, run_file.plugins)
+        settings = _settings(spec, *requested)
+        names = ", ".join(name for name in settings if settings[name] != run_settings[name])
     except MethodError:  # the other run's method comes from a plug-in that is not loaded here
         names = "method"
     return (
         f"--out {out}: the folder contains an unfinished run that differs in {names}. Continue that run with "
-        f"'{found.command}', or choose another folder"
+        f"'{run_file.command}', or choose another folder"
     )
 
 
@@ -126,7 +126,7 @@ class UnfinishedRun:
 
 
 def _settings(spec: TrialSpec, landscape_points: int, plugins: Sequence[str]) -> dict[str, object]:
-    named = spec.row() | {"landscape": landscape_points, "the content of the model or data": spec.target_key}
-    named["the content of the plug-ins"] = plugins
-    del named["target_key"]
-    return named
+    settings = spec.row() | {"landscape": landscape_points, "the content of the model or data": spec.target_key}
+    settings["the content of the plug-ins"] = plugins
+    del settings["target_key"]
+    return settings

@@ -10,11 +10,11 @@ PACKAGES = ("sweeper", "trainables", "search_spaces", "analysis")
 
 def commit() -> str | None:
     """Return the git commit, with ``-dirty`` for uncommitted changes, or None for an installed package."""
-    here = Path(__file__)
+    file = Path(__file__)
     # A virtual environment may be inside an unrelated repository, so check that this file is tracked.
-    if _git(here.parent, "ls-files", "--error-unmatch", here.name) is None:
+    if _git(file.parent, "ls-files", "--error-unmatch", file.name) is None:
         return None
-    return _git(here.parent, "describe", "--always", "--dirty", "--abbrev=40", "--exclude", "*") or None
+    return _git(file.parent, "describe", "--always", "--dirty", "--abbrev=40", "--exclude", "*") or None
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

@@ -205,15 +205,15 @@ class Delivery:
         return run
 
     def _log_reports(self, run: StoredRun, reports: Sequence[Mapping[str, Any]]) -> None:
-        for first in range(0, len(reports), _PER_REQUEST):
-            part = reports[first : first + _PER_REQUEST]
+        for start in range(0, len(reports), _PER_REQUEST):
+            batch = reports[start : start + _PER_REQUEST]
             points = [
                 (name, value, milliseconds(report.get("reported_at")), int(report["step"]))
-                for report in part
+                for report in batch
                 for name, value in finite_metrics(report, HISTORY_METRICS).items()
             ]
             self._store.log_metrics(run, points)
-            run.step = int(part[-1]["step"])
+            run.step = int(batch[-1]["step"])
 
     def _end(self, run: StoredRun, metrics: Mapping[str, float], *, tags: Mapping[str, object], end_time: int) -> None:
         changed = {name: value for name, value in metrics.items() if run.metrics.get(name) != value}
@@ -226,8 +226,8 @@ class Delivery:
         items = out / "items" / f"{trial.id}.json"
         if items.is_file():
             self._store.log_artifact(run, items, artifact_path="")
-        if place := trial.outcome.get("checkpoint"):
-            self._store.log_artifact(run, out / place, artifact_path="checkpoint")
+        if checkpoint := trial.outcome.get("checkpoint"):
+            self._store.log_artifact(run, out / checkpoint, artifact_path="checkpoint")
         self._store.set_tags(run, {DELIVERED: ended_at(trial)})
 
     # The run of the sweep, and of the recommended epoch ---------------------------------------------------------------
@@ -260,16 +260,16 @@ class Delivery:
         if _is_recommended(run) and (end.recommended is None or key != end.recommended.run_key):
             self._store.set_tags(run, {RECOMMENDED: "false", NOTE: _REPLACED})
 
-    def _recommend(self, answer: Recommendation) -> None:
+    def _recommend(self, model: Recommendation) -> None:
         """Tag the run of the recommended model. If MLflow does not have the model yet, do nothing."""
-        trial = self._state.trials[answer.trial_id]
-        if answer.epoch is not None:
-            self._send_epoch(answer, trial, answer.epoch)
+        trial = self._state.trials[model.trial_id]
+        if model.epoch is not None:
+            self._send_epoch(model, trial, model.epoch)
         elif not self._is_delivered(trial):
             return
-        self._store.set_tags(self._runs[answer.run_key], fit_tags({RECOMMENDED: "true", NOTE: answer.description}))
+        self._store.set_tags(self._runs[model.run_key], fit_tags({RECOMMENDED: "true", NOTE: model.description}))
 
-    def _send_epoch(self, answer: Recommendation, trial: Trial, epoch: str) -> None:
+    def _send_epoch(self, model: Recommendation, trial: Trial, epoch: str) -> None:
         *_, candidate = (row for row in trial.candidates() if f"{float(row['epoch']):g}" == epoch)
         new, end_ms = self._sweep.epoch_run(trial, epoch), milliseconds(ended_at(trial))
         run = self._runs.get(new.key)
@@ -278,12 +278,12 @@ class Delivery:
             self._store.end(run, status="FINISHED", tags={}, end_time=end_ms)
         metrics = finite_metrics(candidate, METRIC_COLUMNS)
         self._store.log_metrics(run, [(name, value, end_ms, int(candidate["step"])) for name, value in metrics.items()])
-        if answer.checkpoint and not _has_artifacts(run, trial):
-            self._store.log_artifact(run, self._sweep.out / answer.checkpoint, artifact_path="checkpoint")
+        if model.checkpoint and not _has_artifacts(run, trial):
+            self._store.log_artifact(run, self._sweep.out / model.checkpoint, artifact_path="checkpoint")
             self._store.set_tags(run, {DELIVERED: ended_at(trial)})
 
-    def _is_tagged(self, answer: Recommendation) -> bool:
-        return answer.run_key in self._runs and _is_recommended(self._runs[answer.run_key])
+    def _is_tagged(self, model: Recommendation) -> bool:
+        return model.run_key in self._runs and _is_recommended(self._runs[model.run_key])
 
     def _send_sweep_artifacts(self, end: SweepEnd) -> None:
         run = self._runs[SWEEP]

@@ -94,33 +94,33 @@ def _register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str 
     run_id = run.info.run_id
     if not list(client.search_registered_models(filter_string=f"name = '{name}'")):
         client.create_registered_model(name)
-    is_its_own = entry.epoch is None or RECOMMENDED_EPOCH in run.data.tags
-    artifact_path = "checkpoint" if is_its_own else f"checkpoint-epoch-{entry.epoch}"
-    if not is_its_own or DELIVERED not in run.data.tags:
+    is_own_run = entry.epoch is None or RECOMMENDED_EPOCH in run.data.tags
+    artifact_path = "checkpoint" if is_own_run else f"checkpoint-epoch-{entry.epoch}"
+    if not is_own_run or DELIVERED not in run.data.tags:
         log_artifact(client, run_id, entry.checkpoint, artifact_path=artifact_path)
     source = f"{run.info.artifact_uri}/{artifact_path}"
     versions = client.search_model_versions(f"name = '{name}' and run_id = '{run_id}'")
-    version = next((found for found in versions if found.source == source), None)
+    version = next((candidate for candidate in versions if candidate.source == source), None)
     if version is None:
         version = client.create_model_version(
             name, source, run_id, tags=fit_tags(entry.tags), description=entry.description
         )
     if alias is not None:
         client.set_registered_model_alias(name, alias, version.version)
-    at = f"{name}@{alias}" if alias is not None else f"{name}/{version.version}"
-    return RegisteredVersion(name, str(version.version), alias, f"models:/{at}", run_id)
+    reference = f"{name}@{alias}" if alias is not None else f"{name}/{version.version}"
+    return RegisteredVersion(name, str(version.version), alias, f"models:/{reference}", run_id)
 
 
 def _run_of(client: Any, entry: Entry, *, uri: str, experiment: str) -> Any:
     """Return the MLflow run of the epoch if this run has the checkpoint, otherwise the run of the trial."""
-    found = client.get_experiment_by_name(experiment)
-    of_epoch = (
+    stored_experiment = client.get_experiment_by_name(experiment)
+    epoch_condition = (
         f"tags.{RECOMMENDED_TRIAL} = '{entry.trial_id}' and tags.{RECOMMENDED_EPOCH} = '{entry.epoch}' "
         f"and tags.{DELIVERED} != ''"  # the sweep's parent run also has the first two tags
     )
-    for which in (of_epoch, f"tags.trial_id = '{entry.trial_id}'"):
-        query = f"tags.sweep_id = '{entry.sweep_id}' and {which}"
-        if found is not None and (runs := client.search_runs([found.experiment_id], query)):
+    for condition in (epoch_condition, f"tags.trial_id = '{entry.trial_id}'"):
+        query = f"tags.sweep_id = '{entry.sweep_id}' and {condition}"
+        if stored_experiment is not None and (runs := client.search_runs([stored_experiment.experiment_id], query)):
             return runs[0]
     raise RegistryError(
         f"MLflow at {redact_uri(uri)} has no run for trial {entry.trial_id} of this sweep. Send the missing records "

@@ -149,15 +149,15 @@ def end_of_sweep(
 def _recommended(answer: Mapping[str, Any] | None, trials: Sequence[Trial]) -> Recommendation | None:
     if not answer or not answer["recommended"]:
         return None
-    trial_id, epoch, place = answer["trial_id"], answer["epoch"], answer["checkpoint"] or ""
-    is_end = epoch is None or any(place and place == trial.outcome.get("checkpoint") for trial in trials)
-    which = f"trial {trial_id}" if epoch is None else f"epoch {epoch:g} of trial {trial_id}"
-    where = f"folder `checkpoint` under Artifacts, and `{place}` in the sweep's folder" if place else "not available"
+    trial_id, epoch, path = answer["trial_id"], answer["epoch"], answer["checkpoint"] or ""
+    is_last = epoch is None or any(path and path == trial.outcome.get("checkpoint") for trial in trials)
+    model = f"trial {trial_id}" if epoch is None else f"epoch {epoch:g} of trial {trial_id}"
+    location = f"folder `checkpoint` under Artifacts, and `{path}` in the sweep's folder" if path else "not available"
     return Recommendation(
         trial_id,
-        None if is_end else f"{epoch:g}",
-        place,
-        "\n\n".join((answer["headline"], *answer["judged"], f"This run: {which}.", f"Checkpoint: {where}.")),
+        None if is_last else f"{epoch:g}",
+        path,
+        "\n\n".join((answer["headline"], *answer["judged"], f"This run: {model}.", f"Checkpoint: {location}.")),
     )
 
 

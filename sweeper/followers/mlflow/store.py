@@ -115,18 +115,18 @@ class ExperimentStore:
         from mlflow.entities import ViewType
 
         query = f"tags.sweep_id = '{sweep_id}'"
-        found: dict[str, StoredRun] = {}
+        run_by_key: dict[str, StoredRun] = {}
         token: str | None = ""
         while token is not None:
             page = self._client.search_runs([self._experiment_id], query, ViewType.ALL, page_token=token or None)
             token = page.token or None
             for run in page:
-                tags, active = run.data.tags, run.info.lifecycle_stage == "active"
+                tags, is_active = run.data.tags, run.info.lifecycle_stage == "active"
                 key = tags.get("trial_id") or epoch_run_key(tags[RECOMMENDED_TRIAL], tags[RECOMMENDED_EPOCH])
-                if active or key not in found:
+                if is_active or key not in run_by_key:
                     step = max((metric.step for metric in run.data.to_proto().metrics), default=-1)
-                    found[key] = StoredRun(run.info.run_id, active, dict(tags), dict(run.data.metrics), step)
-        return found
+                    run_by_key[key] = StoredRun(run.info.run_id, is_active, dict(tags), dict(run.data.metrics), step)
+        return run_by_key
 
     def address(self, run_id: str) -> str:
         """Return the URL of the run's page, relative to the URL of MLflow's UI."""
@@ -146,17 +146,17 @@ class ExperimentStore:
         """
         from mlflow.entities import Param
 
-        found = self._client.get_run(run.id)
-        known, run.tags = found.data.params, dict(found.data.tags)
-        params = [Param(name, value) for name, value in new.params.items() if name not in known]
-        for first in range(0, len(params), _PER_BATCH):
-            self._client.log_batch(run.id, params=params[first : first + _PER_BATCH])
-        changed = {f"resumed.{name}": value for name, value in new.params.items() if known.get(name, value) != value}
+        stored_run = self._client.get_run(run.id)
+        logged, run.tags = stored_run.data.params, dict(stored_run.data.tags)
+        params = [Param(name, value) for name, value in new.params.items() if name not in logged]
+        for start in range(0, len(params), _PER_BATCH):
+            self._client.log_batch(run.id, params=params[start : start + _PER_BATCH])
+        changed = {f"resumed.{name}": value for name, value in new.params.items() if logged.get(name, value) != value}
         self.set_tags(run, {**new.tags, **changed})
         if "error" in run.tags:
             self._client.delete_tag(run.id, "error")
             del run.tags["error"]
-        if found.info.status != "RUNNING":
+        if stored_run.info.status != "RUNNING":
             self._client.update_run(run.id, status="RUNNING")
 
     def log_metrics(self, run: StoredRun, points: list[tuple[str, float, int, int]]) -> None:
@@ -239,8 +239,8 @@ def plain_reason(error: BaseException) -> str:
         if isinstance(cause, ConnectionError) and not cause.strerror:
             return "connection lost"
         if isinstance(cause, OSError) and cause.strerror:
-            place = f": {cause.filename}" if cause.filename else ""
-            return cause.strerror[:1].lower() + cause.strerror[1:] + place
+            path = f": {cause.filename}" if cause.filename else ""
+            return cause.strerror[:1].lower() + cause.strerror[1:] + path
         cause = cause.__cause__ or cause.__context__
     lines = str(error).strip().splitlines()
     return without_passwords(lines[0][:300]) if lines else type(error).__name__

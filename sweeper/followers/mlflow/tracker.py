@@ -82,15 +82,15 @@ class Tracker(Follower):
         )
 
     def _run(self) -> None:
-        last, pause = False, 0.0
-        while not last:
+        is_last, pause = False, 0.0
+        while not is_last:
             if pause:
                 self._closing.wait(pause)
             else:
                 self._wakeup.wait()
                 self._closing.wait(_GATHER)
             self._wakeup.clear()
-            last = self._closing.is_set()
+            is_last = self._closing.is_set()
             try:
                 self._delivery.send_missing(is_urgent=lambda: self._wakeup.is_set() and not self._closing.is_set())
             except Exception as error:
