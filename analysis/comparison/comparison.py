@@ -14,7 +14,7 @@ from analysis.tables.columns import Columns, short
 from analysis.tables.note import Note, note
 from analysis.tables.out_of_bounds import values_outside
 from analysis.tables.problems import Problem
-from analysis.tables.sources import Sources, labelled, read_source, same_model, shared
+from analysis.tables.sources import Sources, read_source, same_model, shared, with_prefix
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable, auto_lr_on, finite_cell
 
@@ -59,15 +59,15 @@ def comparison_data(parts: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
     if not named:
         raise AnalysisError("there is no trial to compare yet")
     if len(named) > 1:
-        named = {name: labelled(part, _source_name(name)) for name, part in named.items()}
+        named = {name: with_prefix(part, _source_name(name)) for name, part in named.items()}
     merged = TrialTable.merge([part.table for part in named.values()])
     sweep = shared({name: part.sweep for name, part in named.items()})
     boxes = [(part.table, part.sweep.objectives) for part in named.values()]
     study = study_runs(boxes, sweep, seeds_vary=sweep.seeds_vary)
     tables = []
-    problems = dict.fromkeys(study.problems.of)
+    problems = dict.fromkeys(study.problems.of_trials)
     for problem in problems:
-        here = merged.with_trials(merged.trials[[other == problem for other in study.problems.of]])
+        here = merged.with_trials(merged.trials[[other == problem for other in study.problems.of_trials]])
         targets = _shared_sweep(problem, {name: named[str(name)] for name in here.trials["sweep"].unique()})
         unplaced = [note("unplaced_rows")] if len(problems) > 1 and not all(problem[:2]) else []
         tables.append(_table(problem, study, here, targets, [*merged.notes, *study.notes, *unplaced]))
@@ -83,7 +83,7 @@ def _fill_empty_cells(parts: Mapping[str, Sources]) -> dict[str, Sources]:
     """
     before: dict[tuple[str, str], list[Mapping[str, float]]] = {}
     for part in parts.values():
-        own = part.table.own.trials
+        own = part.table.without_external.trials
         for place in dict.fromkeys(zip(own["model"], own["dataset"], strict=True)):
             before.setdefault(place, []).append(part.sweep.baseline)
     found = {}
@@ -120,7 +120,7 @@ def _shared_sweep(problem: Problem, parts: Mapping[str, Sources]) -> SweepFile:
             "or use 'report', which compares every trial with the target of its own sweep"
         )
     # Trials of an external table without metrics of the target are compared with the shared target.
-    return replace(file, parts={name: item for name, item in files.items() if item.baseline or parts[name].sweeps})
+    return replace(file, files={name: item for name, item in files.items() if item.baseline or parts[name].sweeps})
 
 
 def _table(
@@ -182,5 +182,5 @@ def _threshold_notes(here: TrialTable, targets: SweepFile) -> Iterator[Note]:
     )
     if done and unknown:
         yield note("thresholds_not_judged", names=unknown)
-    if stated := tuple(dict.fromkeys(text for file in targets.parts.values() for text in file.constraints)):
+    if stated := tuple(dict.fromkeys(text for file in targets.files.values() for text in file.constraints)):
         yield note("stated_thresholds_ignored", stated=stated)

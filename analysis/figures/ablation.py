@@ -23,7 +23,7 @@ def ablation_data(sources: Sources) -> PanelFigure | None:
     the number of pairs. For a method without such pairs, the figure compares the best trial without AutoLR with the
     best trial with AutoLR (:func:`best_trials`).
     """
-    table, own = sources.table, sources.table.own
+    table, own = sources.table, sources.table.without_external
     labelled = table.trials.assign(_on=auto_lr_on(table.trials))
     best = best_trials(replace(sources, table=table.with_trials(labelled)), by=("method", "_on"))
     panels, alone = [], False

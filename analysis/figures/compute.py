@@ -59,7 +59,7 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> tuple[Fl
 
 
 def _anytime_lines(sources: Sources) -> Iterator[Line]:
-    own, objectives = sources.table.own, sources.sweep.objectives
+    own, objectives = sources.table.without_external, sources.sweep.objectives
     on, colours = auto_lr_on(own.trials), colours_of(own.methods)
     for method in own.trials["method"].unique() if objectives else ():
         for name, arm, style in ((method, ~on, "line"), (f"{method}, AutoLR", on, "dashed")):

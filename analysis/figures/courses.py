@@ -78,7 +78,7 @@ def final_metrics_data(sources: Sources) -> PanelFigure | None:
     Each panel shows one metric of one method. A marker is a fixed-rate trial, and a line joins the medians of the
     trials at each rate. A horizontal line shows the median of the AutoLR trials, and a band shows their range.
     """
-    own = sources.table.own
+    own = sources.table.without_external
     metrics = own.with_trials(own.finished).measured(shown_metrics(own))
     parts = [own.with_trials(own.trials[own.trials["method"] == method]) for method in _methods_with_rates(own.trials)]
     return figure_of(
@@ -95,7 +95,7 @@ def lr_curves_data(sources: Sources) -> PanelFigure | None:
 
     Each line is a trial. Lines of fixed-rate trials are coloured by the rate. Lines of AutoLR trials are dashed.
     """
-    table = sources.table.own
+    table = sources.table.without_external
     methods = _methods_with_rates(table.finished)
     reporting = table.finished[table.finished["trial_id"].isin(set(table.history["trial_id"]))]
     drawn = {method: table.with_trials(reporting[reporting["method"] == method]) for method in methods}

@@ -122,7 +122,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
     baseline = (clipped[0], clipped[1]) if len(clipped) == 2 else None
     drawn = [position for series in methods + unfinished for position in _positions(series.points)]
     drawn += [baseline] if baseline else []
-    choice, own_trials = choice or choose_model(table, sweep), len(table.own.trials)
+    choice, own_trials = choice or choose_model(table, sweep), len(table.without_external.trials)
     return ParetoData(
         title=sweep_title(table, sweep),
         subtitle=note(

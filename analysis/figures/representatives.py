@@ -31,7 +31,7 @@ def best_trials(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFra
     Trials belong to the same group if they have equal values in the columns ``by``. The result is empty if the sweep
     has no objectives.
     """
-    trials = sources.table.own.trials
+    trials = sources.table.without_external.trials
     known, costs = scored(trials, sources.sweep.objectives)
     order = trials[known].assign(_distance=np.linalg.norm(costs[known], axis=1)).sort_values("_distance", kind="stable")
     return order.drop_duplicates(list(by)).drop(columns="_distance").sort_values(list(by), kind="stable")

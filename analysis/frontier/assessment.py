@@ -66,7 +66,7 @@ def thresholds_of(sweep: SweepFile) -> Thresholds:
     columns, stated = sweep.columns, tuple(dict.fromkeys(map(parse_constraint, sweep.constraints)))
     sets = {columns[item.name].of for item in stated}
     # The paper's thresholds do not apply to the metrics of image classifiers.
-    files = (sweep, *sweep.parts.values())
+    files = (sweep, *sweep.files.values())
     measured = {name for file in files for known in (file.baseline, *file.baselines.values()) for name in known}
     other = {name for name, item in columns.entries.items() if item.primary and item.threshold is None}
     papers = columns.thresholds if measured & columns.thresholds.keys() or not measured & other else {}

@@ -149,16 +149,16 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
     Models of external tables are not recommended, even if they are on the frontier.
     """
     thresholds, judgement = choice.thresholds, choice.judgement
-    own, every = frontier(table.own.models, sweep.objectives), table.own.every_epoch
+    own, every = frontier(table.without_external.models, sweep.objectives), table.without_external.every_epoch
     row = choice.row if sweep.objectives else None
     found = Answer(
         noun="epoch" if every else "trial",
-        statuses={status: count for status, count in status_counts(table.own).items() if count},
+        statuses={status: count for status, count in status_counts(table.without_external).items() if count},
         has_target=bool(sweep.objectives),
         judgement=judgement,
         thresholds=thresholds,
         members=_members(front, {} if row is None else _roles(own, judgement, row, table), sweep, table, thresholds),
-        tried=tried_settings(choice.rows, table.own.with_status("diverged")),
+        tried=tried_settings(choice.rows, table.without_external.with_status("diverged")),
     )
     if row is None:
         return found
@@ -178,7 +178,7 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
         model=Model.of(row, table),
         objectives=objectives,
         scores=tuple(_scores(row, sweep, thresholds)),
-        model_count=len(table.own.models.trials if every else table.own.finished),
+        model_count=len(table.without_external.models.trials if every else table.without_external.finished),
         on_front=bool(row.name in own.members.index),
         no_gain=all(
             item.before is not None
@@ -192,10 +192,10 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
 
 def _seeds(row: pd.Series, table: TrialTable, thresholds: Thresholds) -> tuple[int, int] | None:
     """Return the value of :attr:`Answer.seeds` for the model in ``row``."""
-    if table.own.every_epoch or not assess(row, thresholds).is_good:
+    if table.without_external.every_epoch or not assess(row, thresholds).is_good:
         return None
-    same = table.own.finished
-    for name in table.own.varying:
+    same = table.without_external.finished
+    for name in table.without_external.varying:
         if name not in ("seed", "target_key"):
             same = same[(same[name] == row[name]) | (same[name].isna() & pd.isna(row[name]))]
     good = [assess(other, thresholds).is_good for _, other in same.iterrows()]

@@ -188,7 +188,7 @@ def page_notices(
     return render_lines(
         "page.notices",
         problems=list(answers),
-        ended=len(table.own.trials),
+        ended=len(table.without_external.trials),
         planned=sweep.planned_trials,
         running=len(table.running),
         unscored=list(dict.fromkeys(unscored)) if sweep.objectives else [],

@@ -127,9 +127,9 @@ def study_runs(
     of_variant = _varying_auto_lr_options(merged)
     found: dict[tuple[object, ...], StudyRun] = {}
     repeated: list[tuple[pd.Series, pd.Series]] = []
-    scores, automatics = _costs(parts, merged, problems.of), auto_lr_on(merged.trials)
+    scores, automatics = _costs(parts, merged, problems.of_trials), auto_lr_on(merged.trials)
     for (_, row), problem, costs, automatic in zip(
-        merged.trials.iterrows(), problems.of, scores, automatics, strict=True
+        merged.trials.iterrows(), problems.of_trials, scores, automatics, strict=True
     ):
         variant = (auto_lr_variant(row, of_variant) or "on") if automatic else ""
         task = Task(problem, str(row["method"]))

@@ -20,9 +20,9 @@ _TEXT = frozenset(
     | {"name", "fallback"}
 )
 """Columns that are always text, even if their cells are empty or look like numbers (the trial id "00007")."""
-_PLACES = ("trial_id", "checkpoint")
+_PATHS = ("trial_id", "checkpoint")
 """Columns that contain paths. Each path must be inside the table's folder."""
-_TRUTH = {"True": True, "False": False}
+_BOOLEANS = {"True": True, "False": False}
 
 
 def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> tuple[pd.DataFrame, bool]:
@@ -74,7 +74,7 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
                 f"{path}, line {line}: found {len(records[line])} cells, expected {len(columns)} as in the header"
             )
     frame = pd.DataFrame([records[line] for line in lines], lines, columns, dtype=object)
-    for name in filter(columns.__contains__, _PLACES):
+    for name in filter(columns.__contains__, _PATHS):
         for start, cell in frame[name].items():
             if any(
                 place.is_absolute() or ".." in place.parts for place in (PurePosixPath(cell), PureWindowsPath(cell))
@@ -107,8 +107,8 @@ def typed_frame(path: Path, cells: pd.DataFrame, *, is_number: Callable[[str], b
             # A float represents every whole number of up to 15 digits exactly.
             whole = numbers and all(cell.lstrip("-").isdecimal() and len(cell) <= 15 for cell in texts)
             columns[str(name)] = pd.Series(numbers, dtype="int64" if whole else "float64")
-        elif not named and all(cell in _TRUTH for cell in texts):
-            columns[str(name)] = pd.Series([_TRUTH[cell] for cell in texts], dtype=bool)
+        elif not named and all(cell in _BOOLEANS for cell in texts):
+            columns[str(name)] = pd.Series([_BOOLEANS[cell] for cell in texts], dtype=bool)
         else:
             columns[str(name)] = pd.Series(texts.to_list(), dtype=object)
     return pd.DataFrame(columns)

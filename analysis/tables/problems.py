@@ -50,21 +50,21 @@ class Problems:
     """The unlearning problems in a trial table.
 
     Attributes:
-        of: the problem of each trial, in the order of the table.
-        differ: for each pair (model, data set), the columns that distinguish its problems.
-        given: a row for each trial with its values in all columns that may distinguish problems; None for a missing
+        of_trials: the problem of each trial, in the order of the table.
+        columns: for each pair (model, data set), the columns that distinguish its problems.
+        cells: a row for each trial with its values in all columns that may distinguish problems; None for a missing
             value.
     """
 
-    of: tuple[Problem, ...]
-    differ: Mapping[tuple[str, str], Sequence[str]]
-    given: pd.DataFrame
+    of_trials: tuple[Problem, ...]
+    columns: Mapping[tuple[str, str], Sequence[str]]
+    cells: pd.DataFrame
 
     @property
     def notes(self) -> tuple[Note, ...]:
         """A note for each pair (model, data set) with several problems."""
         return tuple(
-            note("several_problems", place=place, columns=tuple(names)) for place, names in self.differ.items() if names
+            note("several_problems", place=key, columns=tuple(names)) for key, names in self.columns.items() if names
         )
 
 
@@ -84,53 +84,53 @@ def problems_of(
         seeds_vary: what the seed of a trial changes (:attr:`SweepFile.seeds_vary`). Columns that depend on the seed do
             not distinguish problems.
     """
-    own = table.own.trials
-    asked = [name for name in table.spec_columns if name not in STRUCTURE and table.columns[name].role in roles]
-    asked = [name for name in asked if name not in _left_to_seeds(own, asked, seeds_vary)]
-    places = pd.Series(list(zip(table.trials["model"], table.trials["dataset"], strict=True)), table.trials.index)
-    cells = {name: pd.Series(map(rounded_cell, table.trials[name]), table.trials.index, dtype=object) for name in asked}
-    given = pd.DataFrame(cells, table.trials.index)
-    silent = _silent(table, given, sweep)
-    differ: dict[tuple[str, str], list[str]] = {}
-    for place in dict.fromkeys(places[own.index]):
-        here = places == place
-        for name in asked:
-            known = given.loc[here & ~silent[name], name].unique()
+    trials = table.without_external.trials
+    names = [name for name in table.spec_columns if name not in STRUCTURE and table.columns[name].role in roles]
+    names = [name for name in names if name not in _seed_columns(trials, names, seeds_vary)]
+    keys = pd.Series(list(zip(table.trials["model"], table.trials["dataset"], strict=True)), table.trials.index)
+    values = {n: pd.Series(map(rounded_cell, table.trials[n]), table.trials.index, dtype=object) for n in names}
+    cells = pd.DataFrame(values, table.trials.index)
+    unknown = _unknown_cells(table, cells, sweep)
+    columns: dict[tuple[str, str], list[str]] = {}
+    for key in dict.fromkeys(keys[trials.index]):
+        has_key = keys == key
+        for name in names:
+            known = cells.loc[has_key & ~unknown[name], name].unique()
             if len(known) == 1:
-                given.loc[here & silent[name], name] = known[0]
-        rows = given.loc[own.index.intersection(given.index[here])]
-        names = [name for name in asked if rows[name].nunique(dropna=False) > 1]
+                cells.loc[has_key & unknown[name], name] = known[0]
+        rows = cells.loc[trials.index.intersection(cells.index[has_key])]
+        varying = [name for name in names if rows[name].nunique(dropna=False) > 1]
         # The hash target_key is left out if the other columns distinguish all problems.
-        fewer = [name for name in names if name != "target_key"]
-        alike = len(rows[fewer].drop_duplicates()) if fewer else 1
-        differ[place] = fewer if alike == len(rows[names].drop_duplicates()) else names
-    found = (
-        Problem(model, dataset, ", ".join(_in_words(name, row[name]) for name in differ.get((model, dataset), ())))
-        for (model, dataset), (_, row) in zip(places, given.iterrows(), strict=True)
+        without_hash = [name for name in varying if name != "target_key"]
+        count = len(rows[without_hash].drop_duplicates()) if without_hash else 1
+        columns[key] = without_hash if count == len(rows[varying].drop_duplicates()) else varying
+    problems = (
+        Problem(model, dataset, ", ".join(_format_setting(c, row[c]) for c in columns.get((model, dataset), ())))
+        for (model, dataset), (_, row) in zip(keys, cells.iterrows(), strict=True)
     )
-    return Problems(tuple(found), differ, given)
+    return Problems(tuple(problems), columns, cells)
 
 
-def _left_to_seeds(own: pd.DataFrame, asked: Sequence[str], seeds_vary: str) -> Sequence[str]:
+def _seed_columns(trials: pd.DataFrame, columns: Sequence[str], seeds_vary: str) -> Sequence[str]:
     """Return the columns whose values depend on the seed; () if one of them has several values for the same seed."""
-    names = [name for name in _BY_SEED.get(seeds_vary, ()) if name in asked]
-    others = [name for name in asked if name not in names]
-    seeds = own.groupby(["model", "dataset", "seed", *others], dropna=False, sort=False)
-    return names if all((seeds[name].nunique(dropna=False) <= 1).all() for name in names) else ()
+    names = [name for name in _BY_SEED.get(seeds_vary, ()) if name in columns]
+    others = [name for name in columns if name not in names]
+    by_seed = trials.groupby(["model", "dataset", "seed", *others], dropna=False, sort=False)
+    return names if all((by_seed[name].nunique(dropna=False) <= 1).all() for name in names) else ()
 
 
-def _silent(table: TrialTable, given: pd.DataFrame, sweep: SweepFile | None) -> pd.DataFrame:
+def _unknown_cells(table: TrialTable, cells: pd.DataFrame, sweep: SweepFile | None) -> pd.DataFrame:
     """Return a mask of the unknown cells: empty cells of external tables, or of sweeps that lack the column."""
-    nobody = np.zeros(given.shape, dtype=bool)
+    mask = np.zeros(cells.shape, dtype=bool)
     if sweep is not None:
         external = table.trials["external"].to_numpy(dtype=bool)
-        for place, name in enumerate(given.columns):
-            lacking = [called for called, file in sweep.parts.items() if name not in file.columns]
-            nobody[:, place] = external | table.trials["sweep"].isin(lacking).to_numpy()
-    return pd.DataFrame(nobody & given.isna().to_numpy(dtype=bool), given.index, given.columns)
+        for index, name in enumerate(cells.columns):
+            lacking = [sweep_name for sweep_name, file in sweep.files.items() if name not in file.columns]
+            mask[:, index] = external | table.trials["sweep"].isin(lacking).to_numpy()
+    return pd.DataFrame(mask & cells.isna().to_numpy(dtype=bool), cells.index, cells.columns)
 
 
-def _in_words(name: str, value: object) -> str:
+def _format_setting(name: str, value: object) -> str:
     return f"no {short(name)}" if value is None else f"{short(name)} {number(value)}"
 
 
@@ -143,22 +143,22 @@ def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ..
     table, sweep = sources.table, sources.sweep
     problems = problems_of(table, sweep, seeds_vary=sweep.seeds_vary)
     external = table.trials["external"].to_numpy(dtype=bool)
-    found = dict.fromkeys(problem for problem, far in zip(problems.of, external, strict=True) if not far)
-    if not found:
+    distinct = dict.fromkeys(p for p, is_external in zip(problems.of_trials, external, strict=True) if not is_external)
+    if not distinct:
         return {Problem("", ""): sources}, table.notes
-    inside = {problem: _inside(table, problems, problem) for problem in found}
-    homeless = table.trials["trial_id"].to_numpy()[~np.any(list(inside.values()), axis=0)].tolist()
-    parts = {problem: _part(sources, mask, alone=len(found) == 1) for problem, mask in inside.items()}
+    masks = {problem: _problem_mask(table, problems, problem) for problem in distinct}
+    unmatched = table.trials["trial_id"].to_numpy()[~np.any(list(masks.values()), axis=0)].tolist()
+    split = {problem: _sources_of(sources, mask, alone=len(distinct) == 1) for problem, mask in masks.items()}
     notes = [*table.notes, *problems.notes]
-    if len(parts) > 1:
+    if len(split) > 1:
         # Only sweeps on the same problem are scored together, so only differences between these sweeps are noted.
         notes = [item for item in notes if item not in differences(sweep)]
         notes += [
-            replace(item, source=str(problem)) for problem, part in parts.items() for item in differences(part.sweep)
+            replace(item, source=str(problem)) for problem, part in split.items() for item in differences(part.sweep)
         ]
-    if homeless:
-        notes.append(note("rows_on_no_frontier", rows=tuple(homeless)))
-    return parts, tuple(notes)
+    if unmatched:
+        notes.append(note("rows_on_no_frontier", rows=tuple(unmatched)))
+    return split, tuple(notes)
 
 
 def file_stem(name: str, *words: str) -> str:
@@ -166,30 +166,30 @@ def file_stem(name: str, *words: str) -> str:
     return "_".join("".join(c if c.isalnum() or c in "-_" else "-" for c in word) for word in (name, *words))
 
 
-def _inside(table: TrialTable, problems: Problems, problem: Problem) -> Mask:
+def _problem_mask(table: TrialTable, problems: Problems, problem: Problem) -> Mask:
     """Return a mask, shape (trials,), of a problem's trials and of the external trials that may belong to it."""
     external = table.trials["external"].to_numpy(dtype=bool)
-    mask = np.array([found == problem for found in problems.of], dtype=bool) & ~external
-    one = table.trials.index[mask][0]
-    may = external.copy()
+    mask = np.array([other == problem for other in problems.of_trials], dtype=bool) & ~external
+    first = table.trials.index[mask][0]
+    may_match = external.copy()
     for column in ("model", "dataset"):
-        may &= table.trials[column].isin(("", table.trials.at[one, column])).to_numpy()
-    for column in problems.differ[problem.model, problem.dataset]:
-        possible = (None, problems.given.at[one, column])
-        may &= np.array([value in possible for value in problems.given[column]], dtype=bool)
-    return np.asarray(mask | may, dtype=bool)
+        may_match &= table.trials[column].isin(("", table.trials.at[first, column])).to_numpy()
+    for column in problems.columns[problem.model, problem.dataset]:
+        possible = (None, problems.cells.at[first, column])
+        may_match &= np.array([value in possible for value in problems.cells[column]], dtype=bool)
+    return np.asarray(mask | may_match, dtype=bool)
 
 
-def _part(sources: Sources, mask: Mask, *, alone: bool) -> Sources:
+def _sources_of(sources: Sources, mask: Mask, *, alone: bool) -> Sources:
     table = sources.table
-    part = table.with_trials(table.trials[mask])
+    problem_table = table.with_trials(table.trials[mask])
     if alone:
-        return replace(sources, table=part)
-    names = set(part.trials["sweep"])
-    files = {name: file for name, file in sources.sweep.parts.items() if name in names}
+        return replace(sources, table=problem_table)
+    names = set(problem_table.trials["sweep"])
+    files = {name: file for name, file in sources.sweep.files.items() if name in names}
     # A single run has no sweep.json with the scores of its target, and must not use the baseline of another problem.
-    sweep = shared(files) if files else replace(sources.sweep, baseline={}, parts={})
-    others = set(table.trials.loc[~mask, "sweep"])
-    if not files or names & others & set(files):
+    sweep = shared(files) if files else replace(sources.sweep, baseline={}, files={})
+    other_names = set(table.trials.loc[~mask, "sweep"])
+    if not files or names & other_names & set(files):
         sweep = replace(sweep, settings={**sweep.settings, "trials": None})
-    return Sources(part, sweep)
+    return Sources(problem_table, sweep)

@@ -45,14 +45,14 @@ class Sources:
 
     @property
     def sweeps(self) -> tuple[SweepFile, ...]:
-        return tuple(self.sweep.parts.values())
+        return tuple(self.sweep.files.values())
 
     @property
     def each_sweep(self) -> list[Sources]:
         """One ``Sources`` for each sweep that has objectives, with its own bounds and without external tables."""
         return [
             replace(self, table=self.table.of_sweep(name), sweep=shared({name: file}))
-            for name, file in self.sweep.parts.items()
+            for name, file in self.sweep.files.items()
             if file.objectives
         ]
 
@@ -102,14 +102,14 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
         )
     if len(paths) == 1:
         read = read_source(paths[0])
-        return replace(read, table=read.table.renamed(str, lambda path: _from(out, paths[0], path)))
+        return replace(read, table=read.table.renamed(str, lambda path: _relative_checkpoint(out, paths[0], path)))
     prefixes = dict(zip(paths, _prefixes(paths), strict=True))
     sweep = shared({prefixes[path]: SweepFile.read(path) for path in sweeps})
     named = {
-        prefix: labelled(
+        prefix: with_prefix(
             read_source(path, sweep.columns, objectives=sweep.objectives),
             prefix,
-            partial(_from, out, path),
+            partial(_relative_checkpoint, out, path),
             sweep=prefix,
         )
         for path, prefix in prefixes.items()
@@ -117,7 +117,7 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
     merged = TrialTable.merge([part.table for part in named.values()])
     before = {prefix: part.sweep.baseline for prefix, part in named.items() if not part.sweeps and part.sweep.baseline}
     notes = [*merged.notes, *differences(sweep)]
-    if before and any(file.baseline for file in sweep.parts.values()):
+    if before and any(file.baseline for file in sweep.files.values()):
         notes.append(note("target_of_the_sweeps"))
     elif before:
         prefix, baseline = next(iter(before.items()))
@@ -129,7 +129,7 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
     )
 
 
-def labelled(part: Sources, prefix: str, checkpoint: Callable[[str], str] = str, sweep: str = "") -> Sources:
+def with_prefix(part: Sources, prefix: str, checkpoint: Callable[[str], str] = str, sweep: str = "") -> Sources:
     """Return a copy with the trial ids ``prefix/ID`` and ``prefix`` as the source of all notes.
 
     Args:
@@ -141,7 +141,7 @@ def labelled(part: Sources, prefix: str, checkpoint: Callable[[str], str] = str,
     return replace(part, table=table)
 
 
-def _from(out: Path, folder: Path, checkpoint: str) -> str:
+def _relative_checkpoint(out: Path, folder: Path, checkpoint: str) -> str:
     return Path(os.path.relpath(folder.resolve() / checkpoint, out.resolve())).as_posix()
 
 
@@ -176,7 +176,7 @@ def shared(files: Mapping[str, SweepFile]) -> SweepFile:
                 f"{first} and {name} have different objectives ({pairs}), so they have no common frontier"
             )
     if len(every) == 1:
-        return replace(every[0], parts=files)
+        return replace(every[0], files=files)
     guesses = {file.random_guess_loss for file in known.values()}
     planned = [file.planned_trials for file in every]
     stated = {file.constraints for file in every}
@@ -187,8 +187,8 @@ def shared(files: Mapping[str, SweepFile]) -> SweepFile:
         | ({"constraints": stated.pop()} if len(stated) == 1 and any(stated) else {}),
         objectives=widest([file.objectives for file in known.values()]),
         random_guess_loss=guesses.pop() if len(guesses) == 1 else None,
-        baseline=_agreed([file.baseline for file in every]),
-        parts=files,
+        baseline=_merged_baseline([file.baseline for file in every]),
+        files=files,
     )
 
 
@@ -197,7 +197,7 @@ def same_model(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
     return all(math.isclose(one[name], other[name], rel_tol=1e-6) for name in one.keys() & other.keys())
 
 
-def _agreed(baselines: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def _merged_baseline(baselines: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Merge the baselines; return {} if two baselines differ (:func:`same_model`)."""
     if all(same_model(*pair) for pair in itertools.combinations(baselines, 2)):
         return {name: value for baseline in reversed(baselines) for name, value in baseline.items()}
@@ -206,12 +206,12 @@ def _agreed(baselines: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 def differences(sweep: SweepFile) -> list[Note]:
     """Return notes on the differences between the merged sweeps."""
-    files = list(sweep.parts.values())
+    files = list(sweep.files.values())
     known = [file for file in files if file.objectives]
     found = []
     if any(file.objectives != known[0].objectives for file in known):
         found.append(note("different_bounds"))
-    if any(file.baseline for file in known) and not _agreed([file.baseline for file in known]):
+    if any(file.baseline for file in known) and not _merged_baseline([file.baseline for file in known]):
         found.append(note("different_targets"))
     if len({file.constraints for file in files}) > 1:
         found.append(note("different_thresholds"))

@@ -31,7 +31,7 @@ class SweepFile:
         random_guess_loss: ln|V| in nats per token; None until the sweep has its target model.
         baseline: the metrics of the target before unlearning, averaged if each seed has its own target.
         baselines: the metrics of each seed's target; empty if all seeds have one target.
-        parts: the ``SweepFile`` of each sweep that was merged, keyed by the sweep's name in the column ``sweep``.
+        files: the ``SweepFile`` of each sweep that was merged, keyed by the sweep's name in the column ``sweep``.
     """
 
     name: str
@@ -45,7 +45,7 @@ class SweepFile:
     random_guess_loss: float | None = None
     baseline: Mapping[str, float] = field(default_factory=dict)
     baselines: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
-    parts: Mapping[str, SweepFile] = field(default_factory=dict)
+    files: Mapping[str, SweepFile] = field(default_factory=dict)
 
     @classmethod
     def read(cls, out: Path) -> SweepFile:
@@ -97,7 +97,7 @@ class SweepFile:
     @property
     def seeds_vary(self) -> str:
         """What the seed of a trial changes: ``order`` (of examples), ``target`` or ``data``; "" if sweeps differ."""
-        varied = {file.seeds_vary for file in self.parts.values()} or {str(self.settings.get("seeds_vary") or "order")}
+        varied = {file.seeds_vary for file in self.files.values()} or {str(self.settings.get("seeds_vary") or "order")}
         return varied.pop() if len(varied) == 1 else ""
 
     def baseline_of(self, trial: pd.Series) -> Mapping[str, float]:
@@ -107,9 +107,9 @@ class SweepFile:
         its target, but another merged sweep has, the result is empty. For a row that belongs to no sweep, the result is
         the shared baseline.
         """
-        measured = any(file.baseline for file in self.parts.values())
+        measured = any(file.baseline for file in self.files.values())
         # A sweep without a measured target must not use the target of another sweep.
-        file = self.parts.get(str(trial.get("sweep")), self) if measured else self
+        file = self.files.get(str(trial.get("sweep")), self) if measured else self
         seed = trial.get("seed")
         own = int(seed) if isinstance(seed, (int, float, np.number)) and math.isfinite(seed) else None
         return file.baseline if own is None else file.baselines.get(own, file.baseline)

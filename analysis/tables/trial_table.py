@@ -84,9 +84,9 @@ class TrialTable:
             again = tuple(sorted(set(trials.loc[repeated, "trial_id"])))
             notes.append(note("repeated_rows", file=path.name, trials=again))
         trials = trials[~repeated].reset_index(drop=True)
-        history, updates = _courses(out, sweep, columns)
+        history, updates = _read_courses(out, sweep, columns)
         candidates = _read_candidates(out, sweep, columns)
-        if file.settings.get("candidates") == "all" and (lost := _lost_ends(trials, candidates)):
+        if file.settings.get("candidates") == "all" and (lost := _without_last_epoch(trials, candidates)):
             notes.append(note("missing_epochs", trials=lost))
         return cls(trials, history, columns, tuple(notes), candidates, updates)
 
@@ -108,7 +108,7 @@ class TrialTable:
             )
         cells = {name: "" if value is None else str(value) for name, value in values.items()}
         trials = typed_trials(path, pd.DataFrame(cells, [1], dtype=object), columns, out.name)
-        history, updates = _courses(out, out.name, columns)
+        history, updates = _read_courses(out, out.name, columns)
         return cls(trials, history, columns, updates=updates)
 
     @classmethod
@@ -152,7 +152,7 @@ class TrialTable:
         return replace(self, trials=trials, history=history, candidates=candidates, updates=updates)
 
     @cached_property
-    def own(self) -> TrialTable:
+    def without_external(self) -> TrialTable:
         """The table without the rows of external tables, whose models cannot be selected."""
         return self.with_trials(self.trials[~self.trials["external"]]) if self.trials["external"].any() else self
 
@@ -163,7 +163,7 @@ class TrialTable:
         Each evaluated epoch is a model. For a finished trial without rows in ``candidates``, the last epoch is a model.
         A trial that is a copy of another trial in the table adds no models.
         """
-        return self.with_trials(_models_of(self.trials, self.candidates))
+        return self.with_trials(_model_rows(self.trials, self.candidates))
 
     @cached_property
     def every_epoch(self) -> bool:
@@ -178,7 +178,7 @@ class TrialTable:
     @cached_property
     def varying(self) -> tuple[str, ...]:
         """The names of the settings whose values differ between trials. Rows of external tables are ignored."""
-        own = self.own.trials
+        own = self.without_external.trials
         return tuple(name for name in self.spec_columns if own[name].nunique(dropna=False) > 1)
 
     @property
@@ -293,11 +293,11 @@ def check_status(path: Path, line: int, status: str) -> None:
         raise AnalysisError(f"{path}, line {line}: status is '{status}', expected one of {', '.join(STATUSES)}")
 
 
-def _courses(out: Path, sweep: str, columns: Columns) -> Iterator[pd.DataFrame]:
+def _read_courses(out: Path, sweep: str, columns: Columns) -> Iterator[pd.DataFrame]:
     """Yield the rows of history.csv and of auto_lr.csv, sorted by trial and step."""
     for path, is_number in ((out / "history.csv", columns.is_number), (out / "auto_lr.csv", _UPDATE.__contains__)):
         cells, _ = read_rows(path, required=("trial_id", "step"))
-        yield _by_step(typed_frame(path, cells, is_number=is_number), sweep)
+        yield _sorted_by_step(typed_frame(path, cells, is_number=is_number), sweep)
 
 
 def _no_rows(*columns: str) -> pd.DataFrame:
@@ -309,19 +309,19 @@ def _read_candidates(out: Path, sweep: str, columns: Columns) -> pd.DataFrame:
     path = out / "candidates.csv"
     cells, _ = read_rows(path, required=_CANDIDATE)
     frame = typed_frame(path, cells, is_number=lambda name: name == "epoch" or columns.is_number(name))
-    frame = _by_step(frame, sweep)
+    frame = _sorted_by_step(frame, sweep)
     existing = [path if path and (out / path).is_dir() else "" for path in frame["checkpoint"]]
     return frame.assign(checkpoint=pd.Series(existing, dtype=object))
 
 
-def _by_step(rows: pd.DataFrame, sweep: str) -> pd.DataFrame:
+def _sorted_by_step(rows: pd.DataFrame, sweep: str) -> pd.DataFrame:
     rows = rows.drop_duplicates(["trial_id", "step"], keep="last")
     rows = rows.sort_values(["trial_id", "step"], kind="stable", ignore_index=True)
     rows.insert(0, "sweep", sweep)
     return rows
 
 
-def _lost_ends(trials: pd.DataFrame, candidates: pd.DataFrame) -> tuple[str, ...]:
+def _without_last_epoch(trials: pd.DataFrame, candidates: pd.DataFrame) -> tuple[str, ...]:
     """Return the ids of the finished trials whose last epoch is not in candidates.csv, except for reused trials."""
     if "steps" not in trials:
         return ()
@@ -337,7 +337,7 @@ def _is_copy(trials: pd.DataFrame) -> pd.Series:
     return copied & trained_first.duplicated(["sweep", "spec_hash"])
 
 
-def _models_of(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
+def _model_rows(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each model: the settings of its trial, and the values measured at its epoch."""
     trials = trials[~_is_copy(trials)]
     keys = ["sweep", "trial_id"]

@@ -77,7 +77,7 @@ def test_numbers_that_agree_in_nine_digits_are_one_problem(make_sweep: MakeSweep
     table = TrialTable.read(make_sweep([trial(str(number), 4.0, 1.0) for number in range(3)]))
     columns = Columns({**table.columns.entries, "target_lr": Column(role="data")})
     table = replace(table, trials=table.trials.assign(target_lr=rates), columns=columns)
-    assert [problem.apart for problem in problems_of(table).of] == ["target lr 0.3", "target lr 0.3", "target lr 0.4"]
+    assert [item.apart for item in problems_of(table).of_trials] == ["target lr 0.3", "target lr 0.3", "target lr 0.4"]
 
 
 def test_a_sweep_that_lacks_a_column_belongs_to_the_only_problem(make_sweep: MakeSweep, tmp_path: Path) -> None:
