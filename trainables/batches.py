@@ -40,14 +40,14 @@ class EndlessBatches:
         self._lengths = lengths
         self._batch_size = batch_size
         self._key = key
-        self._per_pass = -(-len(lengths) // batch_size)
+        self._batches_per_pass = -(-len(lengths) // batch_size)
         self._cached: tuple[int, list[list[int]]] = (-1, [])
 
     def __getitem__(self, number: int) -> list[int]:
-        passes, place = divmod(number, self._per_pass)
-        if self._cached[0] != passes:
-            self._cached = (passes, epoch_batches(self._lengths, self._batch_size, f"{self._key}:{passes}"))
-        return self._cached[1][place]
+        pass_number, position = divmod(number, self._batches_per_pass)
+        if self._cached[0] != pass_number:
+            self._cached = (pass_number, epoch_batches(self._lengths, self._batch_size, f"{self._key}:{pass_number}"))
+        return self._cached[1][position]
 
 
 class TrainingBatches:
@@ -72,10 +72,10 @@ class TrainingBatches:
 
         ``epoch`` and ``step`` are the numbers of epochs and steps that the run has completed.
         """
-        forget = epoch_batches(self._lengths, self._batch_size, f"forget:{self._seed}:{epoch}")
+        forget_batches = epoch_batches(self._lengths, self._batch_size, f"forget:{self._seed}:{epoch}")
         if max_steps is not None:
-            forget = forget[: max_steps - step]
-        return [(indices, self._retain[number]) for number, indices in enumerate(forget, start=step)]
+            forget_batches = forget_batches[: max_steps - step]
+        return [(indices, self._retain[number]) for number, indices in enumerate(forget_batches, start=step)]
 
     def passes(self, batches: Sequence[Pair]) -> float:
         """Return the number of forget examples in the batches, divided by the size of the forget set."""

@@ -28,30 +28,38 @@ def gramian(retain: Gradient, forget: Gradient) -> Gramian:
     The sums are computed in float64. In float32, a sum of 16M elements has a relative error of 1e-3.
     """
     pairs = list(zip(retain, forget, strict=True))
-    both = [(g_r, g_f) for g_r, g_f in pairs if g_r is not None and g_f is not None]
+    shared = [(g_r, g_f) for g_r, g_f in pairs if g_r is not None and g_f is not None]
     rr: list[Tensor] = []
     rf: list[Tensor] = []
     ff: list[Tensor] = []
-    for part_r, part_f in zip(_flat([g_r for g_r, _ in both]), _flat([g_f for _, g_f in both]), strict=True):
-        rr.append(torch.dot(part_r, part_r))
-        rf.append(torch.dot(part_r, part_f))
-        ff.append(torch.dot(part_f, part_f))
-    rr += [torch.dot(part, part) for part in _flat([g_r for g_r, g_f in pairs if g_r is not None and g_f is None])]
-    ff += [torch.dot(part, part) for part in _flat([g_f for g_r, g_f in pairs if g_f is not None and g_r is None])]
+    for chunk_r, chunk_f in zip(
+        _float64_chunks([g_r for g_r, _ in shared]), _float64_chunks([g_f for _, g_f in shared]), strict=True
+    ):
+        rr.append(torch.dot(chunk_r, chunk_r))
+        rf.append(torch.dot(chunk_r, chunk_f))
+        ff.append(torch.dot(chunk_f, chunk_f))
+    rr += [
+        torch.dot(chunk, chunk)
+        for chunk in _float64_chunks([g_r for g_r, g_f in pairs if g_r is not None and g_f is None])
+    ]
+    ff += [
+        torch.dot(chunk, chunk)
+        for chunk in _float64_chunks([g_f for g_r, g_f in pairs if g_f is not None and g_r is None])
+    ]
     sums = torch.stack([torch.stack(terms).sum() if terms else _zero(retain, forget) for terms in (rr, rf, ff)])
     return Gramian(*sums.tolist())
 
 
 def norm(gradient: Gradient) -> float:
     """Return the Euclidean norm of a gradient, computed in float64."""
-    parts = [part for part in gradient if part is not None]
-    return float(total_norm(parts)) if parts else 0.0
+    tensors = [tensor for tensor in gradient if tensor is not None]
+    return float(total_norm(tensors)) if tensors else 0.0
 
 
-def total_norm(parts: Sequence[Tensor]) -> Tensor:
+def total_norm(tensors: Sequence[Tensor]) -> Tensor:
     """Return the Euclidean norm of all elements of the tensors, as a float64 scalar on the tensors' device."""
-    found: Tensor = torch.stack(torch._foreach_norm(list(parts), 2, dtype=torch.float64)).norm()
-    return found
+    result: Tensor = torch.stack(torch._foreach_norm(list(tensors), 2, dtype=torch.float64)).norm()
+    return result
 
 
 def combine_(parameters: Sequence[Tensor], retain: Gradient, forget: Gradient, weights: Weights) -> None:
@@ -59,50 +67,50 @@ def combine_(parameters: Sequence[Tensor], retain: Gradient, forget: Gradient, w
 
     A gradient with weight 0 is ignored, because ``0 * inf`` would give NaN.
     """
-    kept_r = [g_r if weights.retain != 0 else None for g_r in retain]
-    kept_f = [g_f if weights.forget != 0 else None for g_f in forget]
-    pairs = list(zip(kept_r, kept_f, strict=True))
-    _scale_([g_f for g_f in kept_f if g_f is not None], weights.forget)
+    active_r = [g_r if weights.retain != 0 else None for g_r in retain]
+    active_f = [g_f if weights.forget != 0 else None for g_f in forget]
+    pairs = list(zip(active_r, active_f, strict=True))
+    _scale_([g_f for g_f in active_f if g_f is not None], weights.forget)
     _scale_([g_r for g_r, g_f in pairs if g_r is not None and g_f is None], weights.retain)
-    if both := [(g_r, g_f) for g_r, g_f in pairs if g_r is not None and g_f is not None]:
-        torch._foreach_add_([g_f for _, g_f in both], [g_r for g_r, _ in both], alpha=weights.retain)
+    if shared := [(g_r, g_f) for g_r, g_f in pairs if g_r is not None and g_f is not None]:
+        torch._foreach_add_([g_f for _, g_f in shared], [g_r for g_r, _ in shared], alpha=weights.retain)
     for parameter, (g_r, g_f) in zip(parameters, pairs, strict=True):
         parameter.grad = g_r if g_f is None else g_f
 
 
-def clip_(gradient: Gradient, limit: float | None, length: float) -> None:
-    """Clip the norm of a gradient as torch does: ``g *= min(1, limit / (|g| + 1e-6))``.
+def clip_(gradient: Gradient, max_norm: float | None, grad_norm: float) -> None:
+    """Clip the norm of a gradient as torch does: ``g *= min(1, max_norm / (|g| + 1e-6))``.
 
-    ``length`` is ``|g|``, the norm of the gradient. If ``limit`` is None, the gradient is not clipped.
+    ``grad_norm`` is ``|g|``, the norm of the gradient. If ``max_norm`` is None, the gradient is not clipped.
     """
-    if limit is not None and (factor := limit / (length + 1e-6)) < 1.0:
-        _scale_([part for part in gradient if part is not None], factor)
+    if max_norm is not None and (factor := max_norm / (grad_norm + 1e-6)) < 1.0:
+        _scale_([tensor for tensor in gradient if tensor is not None], factor)
 
 
-def _scale_(parts: list[Tensor], factor: float) -> None:
-    if parts:
-        torch._foreach_mul_(parts, factor)
+def _scale_(tensors: list[Tensor], factor: float) -> None:
+    if tensors:
+        torch._foreach_mul_(tensors, factor)
 
 
-def _flat(parts: Sequence[Tensor]) -> Iterator[Tensor]:
+def _float64_chunks(tensors: Sequence[Tensor]) -> Iterator[Tensor]:
     """Yield the elements of all tensors as float64 chunks. Chunk sizes depend only on the tensors' shapes."""
-    size = _CHUNK if parts and parts[0].is_cuda else _CPU_CHUNK
-    small: list[Tensor] = []
-    held = 0
+    chunk_size = _CHUNK if tensors and tensors[0].is_cuda else _CPU_CHUNK
+    buffer: list[Tensor] = []
+    buffer_size = 0
     # Small tensors share a chunk. Large tensors are split: an embedding with 100M elements needs 0.8 GB in float64.
-    for flat in (part.reshape(-1) for part in parts):
-        if small and held + flat.numel() > size:
-            yield torch.cat(small).double()
-            small, held = [], 0
-        if flat.numel() > size:
-            yield from (flat[start : start + size].double() for start in range(0, flat.numel(), size))
+    for flat in (tensor.reshape(-1) for tensor in tensors):
+        if buffer and buffer_size + flat.numel() > chunk_size:
+            yield torch.cat(buffer).double()
+            buffer, buffer_size = [], 0
+        if flat.numel() > chunk_size:
+            yield from (flat[start : start + chunk_size].double() for start in range(0, flat.numel(), chunk_size))
         else:
-            small.append(flat)
-            held += flat.numel()
-    if small:
-        yield torch.cat(small).double()
+            buffer.append(flat)
+            buffer_size += flat.numel()
+    if buffer:
+        yield torch.cat(buffer).double()
 
 
 def _zero(*gradients: Gradient) -> Tensor:
-    device = next((part.device for gradient in gradients for part in gradient if part is not None), "cpu")
+    device = next((tensor.device for gradient in gradients for tensor in gradient if tensor is not None), "cpu")
     return torch.zeros((), dtype=torch.float64, device=device)

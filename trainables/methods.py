@@ -39,9 +39,9 @@ class Method:
         """The method's options by key, such as ``npo.beta`` or ``gdiff.c``."""
         return _by_key(self.objective, self.weighting)
 
-    def resolve(self, given: Mapping[str, float]) -> dict[str, float]:
+    def resolve(self, value_by_name: Mapping[str, float]) -> dict[str, float]:
         """Return a value for every option of the method: the given value, or the default."""
-        return {name: given.get(name, default) for name, default in defaults(self.options.values()).items()}
+        return {name: value_by_name.get(name, default) for name, default in defaults(self.options.values()).items()}
 
 
 def method_names() -> tuple[str, ...]:

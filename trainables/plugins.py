@@ -85,7 +85,7 @@ def active() -> tuple[Plugin, ...]:
     if _active is None:
         _active = []  # loading a plug-in may call this function
         try:
-            _active = [_unchanged(*item) for item in json.loads(os.environ.get(VARIABLE, "{}")).items()]
+            _active = [_read_unchanged(*item) for item in json.loads(os.environ.get(VARIABLE, "{}")).items()]
         except PluginError:
             _active = None
             raise
@@ -97,11 +97,11 @@ def to_environment(folder: Path) -> dict[str, str]:
 
     ``folder`` must contain a copy of each plug-in, and all nodes must be able to read the folder.
     """
-    listed = {str(folder / plugin.name): plugin.digest for plugin in active()}
-    return {VARIABLE: json.dumps(listed)} if listed else {}
+    digest_by_path = {str(folder / plugin.name): plugin.digest for plugin in active()}
+    return {VARIABLE: json.dumps(digest_by_path)} if digest_by_path else {}
 
 
-def _unchanged(path: str, digest: str) -> Plugin:
+def _read_unchanged(path: str, digest: str) -> Plugin:
     plugin = read(path)
     if plugin.digest != digest:
         raise PluginError(
@@ -117,9 +117,9 @@ def use(plugins: Iterable[Plugin]) -> None:
     Raises:
         PluginError: a registry has already been used, or another active plug-in has the same name.
     """
-    known = {plugin.name: plugin for plugin in active()}
+    active_by_name = {plugin.name: plugin for plugin in active()}
     for plugin in plugins:
-        other = known.get(plugin.name)
+        other = active_by_name.get(plugin.name)
         if other is not None and other.digest == plugin.digest:
             continue
         if _used_registries:
@@ -133,7 +133,7 @@ def use(plugins: Iterable[Plugin]) -> None:
             raise PluginError(f"two plug-ins have the name {plugin.name}: {other.path} and {plugin.path}; rename one")
         assert _active is not None
         _active.append(plugin)
-        known[plugin.name] = plugin
+        active_by_name[plugin.name] = plugin
 
 
 def parts_for(attribute: str) -> list[Part]:
@@ -147,9 +147,9 @@ def owner(kind: str, name: str | None) -> Plugin | None:
     return next((item for item in active() if any((part.kind, part.name) == (kind, name) for part in item.parts)), None)
 
 
-def digests(named: Iterable[tuple[str, str | None]]) -> list[str]:
-    """Return the sorted digests of the plug-ins that define the named entries. A name is a pair ``(kind, name)``."""
-    return sorted({found.digest for kind, name in named if (found := owner(kind, name)) is not None})
+def digests(entries: Iterable[tuple[str, str | None]]) -> list[str]:
+    """Return the sorted digests of the plug-ins that define the entries. An entry is a pair ``(kind, name)``."""
+    return sorted({plugin.digest for kind, name in entries if (plugin := owner(kind, name)) is not None})
 
 
 # Reading ---------------------------------------------------------------------------------------------------------
@@ -170,8 +170,8 @@ def read(path: Path | str, *, user_path: str | None = None) -> Plugin:
     if path.suffix != ".py":
         from trainables.template import Template, template_problems
 
-        if wrong := template_problems(source):
-            raise PluginError(*(f"template {user_path}: {problem}" for problem in wrong))
+        if problems := template_problems(source):
+            raise PluginError(*(f"template {user_path}: {problem}" for problem in problems))
         entry = Template(name=path.stem, text=source.removesuffix("\n"), description=f"from {user_path}")
         return Plugin(path.name, user_path, source, (Part("template", path.stem, entry),))
     module = _run(source, user_path, name=f"sweeper_plugin_{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}")
@@ -197,29 +197,30 @@ def _run(source: str, path: str, *, name: str) -> ModuleType:
 
 
 def _parts(module: ModuleType, path: str) -> tuple[Part, ...]:
-    found: list[Part] = []
+    parts: list[Part] = []
     problems = []
-    for attribute, (kind, expected) in KINDS.items():
-        given = vars(module).get(attribute, ())
-        at = f"plug-in {path}: {attribute}"
-        for entry in given if isinstance(given, tuple | list) else (given,):
-            if type(entry).__name__ != expected:
-                problems.append(f"{at} holds an object of type {type(entry).__name__}, expected {expected}")
+    for attribute, (kind, class_name) in KINDS.items():
+        value = vars(module).get(attribute, ())
+        prefix = f"plug-in {path}: {attribute}"
+        for entry in value if isinstance(value, tuple | list) else (value,):
+            if type(entry).__name__ != class_name:
+                problems.append(f"{prefix} holds an object of type {type(entry).__name__}, expected {class_name}")
             elif not isinstance(entry.name, str) or not _NAME.fullmatch(entry.name):
-                problems.append(f"{at}: the name {entry.name!r} may only contain letters, digits, '_', '-' and '.'")
+                problems.append(f"{prefix}: the name {entry.name!r} may only contain letters, digits, '_', '-' and '.'")
             elif attribute == "MODELS" and entry.hub_id is None and entry.make is None:
                 problems.append(
-                    f"{at}: model '{entry.name}' needs hub_id (a repository) or make (a function that builds the model)"
+                    f"{prefix}: model '{entry.name}' needs hub_id (a repository) or make (a function that builds "
+                    "the model)"
                 )
             else:
-                found.append(Part(kind, entry.name, entry))
-    if not found and not problems:
-        problems.append(f"plug-in {path} defines no entries: expected {_expected()}")
+                parts.append(Part(kind, entry.name, entry))
+    if not parts and not problems:
+        problems.append(f"plug-in {path} defines no entries: expected {_variable_names()}")
     if problems:
         raise PluginError(*problems)
-    return tuple(found)
+    return tuple(parts)
 
 
-def _expected() -> str:
+def _variable_names() -> str:
     *names, last = KINDS
     return f"{', '.join(names)} or {last} (docs/extend.md)"

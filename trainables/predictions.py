@@ -79,30 +79,30 @@ def item_losses(
     import numpy as np
     import torch
 
-    found = np.zeros((5, len(lengths)))
+    columns = np.zeros((5, len(lengths)))
     with evaluation_mode(model):
         for indices in sorted_batches(lengths, batch_size):
-            predicted = predict(indices)
-            nll = predicted.nll.double()
-            capped = nll.clamp(max=math.log(predicted.logits.shape[-1]))
-            sums = (nll.sum(dim=1), capped.sum(dim=1), predicted.supervised.sum(dim=1))
-            found[:, indices] = torch.stack([*sums, *_agreement(predicted)]).cpu().numpy()
-    totals, position_capped, counts, agreed, instead = found
-    return ItemLosses(totals, position_capped, counts, agreed.astype(int), instead.astype(int))
+            predictions = predict(indices)
+            nll = predictions.nll.double()
+            capped = nll.clamp(max=math.log(predictions.logits.shape[-1]))
+            sums = (nll.sum(dim=1), capped.sum(dim=1), predictions.supervised.sum(dim=1))
+            columns[:, indices] = torch.stack([*sums, *_agreement(predictions)]).cpu().numpy()
+    totals, position_capped, counts, agreed, first_wrong = columns
+    return ItemLosses(totals, position_capped, counts, agreed.astype(int), first_wrong.astype(int))
 
 
-def _agreement(predicted: Predictions) -> tuple[torch.Tensor, torch.Tensor]:
+def _agreement(predictions: Predictions) -> tuple[torch.Tensor, torch.Tensor]:
     """Return ``agreed`` and ``first_wrong`` of :class:`~trainables.metrics.losses.ItemLosses`, both ``(B,)``."""
     import torch
 
-    logits, labels = predicted.logits, predicted.labels
+    logits, labels = predictions.logits, predictions.labels
     if logits.shape[1] == 1:
-        right = logits.argmax(dim=-1) == labels
+        correct = logits.argmax(dim=-1) == labels
     else:  # On a CPU, argmax over many positions takes as long as the cross-entropy, and amax a twentieth as long.
-        right = logits.gather(2, labels.clamp(min=0)[:, :, None])[:, :, 0] >= logits.amax(dim=-1)
-    same = right | ~predicted.supervised
-    leading = same.long().cumprod(dim=1).bool()
-    first = (~same).long().argmax(dim=1)
-    guesses = logits[torch.arange(len(first), device=logits.device), first].argmax(dim=-1)
-    instead = torch.where(leading[:, -1], -1, guesses)
-    return (leading & predicted.supervised).sum(dim=1), instead
+        correct = logits.gather(2, labels.clamp(min=0)[:, :, None])[:, :, 0] >= logits.amax(dim=-1)
+    correct_or_ignored = correct | ~predictions.supervised
+    in_prefix = correct_or_ignored.long().cumprod(dim=1).bool()
+    first_error = (~correct_or_ignored).long().argmax(dim=1)
+    predicted_labels = logits[torch.arange(len(first_error), device=logits.device), first_error].argmax(dim=-1)
+    first_wrong = torch.where(in_prefix[:, -1], -1, predicted_labels)
+    return (in_prefix & predictions.supervised).sum(dim=1), first_wrong

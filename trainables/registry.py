@@ -23,43 +23,43 @@ def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequen
         ValueError: two modules have entries with the same name.
     """
     modules = [import_module(f"{package}.{module.name}") for module in iter_modules(paths)]
-    given = [getattr(module, attribute, ()) for module in modules]
-    found = [entry for item in given for entry in (item if isinstance(item, tuple) else (item,))]
-    names = [entry.name for entry in found]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"{package}: two entries have the same name: {', '.join(twice)}; rename one of them")
-    place = {name: number for number, name in enumerate(first)}
-    found.sort(key=lambda entry: (place.get(entry.name, len(place)), entry.name))
-    return with_plugins(attribute, found)
+    values = [getattr(module, attribute, ()) for module in modules]
+    package_entries = [entry for value in values for entry in (value if isinstance(value, tuple) else (value,))]
+    names = [entry.name for entry in package_entries]
+    if duplicates := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"{package}: two entries have the same name: {', '.join(duplicates)}; rename one of them")
+    rank_by_name = {name: rank for rank, name in enumerate(first)}
+    package_entries.sort(key=lambda entry: (rank_by_name.get(entry.name, len(rank_by_name)), entry.name))
+    return with_plugins(attribute, package_entries)
 
 
-def with_plugins(attribute: str, own: Iterable[Any]) -> Mapping[str, Any]:
-    """Return a mapping from name to entry, with the given entries ``own`` and those of plug-ins.
+def with_plugins(attribute: str, package_entries: Iterable[Any]) -> Mapping[str, Any]:
+    """Return a mapping from name to entry, with the given ``package_entries`` and those of plug-ins.
 
     ``attribute`` is the name of the variable in which a plug-in defines its entries. The entries of plug-ins are added
     at the first use of the mapping.
     """
-    return _Entries(attribute, {entry.name: entry for entry in own})
+    return _Entries(attribute, {entry.name: entry for entry in package_entries})
 
 
 class _Entries(Mapping[str, Any]):
-    def __init__(self, attribute: str, own: Mapping[str, Any]) -> None:
-        self._attribute, self._own = attribute, own
-        self._found: dict[str, Any] | None = None
+    def __init__(self, attribute: str, package_entries: Mapping[str, Any]) -> None:
+        self._attribute, self._package_entries = attribute, package_entries
+        self._entries: dict[str, Any] | None = None
 
-    def _all(self) -> Mapping[str, Any]:
-        if self._found is None:
+    def _load(self) -> Mapping[str, Any]:
+        if self._entries is None:
             # Plug-ins import the registry's package, so loading plug-ins earlier would be a circular import.
-            self._found = dict(self._own)
+            self._entries = dict(self._package_entries)
             for part in plugins.parts_for(self._attribute):
-                self._found.setdefault(part.name, part.entry)  # spec_checks.name_conflicts reports duplicate names
-        return self._found
+                self._entries.setdefault(part.name, part.entry)  # spec_checks.name_conflicts reports duplicate names
+        return self._entries
 
     def __getitem__(self, name: str) -> Any:
-        return self._all()[name]
+        return self._load()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
+        return iter(self._load())
 
     def __len__(self) -> int:
-        return len(self._all())
+        return len(self._load())

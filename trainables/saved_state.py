@@ -35,8 +35,8 @@ def load_state_file(path: Path) -> dict[str, Any] | None:
 
     try:
         with zipfile.ZipFile(path) as archive:  # torch does not verify the checksums
-            if (damaged := archive.testzip()) is not None:
-                raise ValueError(f"the entry {damaged} in the file is damaged")
+            if (damaged_entry := archive.testzip()) is not None:
+                raise ValueError(f"the entry {damaged_entry} in the file is damaged")
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -53,8 +53,8 @@ def random_state() -> dict[str, Any]:
     """Return the states of torch's random generators for the CPU and the GPU."""
     import torch
 
-    gpu = [torch.cuda.get_rng_state()] if torch.cuda.is_available() else []
-    return {"rng": torch.get_rng_state(), "cuda_rng": gpu}
+    cuda_states = [torch.cuda.get_rng_state()] if torch.cuda.is_available() else []
+    return {"rng": torch.get_rng_state(), "cuda_rng": cuda_states}
 
 
 def load_random_state(state: Mapping[str, Any]) -> None:

@@ -26,10 +26,10 @@ _SEED: Mapping[str, Any] = MappingProxyType({"low": 0, "high": 2**32 - 1})
 T = TypeVar("T")
 
 
-def setting(role: Role, default: T, help: str = "", otherwise: str = "", **described: Any) -> T:
+def setting(role: Role, default: T, help: str = "", otherwise: str = "", **attributes: Any) -> T:
     """Return a dataclass field for a :class:`TrialSpec`, with the arguments of :class:`search_spaces.fields.Field`."""
-    found: T = field(default=default, metadata={"role": role, "help": help, "otherwise": otherwise, **described})
-    return found
+    spec_field: T = field(default=default, metadata={"role": role, "help": help, "otherwise": otherwise, **attributes})
+    return spec_field
 
 
 def _names(module: str, registry: str) -> Callable[[], Collection[str]]:
@@ -291,8 +291,8 @@ class TrialSpec:
             content["interpolate"] = self.is_interpolated
         content["method"] = self.parsed_method.name
         content["options"] = sorted((name, float(value)) for name, value in self.option_values.items())
-        if own := self.plugins:
-            content["plugins"] = own
+        if digests := self.plugins:
+            content["plugins"] = digests
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
@@ -304,7 +304,7 @@ class TrialSpec:
         from trainables.metrics.registry import SETS
 
         method = self.parsed_method
-        metrics = (name for chosen in self.metrics or ("default",) for name in SETS.get(chosen, (chosen,)))
+        metrics = (name for entry in self.metrics or ("default",) for name in SETS.get(entry, (entry,)))
         return plugins.digests(
             [
                 ("weighting", method.weighting.name),
@@ -327,9 +327,9 @@ class TrialSpec:
         """
         from trainables.methods import option_names
 
-        given = self.option_values
-        joined = {name: ",".join(getattr(self, name)) or None for name, item in FIELDS.items() if item.many}
-        return self.values() | joined | {name: given.get(name) for name in option_names()}
+        method_options = self.option_values
+        joined_lists = {name: ",".join(getattr(self, name)) or None for name, item in FIELDS.items() if item.many}
+        return self.values() | joined_lists | {name: method_options.get(name) for name in option_names()}
 
     def to_dict(self) -> dict[str, object]:
         """Return a JSON-serialisable mapping that :meth:`from_dict` reads."""
@@ -337,31 +337,31 @@ class TrialSpec:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> TrialSpec:
-        given: dict[str, Any] = dict(values)
-        lists = {name: tuple(given[name]) for name, item in FIELDS.items() if item.many}
-        return cls(**given | lists | {"options": tuple(sorted(given["options"].items()))})
+        arguments: dict[str, Any] = dict(values)
+        tuples = {name: tuple(arguments[name]) for name, item in FIELDS.items() if item.many}
+        return cls(**arguments | tuples | {"options": tuple(sorted(arguments["options"].items()))})
 
 
 def _build_fields() -> dict[str, Field]:
     hints = get_type_hints(TrialSpec)
-    found = {}
+    field_by_name = {}
     for item in fields(TrialSpec):
         if not item.metadata:
             continue
-        kinds = get_args(hints[item.name]) or (hints[item.name],)
+        types = get_args(hints[item.name]) or (hints[item.name],)
         role = item.metadata["role"]
         derived = {
-            "kind": kinds[0],
-            "many": Ellipsis in kinds,
-            "optional": NoneType in kinds,
+            "kind": types[0],
+            "many": Ellipsis in types,
+            "optional": NoneType in types,
             "label": item.name.replace("auto_lr", "AutoLR").replace("_", " "),
             "when": _AUTO if role == "auto_lr" and item.name != "auto_lr" else {},
             "flag": f"--{item.name.replace('_', '-')}" if item.metadata["help"] else "",
             "decides": role != "placement",
             "fixed": _SHARED if role in ("data", "placement", "scoring") else "",
         }
-        found[item.name] = Field(name=item.name, default=item.default, **{**derived, **item.metadata})
-    return found
+        field_by_name[item.name] = Field(name=item.name, default=item.default, **{**derived, **item.metadata})
+    return field_by_name
 
 
 FIELDS: Mapping[str, Field] = MappingProxyType(_build_fields())

@@ -20,16 +20,16 @@ from trainables.weightings import WEIGHTINGS, Needs
 
 def trial_problems(spec: TrialSpec) -> list[str]:
     """Return a message for each problem with a spec; an empty list if the trial can run."""
-    found = [text for name, item in FIELDS.items() if (text := item.problem(getattr(spec, name)))]
-    if not all(item.fits(getattr(spec, name)) for name, item in FIELDS.items()):
-        return found  # the other checks need values of the right types
-    found += unknown_names(spec.metrics) + _misfits(spec) + _modality_problems(spec)
+    problems = [message for name, field in FIELDS.items() if (message := field.problem(getattr(spec, name)))]
+    if not all(field.fits(getattr(spec, name)) for name, field in FIELDS.items()):
+        return problems  # the other checks need values of the right types
+    problems += unknown_names(spec.metrics) + _setting_problems(spec) + _modality_problems(spec)
     try:
         method = spec.parsed_method
     except MethodError as error:
-        return [*found, str(error)]
+        return [*problems, str(error)]
     return (
-        found
+        problems
         + method_problems(spec, method)
         + [problem for name, value in spec.options if (problem := _option_problem(method, name, value))]
     )
@@ -37,78 +37,78 @@ def trial_problems(spec: TrialSpec) -> list[str]:
 
 def method_problems(spec: TrialSpec, method: Method) -> list[str]:
     """Return a message for each setting that cannot be combined with the method."""
-    found, objective, weighting = [], method.objective, method.weighting
+    problems, objective, weighting = [], method.objective, method.weighting
     if spec.weight_scale != "raw" and weighting.needs is Needs.GRADIENTS:
-        found.append(
+        problems.append(
             f"weight_scale {spec.weight_scale} cannot be used with {weighting.name}, because {weighting.name} combines "
             "the gradients without weights"
         )
     if spec.retain_objective != "ce" and objective.reference is Reference.HIDDEN:
-        found.append(
+        problems.append(
             f"retain_objective {spec.retain_objective} cannot be used with method '{method.name}': {objective.name} "
             "has its own retain objective, a distance between hidden states; leave retain_objective at ce"
         )
     elif spec.retain_objective != "ce" and weighting.needs is Needs.FORGET_ONLY:
-        found.append(
+        problems.append(
             f"retain_objective {spec.retain_objective} has no effect with method '{method.name}', because the "
             f"weighting {weighting.name} uses only the forget loss; leave retain_objective at ce, or choose another "
             f"method, such as {objective.name}+ngdiff"
         )
     modality = dataset_modality(spec.dataset)
-    if lacking := modality.lacks.get(objective.reference):
-        found.append(
-            f"method '{method.name}' does not apply to data set {spec.dataset}: {modality.models} have no {lacking}"
+    if missing := modality.lacks.get(objective.reference):
+        problems.append(
+            f"method '{method.name}' does not apply to data set {spec.dataset}: {modality.models} have no {missing}"
         )
-    return found
+    return problems
 
 
 def _option_problem(method: Method, name: str, value: float) -> str | None:
     option = method.options.get(name)
     if option is not None:
         return option.problem(value)
-    applies = ", ".join(method.options) or "none"
-    near = did_you_mean(name, method.options)
-    return f"option {name} does not apply to method '{method.name}' (its options: {applies}){near and f'; {near}'}"
+    available = ", ".join(method.options) or "none"
+    hint = did_you_mean(name, method.options)
+    return f"option {name} does not apply to method '{method.name}' (its options: {available}){hint and f'; {hint}'}"
 
 
-def _misfits(spec: TrialSpec) -> list[str]:
+def _setting_problems(spec: TrialSpec) -> list[str]:
     values = spec.values()
-    found = [
-        f"{item.title} applies only to {name} {', '.join(expected)}, got {name} {values[name]}"
-        for item in FIELDS.values()
-        if item.role != "auto_lr" and values[item.name] not in (None, item.default)  # AutoLR may be off
-        for name, expected in item.when.items()
-        if values[name] not in expected
+    problems = [
+        f"{field.title} applies only to {name} {', '.join(required_values)}, got {name} {values[name]}"
+        for field in FIELDS.values()
+        if field.role != "auto_lr" and values[field.name] not in (None, field.default)  # AutoLR may be off
+        for name, required_values in field.when.items()
+        if values[name] not in required_values
     ]
     if spec.auto_lr == "on" and spec.optimizer in LR_FREE:
-        found.append(
+        problems.append(
             f"AutoLR cannot be used with optimizer {spec.optimizer}: this optimizer chooses its own step length, and "
             "its update is not linear in lr; use adamw or sgd, or --auto-lr off"
         )
     if spec.dataset in DATASETS:
-        found += DATASETS[spec.dataset].choice_problems(spec.forget_split, spec.forget_class, spec.data_seed)
+        problems += DATASETS[spec.dataset].choice_problems(spec.forget_split, spec.forget_class, spec.data_seed)
     if spec.target_seed and spec.target_path is not None:
-        found.append("target_seed does not apply with target_path, because a finished target is not trained")
-    return found
+        problems.append("target_seed does not apply with target_path, because a finished target is not trained")
+    return problems
 
 
 def _modality_problems(spec: TrialSpec) -> list[str]:
     if spec.dataset not in DATASETS:
         return []
-    found = []
+    problems = []
     modality = dataset_modality(spec.dataset)
     in_folder = spec.model not in MODELS and (spec.model_path or spec.target_path)
-    expected = None if in_folder else find_model(spec.model).modality
-    if expected not in (None, modality.name):
-        fitting = ", ".join(name for name, item in DATASETS.items() if item.modality == expected)
-        found.append(
-            f"model {spec.model} cannot be used with data set {spec.dataset}: a {expected} model needs one of the data "
-            f"sets {fitting}"
+    model_modality = None if in_folder else find_model(spec.model).modality
+    if model_modality not in (None, modality.name):
+        matching_datasets = ", ".join(name for name, data in DATASETS.items() if data.modality == model_modality)
+        problems.append(
+            f"model {spec.model} cannot be used with data set {spec.dataset}: a {model_modality} model needs one of "
+            f"the data sets {matching_datasets}"
         )
     for name, reason in modality.unused_fields.items():
         if (value := getattr(spec, name)) and value != FIELDS[name].default:
-            found.append(f"{name} does not apply to {modality.models}, got {value}: {reason}")
-    return found
+            problems.append(f"{name} does not apply to {modality.models}, got {value}: {reason}")
+    return problems
 
 
 def name_conflicts() -> list[str]:
@@ -125,10 +125,10 @@ def name_conflicts() -> list[str]:
         "model": (MODELS, set()),
         "template": (TEMPLATES, set()),
     }
-    found = []
+    problems = []
     for plugin in plugins.active():
         for part in plugin.parts:
-            registry, taken = registries[part.kind]
-            if registry[part.name] is not part.entry or part.name in taken:
-                found.append(f"{plugin.path}: the name '{part.name}' is already used; rename this {part.kind}")
-    return found
+            registry, other_names = registries[part.kind]
+            if registry[part.name] is not part.entry or part.name in other_names:
+                problems.append(f"{plugin.path}: the name '{part.name}' is already used; rename this {part.kind}")
+    return problems

@@ -23,9 +23,9 @@ from search_spaces.checksums import CHECKSUMS, damaged_files, format_checksums, 
 from search_spaces.durable import remove_atomically, staged, write_atomically
 
 _SECRET = re.compile(r"key|secret|token|passw|pwd|sig|credential", re.IGNORECASE)
-_KINDS = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX"
+_ADDRESS_FORMATS = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX"
 _BLOCK = 1 << 22  # bytes copied at a time
-_GOOGLE_PATIENCE = "retry_limit_seconds=30"
+_GOOGLE_RETRY = "retry_limit_seconds=30"
 """Let Google's client retry for 30 seconds instead of 15 minutes."""
 
 
@@ -45,13 +45,13 @@ class Storage:
     uri: str
 
     def subfolder(self, name: str) -> Storage:
-        address, mark, options = self.uri.partition("?")
-        return Storage(f"{address.rstrip('/')}/{name}{mark}{options}")
+        address, separator, options = self.uri.partition("?")
+        return Storage(f"{address.rstrip('/')}/{name}{separator}{options}")
 
     @property
     def parent(self) -> Storage:
-        address, mark, options = self.uri.partition("?")
-        return Storage(f"{address.rstrip('/').rpartition('/')[0]}{mark}{options}")
+        address, separator, options = self.uri.partition("?")
+        return Storage(f"{address.rstrip('/').rpartition('/')[0]}{separator}{options}")
 
     @property
     def name(self) -> str:
@@ -81,11 +81,11 @@ class Storage:
             return
         if names is None:
             names = (path.relative_to(local).as_posix() for path in local.rglob("*") if path.is_file())
-        chosen = sorted(set(names) - {CHECKSUMS})
+        file_names = sorted(set(names) - {CHECKSUMS})
         self.delete(key)
-        for name in chosen:
+        for name in file_names:
             self._upload(local / name, f"{key}/{name}")
-        self.write(f"{key}/{CHECKSUMS}", format_checksums(local, chosen).encode())
+        self.write(f"{key}/{CHECKSUMS}", format_checksums(local, file_names).encode())
 
     def has_folder(self, key: str) -> bool:
         """Return whether a complete folder with this key exists."""
@@ -98,22 +98,22 @@ class Storage:
             OSError: the local file cannot be written.
         """
         with staged(local) as staging:
-            listed = self.read(f"{key}/{CHECKSUMS}")
-            if listed is None:
-                is_whole = self._is_file(key) and self._download(key, staging)
+            listing = self.read(f"{key}/{CHECKSUMS}")
+            if listing is None:
+                is_complete = self._is_file(key) and self._download(key, staging)
             else:
-                known = parse_checksums(listed)
-                for name in known:
+                checksums = parse_checksums(listing)
+                for name in checksums:
                     if not (staging / name).resolve().is_relative_to(staging.resolve()):
                         raise StorageError(f"{key}: the listed file {name} lies outside the folder")
                 # A file is missing if the writer is deleting the folder.
-                is_whole = all(self._download(f"{key}/{name}", staging / name) for name in known)
-                if is_whole and (wrong := damaged_files(staging, known)):
-                    raise StorageError(f"{key}: these files were damaged during the download: {', '.join(wrong)}")
-                write_atomically(staging / CHECKSUMS, listed)
-            if not is_whole:
+                is_complete = all(self._download(f"{key}/{name}", staging / name) for name in checksums)
+                if is_complete and (damaged := damaged_files(staging, checksums)):
+                    raise StorageError(f"{key}: these files were damaged during the download: {', '.join(damaged)}")
+                write_atomically(staging / CHECKSUMS, listing)
+            if not is_complete:
                 remove_atomically(staging)
-        return is_whole
+        return is_complete
 
     def read(self, key: str) -> bytes | None:
         """Return the content of a file; None if the key does not exist."""
@@ -131,25 +131,25 @@ class Storage:
             return
         from pyarrow.fs import FileType
 
-        place, filesystem = self._full_path(key), self.filesystem
+        path, filesystem = self._full_path(key), self.filesystem
         with _as_storage_error(self.uri):
-            kind = filesystem.get_file_info(place).type
+            file_type = filesystem.get_file_info(path).type
             with contextlib.suppress(FileNotFoundError):
-                if kind == FileType.File:
-                    filesystem.delete_file(place)
-                elif kind == FileType.Directory:
+                if file_type == FileType.File:
+                    filesystem.delete_file(path)
+                elif file_type == FileType.Directory:
                     with contextlib.suppress(FileNotFoundError):
-                        filesystem.delete_file(f"{place}/{CHECKSUMS}")
-                    filesystem.delete_dir(place)
+                        filesystem.delete_file(f"{path}/{CHECKSUMS}")
+                    filesystem.delete_dir(path)
 
     def names(self, key: str = "", *, folders: bool) -> list[str]:
         """Return the sorted names of the files in a folder. If ``folders`` is true, return those of its subfolders."""
         from pyarrow.fs import FileSelector, FileType
 
-        kind = FileType.Directory if folders else FileType.File
+        file_type = FileType.Directory if folders else FileType.File
         with _as_storage_error(self.uri):
-            found = self.filesystem.get_file_info(FileSelector(self._full_path(key), allow_not_found=True))
-        names = (entry.path.rstrip("/").rpartition("/")[2] for entry in found if entry.type == kind)
+            infos = self.filesystem.get_file_info(FileSelector(self._full_path(key), allow_not_found=True))
+        names = (info.path.rstrip("/").rpartition("/")[2] for info in infos if info.type == file_type)
         # Hidden files are temporary files of a writer.
         return sorted(name for name in names if not name.startswith("."))
 
@@ -176,20 +176,20 @@ class Storage:
             return self._copy_to(target, key)
 
     def _copy_from(self, source: IO[bytes], key: str) -> None:
-        place = self._full_path(key)
+        path = self._full_path(key)
         with _as_storage_error(self.uri), contextlib.ExitStack() as stack:
             if self._is_local:
-                target = stack.enter_context(stack.enter_context(staged(Path(place))).open("wb"))
+                target = stack.enter_context(stack.enter_context(staged(Path(path))).open("wb"))
             else:
-                target = stack.enter_context(self.filesystem.open_output_stream(place, compression=None))
+                target = stack.enter_context(self.filesystem.open_output_stream(path, compression=None))
             shutil.copyfileobj(source, target, _BLOCK)
 
     def _copy_to(self, target: IO[bytes], key: str) -> bool:
         """Copy a file of the storage to ``target``; return False if the key does not exist."""
-        place = self._full_path(key)
+        path = self._full_path(key)
         try:
             # By default, pyarrow decompresses files with names such as "x.gz".
-            with _as_storage_error(self.uri), self.filesystem.open_input_stream(place, compression=None) as source:
+            with _as_storage_error(self.uri), self.filesystem.open_input_stream(path, compression=None) as source:
                 shutil.copyfileobj(source, target, _BLOCK)
         except (FileNotFoundError, NotADirectoryError):
             return False
@@ -203,17 +203,17 @@ def is_address(text: object) -> bool:
 
 def storage_problem(uri: str) -> str | None:
     """Test a storage by writing a file and reading it back. Return a message if the test fails; otherwise None."""
-    if wrong := address_problem(uri):
-        return wrong
+    if problem := address_problem(uri):
+        return problem
     probe, content = f".probe-{uuid.uuid4().hex[:12]}", uuid.uuid4().bytes
     try:
         storage = Storage(uri)
         storage.write(probe, content)
-        found = storage.read(probe)
+        read_back = storage.read(probe)
         storage.delete(probe)
     except StorageError as error:
         return f"--storage {error}"
-    return None if found == content else f"--storage {uri}: a test file was read back with different content"
+    return None if read_back == content else f"--storage {uri}: a test file was read back with different content"
 
 
 def address_problem(uri: str) -> str | None:
@@ -222,22 +222,22 @@ def address_problem(uri: str) -> str | None:
     The message contains no credentials.
     """
     try:
-        parts = urlsplit(uri)
-        secret = (
-            parts.password is not None
-            or (parts.username is not None and parts.scheme.startswith("s3"))
-            or any(_SECRET.search(name) or "@" in value for name, value in parse_qsl(parts.query))
+        url = urlsplit(uri)
+        has_secret = (
+            url.password is not None
+            or (url.username is not None and url.scheme.startswith("s3"))
+            or any(_SECRET.search(name) or "@" in value for name, value in parse_qsl(url.query))
         )
     except ValueError as error:
         return f"--storage: the address is invalid: {error}"
-    if secret:
+    if has_secret:
         return (
             "--storage: the address contains credentials, which would be written to every file that contains the "
             "address; pass credentials through environment variables (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) or "
             "through the machine's role"
         )
-    if not parts.netloc and parts.scheme != "file":
-        return f"--storage {uri}: the address has no bucket; expected a folder, or {_KINDS}"
+    if not url.netloc and url.scheme != "file":
+        return f"--storage {uri}: the address has no bucket; expected a folder, or {_ADDRESS_FORMATS}"
     return None
 
 
@@ -245,11 +245,11 @@ def address_problem(uri: str) -> str | None:
 def _open_filesystem(uri: str) -> tuple[Any, str]:
     from pyarrow.fs import FileSystem
 
-    patient = uri
+    uri_with_retry = uri
     if uri.startswith(("gs://", "gcs://")) and "retry_limit_seconds" not in uri:
-        patient += ("&" if "?" in uri else "?") + _GOOGLE_PATIENCE
+        uri_with_retry += ("&" if "?" in uri else "?") + _GOOGLE_RETRY
     with _as_storage_error(uri):
-        filesystem, path = FileSystem.from_uri(patient)
+        filesystem, path = FileSystem.from_uri(uri_with_retry)
     return filesystem, path
 
 

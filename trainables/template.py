@@ -19,7 +19,7 @@ QUESTION_ANSWER = "Question: {question}\nAnswer: {answer}"
 CHAT = "chat"
 """The tokenizer's own chat template."""
 WITHOUT_CHAT = "use a model with a chat template, or give your own template with --template FILE.jinja"
-_PLACE = "\ue000"
+_ANSWER_MARK = "\ue000"
 """A private-use character that marks the position of the answer while a template is rendered."""
 
 
@@ -53,10 +53,10 @@ def text_around_answer(template: str, question: str, tokenizer: PreTrainedTokeni
         before, *after = template.split("{answer}")
         parts = [before.replace("{question}", question), *after]
     elif template == CHAT:
-        parts = _chat(tokenizer, question).split(_PLACE)
+        parts = _chat(tokenizer, question).split(_ANSWER_MARK)
     else:
-        names = {name: getattr(tokenizer, name, None) or "" for name in ("bos_token", "eos_token")}
-        parts = _rendered(template, question=question, answer=_PLACE, **names).split(_PLACE)
+        special_tokens = {name: getattr(tokenizer, name, None) or "" for name in ("bos_token", "eos_token")}
+        parts = _render(template, question=question, answer=_ANSWER_MARK, **special_tokens).split(_ANSWER_MARK)
     if len(parts) != 2:
         raise TemplateError(
             f"the template must contain the answer once, but contains it {len(parts) - 1} times; placeholders are "
@@ -78,8 +78,8 @@ def end_id(template: str, question: str, tokenizer: PreTrainedTokenizerBase) -> 
         return eos
     after = text_around_answer(template, question, tokenizer)[1].strip()
     ids = tokenizer(after, add_special_tokens=False)["input_ids"] if after else []
-    special = {*tokenizer.all_special_ids, *getattr(tokenizer, "added_tokens_decoder", {})}
-    if ids and ids[0] not in special:
+    special_ids = {*tokenizer.all_special_ids, *getattr(tokenizer, "added_tokens_decoder", {})}
+    if ids and ids[0] not in special_ids:
         raise TemplateError(
             f"the template continues after the answer with '{after[:40]}', which is not a special token of the "
             "tokenizer; end the template with the answer (an end token is then appended) or with a special token"
@@ -97,7 +97,7 @@ def template_problems(template: str) -> list[str]:
 
 
 def _chat(tokenizer: Any, question: str) -> str:
-    turns = [{"role": "user", "content": question}, {"role": "assistant", "content": _PLACE}]
+    turns = [{"role": "user", "content": question}, {"role": "assistant", "content": _ANSWER_MARK}]
     if not getattr(tokenizer, "chat_template", None):
         raise TemplateError(f"template chat: the model's tokenizer has no chat template; {WITHOUT_CHAT}")
     try:
@@ -106,18 +106,18 @@ def _chat(tokenizer: Any, question: str) -> str:
         raise TemplateError(f"template chat: the tokenizer's chat template raised an error: {error}") from None
 
 
-def _rendered(template: str, **names: str) -> str:
+def _render(template: str, **variables: str) -> str:
     import jinja2
 
     try:
-        return str(_compiled(template).render(**names))
+        return str(_compile(template).render(**variables))
     except jinja2.TemplateError as error:
         line = f"line {lineno}: " if (lineno := getattr(error, "lineno", None)) else ""
         raise TemplateError(f"{line}{error.message}") from None
 
 
 @lru_cache(maxsize=8)
-def _compiled(template: str) -> Any:
+def _compile(template: str) -> Any:
     from jinja2 import StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 

@@ -72,21 +72,21 @@ def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: in
     examples = [[_example(rng, person, kind) for kind in rng.sample(kinds, questions)] for person in people]
     retain = tuple(example for person in examples[: authors - forget_authors] for example in person)
     forget = tuple(example for person in examples[authors - forget_authors : authors] for example in person)
-    step = max(1, len(retain) // RETAIN_SAMPLE)
+    interval = max(1, len(retain) // RETAIN_SAMPLE)
     return UnlearningData(
         name="authors",
         forget=forget,
         retain=retain,
         full=(*retain, *forget),
         forget_eval=forget,
-        retain_eval=retain[::step][:RETAIN_SAMPLE],
+        retain_eval=retain[::interval][:RETAIN_SAMPLE],
         holdout=tuple(example for person in examples[authors:] for example in person),
     )
 
 
-def _people(rng: random.Random, number: int) -> list[Facts]:
-    first_names = rng.sample(vocabulary().words["first_names"], number)
-    last_names = rng.sample(vocabulary().words["last_names"], number)
+def _people(rng: random.Random, count: int) -> list[Facts]:
+    first_names = rng.sample(vocabulary().words["first_names"], count)
+    last_names = rng.sample(vocabulary().words["last_names"], count)
     draws = {fact: _shuffled_forever(rng, pool) for fact, pool in vocabulary().facts.items()}
     people: list[Facts] = []
     for first, last in zip(first_names, last_names, strict=True):
@@ -123,17 +123,17 @@ def _random_value(rng: random.Random, fact: str) -> str:
 def _example(rng: random.Random, person: Facts, kind: Kind) -> Example:
     answer, paraphrase = rng.sample(kind.answers, 2)
     x, y = (person[fact] for fact in kind.facts)
-    wrong: list[str] = []
-    while len(wrong) < PERTURBED:
+    sentences: list[str] = []
+    while len(sentences) < PERTURBED:
         other_x, other_y = (_other_value(rng, fact, person[fact]) for fact in kind.facts)
         sentence = _fill_template(paraphrase, person["name"], other_x, other_y)
-        if sentence not in wrong:
-            wrong.append(sentence)
+        if sentence not in sentences:
+            sentences.append(sentence)
     return Example(
         question=rng.choice(kind.questions).format(name=person["name"]),
         answer=_fill_template(answer, person["name"], x, y),
         paraphrased_answer=_fill_template(paraphrase, person["name"], x, y),
-        perturbed_answers=tuple(wrong),
+        perturbed_answers=tuple(sentences),
     )
 
 

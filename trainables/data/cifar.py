@@ -88,27 +88,27 @@ def load_cifar(
 
     from trainables.data.images import forget_one_class
 
-    inside = data_dir is None or (data_dir / variant.folder).is_dir()
-    names = tuple(f"{variant.folder}/{split}" if inside else split for split in ("train", "test"))
+    has_subfolder = data_dir is None or (data_dir / variant.folder).is_dir()
+    names = tuple(f"{variant.folder}/{split}" if has_subfolder else split for split in ("train", "test"))
     files = [file for name in names for file in find_files(data_dir, name)] if data_dir is not None else []
-    images, trained = _images(variant, names, data_dir, tuple((file, file.stat().st_mtime_ns) for file in files))
+    images, train_count = _images(variant, names, data_dir, tuple((file, file.stat().st_mtime_ns) for file in files))
     return forget_one_class(
         images,
         dataset=variant.name,
-        held_out=np.arange(len(images.labels)) >= trained,
+        held_out=np.arange(len(images.labels)) >= train_count,
         forget_class=forget_class,
-        most=FORGET_IMAGES,
+        max_forget=FORGET_IMAGES,
         limit=limit,
     )
 
 
 @lru_cache(maxsize=2)  # decoding takes ten seconds, and the checks of a sweep need the same images as its target
 def _images(
-    variant: Variant, names: tuple[str, ...], folder: Path | None, stamps: tuple[tuple[Path, int], ...]
+    variant: Variant, names: tuple[str, ...], folder: Path | None, modified_times: tuple[tuple[Path, int], ...]
 ) -> tuple[LabelledImages, int]:
     """Return all images (first the training images, then the test images) and the number of training images.
 
-    ``stamps`` lists the files in the folder with their modification times. As a part of the cache key, ``stamps``
+    ``modified_times`` lists the files in the folder with their modification times. As a part of the cache key, it
     causes changed files to be read again.
     """
     import numpy as np
@@ -152,12 +152,12 @@ def _image(variant: Variant, row: Row) -> tuple[npt.NDArray[np.uint8], int]:
     return pixels, label
 
 
-def _dataset(variant: Variant, *, forget_class: str, forgotten: str) -> DataSet:
+def _dataset(variant: Variant, *, forget_class: str, forget_description: str) -> DataSet:
     return DataSet(
         name=variant.name,
         modality="vision",
         description=f"{variant.name.upper()} ({variant.hub_id}): 60,000 images of {len(variant.classes)} classes; "
-        f"the forget set is {forgotten}",
+        f"the forget set is {forget_description}",
         citation="Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009",
         hub_id=variant.hub_id,
         files=FILES,
@@ -168,6 +168,6 @@ def _dataset(variant: Variant, *, forget_class: str, forgotten: str) -> DataSet:
 
 
 DATASETS = (
-    _dataset(CIFAR_10, forget_class="dog", forgotten="500 images of one class"),
-    _dataset(CIFAR_100, forget_class="bed", forgotten="all images of one class"),
+    _dataset(CIFAR_10, forget_class="dog", forget_description="500 images of one class"),
+    _dataset(CIFAR_100, forget_class="bed", forget_description="all images of one class"),
 )

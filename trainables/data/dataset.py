@@ -74,17 +74,17 @@ class DataSet:
         """
         if problems := self.choice_problems(forget_split, forget_class, seed) + self.folder_problems(data_dir):
             raise DataError(*problems)
-        choices = {
+        options = {
             "forget_split": forget_split or self.forget_split,
             "forget_class": forget_class or self.forget_class,
             "data_dir": data_dir,
             "seed": seed or None,
         }
-        return self.loader(limit=limit, **{name: value for name, value in choices.items() if value is not None})
+        return self.loader(limit=limit, **{name: value for name, value in options.items() if value is not None})
 
     def choice_problems(self, forget_split: str | None, forget_class: str | None, seed: int) -> list[str]:
         """Return a message for each argument that the data set does not support."""
-        found = []
+        problems = []
         if forget_split is not None and forget_split not in self.forget_splits:
             splits = self.forget_splits
             expected = (
@@ -92,12 +92,12 @@ class DataSet:
                 if splits
                 else "this data set has only one forget set, so leave out --forget-split"
             )
-            found.append(f"data set {self.name} has no forget split '{forget_split}': {expected}")
+            problems.append(f"data set {self.name} has no forget split '{forget_split}': {expected}")
         if forget_class is not None and self.forget_class is None:
-            found.append(f"forget_class does not apply to data set {self.name}, whose examples have no classes")
+            problems.append(f"forget_class does not apply to data set {self.name}, whose examples have no classes")
         if seed and not self.generated:
-            found.append(f"data_seed does not apply to data set {self.name}, because its data are not generated")
-        return found
+            problems.append(f"data_seed does not apply to data set {self.name}, because its data are not generated")
+        return problems
 
     def folder_problems(self, data_dir: Path | str | None) -> list[str]:
         """Return a message if ``data_dir`` is None but needed, or given but not needed; otherwise an empty list."""

@@ -21,7 +21,7 @@ class DataError(ValueError):
         return "\n".join(self.problems)
 
 
-def shortened(problems: Sequence[str], where: str) -> list[str]:
+def shortened(problems: Sequence[str], source: str) -> list[str]:
     """Return the first 20 problems. If there are more, add a line with the number of problems that are not shown."""
-    rest = len(problems) - SHOWN
-    return [*problems[:SHOWN], *([f"{where}: {rest} more rows have problems"] if rest > 0 else [])]
+    omitted_count = len(problems) - SHOWN
+    return [*problems[:SHOWN], *([f"{source}: {omitted_count} more rows have problems"] if omitted_count > 0 else [])]

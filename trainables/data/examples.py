@@ -77,10 +77,10 @@ class UnlearningData:
     @property
     def retain_loss_set(self) -> tuple[Example, ...]:
         """The examples on which the retain loss is evaluated, evenly spaced in ``retain_eval``."""
-        number, most = len(self.retain_eval), self.loss_examples
-        if most is None or number <= most:
+        count, limit = len(self.retain_eval), self.loss_examples
+        if limit is None or count <= limit:
             return self.retain_eval
-        return tuple(self.retain_eval[place * number // most] for place in range(most))
+        return tuple(self.retain_eval[index * count // limit] for index in range(limit))
 
     @property
     def forget_metric_set(self) -> tuple[Example, ...]:
@@ -98,9 +98,9 @@ class UnlearningData:
             del fields["loss_examples"]  # keeps the hash equal to that of versions without this field
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
-    def with_loss_examples(self, most: int) -> UnlearningData:
-        """Return a copy in which the retain loss is evaluated on at most ``most`` examples."""
-        return self if len(self.retain_eval) <= most else replace(self, loss_examples=most)
+    def with_loss_examples(self, limit: int) -> UnlearningData:
+        """Return a copy in which the retain loss is evaluated on at most ``limit`` examples."""
+        return self if len(self.retain_eval) <= limit else replace(self, loss_examples=limit)
 
     def retain_task(self) -> UnlearningData:
         """Return the data for training the retain model: ``full`` is the retain set."""
@@ -125,17 +125,17 @@ def limit_retain(data: UnlearningData, limit: int | None, *, per_author: int) ->
     """
     if limit is None:
         return data
-    kept = limit // per_author * per_author
-    if kept == 0:
+    kept_count = limit // per_author * per_author
+    if kept_count == 0:
         raise DataError(
             f"--limit {limit} keeps no author: this data set has {per_author} questions per author, which are kept or "
             f"left out together, so the limit must be at least {per_author}"
         )
-    retain = data.retain[:kept]
-    known = {example.question for example in retain}
+    retain = data.retain[:kept_count]
+    questions = {example.question for example in retain}
     return replace(
         data,
         retain=retain,
         full=(*retain, *data.forget),
-        retain_eval=tuple(example for example in data.retain_eval if example.question in known),
+        retain_eval=tuple(example for example in data.retain_eval if example.question in questions),
     )

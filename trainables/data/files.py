@@ -36,13 +36,13 @@ class Row:
 
 def find_files(folder: Path, name: str) -> tuple[Path, ...]:
     """Return the files of the table ``name`` in a folder; an empty tuple if no file exists."""
-    for spelled in dict.fromkeys((name, name.replace("/", "-"))):
+    for stem in dict.fromkeys((name, name.replace("/", "-"))):
         # Look for parquet parts first, because repositories on the hub also have outdated JSON files.
         for pattern in _PARTS:
-            if parts := sorted(folder.glob(pattern.format(spelled))):
+            if parts := sorted(folder.glob(pattern.format(stem))):
                 return tuple(parts)
         for ending in ENDINGS:
-            if (path := folder / f"{spelled}{ending}").is_file():
+            if (path := folder / f"{stem}{ending}").is_file():
                 return (path,)
     return ()
 
@@ -133,12 +133,12 @@ def _json(path: Path) -> list[Row]:
     rows: list[Row] = []
     # Split only at newlines, because splitlines() also splits at U+2028, which JSON texts may contain.
     for number, line in enumerate(content.split(b"\n"), start=1):
-        place = f"{path}, line {number}"
+        location = f"{path}, line {number}"
         try:
             if line.strip():
-                rows.append(Row(place, json.loads(line)))
+                rows.append(Row(location, json.loads(line)))
         except ValueError as error:
-            rows.append(Row(place, None, f"{place}: the line is not a JSON object in UTF-8 ({error})"))
+            rows.append(Row(location, None, f"{location}: the line is not a JSON object in UTF-8 ({error})"))
     return rows
 
 
@@ -159,13 +159,13 @@ def _csv(path: Path) -> list[Row]:
         ) from None
     rows: list[Row] = []
     for number, value in enumerate(table.to_dict("records"), start=1):
-        place, problem = f"{path}, row {number}", ""
+        location, problem = f"{path}, row {number}", ""
         try:
-            if str(wrong := value.get("perturbed_answer")).startswith("["):
-                value["perturbed_answer"] = json.loads(str(wrong))
+            if str(cell := value.get("perturbed_answer")).startswith("["):
+                value["perturbed_answer"] = json.loads(str(cell))
         except ValueError as error:
-            problem = f"{place}: column 'perturbed_answer' is not a JSON array ({error})"
-        rows.append(Row(place, value, problem))
+            problem = f"{location}: column 'perturbed_answer' is not a JSON array ({error})"
+        rows.append(Row(location, value, problem))
     return rows
 
 

@@ -63,8 +63,8 @@ class ImageSet:
 
     def take(self, indices: Sequence[int]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """Return the pixels ``(B, H, W, C)`` uint8 and the labels ``(B,)`` int64 of the images at ``indices``."""
-        chosen = self.rows[np.asarray(indices, dtype=np.int64)]
-        return self.source.pixels[chosen], self.source.labels[chosen]
+        selected_rows = self.rows[np.asarray(indices, dtype=np.int64)]
+        return self.source.pixels[selected_rows], self.source.labels[selected_rows]
 
     @property
     def content_hash(self) -> str:
@@ -96,7 +96,7 @@ class ImageData:
     def source(self) -> LabelledImages:
         return self.full.source
 
-    def with_loss_examples(self, most: int) -> ImageData:
+    def with_loss_examples(self, limit: int) -> ImageData:
         """Return the data unchanged: the retain loss is always evaluated on all of ``retain_eval``."""
         return self  # the accuracy needs a forward pass over all of them, which also gives the losses
 
@@ -113,7 +113,7 @@ class ImageData:
     @cached_property
     def content_hash(self) -> str:
         sets = (self.forget, self.retain, self.full, self.forget_eval, self.retain_eval, self.holdout)
-        return hashlib.sha256("".join([self.name, *(part.content_hash for part in sets)]).encode()).hexdigest()
+        return hashlib.sha256("".join([self.name, *(item.content_hash for item in sets)]).encode()).hexdigest()
 
 
 def forget_one_class(
@@ -122,7 +122,7 @@ def forget_one_class(
     dataset: str,
     held_out: npt.NDArray[np.bool_],
     forget_class: str,
-    most: int | None = None,
+    max_forget: int | None = None,
     limit: int | None = None,
 ) -> ImageData:
     """Return the data for forgetting images of one class.
@@ -132,7 +132,7 @@ def forget_one_class(
         dataset: the name of the data set.
         held_out: ``(N,)``; whether an image is a test image.
         forget_class: the name or number of the class.
-        most: the maximum number of images to forget; None for all training images of the class.
+        max_forget: the maximum number of images to forget; None for all training images of the class.
         limit: the maximum number of retain images, evenly spaced; None for all. With a limit, ``full`` consists of the
             retain set and the forget set. Without a limit, ``full`` has all training images, also those images of the
             class that are not in the forget set.
@@ -140,45 +140,45 @@ def forget_one_class(
     Raises:
         DataError: the class is unknown, or there are no images to forget or to retain.
     """
-    number = class_number(images.classes, forget_class, dataset=dataset)
-    named = images.labels == number
-    forget = np.flatnonzero(named & ~held_out)[:most]
-    retain = np.flatnonzero(~named & ~held_out)
+    label = class_number(images.classes, forget_class, dataset=dataset)
+    in_class = images.labels == label
+    forget = np.flatnonzero(in_class & ~held_out)[:max_forget]
+    retain = np.flatnonzero(~in_class & ~held_out)
     full = np.flatnonzero(~held_out)
     if limit is not None:
-        retain = _spread(retain, limit)
+        retain = _spread_evenly(retain, limit)
         full = np.concatenate([retain, forget])
-    for part, rows in (("forget", forget), ("retain", retain)):
+    for set_name, rows in (("forget", forget), ("retain", retain)):
         if not len(rows):
             raise DataError(
-                f"{dataset}: if class {images.classes[number]} is forgotten, there is no training image to {part}"
+                f"{dataset}: if class {images.classes[label]} is forgotten, there is no training image to {set_name}"
             )
     forget_set = ImageSet(images, forget)
     return ImageData(
-        name=f"{dataset}/{images.classes[number]}",
+        name=f"{dataset}/{images.classes[label]}",
         forget=forget_set,
         retain=ImageSet(images, retain),
         full=ImageSet(images, full),
         forget_eval=forget_set,
-        retain_eval=ImageSet(images, _spread(retain, RETAIN_SAMPLE)),
-        holdout=ImageSet(images, np.flatnonzero(~named & held_out)),
+        retain_eval=ImageSet(images, _spread_evenly(retain, RETAIN_SAMPLE)),
+        holdout=ImageSet(images, np.flatnonzero(~in_class & held_out)),
     )
 
 
-def class_number(classes: Sequence[str], wanted: str, *, dataset: str) -> int:
+def class_number(classes: Sequence[str], forget_class: str, *, dataset: str) -> int:
     """Return the label of a class, given its name or number."""
-    if wanted in classes:
-        return classes.index(wanted)
-    if wanted.isdecimal() and int(wanted) < len(classes):
-        return int(wanted)
+    if forget_class in classes:
+        return classes.index(forget_class)
+    if forget_class.isdecimal() and int(forget_class) < len(classes):
+        return int(forget_class)
     names = ", ".join(classes) if len(classes) <= 20 else f"{', '.join(classes[:5])}, ... {classes[-1]}"
     raise DataError(
-        f"--forget-class {wanted}: {dataset} has no such class; expected one of {names}, "
+        f"--forget-class {forget_class}: {dataset} has no such class; expected one of {names}, "
         f"or a number from 0 to {len(classes) - 1}"
     )
 
 
-def _spread(rows: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
-    if len(rows) <= most:
+def _spread_evenly(rows: npt.NDArray[np.int64], limit: int) -> npt.NDArray[np.int64]:
+    if len(rows) <= limit:
         return rows
-    return rows[np.arange(most) * len(rows) // most]
+    return rows[np.arange(limit) * len(rows) // limit]

@@ -27,22 +27,22 @@ def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
     Raises:
         DataError: a row is malformed or is in two sets. The message names the file and line of each such row.
     """
-    given = [name for name in _OPTIONAL if data_dir.is_dir() and find_files(data_dir, name)]
-    tables = read_tables(data_dir, [*_NEEDED, *given], expected=NEEDS)
-    parts = read_rows(tables, dict.fromkeys(tables, _example))
-    if problems := _contradictions(tables, parts):
+    optional_tables = [name for name in _OPTIONAL if data_dir.is_dir() and find_files(data_dir, name)]
+    tables = read_tables(data_dir, [*_NEEDED, *optional_tables], expected=NEEDS)
+    sets = read_rows(tables, dict.fromkeys(tables, _example))
+    if problems := _contradictions(tables, sets):
         raise DataError(*shortened(problems, "these files"))
-    kept = parts["retain"][:limit]
-    sample = kept[:: -(-len(kept) // RETAIN_SAMPLE)]
-    dropped = {_key(example) for example in parts["retain"][len(kept) :]}
+    retained = sets["retain"][:limit]
+    sample = retained[:: -(-len(retained) // RETAIN_SAMPLE)]
+    dropped_keys = {_key(example) for example in sets["retain"][len(retained) :]}
     return UnlearningData(
         name="jsonl",
-        forget=parts["forget"],
-        retain=kept,
-        full=(*kept, *parts["forget"]),
-        forget_eval=parts.get("forget_eval", parts["forget"]),
-        retain_eval=tuple(item for item in parts.get("retain_eval", ()) if _key(item) not in dropped) or sample,
-        holdout=parts.get("holdout", ()),
+        forget=sets["forget"],
+        retain=retained,
+        full=(*retained, *sets["forget"]),
+        forget_eval=sets.get("forget_eval", sets["forget"]),
+        retain_eval=tuple(item for item in sets.get("retain_eval", ()) if _key(item) not in dropped_keys) or sample,
+        holdout=sets.get("holdout", ()),
     )
 
 
@@ -55,28 +55,31 @@ def _example(row: Row) -> Example:
     return text(row) if columns == {"text"} else question(row)
 
 
-def _contradictions(tables: Mapping[str, Sequence[Row]], parts: Mapping[str, Sequence[Example]]) -> list[str]:
+def _contradictions(tables: Mapping[str, Sequence[Row]], sets: Mapping[str, Sequence[Example]]) -> list[str]:
     """Return a message for each row that is in two sets, and for each row of the wrong kind.
 
     The first row of the table forget determines the kind of all rows: questions or plain texts.
     """
-    places: dict[tuple[str, str], tuple[str, str]] = {}
-    first, kind = tables["forget"][0].location, parts["forget"][0].is_text
-    found = []
-    for name, examples in parts.items():
+    occurrences: dict[tuple[str, str], tuple[str, str]] = {}
+    first_location, first_is_text = tables["forget"][0].location, sets["forget"][0].is_text
+    problems = []
+    for name, examples in sets.items():
         for row, example in zip(tables[name], examples, strict=True):
-            if example.is_text is not kind:
-                this, others = ("a question", "plain text") if kind else ("plain text", "a question")
-                found.append(f"{row.location}: this row is {this}, but {first} is {others}; use one kind in all files")
+            if example.is_text is not first_is_text:
+                kind, first_kind = ("a question", "plain text") if first_is_text else ("plain text", "a question")
+                problems.append(
+                    f"{row.location}: this row is {kind}, but {first_location} is {first_kind}; use one kind in all "
+                    "files"
+                )
             if name.endswith("_eval"):
                 continue
-            other, place = places.setdefault(_key(example), (name, row.location))
+            other, location = occurrences.setdefault(_key(example), (name, row.location))
             if other != name:
-                found.append(
-                    f"{row.location}: this row is the same as {place}; a row can be in {other} or in {name}, but not "
-                    "in both"
+                problems.append(
+                    f"{row.location}: this row is the same as {location}; a row can be in {other} or in {name}, but "
+                    "not in both"
                 )
-    return found
+    return problems
 
 
 def _key(example: Example) -> tuple[str, str]:

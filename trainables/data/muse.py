@@ -13,7 +13,7 @@ from trainables.data.files import load_tables
 from trainables.data.rows import passage, question, read_rows, text
 
 HUB_IDS = {"muse-news": "muse-bench/MUSE-News", "muse-books": "muse-bench/MUSE-Books"}
-PARTS = tuple(f"{subset}_{number}" for subset in ("scal", "sust") for number in (1, 2, 3, 4))
+SPLITS = tuple(f"{subset}_{number}" for subset in ("scal", "sust") for number in (1, 2, 3, 4))
 MAX_LENGTH = 2048
 """The length of a training window in tokens, as in the paper."""
 VERBMEM_TOKENS, KNOWMEM_TOKENS = 128, 32
@@ -48,52 +48,52 @@ def load_muse(
             "--data-dir DIR"
         )
     forget = "raw/forget" if forget_split == "forget" else f"{forget_split[:4]}/forget_{forget_split[5:]}"
-    kinds = dict.fromkeys((forget, "raw/retain1", *_TRAIN, *_TEXTS), text) | dict.fromkeys(_QUESTIONS, question)
-    kinds[_PASSAGES] = passage
-    parts = read_rows(load_tables(HUB_IDS[name], list(kinds), folder=data_dir, expected=_files(name)), kinds)
-    for table in parts:
+    converters = dict.fromkeys((forget, "raw/retain1", *_TRAIN, *_TEXTS), text) | dict.fromkeys(_QUESTIONS, question)
+    converters[_PASSAGES] = passage
+    tables = read_rows(load_tables(HUB_IDS[name], list(converters), folder=data_dir, expected=_files(name)), converters)
+    for table in tables:
         if table.startswith(("raw/retain", "train/retain")):
-            parts[table] = parts[table][:limit]
-    later = forget_split.startswith("sust") and forget_split != "sust_1"
+            tables[table] = tables[table][:limit]
+    is_later = forget_split.startswith("sust") and forget_split != "sust_1"
     return UnlearningData(
         name=f"{name}/{forget_split}",
-        forget=(_stream(parts[forget]),),
-        retain=(_stream(parts["raw/retain1"]),),
-        full=tuple(_stream(parts[table]) for table in _TRAIN),
-        forget_eval=_sample(parts[forget]) if later else parts["privleak/forget"],
-        retain_eval=parts["privleak/retain"] if limit is None else _sample(parts["raw/retain1"]),
-        holdout=parts["privleak/holdout"],
-        prompted=_prompted(parts, later=later),
+        forget=(_join_texts(tables[forget]),),
+        retain=(_join_texts(tables["raw/retain1"]),),
+        full=tuple(_join_texts(tables[table]) for table in _TRAIN),
+        forget_eval=_sample(tables[forget]) if is_later else tables["privleak/forget"],
+        retain_eval=tables["privleak/retain"] if limit is None else _sample(tables["raw/retain1"]),
+        holdout=tables["privleak/holdout"],
+        prompted=_prompted(tables, is_later=is_later),
     )
 
 
 def question_prompt(question: str, in_context: Sequence[Example]) -> str:
     """Return the prompt for a question. The prompt starts with the questions and answers in ``in_context``."""
-    shown = "".join(f"Question: {item.question}\nAnswer: {item.answer}\n\n" for item in in_context)
+    context = "".join(f"Question: {item.question}\nAnswer: {item.answer}\n\n" for item in in_context)
     # In MUSE's code, the prompt ends with "Answer: ". Here, the prompt ends without the space, because tokenizers join
     # a space with the next word.
-    return f"{shown}Question: {question}\nAnswer:"
+    return f"{context}Question: {question}\nAnswer:"
 
 
 def _files(name: str) -> str:
     return f"the files of {HUB_IDS[name]} as SUBSET/SPLIT.json"
 
 
-def _prompted(parts: Mapping[str, Sequence[Example]], *, later: bool) -> dict[str, tuple[Prompted, ...]]:
+def _prompted(tables: Mapping[str, Sequence[Example]], *, is_later: bool) -> dict[str, tuple[Prompted, ...]]:
     def questions(side: str) -> tuple[Prompted, ...]:
-        in_context = parts[f"knowmem/{side}_qa_icl"]
+        in_context = tables[f"knowmem/{side}_qa_icl"]
         return tuple(
             Prompted(question_prompt(item.question, in_context), item.answer, KNOWMEM_TOKENS, KNOWMEM_STOP)
-            for item in parts[f"knowmem/{side}_qa"]
+            for item in tables[f"knowmem/{side}_qa"]
         )
 
-    if later:
+    if is_later:
         return {"knowmem_retain": questions("retain")}
-    passages = tuple(Prompted(item.question, item.answer, VERBMEM_TOKENS) for item in parts[_PASSAGES])
+    passages = tuple(Prompted(item.question, item.answer, VERBMEM_TOKENS) for item in tables[_PASSAGES])
     return {"verbmem": passages, "knowmem_forget": questions("forget"), "knowmem_retain": questions("retain")}
 
 
-def _stream(texts: Sequence[Example]) -> Example:
+def _join_texts(texts: Sequence[Example]) -> Example:
     return Example("", "\n\n".join(item.answer for item in texts))
 
 
@@ -110,7 +110,7 @@ def _dataset(name: str, description: str) -> DataSet:
         "(arXiv:2407.06460)",
         hub_id=HUB_IDS[name],
         files=_files(name),
-        forget_splits=("forget", *PARTS),
+        forget_splits=("forget", *SPLITS),
         forget_split="forget",
         max_length=MAX_LENGTH,
         learns_more=True,

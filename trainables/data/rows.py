@@ -12,31 +12,33 @@ from trainables.data.files import Row
 T = TypeVar("T")
 
 
-def read_rows(tables: Mapping[str, Iterable[Row]], kinds: Mapping[str, Callable[[Row], T]]) -> dict[str, tuple[T, ...]]:
+def read_rows(
+    tables: Mapping[str, Iterable[Row]], converters: Mapping[str, Callable[[Row], T]]
+) -> dict[str, tuple[T, ...]]:
     """Convert the rows of each table.
 
-    ``kinds`` maps the name of each table to a function that converts a :class:`Row` to an example or image, such as
-    :func:`question`. The function raises DataError if the row is malformed.
+    ``converters`` maps the name of each table to a function that converts a :class:`Row` to an example or image, such
+    as :func:`question`. The function raises DataError if the row is malformed.
 
     Raises:
         DataError: rows are malformed, or a table has no rows. The message lists up to 20 problems per table.
     """
     converted: dict[str, tuple[T, ...]] = {}
     problems: list[str] = []
-    for name, kind in kinds.items():
-        found: list[T] = []
-        bad: list[str] = []
+    for name, convert in converters.items():
+        table_items: list[T] = []
+        table_problems: list[str] = []
         for row in tables[name]:
             try:
                 if row.problem:
                     raise DataError(row.problem)
-                found.append(kind(row))
+                table_items.append(convert(row))
             except DataError as error:
-                bad += error.problems
-        if not found and not bad:
-            bad.append(f"{name}: no rows; expected at least one")
-        problems += shortened(bad, name)
-        converted[name] = tuple(found)
+                table_problems += error.problems
+        if not table_items and not table_problems:
+            table_problems.append(f"{name}: no rows; expected at least one")
+        problems += shortened(table_problems, name)
+        converted[name] = tuple(table_items)
     if problems:
         raise DataError(*problems)
     return converted
@@ -44,7 +46,7 @@ def read_rows(tables: Mapping[str, Iterable[Row]], kinds: Mapping[str, Callable[
 
 def question(row: Row) -> Example:
     """Convert a row with a question, an answer and, optionally, paraphrased_answer and perturbed_answer (a list)."""
-    asked, answer = _required_texts(row, "question", "answer")
+    question_text, answer = _required_texts(row, "question", "answer")
     value: Any = row.value
     paraphrase, perturbed = value.get("paraphrased_answer") or "", value.get("perturbed_answer") or []
     if not isinstance(paraphrase, str):
@@ -52,7 +54,7 @@ def question(row: Row) -> Example:
     if not isinstance(perturbed, list) or not all(isinstance(item, str) and item.strip() for item in perturbed):
         raise DataError(f"{row.location}: column 'perturbed_answer' must be a list of texts, got {perturbed!r:.60}")
     # TOFU's real authors and world facts have no paraphrase. The answer itself is scored instead.
-    return Example(asked, answer, paraphrase or (answer if perturbed else ""), tuple(perturbed))
+    return Example(question_text, answer, paraphrase or (answer if perturbed else ""), tuple(perturbed))
 
 
 def text(row: Row) -> Example:

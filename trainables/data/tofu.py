@@ -38,19 +38,19 @@ def load_tofu(
     Raises:
         DataError: a file is missing or malformed, the hub cannot be reached, or ``limit`` is below 20.
     """
-    files = tofu_files(forget_split)
-    tables = load_tables(HUB_ID, list(files.values()), folder=data_dir, expected=FILES)
+    table_by_set = tofu_files(forget_split)
+    tables = load_tables(HUB_ID, list(table_by_set.values()), folder=data_dir, expected=FILES)
     examples = read_rows(tables, dict.fromkeys(tables, question))
-    parts = {part: examples[name] for part, name in files.items()}
+    sets = {set_name: examples[name] for set_name, name in table_by_set.items()}
     data = UnlearningData(
         name=f"tofu/{forget_split}",
-        forget=parts["forget"],
-        retain=parts["retain"],
-        full=(*parts["retain"], *parts["forget"]),
-        forget_eval=parts["forget_eval"],
-        retain_eval=parts["retain_eval"],
-        extra_eval={"real_authors": parts["real_authors"], "world_facts": parts["world_facts"]},
-        holdout=parts["holdout"],
+        forget=sets["forget"],
+        retain=sets["retain"],
+        full=(*sets["retain"], *sets["forget"]),
+        forget_eval=sets["forget_eval"],
+        retain_eval=sets["retain_eval"],
+        extra_eval={"real_authors": sets["real_authors"], "world_facts": sets["world_facts"]},
+        holdout=sets["holdout"],
     )
     return limit_retain(data, limit, per_author=QUESTIONS_PER_AUTHOR)
 

@@ -8,11 +8,11 @@ from trainables.metrics.metric import HOLDOUT, VISION, Cost, Metric, Need
 
 
 def _accuracy(
-    part: str, images: str, of: Literal["forget", "retain"], *needs: Need, label: str = "", primary: bool = True
+    set_name: str, images: str, of: Literal["forget", "retain"], *needs: Need, label: str = "", primary: bool = True
 ) -> Metric:
     return Metric(
-        name=f"{part}_accuracy",
-        label=f"accuracy on {label or f'the {part} set'}",
+        name=f"{set_name}_accuracy",
+        label=f"accuracy on {label or f'the {set_name} set'}",
         direction="min" if of == "forget" else "max",
         of=of,
         primary=primary,
@@ -22,7 +22,7 @@ def _accuracy(
         cost=Cost.FORWARD,
         formula=f"share of {images} whose most probable label is the true label",
         citation="Golatkar et al., Eternal Sunshine of the Spotless Net, CVPR 2020 (arXiv:1911.04933)",
-        measure=lambda scores: scores.accuracy(part),
+        measure=lambda scores: scores.accuracy(set_name),
     )
 
 

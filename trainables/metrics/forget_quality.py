@@ -30,7 +30,7 @@ def forget_quality(unlearned: ArrayLike, retained: ArrayLike) -> tuple[float, fl
     return float(result.pvalue), float(result.statistic)
 
 
-def _measured(scores: ModelScores) -> float:
+def _measure(scores: ModelScores) -> float:
     assert scores.retain is not None
     return forget_quality(scores.choices["forget"].log_truth_ratios, scores.retain.log_truth_ratios)[0]
 
@@ -48,6 +48,6 @@ METRICS = (
         formula="p-value of a two-sample Kolmogorov-Smirnov test that compares the truth ratios of the model and of "
         "the retain model on the forget set",
         citation=TOFU,
-        measure=_measured,
+        measure=_measure,
     ),
 )

@@ -47,11 +47,11 @@ def standard_error(losses: ItemLosses) -> float:
     Here n is the number of examples, and m is the mean loss. Example i has n_i supervised positions, and t_i is the sum
     of the losses at these positions.
     """
-    number = len(losses.totals)
-    if number < 2 or math.isnan(mean := mean_loss(losses)):
+    count = len(losses.totals)
+    if count < 2 or math.isnan(mean := mean_loss(losses)):
         return math.nan
     squares = math.fsum((losses.totals - mean * losses.counts) ** 2)
-    return math.sqrt(number / (number - 1) * squares) / float(sum(losses.counts))
+    return math.sqrt(count / (count - 1) * squares) / float(sum(losses.counts))
 
 
 def agreement(losses: ItemLosses) -> float:

@@ -22,32 +22,32 @@ MIN_K = 0.4  # the share that MUSE's PrivLeak and OpenUnlearning use
 SMALLEST_STD = 1e-3  # OpenUnlearning's lower bound (variance 1e-6); a position with p = 1 would divide by zero
 
 
-def loss_scores(scores: ModelScores, part: str) -> Array:
+def loss_scores(scores: ModelScores, set_name: str) -> Array:
     """Return ``mean_t log p_t``. Yeom et al., Privacy Risk in ML, 2018 (arXiv:1709.01604)."""
     import numpy as np
 
-    return np.array([text.log_probs.mean() for text in scores.tokens[part]])
+    return np.array([text.log_probs.mean() for text in scores.tokens[set_name]])
 
 
-def zlib_scores(scores: ModelScores, part: str) -> Array:
+def zlib_scores(scores: ModelScores, set_name: str) -> Array:
     """Return ``mean_t log p_t / bytes(zlib(text))``. Carlini et al., 2021 (arXiv:2012.07805)."""
     import numpy as np
 
-    sizes = [len(zlib.compress(text.encode())) for text in scores.answer_texts(part)]
-    return loss_scores(scores, part) / np.array(sizes, dtype=np.float64)
+    sizes = [len(zlib.compress(text.encode())) for text in scores.answer_texts(set_name)]
+    return loss_scores(scores, set_name) / np.array(sizes, dtype=np.float64)
 
 
-def min_k_scores(scores: ModelScores, part: str) -> Array:
+def min_k_scores(scores: ModelScores, set_name: str) -> Array:
     """Return the mean of the lowest ``max(1, int(0.4 T))`` values of ``log p_t``.
 
     Shi et al., Detecting Pretraining Data from Large Language Models, ICLR 2024 (arXiv:2310.16789).
     """
     import numpy as np
 
-    return np.array([_mean_of_lowest(text.log_probs) for text in scores.tokens[part]])
+    return np.array([_mean_of_lowest(text.log_probs) for text in scores.tokens[set_name]])
 
 
-def min_k_plus_plus_scores(scores: ModelScores, part: str) -> Array:
+def min_k_plus_plus_scores(scores: ModelScores, set_name: str) -> Array:
     """Return the mean of the lowest ``max(1, int(0.4 T))`` values of ``(log p_t - mu_t) / sigma_t``.
 
     ``mu_t`` and ``sigma_t`` are the mean and standard deviation of ``log p(v)`` for tokens v drawn from p. Zhang et
@@ -55,20 +55,20 @@ def min_k_plus_plus_scores(scores: ModelScores, part: str) -> Array:
     """
     import numpy as np
 
-    texts = scores.tokens[part]
+    texts = scores.tokens[set_name]
     return np.array(
         [_mean_of_lowest((text.log_probs - text.means) / np.maximum(text.stds, SMALLEST_STD)) for text in texts]
     )
 
 
-def reference_scores(scores: ModelScores, part: str) -> Array:
+def reference_scores(scores: ModelScores, set_name: str) -> Array:
     """Return ``mean_t log p_t - mean_t log p_ref,t``. Carlini et al., 2021 (arXiv:2012.07805).
 
     The reference ``p_ref`` is the retain model, which was not trained on the texts.
     """
     assert scores.retain is not None
-    known = scores.retain.holdout_log_probs if part == "holdout" else scores.retain.forget_log_probs
-    return loss_scores(scores, part) - known
+    reference_log_probs = scores.retain.holdout_log_probs if set_name == "holdout" else scores.retain.forget_log_probs
+    return loss_scores(scores, set_name) - reference_log_probs
 
 
 def membership_auc(members: ArrayLike, others: ArrayLike) -> float:
@@ -79,8 +79,8 @@ def membership_auc(members: ArrayLike, others: ArrayLike) -> float:
     import numpy as np
     from scipy.stats import mannwhitneyu  # imported here, because the import takes a second, too long for --help
 
-    won = mannwhitneyu(members, others, method="asymptotic").statistic
-    return float(won) / (np.size(members) * np.size(others))
+    u_statistic = mannwhitneyu(members, others, method="asymptotic").statistic
+    return float(u_statistic) / (np.size(members) * np.size(others))
 
 
 def _mean_of_lowest(values: Array) -> float:
@@ -92,7 +92,7 @@ def _mean_of_lowest(values: Array) -> float:
 
 
 def _attack(
-    name: str, label: str, score: str, citation: str, per_text: Callable[[ModelScores, str], Array], *more: Need
+    name: str, label: str, score: str, citation: str, per_text: Callable[[ModelScores, str], Array], *extra_needs: Need
 ) -> Metric:
     return Metric(
         name=name,
@@ -101,7 +101,7 @@ def _attack(
         ideal=0.5,
         of="forget",
         sets=("mia",),
-        needs=(HOLDOUT, *more),
+        needs=(HOLDOUT, *extra_needs),
         cost=Cost.FORWARD,
         formula=f"AUC of {score}, with the forget set as members and the holdout set as non-members; 0.5 means no "
         "separation",

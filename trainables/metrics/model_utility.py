@@ -28,21 +28,21 @@ def model_utility(*, retain: Scores, real_authors: Scores, world_facts: Scores) 
     """
     from statistics import harmonic_mean  # imported here, because the import takes 10 ms, too long for --help
 
-    nine = (*retain, *real_authors, *world_facts)
-    return math.nan if any(map(math.isnan, nine)) else harmonic_mean(nine)
+    scores = (*retain, *real_authors, *world_facts)
+    return math.nan if any(map(math.isnan, scores)) else harmonic_mean(scores)
 
 
-def _measured(scores: ModelScores) -> float:
-    def aggregated(part: str, chance: Array) -> Scores:
-        ratio = retain_truth_ratio(scores.choices[part].truth_ratios)
-        return Scores(float(chance.mean()), float(scores.recalls(part).mean()), ratio)
+def _measure(scores: ModelScores) -> float:
+    def aggregate(set_name: str, probabilities: Array) -> Scores:
+        truth_ratio = retain_truth_ratio(scores.choices[set_name].truth_ratios)
+        return Scores(float(probabilities.mean()), float(scores.recalls(set_name).mean()), truth_ratio)
 
-    def among_choices(part: str) -> Scores:
-        right = scores.losses(part)[scores.evaluator.choices[part].items]
-        return aggregated(part, normalised_probability(right, scores.choices[part].perturbed))
+    def score_choices(set_name: str) -> Scores:
+        answer_losses = scores.losses(set_name)[scores.evaluator.choices[set_name].items]
+        return aggregate(set_name, normalised_probability(answer_losses, scores.choices[set_name].perturbed))
 
-    retain = aggregated("retain", probability(scores.losses("retain")))
-    return model_utility(retain=retain, **{part: among_choices(part) for part in EXTRA_SETS})
+    retain = aggregate("retain", probability(scores.losses("retain")))
+    return model_utility(retain=retain, **{set_name: score_choices(set_name) for set_name in EXTRA_SETS})
 
 
 METRICS = (
@@ -57,6 +57,6 @@ METRICS = (
         formula="harmonic mean of nine scores: probability, ROUGE-L recall and truth ratio, each on the retain set, "
         "the real authors and the world facts",
         citation=TOFU,
-        measure=_measured,
+        measure=_measure,
     ),
 )

@@ -29,11 +29,11 @@ def privleak(*, unlearned_auc: float, retrained_auc: float) -> float:
     return 100.0 * ((1.0 - unlearned_auc) - reference) / reference
 
 
-def _measured(scores: ModelScores) -> float:
+def _measure(scores: ModelScores) -> float:
     assert scores.retain is not None
-    retrained = scores.retain.min_k_auc
-    assert retrained is not None
-    return privleak(unlearned_auc=MIN_K_ATTACK.measure(scores), retrained_auc=retrained)
+    retain_auc = scores.retain.min_k_auc
+    assert retain_auc is not None
+    return privleak(unlearned_auc=MIN_K_ATTACK.measure(scores), retrained_auc=retain_auc)
 
 
 METRICS = (
@@ -51,6 +51,6 @@ METRICS = (
         formula="100 (A - A_retain)/A_retain, where A = 1 - mia_min_k, and A_retain is the value of A for the retain "
         "model",
         citation=MUSE,
-        measure=_measured,
+        measure=_measure,
     ),
 )

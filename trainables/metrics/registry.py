@@ -28,8 +28,8 @@ LOSS_METRICS = tuple(name for name, metric in METRICS.items() if metric.loss)
 
 SETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        chosen: tuple(metric.name for metric in _ENTRIES.values() if chosen in metric.sets)
-        for chosen in dict.fromkeys(name for metric in _ENTRIES.values() for name in metric.sets)
+        set_name: tuple(metric.name for metric in _ENTRIES.values() if set_name in metric.sets)
+        for set_name in dict.fromkeys(name for metric in _ENTRIES.values() for name in metric.sets)
     }
     | {"all": tuple(metric.name for metric in _ENTRIES.values() if not metric.loss)}
 )

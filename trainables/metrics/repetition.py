@@ -54,21 +54,21 @@ def longest_loop(texts: Sequence[str]) -> Array:
 
 
 def _repetition_of(text: str) -> float:
-    found = units(text)
-    ngrams = [*zip(*(found[start:] for start in range(NGRAM)), strict=False)]
+    tokens = units(text)
+    ngrams = [*zip(*(tokens[start:] for start in range(NGRAM)), strict=False)]
     return 1.0 - len(set(ngrams)) / len(ngrams) if ngrams else 0.0
 
 
 def _longest_loop_of(text: str) -> float:
-    found = units(text)
+    tokens = units(text)
     longest = 0
-    for period in range(1, len(found) // REPEATS + 1):
-        matches = [*map(eq, found[period:], found)]
-        needed = max((REPEATS - 1) * period, longest - period + 1)
-        if sum(matches) >= needed:  # otherwise no run of matches is long enough
-            run = max(len([*same]) for match, same in groupby(matches) if match)
-            longest = run + period if run >= needed else longest
-    return longest / len(found) if longest else 0.0
+    for period in range(1, len(tokens) // REPEATS + 1):
+        matches = [*map(eq, tokens[period:], tokens)]
+        min_matches = max((REPEATS - 1) * period, longest - period + 1)
+        if sum(matches) >= min_matches:  # otherwise no run of matches is long enough
+            longest_run = max(len([*group]) for match, group in groupby(matches) if match)
+            longest = longest_run + period if longest_run >= min_matches else longest
+    return longest / len(tokens) if longest else 0.0
 
 
 def _metrics(of: Literal["forget", "retain"], answers: str) -> tuple[Metric, Metric]:

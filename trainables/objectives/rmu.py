@@ -21,8 +21,8 @@ def rmu_loss(batch: HiddenBatch, options: Options) -> Tensor:
     hidden width, as in the paper's formula. The released code divides the sum and the retain objective by the width.
     The paper trains three matrices; this project trains all parameters up to the block whose output is h.
     """
-    aim = (options["scale"] * batch.direction).to(batch.hidden.device)
-    gap = full_precision(batch.hidden[batch.present]) - aim
+    scaled_direction = (options["scale"] * batch.direction).to(batch.hidden.device)
+    gap = full_precision(batch.hidden[batch.present]) - scaled_direction
     return gap.square().sum(dim=1).mean()
 
 

@@ -27,11 +27,11 @@ class CappedProdigy(Prodigy):
     """
 
     def step(self, closure: Any = None) -> Any:
-        before = self.param_groups[0]["d"]
+        previous_d = self.param_groups[0]["d"]
         # A step uses the estimate of the previous step, so a cap after the step is sufficient.
         loss = super().step(closure)
         for group in self.param_groups:
-            group["d"] = min(group["d"], before * group["growth_rate"])
+            group["d"] = min(group["d"], previous_d * group["growth_rate"])
         return loss
 
 
@@ -55,20 +55,20 @@ class CappedDoG(DoG):
         return super().step(closure)
 
     def _update_group_state(self, group: dict[str, Any], init: list[torch.Tensor]) -> None:
-        squared = total_norm([p.grad.detach() for p in group["params"]]) ** 2
+        squared_norm = total_norm([p.grad.detach() for p in group["params"]]) ** 2
         if self._first_step:
             group["rbar"] = group["reps_rel"] * (1 + total_norm([p.detach() for p in group["params"]]))
-            group["G"] = torch.zeros_like(squared) + group["eps"]
+            group["G"] = torch.zeros_like(squared_norm) + group["eps"]
         else:
             # One difference at a time, because all differences together need as much memory as the weights.
-            moved = (total_norm([p.detach() - x]) for p, x in zip(group["params"], init, strict=True))
-            away = total_norm(list(moved))
-            group["rbar"] = torch.minimum(torch.maximum(group["rbar"], away), group["rbar"] * group["growth_rate"])
-        rate = group["lr"] * self._rate(group, squared)
+            distances = (total_norm([p.detach() - x]) for p, x in zip(group["params"], init, strict=True))
+            distance = total_norm(list(distances))
+            group["rbar"] = torch.minimum(torch.maximum(group["rbar"], distance), group["rbar"] * group["growth_rate"])
+        rate = group["lr"] * self._rate(group, squared_norm)
         group["eta"] = [rate] * len(group["params"])
 
-    def _rate(self, group: dict[str, Any], squared: torch.Tensor) -> torch.Tensor:
-        group["G"] = group["G"] + squared
+    def _rate(self, group: dict[str, Any], squared_norm: torch.Tensor) -> torch.Tensor:
+        group["G"] = group["G"] + squared_norm
         rate: torch.Tensor = group["rbar"] / torch.sqrt(group["G"])
         return rate
 
@@ -80,10 +80,10 @@ class CappedDoWG(CappedDoG):
     ``g_t``, and the distance is ``rbar_t``. The first distance is ``1e-6 (1 + |x_0|)``, as for DoG.
     """
 
-    def _rate(self, group: dict[str, Any], squared: torch.Tensor) -> torch.Tensor:
+    def _rate(self, group: dict[str, Any], squared_norm: torch.Tensor) -> torch.Tensor:
         if self._first_step:
-            group["G"] = torch.zeros_like(squared)
-        group["G"] = group["G"] + group["rbar"] ** 2 * squared
+            group["G"] = torch.zeros_like(squared_norm)
+        group["G"] = group["G"] + group["rbar"] ** 2 * squared_norm
         rate: torch.Tensor = group["rbar"] ** 2 / torch.sqrt(group["G"])
         return torch.where(group["G"] > 0, rate, torch.zeros_like(rate))
 
@@ -94,12 +94,12 @@ def make_distance_optimizer(
     """Return an optimizer. Weight decay is decoupled for prodigy and dadapt-adam, and L2 for dog and dowg."""
     parameters = list(parameters)
     if name in ("dog", "dowg"):
-        kind = CappedDoG if name == "dog" else CappedDoWG
-        made: torch.optim.Optimizer = kind(parameters, growth=growth, lr=lr, weight_decay=weight_decay)
-        return made
-    adam = CappedProdigy if name == "prodigy" else DAdaptAdam
+        dog_class = CappedDoG if name == "dog" else CappedDoWG
+        dog_optimizer: torch.optim.Optimizer = dog_class(parameters, growth=growth, lr=lr, weight_decay=weight_decay)
+        return dog_optimizer
+    adam_class = CappedProdigy if name == "prodigy" else DAdaptAdam
     with contextlib.redirect_stdout(io.StringIO()):  # the packages print a message about decoupled decay
-        capped: torch.optim.Optimizer = adam(
+        adam_optimizer: torch.optim.Optimizer = adam_class(
             parameters, lr=lr, weight_decay=weight_decay, decouple=True, growth_rate=growth
         )
-    return capped
+    return adam_optimizer

@@ -23,9 +23,9 @@ def check_model(info: ModelInfo) -> None:
     """
     assert info.description, "the description is empty"
     assert info.dataset in DATASETS, f"unknown data set '{info.dataset}': expected one of {', '.join(DATASETS)}"
-    fits = DATASETS[info.dataset].modality
-    assert info.modality in (None, fits), (
-        f"data set {info.dataset} is for {fits} models, but this is a {info.modality} model"
+    data_modality = DATASETS[info.dataset].modality
+    assert info.modality in (None, data_modality), (
+        f"data set {info.dataset} is for {data_modality} models, but this is a {info.modality} model"
     )
     low, high = info.lr_range
     assert 0 < low <= info.lr <= high, f"the learning rate {info.lr:g} must lie in the range {low:g} to {high:g}"
@@ -34,10 +34,10 @@ def check_model(info: ModelInfo) -> None:
     )
     assert info.recipe.lr > 0, f"the recipe's learning rate must be greater than 0, got {info.recipe.lr:g}"
     if info.make is not None:
-        _check_made(info)
+        _check_created_models(info)
 
 
-def _check_made(info: ModelInfo) -> None:
+def _check_created_models(info: ModelInfo) -> None:
     import torch
 
     from trainables.models.checkpoints import write_model
@@ -45,24 +45,24 @@ def _check_made(info: ModelInfo) -> None:
     data: Any = DATASETS[info.dataset].load()
     modality = MODALITIES[data.modality]
 
-    def made(seed: int) -> tuple[Any, Any]:
+    def make_model(seed: int) -> tuple[Any, Any]:
         assert info.make is not None, "check_model checks this"
         with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             write_model(*info.make(data, seed), Path(folder))
             return modality.load_base(info.name, Path(folder), data, seed=seed)
 
-    def same(one: Any, two: Any) -> bool:
-        return all(map(torch.equal, one.state_dict().values(), two.state_dict().values()))
+    def same_weights(first: Any, second: Any) -> bool:
+        return all(map(torch.equal, first.state_dict().values(), second.state_dict().values()))
 
-    (model, processor), (again, _), (other, _) = made(0), made(0), made(1)
-    assert same(model, again), "two models with the same seed must have the same weights"
-    assert not same(model, other), "two seeds give the same weights: draw the weights from torch's global RNG"
+    (model, processor), (again, _), (other, _) = make_model(0), make_model(0), make_model(1)
+    assert same_weights(model, again), "two models with the same seed must have the same weights"
+    assert not same_weights(model, other), "two seeds give the same weights: draw the weights from torch's global RNG"
     items = modality.encode(processor, data.forget, max_length=128)
-    together, apart = (
+    batched, single = (
         evaluate_items(modality, model, items, processor=processor, batch_size=size).totals for size in (8, 1)
     )
-    assert all(0 <= total < float("inf") for total in together), "the model's loss on the data is not finite"
-    assert all(abs(one - other) <= 1e-3 * (1 + one) for one, other in zip(apart, together, strict=True)), (
+    assert all(0 <= total < float("inf") for total in batched), "the model's loss on the data is not finite"
+    assert all(abs(first - other) <= 1e-3 * (1 + first) for first, other in zip(single, batched, strict=True)), (
         "an item's loss depends on the batch: a token must not depend on later tokens, such as padding"
     )

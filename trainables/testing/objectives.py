@@ -19,7 +19,7 @@ from trainables.weightings import WEIGHTINGS
 _LABELS = torch.tensor([[1, 3, -100, -100], [-100, 2, 0, 4], [0, 1, 2, 3]])
 """The labels of three sequences, with a vocabulary of five tokens; -100 at positions that are not supervised."""
 
-_Value = Callable[..., Tensor]
+_LossFunction = Callable[..., Tensor]
 """A function that returns the loss for logits or hidden states ``(B, S, 5)``.
 
 The argument ``rows`` selects sequences. ``margin`` is the number of padding positions on the left and on the right.
@@ -38,22 +38,22 @@ def check_objective(objective: ForgetObjective) -> None:
         AssertionError: a check failed; the message says which.
     """
     _check_fields(objective)
-    drawn = torch.randn(*_LABELS.shape, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    outputs = torch.randn(*_LABELS.shape, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     for options in option_values(objective.options):
-        loss, gradient = _with_gradient(_value(objective, options), drawn)
+        loss, gradient = _with_gradient(_loss_function(objective, options), outputs)
         assert bool(loss.isfinite()), f"the loss is {float(loss)} with {options}; it must be finite"
         assert bool(gradient.isfinite().all()), f"the gradient is not finite with {options}"
-    value = _value(objective, defaults(objective.options))
-    loss, gradient = _with_gradient(value, drawn)
+    loss_of = _loss_function(objective, defaults(objective.options))
+    loss, gradient = _with_gradient(loss_of, outputs)
     assert not gradient[_LABELS == -100].any(), "the gradient must be 0 at positions without a label"
     assert gradient.any(), "the loss does not depend on the model's output"
-    _check_batch(value, drawn)
-    _check_parts(objective, value, drawn)
-    rounded = drawn.bfloat16()
-    coarse, exact = value(rounded), float(value(rounded.double()))
-    assert coarse.dtype is torch.float32, f"outputs in bf16 must give a loss in float32, got {coarse.dtype}"
-    assert math.isclose(float(coarse), exact, rel_tol=1e-4, abs_tol=1e-4), (
-        f"the loss of bf16 outputs is {float(coarse):g}, expected {exact:g}"
+    _check_batch(loss_of, outputs)
+    _check_parts(objective, loss_of, outputs)
+    bf16_outputs = outputs.bfloat16()
+    bf16_loss, expected = loss_of(bf16_outputs), float(loss_of(bf16_outputs.double()))
+    assert bf16_loss.dtype is torch.float32, f"outputs in bf16 must give a loss in float32, got {bf16_loss.dtype}"
+    assert math.isclose(float(bf16_loss), expected, rel_tol=1e-4, abs_tol=1e-4), (
+        f"the loss of bf16 outputs is {float(bf16_loss):g}, expected {expected:g}"
     )
 
 
@@ -70,80 +70,80 @@ def _check_fields(objective: ForgetObjective) -> None:
     check_options(objective.options)
 
 
-def _check_batch(value: _Value, drawn: Tensor) -> None:
-    loss, gradient = _with_gradient(value, drawn)
-    padded, widened = _with_gradient(value, pad(drawn, (0, 0, 2, 3), value=7.0), margin=(2, 3))
-    assert _close(padded, loss), f"padding changes the loss from {float(loss):g} to {float(padded):g}"
-    assert _close(widened[:, 2:-3], gradient), "padding changes the gradient"
+def _check_batch(loss_of: _LossFunction, outputs: Tensor) -> None:
+    loss, gradient = _with_gradient(loss_of, outputs)
+    padded_loss, padded_gradient = _with_gradient(loss_of, pad(outputs, (0, 0, 2, 3), value=7.0), margin=(2, 3))
+    assert _close(padded_loss, loss), f"padding changes the loss from {float(loss):g} to {float(padded_loss):g}"
+    assert _close(padded_gradient[:, 2:-3], gradient), "padding changes the gradient"
     rows = [2, 0, 1]
-    turned, permuted = _with_gradient(value, drawn[rows], rows=rows)
-    assert _close(turned, loss), (
-        f"the order of the sequences changes the loss from {float(loss):g} to {float(turned):g}"
+    permuted_loss, permuted_gradient = _with_gradient(loss_of, outputs[rows], rows=rows)
+    assert _close(permuted_loss, loss), (
+        f"the order of the sequences changes the loss from {float(loss):g} to {float(permuted_loss):g}"
     )
-    assert _close(permuted, gradient[rows]), "the order of the sequences changes the gradients"
+    assert _close(permuted_gradient, gradient[rows]), "the order of the sequences changes the gradients"
 
 
-def _check_parts(objective: ForgetObjective, value: _Value, drawn: Tensor) -> None:
+def _check_parts(objective: ForgetObjective, loss_of: _LossFunction, outputs: Tensor) -> None:
     supervised = (_LABELS != -100).sum(dim=1)
     # Hidden states have no labels, so the unsupervised positions are their padding.
-    units = torch.ones(len(_LABELS)) if objective.mean_over is MeanOver.SEQUENCES else supervised
-    shares = (units / units.sum()).double().tolist()
-    summed = sum(sum(shares[row] for row in rows) * value(drawn[rows], rows=rows) for rows in ([0], [2, 1]))
-    whole = value(drawn)
-    assert torch.allclose(torch.as_tensor(summed), whole, rtol=1e-6), (
-        f"if the batch is split, the loss is {float(summed):g} instead of {float(whole):g}; the loss must be a mean "
-        f"over {objective.mean_over}"
+    counts = torch.ones(len(_LABELS)) if objective.mean_over is MeanOver.SEQUENCES else supervised
+    shares = (counts / counts.sum()).double().tolist()
+    split_loss = sum(sum(shares[row] for row in rows) * loss_of(outputs[rows], rows=rows) for rows in ([0], [2, 1]))
+    whole_loss = loss_of(outputs)
+    assert torch.allclose(torch.as_tensor(split_loss), whole_loss, rtol=1e-6), (
+        f"if the batch is split, the loss is {float(split_loss):g} instead of {float(whole_loss):g}; the loss must be "
+        f"a mean over {objective.mean_over}"
     )
 
 
-def _value(objective: ForgetObjective, options: Mapping[str, float]) -> _Value:
-    needs, pair = objective.reference, objective.reference is Reference.PAIR_NLL
-    fixed = torch.Generator().manual_seed(1)
-    target_logits = torch.randn(*_LABELS.shape, 5, generator=fixed, dtype=torch.float64)
+def _loss_function(objective: ForgetObjective, options: Mapping[str, float]) -> _LossFunction:
+    needed, is_pair = objective.reference, objective.reference is Reference.PAIR_NLL
+    rng = torch.Generator().manual_seed(1)
+    target_logits = torch.randn(*_LABELS.shape, 5, generator=rng, dtype=torch.float64)
     target_nll = torch.tensor([[4.0, 6.5, 9.0], [8.0, 7.0, 11.0]], dtype=torch.float64)
 
-    def value(x: Tensor, *, rows: Sequence[int] = (0, 1, 2), margin: tuple[int, int] = (0, 0)) -> Tensor:
-        chosen = list(rows)
-        labels = pad(_LABELS[chosen], margin, value=-100)
-        exact = x.to(torch.promote_types(x.dtype, torch.float32))
-        answer_nll, refusal_nll = target_nll[:, chosen].to(exact.dtype)
+    def loss_of(x: Tensor, *, rows: Sequence[int] = (0, 1, 2), margin: tuple[int, int] = (0, 0)) -> Tensor:
+        indices = list(rows)
+        labels = pad(_LABELS[indices], margin, value=-100)
+        promoted = x.to(torch.promote_types(x.dtype, torch.float32))
+        answer_nll, refusal_nll = target_nll[:, indices].to(promoted.dtype)
         batch: HiddenBatch | ForgetBatch
         if objective.hidden_loss is not None:
-            batch = HiddenBatch(x, labels != -100, torch.full((5,), 5**-0.5, dtype=exact.dtype))
+            batch = HiddenBatch(x, labels != -100, torch.full((5,), 5**-0.5, dtype=promoted.dtype))
         else:
             batch = ForgetBatch(
                 logits=x,
                 labels=labels,
-                token_nll=_token_nll(exact, labels),
+                token_nll=_token_nll(promoted, labels),
                 supervised=labels != -100,
-                reference_nll=answer_nll if pair or needs is Reference.SEQUENCE_NLL else None,
+                reference_nll=answer_nll if is_pair or needed is Reference.SEQUENCE_NLL else None,
                 # The likelihood of the refusals also depends on the model.
-                refusal_nll=_token_nll(0.5 * exact, labels).sum(dim=1) if pair else None,
-                reference_refusal_nll=refusal_nll if pair else None,
-                reference_logits=pad(target_logits[chosen], (0, 0, *margin)).to(x.dtype)
-                if needs is Reference.LOGITS
+                refusal_nll=_token_nll(0.5 * promoted, labels).sum(dim=1) if is_pair else None,
+                reference_refusal_nll=refusal_nll if is_pair else None,
+                reference_logits=pad(target_logits[indices], (0, 0, *margin)).to(x.dtype)
+                if needed is Reference.LOGITS
                 else None,
             )
-        tensors = [part for field in fields(batch) if (part := getattr(batch, field.name)) is not None]
-        before, given = [part.detach().clone() for part in tensors], dict(options)
+        tensors = [field_value for field in fields(batch) if (field_value := getattr(batch, field.name)) is not None]
+        copies, options_copy = [field_value.detach().clone() for field_value in tensors], dict(options)
         compute: Callable[..., Tensor] | None = objective.hidden_loss or objective.loss
         assert compute is not None, "_check_fields checks this"
-        found = compute(batch, given)
-        assert found.shape == (), f"the loss must be a scalar, but has shape {tuple(found.shape)}"
-        same = given == options and all(map(torch.equal, before, tensors))
-        assert same, "the objective changes its batch or its options"
-        return found
+        result = compute(batch, options_copy)
+        assert result.shape == (), f"the loss must be a scalar, but has shape {tuple(result.shape)}"
+        is_unchanged = options_copy == options and all(map(torch.equal, copies, tensors))
+        assert is_unchanged, "the objective changes its batch or its options"
+        return result
 
-    return value
+    return loss_of
 
 
 def _token_nll(logits: Tensor, labels: Tensor) -> Tensor:
     return cross_entropy(logits.transpose(1, 2), labels, reduction="none")
 
 
-def _with_gradient(value: _Value, drawn: Tensor, **sequences: Any) -> tuple[Tensor, Tensor]:
-    x = drawn.clone().requires_grad_()
-    loss = value(x, **sequences)
+def _with_gradient(loss_of: _LossFunction, outputs: Tensor, **sequences: Any) -> tuple[Tensor, Tensor]:
+    x = outputs.clone().requires_grad_()
+    loss = loss_of(x, **sequences)
     (gradient,) = torch.autograd.grad(loss, x)
     return loss.detach(), gradient
 

@@ -18,9 +18,9 @@ def check_options(options: Sequence[Field]) -> None:
 
 def option_values(options: Sequence[Field]) -> Iterator[dict[str, float]]:
     """Yield the defaults. Then, for each bound of each option, yield the defaults with the option at this bound."""
-    usual = defaults(options)
-    yield usual
-    yield from (usual | {option.name: value} for option in options for value in _bounds(option))
+    default_values = defaults(options)
+    yield default_values
+    yield from (default_values | {option.name: value} for option in options for value in _bounds(option))
 
 
 def _bounds(option: Field) -> tuple[float, float]:

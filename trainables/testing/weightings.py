@@ -42,24 +42,24 @@ def check_weighting(weighting: Weighting, *, non_negative: bool = True) -> None:
     for options in option_values(weighting.options):
         for history in _histories():
             state = weighting.init(7)
-            for losses, drawn in history:
-                gramian = drawn if weighting.needs is Needs.GRAMIAN else NO_GRAMIAN
+            for losses, drawn_gramian in history:
+                gramian = drawn_gramian if weighting.needs is Needs.GRAMIAN else NO_GRAMIAN
                 weights, state = _call_twice(weighting.weigh, losses, gramian, state, options)
-                shown = f"{weights} after the steps {history} with the options {options}"
-                assert math.isfinite(weights.retain), f"the weights must be finite: {shown}"
-                assert math.isfinite(weights.forget), f"the weights must be finite: {shown}"
-                least = min(weights.retain, weights.forget)
-                assert least >= 0.0 or not non_negative, f"no weight may be negative: {shown}"
+                context = f"{weights} after the steps {history} with the options {options}"
+                assert math.isfinite(weights.retain), f"the weights must be finite: {context}"
+                assert math.isfinite(weights.forget), f"the weights must be finite: {context}"
+                min_weight = min(weights.retain, weights.forget)
+                assert min_weight >= 0.0 or not non_negative, f"no weight may be negative: {context}"
 
 
-def _call_twice(function: Callable[..., Any], one: Any, other: Any, state: State, options: dict[str, float]) -> Any:
+def _call_twice(function: Callable[..., Any], first: Any, second: Any, state: State, options: dict[str, float]) -> Any:
     """Return the result of a weighting's function. Check that the result is equal with a state restored from JSON."""
-    restored, given = json.loads(json.dumps(dict(state), allow_nan=False)), (dict(state), dict(options))
-    found = function(one, other, *given)
-    assert given == (state, options), "the weighting changes its state or options; it must return new objects"
-    again = function(one, other, restored, options)
-    assert repr(again) == repr(found), "the result changes if the state is restored from JSON"  # NaN equals NaN
-    return found
+    restored, arguments = json.loads(json.dumps(dict(state), allow_nan=False)), (dict(state), dict(options))
+    result = function(first, second, *arguments)
+    assert arguments == (state, options), "the weighting changes its state or options; it must return new objects"
+    repeated = function(first, second, restored, options)
+    assert repr(repeated) == repr(result), "the result changes if the state is restored from JSON"  # NaN equals NaN
+    return result
 
 
 def _check_combination(weighting: Weighting) -> None:
@@ -76,12 +76,12 @@ def _check_combination(weighting: Weighting) -> None:
         retain: list[float], forget: list[float], state: State, options: dict[str, float]
     ) -> tuple[Any, State]:
         g_r, g_f = [torch.tensor(retain), None, None], [torch.tensor(forget), torch.ones(2), None]
-        parts, new = combine(g_r, g_f, state, options)
-        return [None if part is None else part.tolist() for part in parts], dict(new)
+        direction, new_state = combine(g_r, g_f, state, options)
+        return [None if gradient is None else gradient.tolist() for gradient in direction], dict(new_state)
 
-    state, draw = weighting.init(7), random.Random("gradients")
+    state, rng = weighting.init(7), random.Random("gradients")
     for _ in range(3):
-        retain, forget = ([draw.gauss(0.0, 1.0) for _ in range(12)] + [0.0] for _ in range(2))
+        retain, forget = ([rng.gauss(0.0, 1.0) for _ in range(12)] + [0.0] for _ in range(2))
         (both, single, none), state = _call_twice(combined, retain, forget, state, defaults(weighting.options))
         assert (len(both), len(single), none) == (13, 2, None), "the direction must have the shapes of the gradients"
         assert all(map(math.isfinite, both + single)), "the direction must be finite"
@@ -89,17 +89,17 @@ def _check_combination(weighting: Weighting) -> None:
 
 def _histories() -> Iterator[list[tuple[Losses, Gramian]]]:
     """Yield sequences of one to four steps, the same in each call. About half of the numbers are extreme values."""
-    draw = random.Random("histories")
+    rng = random.Random("histories")
 
-    def one(extremes: Sequence[float], usual: float) -> float:
-        return draw.choice(extremes) if draw.random() < 0.5 else usual
+    def draw(extremes: Sequence[float], typical: float) -> float:
+        return rng.choice(extremes) if rng.random() < 0.5 else typical
 
     def losses() -> Losses:
-        return Losses(*(one(_LOSSES, draw.uniform(-100.0, 100.0)) for _ in range(2)))
+        return Losses(*(draw(_LOSSES, rng.uniform(-100.0, 100.0)) for _ in range(2)))
 
     def gramian() -> Gramian:
-        rho, phi = (one(_NORMS, 10.0 ** draw.uniform(-6.0, 6.0)) for _ in range(2))
-        return Gramian(rho * rho, one(_COSINES, draw.uniform(-1.0, 1.0)) * rho * phi, phi * phi)
+        rho, phi = (draw(_NORMS, 10.0 ** rng.uniform(-6.0, 6.0)) for _ in range(2))
+        return Gramian(rho * rho, draw(_COSINES, rng.uniform(-1.0, 1.0)) * rho * phi, phi * phi)
 
     for _ in range(_HISTORIES):
-        yield [(losses(), gramian()) for _ in range(draw.randint(1, 4))]
+        yield [(losses(), gramian()) for _ in range(rng.randint(1, 4))]

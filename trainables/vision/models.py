@@ -98,8 +98,8 @@ def load_classifier(folder: Path | str, *, labels: dict[int, str] | None = None,
 
     head: dict[str, Any] = {}
     if labels is not None:
-        names = {label: number for number, label in labels.items()}
-        head = {"id2label": labels, "label2id": names, "ignore_mismatched_sizes": True}
+        label2id = {label: number for number, label in labels.items()}
+        head = {"id2label": labels, "label2id": label2id, "ignore_mismatched_sizes": True}
     with loading(folder), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return AutoModelForImageClassification.from_pretrained(

@@ -82,9 +82,9 @@ class ImageProcessor:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             mean, std = (tuple(map(float, content[name])) for name in ("image_mean", "image_std"))
-            found = cls(int(content["size"]["height"]), float(content["rescale_factor"]), mean, std)
+            processor = cls(int(content["size"]["height"]), float(content["rescale_factor"]), mean, std)
             for name in ("do_resize", "size", "resample", "do_rescale", "do_normalize"):
-                if content[name] != found._settings()[name]:
+                if content[name] != processor._settings()[name]:
                     raise ValueError(f"{name} is {content[name]}")
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise LoadError(
@@ -92,7 +92,7 @@ class ImageProcessor:
                 "that the command 'target' writes: resize to a square with resample 0 (nearest pixel), rescale, "
                 "normalise"
             ) from None
-        return found
+        return processor
 
     def _settings(self) -> dict[str, Any]:
         return {

@@ -25,11 +25,11 @@ def weights(gramian: Gramian) -> Weights:
     sine2 = (1.0 - k) * (1.0 + k)
     if rho == 0 or phi == 0 or sine2 <= _RANK_ONE:
         return Weights(0.5, 0.5)
-    longest = max(rho, phi)
-    x, y, sine = rho / longest, phi / longest, math.sqrt(sine2)  # a common scale does not change the weights
+    max_norm = max(rho, phi)
+    x, y, sine = rho / max_norm, phi / max_norm, math.sqrt(sine2)  # a common scale does not change the weights
     t = math.sqrt(x * x + y * y + 2.0 * x * y * sine)
-    largest = (x * x + y * y + math.hypot((x - y) * (x + y), 2.0 * x * y * k)) / 2.0
-    scale = 2.0 * t * math.sqrt(largest)
+    lmax = (x * x + y * y + math.hypot((x - y) * (x + y), 2.0 * x * y * k)) / 2.0
+    scale = 2.0 * t * math.sqrt(lmax)
     return Weights(y * (y + x * (sine + k)) / scale, x * (x + y * (sine + k)) / scale)
 
 

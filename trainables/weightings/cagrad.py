@@ -29,8 +29,8 @@ def weights(gramian: Gramian, alpha: float) -> Weights:
     rho, phi, k = gramian.rho, gramian.phi, gramian.k
     if rho == 0 or phi == 0:
         return Weights(0.5, 0.5)
-    longest = max(rho, phi)
-    x, y = rho / longest, phi / longest  # a common scale does not change the weights
+    max_norm = max(rho, phi)
+    x, y = rho / max_norm, phi / max_norm  # a common scale does not change the weights
     e = math.sqrt((x - y) ** 2 + 2.0 * x * y * (1.0 + k))
     g0 = math.sqrt((x - y) ** 2 + 2.0 * x * y * (1.0 - k)) / 2.0
     if g0 == 0 or alpha == 0:
@@ -46,10 +46,10 @@ def weights(gramian: Gramian, alpha: float) -> Weights:
             if sine == 0:
                 return Weights(w, 1.0 - w)
             return Weights(0.5 + root / sine * w, 0.5 + root / sine * (1.0 - w))
-        retain_end = w >= 1.0
+        is_retain_end = w >= 1.0
     else:
-        retain_end = chi < 0.0
-    if retain_end:
+        is_retain_end = chi < 0.0
+    if is_retain_end:
         return Weights(0.5 + alpha * g0 / x, 0.5)
     return Weights(0.5, 0.5 + alpha * g0 / y)
 

@@ -24,11 +24,11 @@ def drop_signs(g_r: Tensor, g_f: Tensor, draws: Tensor, leak: float) -> Tensor:
     purity = (1.0 + (g_r + g_f) / (g_r.abs() + g_f.abs())) / 2.0
     positive, negative = purity > draws, purity < draws
 
-    def kept(gradient: Tensor) -> Tensor:
+    def keep_sign(gradient: Tensor) -> Tensor:
         mask = (positive & (gradient > 0)) | (negative & (gradient < 0))
         return torch.where(mask, gradient, leak * gradient)
 
-    return kept(g_r) + kept(g_f)
+    return keep_sign(g_r) + keep_sign(g_f)
 
 
 def combine(retain: Gradient, forget: Gradient, state: State, options: Options) -> tuple[Gradient, State]:

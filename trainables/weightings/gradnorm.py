@@ -9,23 +9,23 @@ _RATIO_LOW, _RATIO_HIGH = 1e-6, 1e6
 """The bounds of a loss ratio. The bounds apply if a loss reaches zero or changes sign."""
 
 
-def loss_ratio(first: float | None, now: float) -> float:
+def loss_ratio(first: float | None, current: float) -> float:
     """Return the ratio of a loss to its first value, in (0, inf). A small ratio means that the task has trained fast.
 
-    If the first loss is positive, the ratio is the paper's ``now/first``. If the first loss is negative
-    (``l_f = -L_F``), the magnitude of the loss grows with progress, so the ratio is ``first/now``, capped at 1. The cap
-    is needed for the objectives wga and satimp, because the losses of forgotten tokens return to 0. The paper has
+    If the first loss is positive, the ratio is the paper's ``current/first``. If the first loss is negative
+    (``l_f = -L_F``), the magnitude of the loss grows with progress, so the ratio is ``first/current``, capped at 1. The
+    cap is needed for the objectives wga and satimp, because the losses of forgotten tokens return to 0. The paper has
     neither the inverse nor the cap. If the first loss is None, the ratio is 1.
     """
     if first is None:
         return 1.0
     if first > 0:
-        ratio = now / first
-    elif now >= 0:
+        ratio = current / first
+    elif current >= 0:
         ratio = 1.0
     else:
-        # The ratio now/first grows with progress: GradNorm would treat that as slow training and raise the weight.
-        ratio = min(first / now, 1.0)
+        # The ratio current/first grows with progress: GradNorm would treat that as slow training and raise the weight.
+        ratio = min(first / current, 1.0)
     return max(min(ratio, _RATIO_HIGH), _RATIO_LOW)
 
 

@@ -7,7 +7,7 @@ import math
 from search_spaces.fields import LOG, Field
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights
 
-_MOST_SIMILAR = 1.0 - 1e-12
+_MAX_TARGET = 1.0 - 1e-12
 """The highest target similarity. The cap limits the weights to 7e5; a target of 1 would need infinite weights."""
 
 
@@ -33,12 +33,12 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
         return Weights(1.0, 1.0), state
     pull = 0.0
     if similarity < target:
-        t = min(target, _MOST_SIMILAR)
+        t = min(target, _MAX_TARGET)
         sines = math.sqrt((1.0 - similarity) * (1.0 + similarity)) / math.sqrt((1.0 - t) * (1.0 + t))
         pull = max(t * sines - similarity, 0.0)  # rounding, or a target above the cap, could make the pull negative
     beta = options["ema_beta"]
-    moved = (1.0 - beta) * target + beta * similarity
-    return Weights(1.0 + pull * (phi / rho), 1.0 + pull * (rho / phi)), {"similarity": moved}
+    new_target = (1.0 - beta) * target + beta * similarity
+    return Weights(1.0 + pull * (phi / rho), 1.0 + pull * (rho / phi)), {"similarity": new_target}
 
 
 WEIGHTING = Weighting(

@@ -12,10 +12,10 @@ def weights(gramian: Gramian) -> Weights:
     (1/2, 1/2). If only one gradient is zero, its weight is 1, so ``d = 0``: a Pareto stationary point. Opposed
     gradients also give ``d = 0``, with c = phi/(rho + phi).
     """
-    longest = max(gramian.rho, gramian.phi)
-    if longest == 0:
+    max_norm = max(gramian.rho, gramian.phi)
+    if max_norm == 0:
         return Weights(0.5, 0.5)
-    x, y, aligned = gramian.rho / longest, gramian.phi / longest, 1.0 + gramian.k
+    x, y, aligned = gramian.rho / max_norm, gramian.phi / max_norm, 1.0 + gramian.k
     distance2 = (x - y) ** 2 + 2.0 * x * y * aligned  # |g_r - g_f|^2, without cancellation errors
     if distance2 == 0:
         return Weights(0.5, 0.5)

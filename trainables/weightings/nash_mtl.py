@@ -6,7 +6,7 @@ import math
 
 from trainables.weightings.base import Gramian, Needs, Weighting, Weights, of_gramian
 
-_LEAST_SLACK = 1e-12
+_MIN_SLACK = 1e-12
 """The smallest value of 1 - k, where k is minus the cosine. Float32 gradients cannot resolve smaller values."""
 
 
@@ -20,7 +20,7 @@ def weights(gramian: Gramian) -> Weights:
     The weight of a zero gradient is 0, and the other weight is 1/norm. If both gradients are zero, both weights are 0.
     """
     rho, phi = gramian.rho, gramian.phi
-    root = math.sqrt(max(1.0 - gramian.k, _LEAST_SLACK))
+    root = math.sqrt(max(1.0 - gramian.k, _MIN_SLACK))
     return Weights(1.0 / rho / root if rho != 0 else 0.0, 1.0 / phi / root if phi != 0 else 0.0)
 
 

@@ -8,7 +8,7 @@ from search_spaces.fields import LOG, Field
 from trainables.weightings import rotograd_scale
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights
 
-_NO_PLANE = 1e-6
+_MIN_SINE = 1e-6
 """If the sine of the gradients' angle is below this value, the gradients count as parallel or opposed."""
 
 
@@ -30,19 +30,19 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
     weights are (1, 1). For parallel or opposed gradients, the weights are those of rotograd-scale. In all
     these cases, ``theta`` does not change.
     """
-    scale, new_scale = rotograd_scale.weigh(losses, gramian, state, options)
+    scale_weights, scale_state = rotograd_scale.weigh(losses, gramian, state, options)
     theta = state.get("theta", 0.0)
-    new = {**new_scale, "theta": theta}
+    new_state = {**scale_state, "theta": theta}
     sine = math.sqrt((1.0 - gramian.k) * (1.0 + gramian.k))
-    if gramian.rho == 0 or gramian.phi == 0 or sine < _NO_PLANE:
-        return scale, new
+    if gramian.rho == 0 or gramian.phi == 0 or sine < _MIN_SINE:
+        return scale_weights, new_state
     omega = math.atan2(sine, -gramian.k)
-    applied = min(theta, omega / 2.0, math.pi - omega)
-    new["theta"] = theta + options["rate"] * math.cos(omega / 2.0) * math.sin(omega / 2.0 - theta)
+    applied_angle = min(theta, omega / 2.0, math.pi - omega)
+    new_state["theta"] = theta + options["rate"] * math.cos(omega / 2.0) * math.sin(omega / 2.0 - theta)
     # R u_f = (sin(omega - theta) u_f + sin(theta) u_r) / sin(omega)
-    retain = scale.retain * (1.0 + math.sin(applied) / sine)
-    forget = scale.forget * math.sin(omega - applied) / sine
-    return Weights(retain, forget), new
+    retain = scale_weights.retain * (1.0 + math.sin(applied_angle) / sine)
+    forget = scale_weights.forget * math.sin(omega - applied_angle) / sine
+    return Weights(retain, forget), new_state
 
 
 WEIGHTING = Weighting(

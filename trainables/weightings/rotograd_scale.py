@@ -16,15 +16,15 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
     (1, 1).
     """
     rho, phi = gramian.rho, gramian.phi
-    new = dict(state)
-    for key, length in (("first_r", rho), ("first_f", phi)):
-        if key not in new and length != 0:
-            new[key] = length
+    new_state = dict(state)
+    for key, norm in (("first_r", rho), ("first_f", phi)):
+        if key not in new_state and norm != 0:
+            new_state[key] = norm
     if rho == 0 or phi == 0:
-        return Weights(1.0, 1.0), new
-    left_r, left_f = rho / new["first_r"], phi / new["first_f"]
-    share = left_r / (left_r + left_f)
-    return Weights(share + (1.0 - share) * (phi / rho), share * (rho / phi) + (1.0 - share)), new
+        return Weights(1.0, 1.0), new_state
+    ratio_r, ratio_f = rho / new_state["first_r"], phi / new_state["first_f"]
+    share = ratio_r / (ratio_r + ratio_f)
+    return Weights(share + (1.0 - share) * (phi / rho), share * (rho / phi) + (1.0 - share)), new_state
 
 
 WEIGHTING = Weighting(

@@ -13,8 +13,8 @@ def weights(gramian: Gramian) -> Weights:
     is projection onto the other gradient's normal plane, as in PCGrad. If a gradient is zero, the weights are (1/2,
     1/2).
     """
-    doubled = pcgrad.weights(gramian)
-    return Weights(doubled.retain / 2.0, doubled.forget / 2.0)
+    pcgrad_weights = pcgrad.weights(gramian)
+    return Weights(pcgrad_weights.retain / 2.0, pcgrad_weights.forget / 2.0)
 
 
 WEIGHTING = Weighting(

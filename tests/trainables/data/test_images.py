@@ -35,7 +35,7 @@ def problem(source: LabelledImages | None = None, **changes: Any) -> ImageData:
     [
         ({}, "zoo/dog", DOGS, OTHERS, [*range(24)], [24, 26, 27, 29]),
         ({"limit": 4}, "zoo/dog", DOGS, OTHERS[::4], [*OTHERS[::4], *DOGS], [24, 26, 27, 29]),
-        ({"forget_class": "1", "most": 3}, "zoo/dog", DOGS[:3], OTHERS, [*range(24)], [24, 26, 27, 29]),
+        ({"forget_class": "1", "max_forget": 3}, "zoo/dog", DOGS[:3], OTHERS, [*range(24)], [24, 26, 27, 29]),
     ],
     ids=["all", "limit", "maximum, and the class by number"],
 )
