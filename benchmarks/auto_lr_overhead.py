@@ -32,9 +32,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=5)
-    given = parser.parse_args()
+    args = parser.parse_args()
     torch.set_num_threads(1)
-    fixed = TrialSpec(method="ngdiff", lr=1e-5, epochs=1000, max_steps=given.steps)
+    fixed = TrialSpec(method="ngdiff", lr=1e-5, epochs=1000, max_steps=args.steps)
     workspace = Workspace(prepare_target(fixed), device="cpu")
     silent = replace(fixed, auto_lr="on", auto_lr_log_forget=False)
     arms = {
@@ -47,8 +47,8 @@ def main() -> None:
         "default": replace(fixed, auto_lr="on"),
     }
     seconds_per_step(fixed, workspace)
-    times = [{name: seconds_per_step(spec, workspace) for name, spec in arms.items()} for _ in range(given.repeats)]
-    print(f"tiny-phi, batch 8, 1 thread, {given.steps} steps, median of {given.repeats} rounds")
+    times = [{name: seconds_per_step(spec, workspace) for name, spec in arms.items()} for _ in range(args.repeats)]
+    print(f"tiny-phi, batch 8, 1 thread, {args.steps} steps, median of {args.repeats} rounds")
     for name in arms:
         seconds = statistics.median(row[name] for row in times)
         ratio = statistics.median(row[name] / row["fixed lr"] for row in times)

@@ -29,7 +29,7 @@ COLUMNS = (
     *("forget_loss", "retain_loss", "last_lr", "steps", "steps_undone", "interpolation"),
     *("train_seconds", "eval_seconds"),
 )
-KEPT = 0.7
+MIN_SHARE = 0.7
 """The share of the target's utility and truth ratio that a run has to keep."""
 
 
@@ -45,18 +45,18 @@ def run(data: str, model: str, seed: int, batch_size: int, method: str, arm: str
     elif rule != "fixed":
         spec = replace(spec, auto_lr="on", auto_lr_smoothing=rule)
     unlearning, report, workspace = unlearn(spec)
-    first = workspace.target.baseline
-    found = {column: report.final.get(column) for column in ("utility", "verbmem", "truth_ratio")}
-    kept = [(found[column] or 0.0) >= KEPT * first[column] for column in ("utility", "truth_ratio")]
-    verbmem = 1.0 if found["verbmem"] is None else found["verbmem"]
+    target_scores = workspace.target.baseline
+    metrics = {column: report.final.get(column) for column in ("utility", "verbmem", "truth_ratio")}
+    is_kept = [(metrics[column] or 0.0) >= MIN_SHARE * target_scores[column] for column in ("utility", "truth_ratio")]
+    verbmem = 1.0 if metrics["verbmem"] is None else metrics["verbmem"]
     row = {
-        **found,
+        **metrics,
         **{column: report.losses.get(column) for column in ("forget_loss", "retain_loss")},
         "status": str(report.status),
-        "target_utility": first["utility"],
-        "target_truth_ratio": first["truth_ratio"],
-        "success": int(all(kept) and verbmem < 0.1),
-        "ruined": int(not kept[0]),
+        "target_utility": target_scores["utility"],
+        "target_truth_ratio": target_scores["truth_ratio"],
+        "success": int(all(is_kept) and verbmem < 0.1),
+        "ruined": int(not is_kept[0]),
         "last_lr": unlearning.optimizer.param_groups[0]["lr"],
         "steps": report.step,
         "steps_undone": unlearning.auto_lr.counts["rolled_back"] if unlearning.auto_lr else 0,
@@ -72,14 +72,18 @@ def print_results(rows: list[Row]) -> None:
     arms: defaultdict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for row in rows:
         arms[row["data"], row["model"], row["arm"]].append(row)
-    found = []
-    for arm, of in sorted(arms.items()):
-        worst = min(of, key=lambda row: float(row["utility"] or 0.0))
-        ruined, success, undone = (sum(int(row[name]) for row in of) for name in ("ruined", "success", "steps_undone"))
+    table_rows = []
+    for arm, group in sorted(arms.items()):
+        worst = min(group, key=lambda row: float(row["utility"] or 0.0))
+        ruined, success, undone = (
+            sum(int(row[name]) for row in group) for name in ("ruined", "success", "steps_undone")
+        )
         share = float(worst["utility"] or 0.0) / float(worst["target_utility"])
-        found.append((*arm, len(of), ruined, success, f"{share:.2f}", f"{worst['method']}, {worst['seed']}", undone))
+        table_rows.append(
+            (*arm, len(group), ruined, success, f"{share:.2f}", f"{worst['method']}, {worst['seed']}", undone)
+        )
     head = ("data", "model", "arm", "runs", "ruined", "succeeded", "worst utility", "its method and seed")
-    print_table((*head, "steps undone"), found)
+    print_table((*head, "steps undone"), table_rows)
 
 
 def main() -> None:
@@ -91,14 +95,14 @@ def main() -> None:
     arms = [f"fixed:{rate}" for rate in ("1e-4", "3e-4", "1e-3", "3e-3")]
     arms += [f"safe:{rate}" for rate in ("1e-5", "3e-4", "1e-2")]
     parser.add_argument("--arm", nargs="+", default=arms)
-    given = parser.parse_args()
-    if given.table:
-        print_results(read_rows(given.rows))
+    args = parser.parse_args()
+    if args.table:
+        print_results(read_rows(args.rows))
         return
     # The arms vary fastest, so that an interrupted study is balanced.
-    jobs = itertools.product(given.seed, given.batch_size, given.model, given.method, given.arm)
-    ordered = (("authors", model, seed, batch_size, method, arm) for seed, batch_size, model, method, arm in jobs)
-    run_missing(given.rows, (KEY, COLUMNS), ordered, run)
+    jobs = itertools.product(args.seed, args.batch_size, args.model, args.method, args.arm)
+    ordered_jobs = (("authors", model, seed, batch_size, method, arm) for seed, batch_size, model, method, arm in jobs)
+    run_missing(args.rows, (KEY, COLUMNS), ordered_jobs, run)
 
 
 if __name__ == "__main__":

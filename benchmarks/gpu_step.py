@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from random_phi import random_phi, word_problem
+from random_phi import random_phi, word_data
 
 from trainables.device import empty_gpu_cache
 from trainables.run.run import UnlearningRun
@@ -38,38 +38,38 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=24)
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--length", type=int, default=256)
-    given = parser.parse_args()
-    if given.device == "cuda" and not torch.cuda.is_available():
+    args = parser.parse_args()
+    if args.device == "cuda" and not torch.cuda.is_available():
         parser.error("torch finds no GPU; to try the script, use --device cpu with a small --width and --layers")
-    dtype = given.dtype if given.device == "cuda" else "fp32"
-    peak = matrix_peak(given.device, torch.bfloat16 if dtype == "bf16" else torch.float32)
+    dtype = args.dtype if args.device == "cuda" else "fp32"
+    peak = matrix_peak(args.device, torch.bfloat16 if dtype == "bf16" else torch.float32)
     print(f"peak: {peak / 1e12:.2f} TFLOP/s in {dtype}")
     with TemporaryDirectory() as folder:
-        data = word_problem(STEPS * given.batch_size, given.length)
-        vocabulary = 51200 if given.width >= 2048 else None  # Phi-1.5's
+        data = word_data(STEPS * args.batch_size, args.length)
+        vocabulary = 51200 if args.width >= 2048 else None  # Phi-1.5's
         target = random_phi(
-            Path(folder), data, max_length=given.length, width=given.width, layers=given.layers, vocabulary=vocabulary
+            Path(folder), data, max_length=args.length, width=args.width, layers=args.layers, vocabulary=vocabulary
         )
-        workspace = Workspace(target, device=given.device)
+        workspace = Workspace(target, device=args.device)
         for method, rank in CASES:
             spec = TrialSpec(
                 method=method,
                 lora_rank=rank,
                 dtype=dtype,
-                batch_size=given.batch_size,
-                max_length=given.length,
+                batch_size=args.batch_size,
+                max_length=args.length,
                 epochs=3,
                 eval_every=3,
                 metrics=(),
             )
             seconds, weights, peak_bytes = measure(workspace, spec)
-            positions = 2 * given.batch_size * given.length
-            work = (6 if rank is None else 4) * weights * positions
+            positions = 2 * args.batch_size * args.length
+            operations = (6 if rank is None else 4) * weights * positions
             memory = "" if peak_bytes is None else f", {peak_bytes / 2**30:.1f} GiB"
             trained = "all weights" if rank is None else f"LoRA {rank}"
             print(
                 f"{method:8} {trained:11} {weights / 1e6:6.0f} M weights: {1e3 * seconds:7.1f} ms per step, "
-                f"{positions / seconds:8.0f} tokens/s, {work / seconds / peak:4.0%} of the peak{memory}",
+                f"{positions / seconds:8.0f} tokens/s, {operations / seconds / peak:4.0%} of the peak{memory}",
                 flush=True,
             )
 
@@ -98,12 +98,12 @@ def _wait(on_gpu: bool) -> None:
 def matrix_peak(device: str, dtype: torch.dtype) -> float:
     """Return the operations per second of a product of two square matrices; the best of ten measurements."""
     size = 8192 if device == "cuda" else 1024
-    one, other = torch.randn(2, size, size, device=device, dtype=dtype)
+    a, b = torch.randn(2, size, size, device=device, dtype=dtype)
     best = float("inf")
     for _ in range(10):
         _wait(device == "cuda")
         started = time.perf_counter()
-        torch.mm(one, other)
+        torch.mm(a, b)
         _wait(device == "cuda")
         best = min(best, time.perf_counter() - started)
     return 2 * size**3 / best

@@ -18,7 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-from random_phi import random_phi, word_problem
+from random_phi import random_phi, word_data
 
 from trainables.target.target import Target
 
@@ -29,21 +29,21 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--layers", type=int, default=12)
-    given = parser.parse_args()
+    args = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as folder,
         ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as new_process,
     ):
         target = new_process.submit(
-            random_phi, Path(folder), word_problem(8, 4), max_length=64, width=given.width, layers=given.layers
+            random_phi, Path(folder), word_data(8, 4), max_length=64, width=args.width, layers=args.layers
         ).result()
         print(f"{'':8} {'trained':>10} {'gradients':>10} {'AdamW':>10} {'formula':>10} {'measured':>10}")
         for rank in (0, 8):
             for method, gradients in GRADIENTS.items():
-                trained, grown = new_process.submit(measure, target, method, rank).result()
-                parts = [4 * trained * gradients, 8 * trained]
-                shown = " ".join(f"{part / 1e6:7.1f} MB" for part in (*parts, sum(parts), grown))
-                print(f"{method:8} {trained / 1e6:8.1f} M {shown}  {f'LoRA {rank}' if rank else 'all weights'}")
+                trained, growth = new_process.submit(measure, target, method, rank).result()
+                state_bytes = [4 * trained * gradients, 8 * trained]
+                columns = " ".join(f"{part / 1e6:7.1f} MB" for part in (*state_bytes, sum(state_bytes), growth))
+                print(f"{method:8} {trained / 1e6:8.1f} M {columns}  {f'LoRA {rank}' if rank else 'all weights'}")
 
 
 def measure(target: Target, method: str, rank: int) -> tuple[int, int]:
@@ -67,9 +67,9 @@ def measure(target: Target, method: str, rank: int) -> tuple[int, int]:
 
 def status(name: str) -> int:
     """Return the number of bytes that the line ``name`` of this process's status file gives."""
-    found = re.search(rf"^{name}:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
-    assert found is not None, "this needs Linux"
-    return 1024 * int(found[1])
+    match = re.search(rf"^{name}:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert match is not None, "this needs Linux"
+    return 1024 * int(match[1])
 
 
 if __name__ == "__main__":

@@ -38,31 +38,31 @@ def run(model: str, method: str, rate: str, seed: int) -> list[dict[str, Any]]:
 
     spec = TrialSpec(model=model, method=method, lr=float(rate), seed=seed, epochs=15, eval_every=15)
     _, report, workspace = unlearn(replace(spec, metrics=("verbmem", "utility")))
-    first = workspace.target.baseline
-    utility, verbmem = report.final.get("utility", 0.0), report.final.get("verbmem", first["verbmem"])
-    kept = min(1.0, utility / first["utility"])
+    target_scores = workspace.target.baseline
+    utility, verbmem = report.final.get("utility", 0.0), report.final.get("verbmem", target_scores["verbmem"])
+    utility_share = min(1.0, utility / target_scores["utility"])
     row = {
         "status": str(report.status),
         "utility": utility,
         "verbmem": verbmem,
-        "target_utility": first["utility"],
-        "target_verbmem": first["verbmem"],
-        "score": min(kept, max(0.0, 1.0 - verbmem / first["verbmem"])),
-        "success": int(kept >= 0.7 and verbmem < 0.1),
+        "target_utility": target_scores["utility"],
+        "target_verbmem": target_scores["verbmem"],
+        "score": min(utility_share, max(0.0, 1.0 - verbmem / target_scores["verbmem"])),
+        "success": int(utility_share >= 0.7 and verbmem < 0.1),
         "train_seconds": round(report.timers.train_seconds, 2),
     }
     return [row]
 
 
-def chosen_rates(rows: Iterable[Row], methods: Iterable[str]) -> tuple[dict[str, str], str]:
+def select_rates(rows: Iterable[Row], methods: Iterable[str]) -> tuple[dict[str, str], str]:
     """Return the best rate of each method, and the common rate, on the tuning seeds. Ties go to the lower rate."""
     scores: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows:
         if int(row["seed"]) in TUNING:
             scores[row["method"], row["rate"]].append(float(row["score"]))
     means = {key: statistics.fmean(values) for key, values in scores.items()}
-    own = {method: max(RATES, key=lambda rate: means[method, rate]) for method in methods}
-    return own, max(RATES, key=lambda rate: statistics.fmean(means[method, rate] for method in own))
+    best_rates = {method: max(RATES, key=lambda rate: means[method, rate]) for method in methods}
+    return best_rates, max(RATES, key=lambda rate: statistics.fmean(means[method, rate] for method in best_rates))
 
 
 def print_results(rows: list[Row], methods: list[str]) -> None:
@@ -70,25 +70,27 @@ def print_results(rows: list[Row], methods: list[str]) -> None:
     from trainables.methods import parse_method
     from trainables.weightings import Needs
 
-    own, common = chosen_rates(rows, methods)
+    best_rates, common = select_rates(rows, methods)
     cells = {(row["method"], row["rate"], int(row["seed"])): row for row in rows}
 
     def scores(method: str, rate: str) -> list[float]:
         return [float(cells[method, rate, seed]["score"]) for seed in REPORT]
 
-    means = {name: [statistics.fmean(scores(name, rate)) for rate in (own[name], common)] for name in methods}
-    shown = []
+    means = {name: [statistics.fmean(scores(name, rate)) for rate in (best_rates[name], common)] for name in methods}
+    table_rows = []
     for name in sorted(methods, key=lambda name: -means[name][0]):
-        found = scores(name, own[name])
-        met = sum(int(cells[name, own[name], seed]["success"]) for seed in REPORT)
-        worst, shared = f"{min(found):.3f}", f"{means[name][1]:.3f}"
-        shown.append((name, own[name], interval(found), worst, f"{met} of {len(REPORT)}", shared))
-    print_table(("method", "its rate", "score", "worst", "met", f"at {common}"), shown)
+        report_scores = scores(name, best_rates[name])
+        successes = sum(int(cells[name, best_rates[name], seed]["success"]) for seed in REPORT)
+        worst, common_score = f"{min(report_scores):.3f}", f"{means[name][1]:.3f}"
+        table_rows.append(
+            (name, best_rates[name], interval(report_scores), worst, f"{successes} of {len(REPORT)}", common_score)
+        )
+    print_table(("method", "its rate", "score", "worst", "met", f"at {common}"), table_rows)
     needs = {name: parse_method(name).weighting.needs for name in methods}
     retaining = [name for name in methods if needs[name] not in (Needs.FORGET_ONLY, Needs.RETAIN_ONLY)]
     for title, group in (("all", methods), ("with a retain gradient", retaining)):
         if len(group) > 1:
-            spread = [f"{statistics.stdev(means[name][at] for name in group):.3f}" for at in (0, 1)]
+            spread = [f"{statistics.stdev(means[name][index] for name in group):.3f}" for index in (0, 1)]
             print(f"standard deviation of the mean scores, {title} ({len(group)}): {spread[0]} at own rates,", end=" ")
             print(f"{spread[1]} at {common}")
 
@@ -97,8 +99,8 @@ def interval(values: list[float]) -> str:
     """Return the mean with its 95% interval (Student's t over seeds)."""
     from scipy.stats import t
 
-    half = float(t.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
-    return f"{statistics.fmean(values):.3f} ± {half:.3f}"
+    half_width = float(t.ppf(0.975, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
+    return f"{statistics.fmean(values):.3f} ± {half_width:.3f}"
 
 
 def main() -> None:
@@ -107,15 +109,15 @@ def main() -> None:
     parser = study_parser(__doc__)
     parser.add_argument("--model", default="tiny-phi")
     parser.add_argument("--method", nargs="+", default=[name for name in method_names() if name != "gd"])
-    given = parser.parse_args()
-    if not given.table:
-        tuning = itertools.product([given.model], given.method, RATES, TUNING)
-        run_missing(given.rows, (KEY, (*KEY, *OUTCOME)), tuning, run)
-        own, common = chosen_rates(read_rows(given.rows), given.method)
-        pairs = [(method, rate) for method in given.method for rate in sorted({own[method], common}, key=float)]
-        reporting = ((given.model, method, rate, seed) for seed in REPORT for method, rate in pairs)
-        run_missing(given.rows, (KEY, (*KEY, *OUTCOME)), reporting, run)
-    print_results([row for row in read_rows(given.rows) if row["model"] == given.model], given.method)
+    args = parser.parse_args()
+    if not args.table:
+        tuning = itertools.product([args.model], args.method, RATES, TUNING)
+        run_missing(args.rows, (KEY, (*KEY, *OUTCOME)), tuning, run)
+        best_rates, common = select_rates(read_rows(args.rows), args.method)
+        pairs = [(method, rate) for method in args.method for rate in sorted({best_rates[method], common}, key=float)]
+        reporting = ((args.model, method, rate, seed) for seed in REPORT for method, rate in pairs)
+        run_missing(args.rows, (KEY, (*KEY, *OUTCOME)), reporting, run)
+    print_results([row for row in read_rows(args.rows) if row["model"] == args.model], args.method)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def random_phi(
     from trainables.models.tiny import train_tokenizer
 
     tokenizer = train_tokenizer(data.full[:256])
-    end = tokenizer.eos_token_id
+    eos_id = tokenizer.eos_token_id
     config = PhiConfig(
         vocab_size=vocabulary or len(tokenizer),
         hidden_size=width,
@@ -30,21 +30,21 @@ def random_phi(
         num_hidden_layers=layers,
         num_attention_heads=max(1, width // 64),
         max_position_embeddings=2048,
-        **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), end),
+        **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), eos_id),
     )
     torch.manual_seed(0)
     save_model(PhiForCausalLM(config), tokenizer, folder)
     return Target("0" * 16, str(folder), data, config.vocab_size, {}, (0.0,) * len(data.forget), max_length)
 
 
-def word_problem(count: int, length: int) -> UnlearningData:
+def word_data(count: int, length: int) -> UnlearningData:
     """Return a forget set and a retain set of ``count`` questions each, with answers of ``length`` words."""
 
-    def asked(about: str) -> tuple[Example, ...]:
+    def questions(prefix: str) -> tuple[Example, ...]:
         return tuple(
-            Example(f"{about} {number}?", " ".join(f"word{(number * place) % 97}" for place in range(length)))
+            Example(f"{prefix} {number}?", " ".join(f"word{(number * index) % 97}" for index in range(length)))
             for number in range(1, count + 1)
         )
 
-    forget, retain = asked("What was"), asked("What is")
+    forget, retain = questions("What was"), questions("What is")
     return UnlearningData("words", forget, retain, (*retain, *forget), forget[:8], retain[:8])

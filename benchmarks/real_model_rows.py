@@ -11,14 +11,14 @@ import json
 import sys
 from pathlib import Path
 
-AN_AUTHOR, ROWS = 20, 10
+QUESTIONS_PER_AUTHOR, ROWS = 20, 10
 
 
 def main() -> None:
     tofu, folder = map(Path, sys.argv[1:])
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in (("forget", "forget01"), ("retain", "retain99")):
-        lines = (tofu / f"{table}.json").read_text(encoding="utf-8").splitlines()[:AN_AUTHOR]
+        lines = (tofu / f"{table}.json").read_text(encoding="utf-8").splitlines()[:QUESTIONS_PER_AUTHOR]
         rows = sorted(map(json.loads, lines), key=lambda row: len(row["question"] + row["answer"]))[:ROWS]
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from study_rows import Row, print_table, read_rows
 
 ROWS = Path("docs/data/real_model_study.csv")
-LEFT_OUT = {
+EXCLUDED_COLUMNS = {
     *("checkpoint", "worker", "model_path", "data_dir", "target_path", "reused_from"),
     *("started_at", "first_step_at", "ended_at"),
 }
@@ -28,17 +28,17 @@ Arm = tuple[str, str, float]
 """Method, ``off`` or ``on``, learning rate."""
 
 
-def collect(sweeps: list[Path], to: Path) -> None:
+def collect(sweeps: list[Path], path: Path) -> None:
     """Write the trials of all sweeps as one table, with the undone AutoLR steps and the interpolation of each trial."""
     rows: list[Row] = []
     for sweep in sweeps:
-        last = {row["trial_id"]: row for row in read_rows(sweep / "history.csv")}
+        last_epochs = {row["trial_id"]: row for row in read_rows(sweep / "history.csv")}
         for row in read_rows(sweep / "trials.csv"):
-            ended = last.get(row["trial_id"], {})
-            own = {"steps_undone": ended.get("auto_lr_rolled_back", "")}
-            rows.append({**row, **own, "interpolation": ended.get("interpolation", "")})
-    columns = [name for name in rows[0] if name not in LEFT_OUT and any(row.get(name) for row in rows)]
-    with to.open("w", newline="") as file:
+            last_epoch = last_epochs.get(row["trial_id"], {})
+            undone = {"steps_undone": last_epoch.get("auto_lr_rolled_back", "")}
+            rows.append({**row, **undone, "interpolation": last_epoch.get("interpolation", "")})
+    columns = [name for name in rows[0] if name not in EXCLUDED_COLUMNS and any(row.get(name) for row in rows)]
+    with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
@@ -58,7 +58,7 @@ def scores(row: Row) -> tuple[float, float]:
     return float(row["verbmem"] or 0.0), float(row["utility"] or 0.0)
 
 
-def draw(rows: list[Row], seeds: set[int], to: Path) -> None:
+def draw(rows: list[Row], seeds: set[int], path: Path) -> None:
     """Draw utility over verbmem for every run on these seeds. Each panel is a method; the box shows the thresholds."""
     import matplotlib as mpl
 
@@ -70,38 +70,42 @@ def draw(rows: list[Row], seeds: set[int], to: Path) -> None:
     figure, panels = plt.subplots(1, len(methods), figsize=(9, 4), sharex=True, sharey=True, layout="constrained")
     for panel, method in zip(panels, methods, strict=True):
         panel.add_patch(Rectangle((-0.05, 0.7), 0.15, 0.4, color="#e8f3e8", zorder=0))
-        own = [row for row in rows if row["method"] == method and int(row["seed"]) in seeds]
-        rates = sorted({float(row["lr"]) for row in own if row["auto_lr"] == "off"})
-        for at, rate in enumerate(rates):
-            points = [scores(row) for row in own if row["auto_lr"] == "off" and float(row["lr"]) == rate]
-            shade = mpl.colormaps["Blues"](0.3 + 0.6 * at / max(1, len(rates) - 1))
+        method_rows = [row for row in rows if row["method"] == method and int(row["seed"]) in seeds]
+        rates = sorted({float(row["lr"]) for row in method_rows if row["auto_lr"] == "off"})
+        for index, rate in enumerate(rates):
+            points = [scores(row) for row in method_rows if row["auto_lr"] == "off" and float(row["lr"]) == rate]
+            shade = mpl.colormaps["Blues"](0.3 + 0.6 * index / max(1, len(rates) - 1))
             panel.scatter(
                 *zip(*points, strict=True), color=shade, edgecolor="#444", linewidth=0.5, label=f"lr {rate:g}"
             )
-        points = [scores(row) for row in own if row["auto_lr"] == "on"]
+        points = [scores(row) for row in method_rows if row["auto_lr"] == "on"]
         panel.scatter(*zip(*points, strict=True), marker="x", color="#c03028", label="AutoLR", zorder=3)
         panel.set(title=method, xlabel="verbmem (0: forgotten)", xlim=(-0.05, 1.05), ylim=(-0.05, 1.05))
     panels[0].set_ylabel("utility (1: all kept)")
     panels[-1].legend(loc="center right", fontsize=8)
-    figure.savefig(to, dpi=120, metadata={"Software": None})
+    figure.savefig(path, dpi=120, metadata={"Software": None})
 
 
-def by_arm(rows: list[Row], seeds: set[int]) -> None:
+def print_by_arm(rows: list[Row], seeds: set[int]) -> None:
     """Print the results of each arm on these seeds, including the worst run."""
     runs: defaultdict[Arm, list[tuple[float, float]]] = defaultdict(list)
     for row in rows:
         if int(row["seed"]) in seeds:
             runs[arm_of(row)].append(scores(row))
-    found = []
+    table_rows = []
     for arm in sorted(runs):
-        verbmem, utility = ([run[at] for run in runs[arm]] for at in (0, 1))
-        met = sum(v < 0.1 and u >= 0.7 for v, u in runs[arm])
-        lost = sum(u < 0.7 for u in utility)
+        verbmem, utility = ([run[index] for run in runs[arm]] for index in (0, 1))
+        successes = sum(v < 0.1 and u >= 0.7 for v, u in runs[arm])
+        collapses = sum(u < 0.7 for u in utility)
         values = (statistics.fmean(utility), min(utility), statistics.fmean(verbmem), max(verbmem))
-        shown = (f"{met} of {len(utility)}", f"{lost} of {len(utility)}", *(f"{value:.2f}" for value in values))
-        found.append((*name_of(arm), *shown))
+        cells = (
+            f"{successes} of {len(utility)}",
+            f"{collapses} of {len(utility)}",
+            *(f"{value:.2f}" for value in values),
+        )
+        table_rows.append((*name_of(arm), *cells))
     head = ("method", "rate", "succeeded", "ruined", "utility: mean", "worst", "verbmem: mean", "worst")
-    print_table(head, found)
+    print_table(head, table_rows)
 
 
 def main() -> None:
@@ -110,13 +114,13 @@ def main() -> None:
     parser.add_argument("--csv", type=Path, default=ROWS)
     parser.add_argument("--fresh", nargs="+", type=int, default=[*range(103, 111)])
     parser.add_argument("--figure", type=Path, help="Draw the runs on the --fresh seeds into this file.")
-    given = parser.parse_args()
-    if given.sweeps:
-        collect(given.sweeps, given.csv)
-    rows = read_rows(given.csv)
-    by_arm(rows, set(given.fresh))
-    if given.figure:
-        draw(rows, set(given.fresh), given.figure)
+    args = parser.parse_args()
+    if args.sweeps:
+        collect(args.sweeps, args.csv)
+    rows = read_rows(args.csv)
+    print_by_arm(rows, set(args.fresh))
+    if args.figure:
+        draw(rows, set(args.fresh), args.figure)
 
 
 if __name__ == "__main__":

@@ -83,21 +83,21 @@ class Table:
             return None
         return np.array([item.cost(value) for item, value in zip(self.objectives, values, strict=True)])
 
-    def nearest(self, config: Mapping[str, object], among: Collection[int]) -> int:
-        """Return the position of the run in ``among`` that is nearest to a configuration. Ties go to the first run."""
-        return min(sorted(among), key=lambda place: self.distance(config, self.runs[place].config))
+    def nearest(self, config: Mapping[str, object], indices: Collection[int]) -> int:
+        """Return the index in ``indices`` of the run that is nearest to a configuration. Ties go to the first run."""
+        return min(sorted(indices), key=lambda index: self.distance(config, self.runs[index].config))
 
     def distance(self, one: Mapping[str, object], other: Mapping[str, object]) -> float:
         """Return the distance of two configurations. Numbers are scaled to shares of their search range."""
-        parts = []
-        for item in self.space.parameters:
-            a, b = one.get(item.name), other.get(item.name)
-            if isinstance(item, Number) and isinstance(a, int | float) and isinstance(b, int | float):
-                width = _scaled(item, item.high) - _scaled(item, item.low)
-                parts.append((_scaled(item, a) - _scaled(item, b)) / width)
+        differences = []
+        for parameter in self.space.parameters:
+            a, b = one.get(parameter.name), other.get(parameter.name)
+            if isinstance(parameter, Number) and isinstance(a, int | float) and isinstance(b, int | float):
+                width = _scaled(parameter, parameter.high) - _scaled(parameter, parameter.low)
+                differences.append((_scaled(parameter, a) - _scaled(parameter, b)) / width)
             else:
-                parts.append(0.0 if a == b else FAR)
-        return math.hypot(*parts)
+                differences.append(0.0 if a == b else FAR)
+        return math.hypot(*differences)
 
 
 def _scaled(parameter: Number, value: float) -> float:
@@ -142,20 +142,20 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class ReplayResult:
     """The result of a replay: each candidate with the number of epochs spent when it was found, in order.
 
     ``spent`` is the total number of epochs, ``stopped`` the number of trials that the scheduler stopped, and ``order``
     the ids of the runs, in the order in which the search used them.
     """
 
-    found: tuple[tuple[int, Row], ...]
+    candidates: tuple[tuple[int, Row], ...]
     spent: int
     stopped: int
     order: tuple[str, ...]
 
 
-def replay(table: Table, arm: Arm, *, seed: int) -> Course:
+def replay(table: Table, arm: Arm, *, seed: int) -> ReplayResult:
     """Replay one search of the table until its trials, its epochs or the table's runs are used up.
 
     Each proposed configuration is replaced by the nearest unused run. As long as the table has the proposed
@@ -173,30 +173,30 @@ def replay(table: Table, arm: Arm, *, seed: int) -> Course:
         longest = max(len(run.epochs) for run in table.runs)
         rungs = {"epochs": longest, "grace": arm.grace, "reduction": arm.reduction}
         scheduler = SCHEDULERS[arm.scheduler](comparison_axes(table.objectives), **rungs, mode="stop")
-    unused, found, order = set(range(len(table.runs))), list[tuple[int, Row]](), list[str]()
+    unused_runs, found_candidates, order = set(range(len(table.runs))), list[tuple[int, Row]](), list[str]()
     spent = stopped = 0
-    while unused and spent < arm.epoch_budget and (asked := study.ask()) is not None:
-        trial_id, config = asked
-        place = table.nearest(config, unused)
-        unused.remove(place)
-        run = table.runs[place]
+    while unused_runs and spent < arm.epoch_budget and (suggestion := study.ask()) is not None:
+        trial_id, config = suggestion
+        index = table.nearest(config, unused_runs)
+        unused_runs.remove(index)
+        run = table.runs[index]
         order.append(run.trial_id)
-        for done, row in enumerate(run.epochs, 1):
+        for epoch, row in enumerate(run.epochs, 1):
             if spent >= arm.epoch_budget:
                 break
             spent += 1
-            status = run.status if done == len(run.epochs) else None
+            status = run.status if epoch == len(run.epochs) else None
             if arm.candidates == "all" or status == Status.FINISHED:
-                found.append((spent, row))
+                found_candidates.append((spent, row))
             report = {name: as_float(value) for name, value in row.items()}
             if status is None and scheduler is not None and scheduler.decide(trial_id, report) == "stop":
                 status = Status.STOPPED
                 stopped += 1
             if status is not None:
-                ended = {**row, "status": str(status), "ended_at": float(spent)}
-                study.tell(trial_id, ended, run.epochs[:done] if arm.candidates == "all" else ())
+                outcome = {**row, "status": str(status), "ended_at": float(spent)}
+                study.tell(trial_id, outcome, run.epochs[:epoch] if arm.candidates == "all" else ())
                 break
-    return Course(found=tuple(found), spent=spent, stopped=stopped, order=tuple(order))
+    return ReplayResult(candidates=tuple(found_candidates), spent=spent, stopped=stopped, order=tuple(order))
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,24 +215,24 @@ class Progress:
     @property
     def reached(self) -> int | None:
         """The number of epochs after which the frontier counts as found; None if it was never found."""
-        there = np.flatnonzero((self.share >= HYPERVOLUME) & (self.epsilon <= EPSILON))
-        return int(there[0]) if len(there) else None
+        reached_epochs = np.flatnonzero((self.share >= HYPERVOLUME) & (self.epsilon <= EPSILON))
+        return int(reached_epochs[0]) if len(reached_epochs) else None
 
 
-def progress(course: Course, table: Table, *, epochs: int) -> Progress:
+def progress(result: ReplayResult, table: Table, *, epochs: int) -> Progress:
     """Return the curves of one replay up to ``epochs``. After the end of the replay the curves are constant."""
     share, epsilon = np.zeros(epochs + 1), np.ones(epochs + 1)
     # The additive epsilon is the largest distance by which the search misses a point of the whole frontier.
-    missing = np.full(len(table.front), 1.0)
-    own, volume = np.empty((0, len(table.objectives))), 0.0
-    for spent, row in course.found:
+    distances = np.full(len(table.front), 1.0)
+    own_front, volume = np.empty((0, len(table.objectives))), 0.0
+    for spent, row in result.candidates:
         costs = table.costs(row)
         if costs is None or spent > epochs:
             continue
-        if not (own <= costs).all(axis=1).any():
-            own = np.vstack([own[~(costs <= own).all(axis=1)], costs])
-            volume = hypervolume(own)
-            missing = np.minimum(missing, (costs - table.front).max(axis=1))
+        if not (own_front <= costs).all(axis=1).any():
+            own_front = np.vstack([own_front[~(costs <= own_front).all(axis=1)], costs])
+            volume = hypervolume(own_front)
+            distances = np.minimum(distances, (costs - table.front).max(axis=1))
         share[spent:] = volume / table.volume
-        epsilon[spent:] = max(0.0, missing.max())
+        epsilon[spent:] = max(0.0, distances.max())
     return Progress(share, epsilon)

@@ -46,30 +46,30 @@ def tpe_with_random_start(search: Search) -> optuna.samplers.BaseSampler:
 
 def arms(samplers: Sequence[str], rules: Sequence[str], candidates: Sequence[str]) -> Iterator[tuple[str, Arm]]:
     """Yield the name and the arm of every combination. A rule is ``none`` or ``GRACE/REDUCTION`` of ``moasha``."""
-    for chosen, rule, sampler in itertools.product(candidates, rules, samplers):
-        arm = Arm(sampler=sampler, candidates=chosen)
+    for candidate_rule, rule, sampler in itertools.product(candidates, rules, samplers):
+        arm = Arm(sampler=sampler, candidates=candidate_rule)
         if rule != "none":
             grace, reduction = map(int, rule.split("/"))
             arm = replace(arm, scheduler="moasha", grace=grace, reduction=reduction)
-        yield f"{sampler} {rule} {chosen}", arm
+        yield f"{sampler} {rule} {candidate_rule}", arm
 
 
 def rows_of(table: Table, arm: Arm, *, seed: int) -> Iterator[dict[str, object]]:
     """Run one search and yield a row for each share of the table's epochs."""
     epochs = round(max(SHARES) * table.all_epochs)
-    course = replay(table, replace(arm, epoch_budget=epochs), seed=seed)
-    curves = progress(course, table, epochs=epochs)
+    result = replay(table, replace(arm, epoch_budget=epochs), seed=seed)
+    curve = progress(result, table, epochs=epochs)
     for share in SHARES:
-        at = round(share * table.all_epochs)
+        epoch_count = round(share * table.all_epochs)
         yield {
             "share": share,
-            "epochs": at,
-            "hypervolume": f"{curves.share[at]:.5f}",
-            "epsilon": f"{curves.epsilon[at]:.5f}",
-            "reached": curves.reached,
-            "trials": len(course.order),
-            "stopped": course.stopped,
-            "spent": course.spent,
+            "epochs": epoch_count,
+            "hypervolume": f"{curve.share[epoch_count]:.5f}",
+            "epsilon": f"{curve.epsilon[epoch_count]:.5f}",
+            "reached": curve.reached,
+            "trials": len(result.order),
+            "stopped": result.stopped,
+            "spent": result.spent,
         }
 
 
@@ -81,16 +81,16 @@ def print_results(rows: Sequence[Row], *, share: float) -> None:
             groups[row["problem"]][row["arm"]].append(row)
     head = ("arm", "hypervolume, median (worst)", "epsilon, median (worst)", "found", "median epochs to find")
     for problem, by_arm in sorted(groups.items()):
-        found = []
-        for arm, of in by_arm.items():
-            volumes, lacks = ([float(row[name]) for row in of] for name in ("hypervolume", "epsilon"))
-            volume, lack = statistics.median(volumes), statistics.median(lacks)
-            count = sum(v >= HYPERVOLUME and e <= EPSILON for v, e in zip(volumes, lacks, strict=True))
-            reached = sorted(float(row["reached"] or "inf") for row in of)[len(of) // 2]
-            measured = (f"{volume:.3f} ({min(volumes):.3f})", f"{lack:.3f} ({max(lacks):.3f})")
-            found.append((-volume, arm, *measured, f"{count} of {len(of)}", f"{reached:g}"))
+        table_rows = []
+        for arm, group in by_arm.items():
+            volumes, epsilons = ([float(row[name]) for row in group] for name in ("hypervolume", "epsilon"))
+            volume, epsilon = statistics.median(volumes), statistics.median(epsilons)
+            count = sum(v >= HYPERVOLUME and e <= EPSILON for v, e in zip(volumes, epsilons, strict=True))
+            reached = sorted(float(row["reached"] or "inf") for row in group)[len(group) // 2]
+            measured = (f"{volume:.3f} ({min(volumes):.3f})", f"{epsilon:.3f} ({max(epsilons):.3f})")
+            table_rows.append((-volume, arm, *measured, f"{count} of {len(group)}", f"{reached:g}"))
         print(f"\n{problem}, after {share:.0%} of the epochs\n")
-        print_table(head, (cells for _, *cells in sorted(found)))
+        print_table(head, (cells for _, *cells in sorted(table_rows)))
 
 
 def main() -> None:
@@ -104,25 +104,25 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--share", type=float, default=0.1, choices=SHARES)
-    given = parser.parse_args()
-    if given.table:
-        print_results(read_rows(given.rows), share=given.share)
+    args = parser.parse_args()
+    if args.table:
+        print_results(read_rows(args.rows), share=args.share)
         return
     cast(dict[str, Any], SWEEPS)[RANDOM_START] = tpe_with_random_start
-    for problem in given.problem:
-        tables = {table.seed: table for table in read_tables(given.data / f"tabulated_{problem}.csv.xz")}
-        chosen = dict(arms(given.sampler, given.rule, given.candidates))
+    for problem in args.problem:
+        tables = {table.seed: table for table in read_tables(args.data / f"tabulated_{problem}.csv.xz")}
+        arm_by_name = dict(arms(args.sampler, args.rule, args.candidates))
         jobs = [
             (problem, table_seed, name, seed)
-            for table_seed, (name, arm) in itertools.product(given.table_seed, chosen.items())
-            for seed in range(min(given.seeds, 10) if arm.sampler in SLOW else given.seeds)
+            for table_seed, (name, arm) in itertools.product(args.table_seed, arm_by_name.items())
+            for seed in range(min(args.seeds, 10) if arm.sampler in SLOW else args.seeds)
             if table_seed in tables
         ]
         run_missing(
-            given.rows,
+            args.rows,
             (KEY, COLUMNS),
             jobs,
-            lambda _, of, name, seed: rows_of(tables[of], replace(chosen[name], trials=given.trials), seed=seed),  # noqa: B023
+            lambda _, key, name, seed: rows_of(tables[key], replace(arm_by_name[name], trials=args.trials), seed=seed),  # noqa: B023
         )
 
 

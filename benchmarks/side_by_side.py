@@ -60,22 +60,22 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=12)
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--out", type=Path)
-    chosen = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        out = chosen.out or Path(scratch)
-        spec = TrialSpec(dataset="tofu", data_dir=str(chosen.tofu), forget_split="forget01", limit=RETAIN)
-        lrs = [float(f"{lr:.3g}") for lr in np.geomspace(1e-5, 3e-3, chosen.trials)]
-        task = Task(lrs, chosen.epochs, write_data(chosen.tofu, out / "data"), Path(prepare_target(spec).path))
+        out = args.out or Path(scratch)
+        spec = TrialSpec(dataset="tofu", data_dir=str(args.tofu), forget_split="forget01", limit=RETAIN)
+        lrs = [float(f"{lr:.3g}") for lr in np.geomspace(1e-5, 3e-3, args.trials)]
+        task = Task(lrs, args.epochs, write_data(args.tofu, out / "data"), Path(prepare_target(spec).path))
         write_problem(task, out / "problem.json")
-        found: dict[str, tuple[float, Scores]] = {}
+        results: dict[str, tuple[float, Scores]] = {}
         for name, side in SIDES.items():
             folder = out / name
             folder.mkdir(exist_ok=True)
             started = time.perf_counter()
             scores = side(task, folder)
-            found[name] = (time.perf_counter() - started, scores)
-            print(f"{name:16} {found[name][0]:7.1f} s", flush=True)
-    show(found)
+            results[name] = (time.perf_counter() - started, scores)
+            print(f"{name:16} {results[name][0]:7.1f} s", flush=True)
+    show(results)
 
 
 def write_data(tofu: Path, folder: Path) -> Path:
@@ -91,20 +91,20 @@ def write_data(tofu: Path, folder: Path) -> Path:
 def write_problem(task: Task, path: Path) -> None:
     """Write the token ids and the batches of all steps of a trial with seed 0."""
     spec = TrialSpec(dataset="jsonl", data_dir=str(task.data), target_path=str(task.target))
-    known = cast(UnlearningData, prepare_target(spec).data)
+    data = cast(UnlearningData, prepare_target(spec).data)
     tokenizer = load_tokenizer(task.target)
-    forget, retain = (encode_examples(tokenizer, part, max_length=512) for part in (known.forget, known.retain))
-    endless = EndlessBatches([len(item) for item in retain], BATCH, "retain:0")
+    forget, retain = (encode_examples(tokenizer, examples, max_length=512) for examples in (data.forget, data.retain))
+    retain_batches = EndlessBatches([len(item) for item in retain], BATCH, "retain:0")
     steps: list[tuple[Sequence[int], Sequence[int]]] = []
     for epoch in range(task.epochs):
         for batch in epoch_batches([len(item) for item in forget], BATCH, f"forget:0:{float(epoch)}"):
-            steps.append((batch, list(endless[len(steps)])))
+            steps.append((batch, list(retain_batches[len(steps)])))
     content = {
         "target": str(task.target),
         "forget": [{"ids": item.ids, "prompt": item.prompt_length} for item in forget],
         "retain": [{"ids": item.ids, "prompt": item.prompt_length} for item in retain],
         "steps": steps,
-        "references": [item.answer for item in known.forget],
+        "references": [item.answer for item in data.forget],
         "c": C,
     }
     path.write_text(json.dumps(content))
@@ -117,7 +117,7 @@ def this_project(task: Task, out: Path) -> Scores:
     options += ["--metrics", ",".join(METRICS), "--dataset", "jsonl", "--data-dir", task.data]
     options += ["--target-path", task.target, "--out", out / "sweep", "--tracking-uri", f"sqlite:///{out}/mlflow.db"]
     options += [word for lr in task.lrs for word in ("--lr", f"{lr:g}")]
-    together([[sys.executable, "-m", "sweeper", "pareto", *options]])
+    run_parallel([[sys.executable, "-m", "sweeper", "pareto", *options]])
     rows = read_rows(out / "sweep" / "trials.csv")
     return {float(row["lr"]): {name: float(row[name]) for name in METRICS} for row in rows}
 
@@ -127,14 +127,14 @@ def script(task: Task, out: Path) -> Scores:
     problem = out.parent / "problem.json"
     halves = (task.lrs[0::2], task.lrs[1::2])
     commands = [[sys.executable, SCRIPT, problem, out, *half] for half in halves if half]
-    together(commands, OMP_NUM_THREADS="1")
+    run_parallel(commands, OMP_NUM_THREADS="1")
     return {lr: json.loads((out / f"{lr:g}" / "scores.json").read_text()) for lr in task.lrs}
 
 
 SIDES = {"this-project": this_project, "script": script}
 
 
-def together(commands: Sequence[Sequence[object]], **environment: str) -> None:
+def run_parallel(commands: Sequence[Sequence[object]], **environment: str) -> None:
     """Run commands in parallel until all have ended, and print the output of commands that fail."""
     with ExitStack() as stack:
         logs = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in commands]
@@ -148,10 +148,10 @@ def together(commands: Sequence[Sequence[object]], **environment: str) -> None:
                 raise SystemExit(log.read()[-3000:])
 
 
-def show(found: dict[str, tuple[float, Scores]]) -> None:
+def show(results: dict[str, tuple[float, Scores]]) -> None:
     """Print the seconds of both sides, their ratio, and how much their scores differ."""
-    (ours, our_scores), (theirs, their_scores) = (found[name] for name in SIDES)
-    print_table(("side", "seconds"), [(name, f"{seconds:.1f}") for name, (seconds, _) in found.items()])
+    (ours, our_scores), (theirs, their_scores) = (results[name] for name in SIDES)
+    print_table(("side", "seconds"), [(name, f"{seconds:.1f}") for name, (seconds, _) in results.items()])
     print(f"time of the script / time of this project: {theirs / ours:.2f}")
     for metric in METRICS:
         gap = max(abs(their_scores[lr][metric] - our_scores[lr][metric]) for lr in our_scores)

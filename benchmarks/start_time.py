@@ -39,11 +39,11 @@ def main() -> None:
         timed_sweep(Path(scratch), "warm", COMMAND)  # fine-tunes the target
         for number in range(rounds):
             for side, variables in SIDES.items():
-                times[side].append(found := phases(*timed_sweep(Path(scratch), f"{side}-{number}", COMMAND, variables)))
-                print(f"{side:8}", *(f"{value:.1f} s {name};" for name, value in zip(COLUMNS, found, strict=True)))
+                times[side].append(spans := phases(*timed_sweep(Path(scratch), f"{side}-{number}", COMMAND, variables)))
+                print(f"{side:8}", *(f"{value:.1f} s {name};" for name, value in zip(COLUMNS, spans, strict=True)))
     print(f"\n{'median':36}{'forked':>8}{'new':>10}{'ratio':>8}")
-    for place, name in enumerate(COLUMNS):
-        forked, new = (statistics.median(row[place] for row in times[side]) for side in SIDES)
+    for index, name in enumerate(COLUMNS):
+        forked, new = (statistics.median(row[index] for row in times[side]) for side in SIDES)
         print(f"{name:36}{forked:6.1f} s{new:8.1f} s{new / forked:8.2f}")
 
 
@@ -60,11 +60,11 @@ def timed_sweep(
 ) -> tuple[float, float, list[Row]]:
     """Run a sweep with the cache in ``scratch``. Return when the command started and ended, and the trials' rows."""
     out = scratch / name
-    where = ["--out", str(out), "--tracking-uri", f"sqlite:///{scratch}/{name}.db"]
+    output_options = ["--out", str(out), "--tracking-uri", f"sqlite:///{scratch}/{name}.db"]
     environment = os.environ | {"XDG_CACHE_HOME": str(scratch / "cache")} | (variables or {})
     started = time.time()
     subprocess.run(
-        [sys.executable, "-m", "sweeper", *command, *where], check=True, env=environment, capture_output=True
+        [sys.executable, "-m", "sweeper", *command, *output_options], check=True, env=environment, capture_output=True
     )
     return started, time.time(), read_rows(out / "trials.csv")
 

@@ -41,27 +41,27 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     rounds = parser.parse_args().rounds
     torch.set_num_threads(1)
-    spelled_out = make_tiny("tiny-phi", tokenizer_for("tiny-phi", authors().full)).train()
-    fused = fuse_activations(copy.deepcopy(spelled_out))
-    compare("GELU", rounds, spelled_out=step(spelled_out), one_kernel=step(fused))
+    unfused = make_tiny("tiny-phi", tokenizer_for("tiny-phi", authors().full)).train()
+    fused = fuse_activations(copy.deepcopy(unfused))
+    compare("GELU", rounds, spelled_out=step(unfused), one_kernel=step(fused))
     if onednn_works():
         compare("products", rounds, mkl=step(fused), onednn=step(use_onednn(copy.deepcopy(fused))))
-    model = with_fast_kernels(spelled_out)
+    model = with_fast_kernels(unfused)
     compare("batches", rounds, one_after_the_other=step(model), together=step(model, together=True))
     compare("AdamW", rounds, default=optimizer(model), one_kernel=optimizer(model, fused=True))
     compare("whole step", rounds, step=step(model), matrix_products=matrix_products(model))
 
 
-def compare(what: str, rounds: int, **sides: Callable[[], object]) -> None:
+def compare(title: str, rounds: int, **sides: Callable[[], object]) -> None:
     """Time both variants alternately, and print the minimum times and the ratio."""
-    least = dict.fromkeys(sides, float("inf"))
+    min_seconds = dict.fromkeys(sides, float("inf"))
     for _ in range(rounds):
         for name, side in sides.items():
             started = time.perf_counter()
             side()
-            least[name] = min(least[name], time.perf_counter() - started)
-    (first, slow), (second, fast) = least.items()
-    print(f"{what:12} {first} {1e3 * slow:.1f} ms, {second} {1e3 * fast:.1f} ms: ratio {slow / fast:.2f}", flush=True)
+            min_seconds[name] = min(min_seconds[name], time.perf_counter() - started)
+    (first, slow), (second, fast) = min_seconds.items()
+    print(f"{title:12} {first} {1e3 * slow:.1f} ms, {second} {1e3 * fast:.1f} ms: ratio {slow / fast:.2f}", flush=True)
 
 
 def step(model: Any, *, together: bool = False) -> Callable[[], None]:
@@ -69,24 +69,24 @@ def step(model: Any, *, together: bool = False) -> Callable[[], None]:
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(2, model.config.vocab_size, (2 * ROWS, LENGTH), generator=generator).tolist()
     items = [Tokens(tuple(row), PROMPT) for row in ids]
-    parts = [range(2 * ROWS)] if together else [range(ROWS), range(ROWS, 2 * ROWS)]
-    batches = [collate(items, part, pad_id=0, device="cpu") for part in parts]
+    row_ranges = [range(2 * ROWS)] if together else [range(ROWS), range(ROWS, 2 * ROWS)]
+    batches = [collate(items, rows, pad_id=0, device="cpu") for rows in row_ranges]
 
     def run() -> None:
         for parameter in model.parameters():
             parameter.grad = None
-        found = [predict(model, batch) for batch in batches]
-        torch.stack([mean_loss(item.nll, item.supervised) for item in found]).mean().backward()
+        predictions = [predict(model, batch) for batch in batches]
+        torch.stack([mean_loss(item.nll, item.supervised) for item in predictions]).mean().backward()
 
     return run
 
 
 def optimizer(model: Any, *, fused: bool | None = None) -> Callable[[], object]:
     """Return a function that runs a step of AdamW on the gradients of one training step."""
-    made = torch.optim.AdamW(model.parameters(), lr=1e-9, weight_decay=0.0, fused=fused)
+    adamw = torch.optim.AdamW(model.parameters(), lr=1e-9, weight_decay=0.0, fused=fused)
     step(model)()
-    made.step()
-    return made.step
+    adamw.step()
+    return adamw.step
 
 
 def matrix_products(model: Any) -> Callable[[], None]:

@@ -43,19 +43,19 @@ def run_missing(
     header = ",".join(names)
     if path.is_file() and path.read_text().partition("\n")[0] not in ("", header):
         raise SystemExit(f"{path}: expected the columns {header}; name another file")
-    done = {tuple(row[name] for name in key) for row in read_rows(path)}
+    finished_jobs = {tuple(row[name] for name in key) for row in read_rows(path)}
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, names, lineterminator="\n")
         if not file.tell():
             writer.writeheader()
         for job in jobs:
-            if tuple("" if value is None else str(value) for value in job) not in done:
-                began = time.perf_counter()
-                found = list(run(*job))  # all rows of a job, or none if it fails
-                writer.writerows({**dict(zip(key, job, strict=True)), **row} for row in found)
+            if tuple("" if value is None else str(value) for value in job) not in finished_jobs:
+                started = time.perf_counter()
+                job_rows = list(run(*job))  # all rows of a job, or none if it fails
+                writer.writerows({**dict(zip(key, job, strict=True)), **row} for row in job_rows)
                 file.flush()
-                print(*job, f"({time.perf_counter() - began:.0f} s)", flush=True)
+                print(*job, f"({time.perf_counter() - started:.0f} s)", flush=True)
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

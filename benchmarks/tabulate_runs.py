@@ -46,12 +46,12 @@ COLUMNS = (
 
 def write_tofu_rows(tofu: Path, folder: Path) -> None:
     """Write the rows of TOFU with the shortest questions and answers, in the order of TOFU's files."""
-    for name, file, first, number in (("forget", "forget01", None, 20), ("retain", "retain99", 400, 100)):
+    for name, file, first, count in (("forget", "forget01", None, 20), ("retain", "retain99", 400, 100)):
         lines = (tofu / f"{file}.json").read_text(encoding="utf-8").splitlines()[:first]
         rows = [json.loads(line) for line in lines]
-        order = sorted(range(len(rows)), key=lambda place: len(rows[place]["question"]) + len(rows[place]["answer"]))
-        chosen = "".join(f"{lines[place]}\n" for place in sorted(order[:number]))
-        (folder / f"{name}.jsonl").write_text(chosen, encoding="utf-8")
+        order = sorted(range(len(rows)), key=lambda index: len(rows[index]["question"]) + len(rows[index]["answer"]))
+        content = "".join(f"{lines[index]}\n" for index in sorted(order[:count]))
+        (folder / f"{name}.jsonl").write_text(content, encoding="utf-8")
 
 
 @cache
@@ -71,8 +71,8 @@ def prepare(problem: str, tofu: Path | None) -> tuple[TrialSpec, Workspace]:
         spec = replace(spec, dataset="jsonl", data_dir=str(folder))
     target = prepare_target(spec, device="cpu")
     data = cast(UnlearningData, target.data)
-    every = max(1, len(data.retain) // RETAIN_SAMPLE)
-    data = replace(data, retain_eval=data.retain[::every][:RETAIN_SAMPLE])
+    interval = max(1, len(data.retain) // RETAIN_SAMPLE)
+    data = replace(data, retain_eval=data.retain[::interval][:RETAIN_SAMPLE])
     return spec, Workspace(replace(target, data=data), device="cpu")
 
 
@@ -112,14 +112,14 @@ def main() -> None:
     parser.add_argument("--problem", nargs="+", default=["authors", "tofu"], choices=("authors", "tofu"))
     parser.add_argument("--tofu", type=Path, help="Folder with TOFU's files, of which forget01 and retain99 are read.")
     parser.add_argument("--write", type=Path, help="Write the compressed tables into this folder and run nothing.")
-    given = parser.parse_args()
-    if given.write:
-        write(given.rows, given.write)
+    args = parser.parse_args()
+    if args.write:
+        write(args.rows, args.write)
         return
     # Every second rate comes first, so that an interrupted grid covers the whole range.
-    grid = itertools.product(given.seed, (*RATES[::2], *RATES[1::2]), METHODS, given.problem)
+    grid = itertools.product(args.seed, (*RATES[::2], *RATES[1::2]), METHODS, args.problem)
     jobs = ((f"{problem}/{method}/{lr:g}/{seed}",) for seed, lr, method, problem in grid)
-    run_missing(given.rows, (KEY, COLUMNS), jobs, partial(run, tofu=given.tofu))
+    run_missing(args.rows, (KEY, COLUMNS), jobs, partial(run, tofu=args.tofu))
 
 
 if __name__ == "__main__":

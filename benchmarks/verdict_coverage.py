@@ -36,8 +36,8 @@ class Truth:
     draw: Draw
 
 
-def _ruin(good: float, ruin: float, share: float) -> Draw:
-    return lambda generator, n: np.where(generator.random(n) < share, ruin, good)
+def _collapse(good: float, bad: float, share: float) -> Draw:
+    return lambda generator, n: np.where(generator.random(n) < share, bad, good)
 
 
 def _normal(mean: float, sd: float) -> Draw:
@@ -46,9 +46,9 @@ def _normal(mean: float, sd: float) -> Draw:
 
 NULL = (
     Truth("normal, sd 0.05", 0.0, _normal(0.0, 0.05)),
-    Truth("rare ruin: +0.02 in 95%, -0.38 in 5%", 0.0, _ruin(0.02, -0.38, 0.05)),
-    Truth("rarer ruin: +0.01 in 99%, -0.99 in 1%", 0.0, _ruin(0.01, -0.99, 0.01)),
-    Truth("rare rescue: -0.05 in 90%, +0.45 in 10%", 0.0, _ruin(-0.05, 0.45, 0.10)),
+    Truth("rare ruin: +0.02 in 95%, -0.38 in 5%", 0.0, _collapse(0.02, -0.38, 0.05)),
+    Truth("rarer ruin: +0.01 in 99%, -0.99 in 1%", 0.0, _collapse(0.01, -0.99, 0.01)),
+    Truth("rare rescue: -0.05 in 90%, +0.45 in 10%", 0.0, _collapse(-0.05, 0.45, 0.10)),
     Truth(
         "skewed: 0.1 minus exponential", 0.0, lambda generator, n: 0.1 - np.minimum(generator.exponential(0.1, n), 1.0)
     ),
@@ -77,8 +77,8 @@ def null_row(truth: Truth, n: int, draws: int, seed: int = 0) -> tuple[float, ..
     # The interval contains the true mean if the test of this mean does not reject.
     tails = [min(p_above(values, truth.mean), p_below(values, truth.mean)) for values in tables]
     intervals = [t_interval(values) for values in tables]
-    covered = np.mean([tail >= ALPHA / 2 for tail in tails]), np.mean([a <= truth.mean <= b for a, b in intervals])
-    return tuple(float(share) for share in (*alarms, *covered))
+    coverage = np.mean([tail >= ALPHA / 2 for tail in tails]), np.mean([a <= truth.mean <= b for a, b in intervals])
+    return tuple(float(share) for share in (*alarms, *coverage))
 
 
 def power_row(truth: Truth, n: int, draws: int, seed: int = 0) -> float:

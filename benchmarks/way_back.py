@@ -41,26 +41,26 @@ def rows_of(spec: TrialSpec) -> list[dict[str, object]]:
 
     run, _, workspace = unlearn(spec)
     assert run._initial is not None
-    end = weights_state(run.model)
+    final_weights = weights_state(run.model)
     evaluator = workspace.evaluator(batch_size=spec.eval_batch_size)
-    found: list[dict[str, object]] = []
-    begun = 0.0
+    rows: list[dict[str, object]] = []
+    initial_loss = 0.0
     for share in (index / SHARES for index in range(SHARES + 1)):
-        load_weights(weights_between(run._initial, end, share), run.model)
+        load_weights(weights_between(run._initial, final_weights, share), run.model)
         scores = evaluator.scores(run.model)
         losses, metrics = scores.loss_metrics(), scores.measure(("utility", "verbmem")).metrics
-        begun = losses["retain_loss"] if not found else begun
-        known = {
-            "retain_loss_rise": losses["retain_loss"] - begun,
+        initial_loss = losses["retain_loss"] if not rows else initial_loss
+        derived = {
+            "retain_loss_rise": losses["retain_loss"] - initial_loss,
             "answers": scores.retain_agreement,
             "forgot": 1.0 - agreement(scores.forget_losses),
         }
-        row = {"share": share, **losses, **metrics, **known}
-        found.append({column: row[column] for column in COLUMNS[len(KEY) :]})
-    return found
+        row = {"share": share, **losses, **metrics, **derived}
+        rows.append({column: row[column] for column in COLUMNS[len(KEY) :]})
+    return rows
 
 
-def draw(rows: list[dict[str, str]], to: Path) -> None:
+def draw(rows: list[dict[str, str]], path: Path) -> None:
     """Draw a panel per model with utility and verbmem between the target and the last weights of each run."""
     import matplotlib as mpl
 
@@ -71,19 +71,19 @@ def draw(rows: list[dict[str, str]], to: Path) -> None:
     for row in rows:
         runs[row["model"]][row["seed"], row["method"]].append(row)
     figure, panels = plt.subplots(1, len(runs), figsize=(3.6 * len(runs), 3.4), sharey=True, layout="constrained")
-    for panel, (model, own) in zip([panels] if len(runs) == 1 else panels, runs.items(), strict=True):
-        for lines in own.values():
-            at = [float(row["share"]) for row in lines]
-            kept = float(lines[0]["utility"])
-            panel.plot(at, [float(row["utility"]) / kept for row in lines], color="#2060a0", alpha=0.6)
-            panel.plot(at, [float(row["verbmem"]) for row in lines], color="#c03028", alpha=0.6)
+    for panel, (model, runs_of_model) in zip([panels] if len(runs) == 1 else panels, runs.items(), strict=True):
+        for run_rows in runs_of_model.values():
+            shares = [float(row["share"]) for row in run_rows]
+            target_utility = float(run_rows[0]["utility"])
+            panel.plot(shares, [float(row["utility"]) / target_utility for row in run_rows], color="#2060a0", alpha=0.6)
+            panel.plot(shares, [float(row["verbmem"]) for row in run_rows], color="#c03028", alpha=0.6)
         panel.plot([], [], color="#2060a0", label="utility, a share of the target's")
         panel.plot([], [], color="#c03028", label="verbmem")
-        panel.set(title=f"{model}, {len(own)} runs")
+        panel.set(title=f"{model}, {len(runs_of_model)} runs")
         panel.set_ylim(-0.03, 1.1)
     figure.supxlabel("share of the way from the target to the last weights", fontsize=10)
     panel.legend(loc="center left", fontsize=8, frameon=False)
-    figure.savefig(to, dpi=120, metadata={"Software": None})
+    figure.savefig(path, dpi=120, metadata={"Software": None})
 
 
 def main() -> None:
@@ -95,23 +95,23 @@ def main() -> None:
     parser.add_argument("--seed", nargs="+", type=int, default=[54, 57])
     parser.add_argument("--method", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--figure", type=Path, help="Draw the results in the file and run nothing.")
-    given = parser.parse_args()
-    if given.figure:
-        draw(read_rows(given.rows), given.figure)
+    args = parser.parse_args()
+    if args.figure:
+        draw(read_rows(args.rows), args.figure)
         return
     common = TrialSpec(lr=3e-4, auto_lr="on", auto_lr_log_forget=False, interpolate="off", batch_size=4, epochs=15)
-    if given.model_path:
+    if args.model_path:
         recipe: dict[str, Any] = {"target_epochs": 15, "target_lr": 1e-4, "target_batch_size": 4}
         recipe |= {"lora_rank": 16, "batch_size": 2}
-        given.model = [Path(given.model_path).name]
-        common = replace(common, model_path=given.model_path, dataset="jsonl", data_dir=given.data_dir, **recipe)
+        args.model = [Path(args.model_path).name]
+        common = replace(common, model_path=args.model_path, dataset="jsonl", data_dir=args.data_dir, **recipe)
         common = replace(common, epochs=4, eval_every=2, auto_lr_every=5)
 
     def run(model: str, seed: int, method: str) -> list[dict[str, object]]:
         spec = replace(common, seed=seed, method=method, options=METHODS[method])
-        return rows_of(spec if given.model_path else replace(spec, model=model))
+        return rows_of(spec if args.model_path else replace(spec, model=model))
 
-    run_missing(given.rows, (KEY, COLUMNS), itertools.product(given.model, given.seed, given.method), run)
+    run_missing(args.rows, (KEY, COLUMNS), itertools.product(args.model, args.seed, args.method), run)
 
 
 if __name__ == "__main__":

@@ -27,9 +27,9 @@ def made(points=POINTS) -> Table:
             f"{lr:g}",
             {"method": "ngdiff", "lr": lr},
             "finished",
-            tuple({"epoch": epoch, "verbmem": v, "utility": u} for epoch, (v, u) in enumerate(course, 1)),
+            tuple({"epoch": epoch, "verbmem": v, "utility": u} for epoch, (v, u) in enumerate(scores, 1)),
         )
-        for lr, course in points.items()
+        for lr, scores in points.items()
     ]
     return Table(SPACE, with_bounds(METRICS, GUESS), tuple(runs))
 
@@ -37,20 +37,20 @@ def made(points=POINTS) -> Table:
 def test_a_grid_has_the_whole_frontier_after_all_epochs():
     table = made()
     assert (table.volume, len(table.front)) == (pytest.approx(VOLUME), 3)
-    course = replay(table, GRID, seed=0)
-    curves = progress(course, table, epochs=8)
+    result = replay(table, GRID, seed=0)
+    curves = progress(result, table, epochs=8)
     # A grid visits the rates in order: the first run ends after two epochs, the second after four. The third epoch,
     # (0.6, 0.8), adds nothing. The curves are constant after the end.
     alone, two = 0.5 * 0.9, 0.5 * 0.9 + 0.4 * 0.5
     assert curves.share * VOLUME == pytest.approx([0.0, 0.1 * 0.9, alone, alone, two, *[VOLUME] * 4])
     # The largest distance to a point of the frontier: 0.9 to (0.0, 0.1), then 0.5, then 0.1, then nothing.
     assert curves.epsilon == pytest.approx([1.0, 0.9, 0.5, 0.5, 0.1, *[0.0] * 4])
-    assert (curves.reached, course.spent, course.stopped, len(course.order)) == (5, 6, 0, 3)
+    assert (curves.reached, result.spent, result.stopped, len(result.order)) == (5, 6, 0, 3)
 
 
 def test_only_last_epochs_of_finished_runs_are_candidates_and_the_budget_is_not_exceeded():
-    course = replay(made(), replace(GRID, candidates="last"), seed=0)
-    assert [(spent, row["verbmem"]) for spent, row in course.found] == [(2, 0.5), (4, 0.1), (6, 0.0)]
+    result = replay(made(), replace(GRID, candidates="last"), seed=0)
+    assert [(spent, row["verbmem"]) for spent, row in result.candidates] == [(2, 0.5), (4, 0.1), (6, 0.0)]
     assert replay(made(), Arm(sampler="random", trials=3, epoch_budget=3), seed=0).spent == 3
 
 
@@ -58,16 +58,16 @@ def test_the_last_epoch_of_a_diverged_run_is_spent_but_is_no_candidate():
     table = made()
     diverged = replace(table.runs[2], status="diverged", epochs=({"epoch": 1, "verbmem": "", "utility": ""},))
     table = Table(SPACE, table.objectives, (*table.runs[:2], diverged))
-    course = replay(table, GRID, seed=0)
-    assert (course.spent, table.volume) == (5, pytest.approx(0.5 * 0.9 + 0.4 * 0.5))
-    assert progress(course, table, epochs=5).share[-1] == pytest.approx(1.0)
+    result = replay(table, GRID, seed=0)
+    assert (result.spent, table.volume) == (5, pytest.approx(0.5 * 0.9 + 0.4 * 0.5))
+    assert progress(result, table, epochs=5).share[-1] == pytest.approx(1.0)
 
 
 def test_the_scheduler_stops_trials_that_another_trial_beats():
     # Of three trials at a rung, two may continue: the second trial stops at its first rung, and so does the third.
     beaten = {1e-4: ((0.1, 0.9),) * 4, 1e-3: ((0.5, 0.5),) * 4, 1e-2: ((0.9, 0.1),) * 4}
-    course = replay(made(beaten), replace(GRID, scheduler="moasha", reduction=3), seed=0)
-    assert (course.order, course.spent, course.stopped) == (("0.0001", "0.001", "0.01"), 4 + 1 + 1, 2)
+    result = replay(made(beaten), replace(GRID, scheduler="moasha", reduction=3), seed=0)
+    assert (result.order, result.spent, result.stopped) == (("0.0001", "0.001", "0.01"), 4 + 1 + 1, 2)
     assert replay(made(beaten), GRID, seed=0).spent == 12
 
 

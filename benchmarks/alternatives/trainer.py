@@ -83,8 +83,8 @@ def evaluate(model: Any, tokenizer: Any, problem: dict[str, Any]) -> dict[str, f
         probabilities += [math.exp(-value) for value in (nll.sum(1) / (labels != IGNORED).sum(1)).tolist()]
         prompts = [forget[row]["ids"][: forget[row]["prompt"]] for row in rows]
         padded = tokenizer.pad({"input_ids": prompts}, padding_side="left", return_tensors="pt")
-        said = model.generate(**padded, max_new_tokens=longest, do_sample=False)
-        texts += tokenizer.batch_decode(said[:, padded["input_ids"].shape[1] :], skip_special_tokens=True)
+        generated = model.generate(**padded, max_new_tokens=longest, do_sample=False)
+        texts += tokenizer.batch_decode(generated[:, padded["input_ids"].shape[1] :], skip_special_tokens=True)
     scorer = RougeScorer(["rougeL"], use_stemmer=True)
     pairs = zip(problem["references"], texts, strict=True)
     recalls = [scorer.score(reference, text.strip())["rougeL"].recall for reference, text in pairs]
