@@ -291,12 +291,12 @@ class TrialSpec:
             content["interpolate"] = self.is_interpolated
         content["method"] = self.parsed_method.name
         content["options"] = sorted((name, float(value)) for name, value in self.option_values.items())
-        if digests := self.plugins:
+        if digests := self.plugin_digests:
             content["plugins"] = digests
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     @property
-    def plugins(self) -> list[str]:
+    def plugin_digests(self) -> list[str]:
         from trainables import plugins
 
         if not plugins.active():

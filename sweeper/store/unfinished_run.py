@@ -56,7 +56,7 @@ def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> s
     # Without a target key in the spec, the targets are not compared.
     spec = spec if spec.target_key else replace(spec, target_key=run_file.spec.target_key)
     try:
-        requested = (landscape_points, tuple(spec.plugins))
+        requested = (landscape_points, tuple(spec.plugin_digests))
         if (spec.spec_hash, *requested) == (run_file.spec.spec_hash, run_file.landscape_points, run_file.plugins):
             return None
         run_settings = _settings(run_file.spec, run_file.landscape_points, run_file.plugins)
@@ -91,7 +91,7 @@ class UnfinishedRun:
         """
         if problem := other_run_problem(self.out, run.spec, landscape_points=landscape_points):
             raise OtherRun(problem)
-        run_file = {"landscape_points": landscape_points, "command": command, "plugins": run.spec.plugins}
+        run_file = {"landscape_points": landscape_points, "command": command, "plugins": run.spec.plugin_digests}
         write_json(self.out / RUN_FILE, {"spec": run.spec.to_dict(), **run_file})
         remove_leftovers(self._state)
         (self.out / "landscape.csv").unlink(missing_ok=True)  # written once, at the end of a run

@@ -39,8 +39,8 @@ def find_files(folder: Path, name: str) -> tuple[Path, ...]:
     for stem in dict.fromkeys((name, name.replace("/", "-"))):
         # Look for parquet parts first, because repositories on the hub also have outdated JSON files.
         for pattern in _PARTS:
-            if parts := sorted(folder.glob(pattern.format(stem))):
-                return tuple(parts)
+            if parquet_files := sorted(folder.glob(pattern.format(stem))):
+                return tuple(parquet_files)
         for ending in ENDINGS:
             if (path := folder / f"{stem}{ending}").is_file():
                 return (path,)
