@@ -77,10 +77,10 @@ def paper_space(
     Raises:
         SpaceError: two options with the same name can apply to the same trial.
     """
-    of_paper = {key: PAPER_C for applying in methods.values() for key in applying if plain_name(key) == "c"}
-    fixed = {**of_paper, **options}
-    listed = {name: {key: item for key, item in own.items() if key in fixed} for name, own in methods.items()}
-    space = default_space(methods=listed, lr=lr or PAPER_LR, auto_lr=auto_lr, options=fixed)
+    paper_values = {key: PAPER_C for fields in methods.values() for key in fields if plain_name(key) == "c"}
+    values = {**paper_values, **options}
+    subset = {name: {key: item for key, item in fields.items() if key in values} for name, fields in methods.items()}
+    space = default_space(methods=subset, lr=lr or PAPER_LR, auto_lr=auto_lr, options=values)
     return replace(space, constants={**PAPER_CONSTANTS, **space.constants})
 
 
@@ -107,11 +107,11 @@ def lr_study_space(
     Raises:
         SpaceError: a list of values is empty, or two options with the same name can apply to the same trial.
     """
-    values_of = {item.name: values for item, values in arms}
+    values_by_name = {field.name: values for field, values in arms}
     variants = [
-        Choice(item.name, _unique(values), when=item.when)
-        for item, values in arms
-        if all(set(needed) & set(values_of.get(name, needed)) for name, needed in item.when.items())
+        Choice(field.name, _unique(values), when=field.when)
+        for field, values in arms
+        if all(set(required) & set(values_by_name.get(name, required)) for name, required in field.when.items())
     ]
     parameters = [
         *(Choice("method", tuple(methods)), Choice("auto_lr", ("off", "on")), *variants),
@@ -122,18 +122,18 @@ def lr_study_space(
     return _space(parameters)
 
 
-def _option_parameters(methods: Methods, given: OptionValues, *, ranges: bool = True) -> list[Parameter]:
-    """Return one parameter for each option that has values in ``given`` or, if ``ranges`` is true, a default range."""
-    found: list[Parameter] = []
-    for key, item in {key: item for applying in methods.values() for key, item in applying.items()}.items():
-        having = tuple(name for name, applying in methods.items() if key in applying)
-        when = {} if len(having) == len(methods) else {"method": having}
-        if given.get(key):
-            found.append(Choice(item.name, _unique(given[key]), when=when, key=key))
-        elif ranges and (at := item.range) is not None:
-            log, log_to_one = at.scale == LOG, at.scale == LOG_TO_ONE
-            found.append(Number(item.name, at.low, at.high, log=log, log_to_one=log_to_one, when=when, key=key))
-    return found
+def _option_parameters(methods: Methods, option_values: OptionValues, *, ranges: bool = True) -> list[Parameter]:
+    """Return one parameter for each option with values in ``option_values`` or, if ``ranges`` is true, with a range."""
+    params: list[Parameter] = []
+    for key, field in {key: field for fields in methods.values() for key, field in fields.items()}.items():
+        method_names = tuple(name for name, fields in methods.items() if key in fields)
+        when = {} if len(method_names) == len(methods) else {"method": method_names}
+        if option_values.get(key):
+            params.append(Choice(field.name, _unique(option_values[key]), when=when, key=key))
+        elif ranges and (span := field.range) is not None:
+            log, log_to_one = span.scale == LOG, span.scale == LOG_TO_ONE
+            params.append(Number(field.name, span.low, span.high, log=log, log_to_one=log_to_one, when=when, key=key))
+    return params
 
 
 def _space(parameters: Sequence[Parameter]) -> Space:

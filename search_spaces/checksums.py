@@ -53,16 +53,16 @@ def parse_checksums(content: bytes) -> dict[str, str]:
         return {CHECKSUMS: ""}
 
 
-def damaged_files(folder: Path, known: Mapping[str, str] | None = None) -> list[str]:
+def damaged_files(folder: Path, checksums: Mapping[str, str] | None = None) -> list[str]:
     """Return the names of the files that do not match their checksums.
 
-    If ``known`` is None, the checksums are read from the folder's checksum file.
+    If ``checksums`` is None, the checksums are read from the folder's checksum file.
 
     Raises:
         OSError: the checksum file cannot be read.
     """
-    known = read_checksums(folder) if known is None else known
-    return sorted(name for name, checksum in known.items() if _checksum(folder / name) != checksum)
+    checksums = read_checksums(folder) if checksums is None else checksums
+    return sorted(name for name, checksum in checksums.items() if _checksum(folder / name) != checksum)
 
 
 def _checksum(path: Path) -> str:
@@ -70,7 +70,7 @@ def _checksum(path: Path) -> str:
     try:
         with path.open("rb") as file, ThreadPoolExecutor() as pool:
             offsets = range(0, max(1, path.stat().st_size), _BLOCK)
-            parts = pool.map(lambda offset: zlib.crc32(os.pread(file.fileno(), _BLOCK, offset)), offsets)
-            return f"{zlib.crc32(b''.join(part.to_bytes(4, 'little') for part in parts)):08x}"
+            block_crcs = pool.map(lambda offset: zlib.crc32(os.pread(file.fileno(), _BLOCK, offset)), offsets)
+            return f"{zlib.crc32(b''.join(crc.to_bytes(4, 'little') for crc in block_crcs)):08x}"
     except FileNotFoundError:
         return ""

@@ -14,8 +14,8 @@ _WORDS = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
 
 def all_met(verdicts: Iterable[bool | None]) -> bool | None:
     """Return False if any verdict is False, True if all are True, and None otherwise (or without verdicts)."""
-    found = set(verdicts)
-    return False if False in found else None if None in found or not found else True
+    distinct_verdicts = set(verdicts)
+    return False if False in distinct_verdicts else None if None in distinct_verdicts or not distinct_verdicts else True
 
 
 class ConstraintError(ValueError):
@@ -54,9 +54,9 @@ class Constraint:
             if baseline is None or math.isnan(baseline):
                 return None
             bound *= baseline
-        missed = bound - value if self.sign.startswith(">") else value - bound
+        excess = bound - value if self.sign.startswith(">") else value - bound
         # A value equal to a strict bound violates the bound.
-        return math.ulp(0.0) if missed == 0.0 and len(self.sign) == 1 else missed
+        return math.ulp(0.0) if excess == 0.0 and len(self.sign) == 1 else excess
 
     def met(self, value: float | None, baseline: float | None = None) -> bool | None:
         """Return whether a value meets the bound; None if a number is missing.
@@ -66,8 +66,8 @@ class Constraint:
         # With a baseline of 0, every relative bound is 0, so meeting the bound says nothing about the result.
         if self.relative and baseline == 0.0:
             return None
-        missed = self.violation(value, baseline)
-        return None if missed is None else missed <= 0.0
+        violation = self.violation(value, baseline)
+        return None if violation is None else violation <= 0.0
 
 
 def parse_constraint(text: str) -> Constraint:
@@ -76,14 +76,14 @@ def parse_constraint(text: str) -> Constraint:
     Raises:
         ConstraintError: the text is not a metric, a sign and a finite number.
     """
-    if (form := _FORM.fullmatch(text)) is not None:
+    if (match := _FORM.fullmatch(text)) is not None:
         try:
-            number = float(form["number"])
+            number = float(match["number"])
         except ValueError:
             number = math.nan
         if math.isfinite(number):
-            relative = bool(form["percent"])
-            return Constraint(form["name"], form["sign"], number / 100 if relative else number, relative)
+            relative = bool(match["percent"])
+            return Constraint(match["name"], match["sign"], number / 100 if relative else number, relative)
     raise ConstraintError(
         f"constraint '{text}': expected a metric, a sign (>=, <=, > or <) and a number or percentage, such as "
         "utility>=0.7 or utility>=70% (70% of the target's value)"

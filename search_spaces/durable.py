@@ -76,10 +76,10 @@ def remove_leftovers(path: Path, *, older_than: float = -math.inf) -> None:
 
     By default, all temporary files of ``path`` are removed, so no writer may be active.
     """
-    for found in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}"):
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}"):
         with contextlib.suppress(OSError):  # the file's writer may just have renamed it
-            if time.time() - found.stat().st_mtime > older_than:
-                _remove(found)
+            if time.time() - leftover.stat().st_mtime > older_than:
+                _remove(leftover)
 
 
 def remove_atomically(path: Path) -> None:
@@ -88,10 +88,10 @@ def remove_atomically(path: Path) -> None:
     Raises:
         OSError: the path cannot be renamed.
     """
-    aside = _temporary_path(path)
+    temporary = _temporary_path(path)
     with contextlib.suppress(FileNotFoundError):
-        path.rename(aside)  # a kill after this line leaves a temporary file
-        _remove(aside)
+        path.rename(temporary)  # a kill after this line leaves a temporary file
+        _remove(temporary)
 
 
 def link_or_copy(source: str | Path, target: str | Path) -> None:
@@ -114,10 +114,10 @@ def append(path: Path, content: bytes, *, header: bytes = b"", sync: bool = Fals
     with path.open("ab+", buffering=0) as file:
         size = _complete_size(file.fileno())
         file.truncate(size)
-        left = memoryview(content if size else header + content)
+        remaining = memoryview(content if size else header + content)
         try:
-            while left:
-                left = left[file.write(left) :]
+            while remaining:
+                remaining = remaining[file.write(remaining) :]
             if sync:
                 os.fsync(file.fileno())
         except OSError:
@@ -132,8 +132,8 @@ def complete_lines(content: bytes) -> bytes:
 
 
 @contextmanager
-def exclusive(folder: Path, refusal: Exception) -> Iterator[None]:
-    """Lock a folder with its file ``.lock`` while the block runs. If another process holds the lock, raise ``refusal``.
+def exclusive(folder: Path, error: Exception) -> Iterator[None]:
+    """Lock a folder with its file ``.lock`` while the block runs. If another process holds the lock, raise ``error``.
 
     The operating system releases the lock of a killed process. The lock file is not deleted, because another process
     may have already opened the file to lock it.
@@ -146,7 +146,7 @@ def exclusive(folder: Path, refusal: Exception) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise refusal from None
+                    raise error from None
                 time.sleep(_MAX_CHECK_SECONDS / 10)
         yield
 
@@ -235,14 +235,14 @@ def _place_unless_exists(staging: Path, path: Path) -> None:
 
 
 def _swap(staging: Path, path: Path) -> None:
-    aside = _temporary_path(path)
-    path.rename(aside)
+    backup = _temporary_path(path)
+    path.rename(backup)
     try:
         staging.rename(path)
     except OSError:
-        aside.rename(path)
+        backup.rename(path)
         raise
-    _remove(aside)
+    _remove(backup)
 
 
 def _complete_size(descriptor: int) -> int:

@@ -104,8 +104,8 @@ class Field:
         """The setting's name in messages."""
         if self.scope != "trial":
             return self.flag
-        usual = self.flag in ("", f"--{self.name.replace('_', '-')}")
-        return self.name if usual else f"{self.name} ({self.flag})"
+        is_default_flag = self.flag in ("", f"--{self.name.replace('_', '-')}")
+        return self.name if is_default_flag else f"{self.name} ({self.flag})"
 
     @property
     def kind_name(self) -> str:
@@ -145,8 +145,8 @@ class Field:
                 raise ValueError(f"{option} needs at least one name; see 'python -m sweeper list {self.name}'")
             return names
         parts = text.replace(",", " ").split()
-        each = f"; to give a sweep several values, write {' '.join(f'{option} {part}' for part in parts)}"
-        hint = each if self.repeats and len(parts) > 1 else ""
+        repeat_hint = f"; to give a sweep several values, write {' '.join(f'{option} {part}' for part in parts)}"
+        hint = repeat_hint if self.repeats and len(parts) > 1 else ""
         if self.kind is str:
             if hint and self.scope == "trial":
                 raise ValueError(f"{option} takes one name at a time, got '{text}'{hint}")
@@ -206,6 +206,6 @@ def format_value(value: object) -> str:
     return "null" if value is None else repr(value)
 
 
-def defaults(described: Iterable[Field]) -> dict[str, Any]:
+def defaults(fields: Iterable[Field]) -> dict[str, Any]:
     """Return the default of each field, by name."""
-    return {item.name: item.default for item in described}
+    return {item.name: item.default for item in fields}

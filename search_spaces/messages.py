@@ -9,8 +9,8 @@ from pathlib import Path
 
 def counted(count: float, noun: str) -> str:
     """Return a number with its noun, such as ``1 trial`` or ``3 trials``."""
-    shown = count if isinstance(count, int) else f"{count:g}"
-    return f"{shown} {noun}" if count == 1 else f"{shown} {noun}s"
+    number = count if isinstance(count, int) else f"{count:g}"
+    return f"{number} {noun}" if count == 1 else f"{number} {noun}s"
 
 
 def some_of(names: Sequence[str]) -> str:
@@ -26,28 +26,28 @@ def format_size(count: float) -> str:
     return f"{count:.0f} B"
 
 
-def did_you_mean(given: str, choices: Collection[str]) -> str:
+def did_you_mean(unknown_name: str, choices: Collection[str]) -> str:
     """Return ``did you mean 'ngdiff'?`` with the most similar choice, or "" if no choice is similar."""
     import difflib  # imported here because --help does not need it
 
     by_lower = {name.lower(): name for name in choices}
-    near = difflib.get_close_matches(given.lower(), by_lower)
+    matches = difflib.get_close_matches(unknown_name.lower(), by_lower)
     # Prefer names with the same letters in a different order.
-    near.sort(key=lambda name: sorted(name) != sorted(given.lower()))
-    return f"did you mean '{by_lower[near[0]]}'?" if near else ""
+    matches.sort(key=lambda name: sorted(name) != sorted(unknown_name.lower()))
+    return f"did you mean '{by_lower[matches[0]]}'?" if matches else ""
 
 
-def columns_hint(wanted: Collection[str], found: Collection[str], *, most: int = 20) -> str:
+def columns_hint(required: Collection[str], columns: Collection[str], *, limit: int = 20) -> str:
     """List the columns found and suggest a column: ``the columns found are Method; did you mean 'Method'?``."""
-    shown, rest = list(found)[:most], max(0, len(found) - most)
-    near = next(filter(None, (did_you_mean(name, found) for name in wanted)), "")
-    columns = f"the columns found are {', '.join(shown) or 'none'}" + (f" and {rest} more" if rest else "")
-    return f"{columns}; {near}" if near else columns
+    listed, rest_count = list(columns)[:limit], max(0, len(columns) - limit)
+    suggestion = next(filter(None, (did_you_mean(name, columns) for name in required)), "")
+    hint = f"the columns found are {', '.join(listed) or 'none'}" + (f" and {rest_count} more" if rest_count else "")
+    return f"{hint}; {suggestion}" if suggestion else hint
 
 
-def expected_one_of(given: str, choices: Collection[str]) -> str:
+def expected_one_of(unknown_name: str, choices: Collection[str]) -> str:
     """Return a hint for an unknown name: ``did you mean 'ngdiff'? expected one of gdiff, ngdiff``."""
-    return " ".join(filter(None, (did_you_mean(given, choices), f"expected one of {', '.join(choices)}")))
+    return " ".join(filter(None, (did_you_mean(unknown_name, choices), f"expected one of {', '.join(choices)}")))
 
 
 def resume_command(out: object) -> str:
@@ -55,8 +55,8 @@ def resume_command(out: object) -> str:
     return f"python -m sweeper resume {shlex.quote(str(out))}"
 
 
-def no_sweep(place: object) -> str:
+def no_sweep(path: object) -> str:
     """Return a message for a path that is not the folder of a sweep."""
-    if not Path(str(place)).exists():
-        return f"{place} holds no sweep: the folder does not exist"
-    return f"{place} holds no sweep: sweep.json is missing"
+    if not Path(str(path)).exists():
+        return f"{path} holds no sweep: the folder does not exist"
+    return f"{path} holds no sweep: sweep.json is missing"

@@ -71,10 +71,10 @@ class Number:
         return (IntDistribution if self.integer else FloatDistribution)(self.low, self.high, log=self.log)
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> Value:
-        at = self.distribution()
+        distribution = self.distribution()
         if self.integer:
-            return int(trial.suggest_int(self.key, at.low, at.high, log=at.log))
-        value = float(trial.suggest_float(self.optuna_name, at.low, at.high, log=at.log))
+            return int(trial.suggest_int(self.key, distribution.low, distribution.high, log=distribution.log))
+        value = float(trial.suggest_float(self.optuna_name, distribution.low, distribution.high, log=distribution.log))
         return _from_one(value) if self.log_to_one else value
 
     def points(self) -> tuple[Value, ...] | None:
@@ -86,22 +86,22 @@ class Number:
     def problems(self) -> list[str]:
         """Return a message for each problem with the range. All its numbers must be finite."""
         key, low, high, numbers = self.key, self.low, self.high, (self.low, self.high, *self.grid)
-        found = []
+        problems = []
         if low >= high:
-            found.append(f"{key}: low must be less than high, got {low:g} and {high:g}")
+            problems.append(f"{key}: low must be less than high, got {low:g} and {high:g}")
         if self.log and low <= 0:
-            found.append(f"{key}: a logarithmic range must have low greater than 0, got {low:g}")
+            problems.append(f"{key}: a logarithmic range must have low greater than 0, got {low:g}")
         outside = [point for point in self.grid if not low <= point <= high]
-        found += [f"{key}: grid points must lie in [{low:g}, {high:g}], got {point!r}" for point in outside]
-        if self.integer and not found and not all(map(self._is_exact, numbers)):
-            found.append(f"{key}: low, high and grid must be whole numbers")
+        problems += [f"{key}: grid points must lie in [{low:g}, {high:g}], got {point!r}" for point in outside]
+        if self.integer and not problems and not all(map(self._is_exact, numbers)):
+            problems.append(f"{key}: low, high and grid must be whole numbers")
         if self.log_to_one and self.log:
-            found.append(f"{key}: log and log_to_one are mutually exclusive")
+            problems.append(f"{key}: log and log_to_one are mutually exclusive")
         if self.log_to_one and high >= 1:
-            found.append(f"{key}: a range with log_to_one must have high less than 1, got {high:g}")
+            problems.append(f"{key}: a range with log_to_one must have high less than 1, got {high:g}")
         if self.log_to_one and not all(map(self._is_exact, numbers)):
-            found.append(f"{key}: numbers with log_to_one must have at most {_DECIMALS} decimals")
-        return found
+            problems.append(f"{key}: numbers with log_to_one must have at most {_DECIMALS} decimals")
+        return problems
 
     def _is_exact(self, value: float) -> bool:
         if self.integer:
@@ -162,15 +162,15 @@ def format_parameter(parameter: Parameter, *, grid: bool = False) -> str:
     else:
         scale = ", log" if parameter.log else ", log of 1 - x" if parameter.log_to_one else ""
         values = f"{parameter.low:g} to {parameter.high:g}{scale}"
-    conditions = (f"{key} {' or '.join(map(str, needed))}" for key, needed in parameter.when.items())
+    conditions = (f"{key} {' or '.join(map(str, required))}" for key, required in parameter.when.items())
     return values + "".join(f", with {condition}" for condition in conditions)
 
 
 def to_dict(parameter: Parameter) -> dict[str, object]:
     """Return a JSON-serialisable mapping for :func:`parameter_from_dict`."""
     values = asdict(parameter)
-    whole = values.pop("integer", None)
-    return {"type": "choice" if whole is None else "int" if whole else "float", **values}
+    is_integer = values.pop("integer", None)
+    return {"type": "choice" if is_integer is None else "int" if is_integer else "float", **values}
 
 
 def parameter_from_dict(values: Mapping[str, object]) -> Parameter:
@@ -179,13 +179,13 @@ def parameter_from_dict(values: Mapping[str, object]) -> Parameter:
     Raises:
         AttributeError, KeyError, TypeError: the mapping is damaged.
     """
-    given = dict(values)
-    kinds: dict[object, Callable[..., Parameter]] = {
+    arguments = dict(values)
+    constructors: dict[object, Callable[..., Parameter]] = {
         "choice": Choice,
         "float": Number,
         "int": partial(Number, integer=True),
     }
-    return kinds[given.pop("type")](**given)
+    return constructors[arguments.pop("type")](**arguments)
 
 
 def _from_one(value: float) -> float:

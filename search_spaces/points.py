@@ -22,23 +22,23 @@ class PointError(ValueError):
     """A point cannot be parsed or is not in the space. The message is for the user."""
 
 
-def read_points(given: str) -> list[Point]:
+def read_points(text: str) -> list[Point]:
     """Return the point in a text such as ``lr=1e-3,c=0.5``, or the list of points in a YAML or JSON file.
 
     Raises:
         PointError: the text cannot be parsed, or the file cannot be read.
     """
     # os.path, because the methods of Path raise OSError for texts that are too long for a file name
-    if "=" not in given or os.path.isfile(given):
-        return _load(Path(given))
+    if "=" not in text or os.path.isfile(text):
+        return _load(Path(text))
     point: Point = {}
-    for pair in given.split(","):
-        name, sign, text = (part.strip() for part in pair.partition("="))
-        if not (name and sign and text):
-            raise PointError(f"expected NAME=VALUE,... such as lr=1e-3,c=0.5, or a file, got '{given}'")
+    for pair in text.split(","):
+        name, equals_sign, value_text = (part.strip() for part in pair.partition("="))
+        if not (name and equals_sign and value_text):
+            raise PointError(f"expected NAME=VALUE,... such as lr=1e-3,c=0.5, or a file, got '{text}'")
         if name in point:
-            raise PointError(f"{name} appears twice in '{given}'")
-        point[name] = plain_scalar(text)
+            raise PointError(f"{name} appears twice in '{text}'")
+        point[name] = plain_scalar(value_text)
     return [point]
 
 
@@ -68,44 +68,44 @@ def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value
     names = dict.fromkeys(item.name for item in space.parameters)
     for name, value in point.items():
         if name not in names and name not in space.constants:
-            near = f" ({meant})" if (meant := did_you_mean(name, names)) else ""
+            hint = f" ({suggestion})" if (suggestion := did_you_mean(name, names)) else ""
             raise PointError(
-                f"the space has no parameter {name}{near}; its parameters are {', '.join(names) or 'all constant'}"
+                f"the space has no parameter {name}{hint}; its parameters are {', '.join(names) or 'all constant'}"
             )
         if name not in names and not same(value, space.constants[name]):
             raise PointError(f"{name} is {space.constants[name]} in every trial and cannot be {value}")
-    chosen = {**space.constants, **point}
+    config = {**space.constants, **point}
     params: dict[str, Value] = {}
     # Conditions refer to earlier parameters, so iterating backwards finds the values that the point implies.
     for name in reversed(names):
-        if name in chosen and name not in space.constants:
-            parameter = _select_parameter(space, chosen, name)
-            chosen = {plain_name(key): values[0] for key, values in parameter.when.items()} | chosen
+        if name in config and name not in space.constants:
+            parameter = _select_parameter(space, config, name)
+            config = {plain_name(key): values[0] for key, values in parameter.when.items()} | config
             if parameter.optuna_name:
-                params[parameter.optuna_name] = parameter.optuna_value(chosen[name])
+                params[parameter.optuna_name] = parameter.optuna_value(config[name])
     return params
 
 
-def _select_parameter(space: Space, chosen: Mapping[str, Value], name: str) -> Parameter:
-    named = [item for item in space.parameters if item.name == name]
-    able = [item for item in named if item.accepts(chosen[name])]
-    if not able:
+def _select_parameter(space: Space, config: Mapping[str, Value], name: str) -> Parameter:
+    candidates = [item for item in space.parameters if item.name == name]
+    valid = [item for item in candidates if item.accepts(config[name])]
+    if not valid:
         raise PointError(
-            f"{name} cannot be {chosen[name]}: the space allows {' or '.join(map(format_parameter, named))}"
+            f"{name} cannot be {config[name]}: the space allows {' or '.join(map(format_parameter, candidates))}"
         )
-    fitting = [item for item in able if all(_is_compatible(chosen, key, values) for key, values in item.when.items())]
-    needed = " or ".join(
+    active = [item for item in valid if all(_is_compatible(config, key, values) for key, values in item.when.items())]
+    conditions = " or ".join(
         " and ".join(f"{key} {'/'.join(map(str, values))}" for key, values in item.when.items()) or "anything"
-        for item in fitting or able
+        for item in active or valid
     )
-    if not fitting:
-        raise PointError(f"{name} applies only with {needed}")
-    is_open = any(len(values) > 1 and plain_name(key) not in chosen for key, values in fitting[0].when.items())
-    if len(fitting) > 1 or is_open:
-        raise PointError(f"{name} applies only with {needed}: also give one of these values")
-    return fitting[0]
+    if not active:
+        raise PointError(f"{name} applies only with {conditions}")
+    is_ambiguous = any(len(values) > 1 and plain_name(key) not in config for key, values in active[0].when.items())
+    if len(active) > 1 or is_ambiguous:
+        raise PointError(f"{name} applies only with {conditions}: also give one of these values")
+    return active[0]
 
 
-def _is_compatible(chosen: Mapping[str, Value], key: str, values: Sequence[Value]) -> bool:
+def _is_compatible(config: Mapping[str, Value], key: str, values: Sequence[Value]) -> bool:
     name = plain_name(key)
-    return name not in chosen or any(same(chosen[name], value) for value in values)
+    return name not in config or any(same(config[name], value) for value in values)

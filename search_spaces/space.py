@@ -53,19 +53,19 @@ class Space:
     @classmethod
     def from_parameters(cls, parameters: Sequence[Parameter]) -> Space:
         """Return a space with these parameters. An unconditional parameter with a single value becomes a constant."""
-        fixed = {
+        constants = {
             item.key: item.values[0]
             for item in parameters
             if isinstance(item, Choice) and len(item.values) == 1 and not item.when and item.key == item.name
         }
-        return cls(tuple(item for item in parameters if item.key not in fixed), fixed)
+        return cls(tuple(item for item in parameters if item.key not in constants), constants)
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> dict[str, Value]:
         """Return the configuration that an Optuna trial suggests."""
-        config, seen = dict(self.constants), dict(self.constants)
+        config, by_key = dict(self.constants), dict(self.constants)
         for parameter in self.parameters:
-            if _is_active(parameter, seen):
-                config[parameter.name] = seen[parameter.key] = parameter.suggest(trial)
+            if _is_active(parameter, by_key):
+                config[parameter.name] = by_key[parameter.key] = parameter.suggest(trial)
         return config
 
     def grid(self) -> list[dict[str, Value]]:
@@ -74,17 +74,17 @@ class Space:
         Raises:
             ValueError: a range has no points of a grid search.
         """
-        endless = [item for item in self.parameters if not isinstance(item, Choice) and item.points() is None]
-        if endless:
-            named = " and ".join(f"{item.key} ({item.low:g} to {item.high:g})" for item in endless)
+        continuous = [item for item in self.parameters if not isinstance(item, Choice) and item.points() is None]
+        if continuous:
+            ranges = " and ".join(f"{item.key} ({item.low:g} to {item.high:g})" for item in continuous)
             raise ValueError(
-                f"a grid search cannot visit every value of {named}. List the values to visit "
+                f"a grid search cannot visit every value of {ranges}. List the values to visit "
                 "on the command line or in a space file (with 'values', or with 'grid' next to 'low' and 'high'), "
                 "or use another sampler"
             )
         branches = [(dict(self.constants), dict(self.constants))]
         for parameter in self.parameters:
-            branches = [grown for branch in branches for grown in _extend(parameter, *branch)]
+            branches = [extended for branch in branches for extended in _extend(parameter, *branch)]
         return [config for config, _ in branches]
 
     def configuration(self, values: Mapping[str, Value]) -> dict[str, Value]:
@@ -93,10 +93,10 @@ class Space:
         Raises:
             ValueError: the configuration is not in the space.
         """
-        config, seen = dict(self.constants), dict(self.constants)
+        config, by_key = dict(self.constants), dict(self.constants)
         for parameter in self.parameters:
-            if _is_active(parameter, seen) and parameter.name in values:
-                config[parameter.name] = seen[parameter.key] = values[parameter.name]
+            if _is_active(parameter, by_key) and parameter.name in values:
+                config[parameter.name] = by_key[parameter.key] = values[parameter.name]
         self.params_of(config)
         return config
 
@@ -109,22 +109,22 @@ class Space:
             ValueError: the configuration is not in the space.
         """
         params: dict[str, Value] = {}
-        seen: dict[str, object] = dict(self.constants)
-        wrong = [name for name, value in seen.items() if name not in config or not same(config[name], value)]
-        idle = {parameter.name for parameter in self.parameters}
+        by_key: dict[str, object] = dict(self.constants)
+        invalid = [name for name, value in by_key.items() if name not in config or not same(config[name], value)]
+        inactive = {parameter.name for parameter in self.parameters}
         for parameter in self.parameters:
-            if not _is_active(parameter, seen):
+            if not _is_active(parameter, by_key):
                 continue
-            idle.discard(parameter.name)
+            inactive.discard(parameter.name)
             if parameter.name not in config or not parameter.accepts(config[parameter.name]):
-                wrong.append(parameter.key)
+                invalid.append(parameter.key)
                 continue
-            value = seen[parameter.key] = config[parameter.name]
+            value = by_key[parameter.key] = config[parameter.name]
             if name := parameter.optuna_name:
                 params[name] = parameter.optuna_value(value)
-        wrong += [name for name in config if name in idle]
-        if wrong:  # Optuna only warns if an enqueued value is out of range
-            raise ValueError(f"{dict(config)} is not in the search space: {', '.join(wrong)} missing or not allowed")
+        invalid += [name for name in config if name in inactive]
+        if invalid:  # Optuna only warns if an enqueued value is out of range
+            raise ValueError(f"{dict(config)} is not in the search space: {', '.join(invalid)} missing or not allowed")
         return params
 
     def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
@@ -136,16 +136,16 @@ class Space:
 
         With ``grid``, a description lists the points of a grid search.
         """
-        found = {plain_name(key): value for key, value in self.constants.items()}
+        descriptions = {plain_name(key): value for key, value in self.constants.items()}
         for parameter in self.parameters:
-            others = [found[parameter.name]] if parameter.name in found else []
-            found[parameter.name] = "; ".join(map(str, [*others, format_parameter(parameter, grid=grid)]))
-        return found
+            previous = [descriptions[parameter.name]] if parameter.name in descriptions else []
+            descriptions[parameter.name] = "; ".join(map(str, [*previous, format_parameter(parameter, grid=grid)]))
+        return descriptions
 
     def problems(self) -> list[str]:
         """Return a message for each problem with the space."""
-        own = [sentence for parameter in self.parameters for sentence in parameter.problems()]
-        return [*own, *(sentence for _, sentence in relation_problems(self.parameters, self.constants))]
+        parameter_problems = [sentence for parameter in self.parameters for sentence in parameter.problems()]
+        return [*parameter_problems, *(sentence for _, sentence in relation_problems(self.parameters, self.constants))]
 
     def to_dict(self) -> dict[str, object]:
         """Return a JSON-serialisable mapping for :meth:`from_dict`."""
@@ -164,71 +164,71 @@ class Space:
             raise ValueError(f"the stored search space is damaged: {error!r}") from None
 
 
-def _is_active(parameter: Parameter, seen: Mapping[str, object]) -> bool:
+def _is_active(parameter: Parameter, by_key: Mapping[str, object]) -> bool:
     return all(
-        key in seen and any(same(seen[key], value) for value in values) for key, values in parameter.when.items()
+        key in by_key and any(same(by_key[key], value) for value in values) for key, values in parameter.when.items()
     )
 
 
 def _extend(
-    parameter: Parameter, config: dict[str, Value], seen: dict[str, Value]
+    parameter: Parameter, config: dict[str, Value], by_key: dict[str, Value]
 ) -> Iterator[tuple[dict[str, Value], dict[str, Value]]]:
     """Extend a partial configuration by each grid point of a parameter, and yield the results.
 
     If the parameter does not apply, yield the configuration unchanged. ``config`` maps plain names to values, and
-    ``seen`` maps keys to the same values.
+    ``by_key`` maps keys to the same values.
     """
-    if not _is_active(parameter, seen):
-        yield config, seen
+    if not _is_active(parameter, by_key):
+        yield config, by_key
         return
     for value in parameter.points() or ():
-        yield config | {parameter.name: value}, seen | {parameter.key: value}
+        yield config | {parameter.name: value}, by_key | {parameter.key: value}
 
 
 def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, Value]) -> Iterator[tuple[str, str]]:
     """Yield ``(key, message)`` for each conflict between the parameters and constants of a space."""
     keys = {parameter.key for parameter in parameters}
-    earlier: dict[str, Parameter] = {}
+    previous: dict[str, Parameter] = {}
     for parameter in parameters:
         key = parameter.key
-        for other in _rivals(parameter, earlier, constants):
+        for other in _rivals(parameter, previous, constants):
             remedy = "give them mutually exclusive conditions (when)"
             yield key, f"{key}: {other} and {key} both set '{parameter.name}', possibly in the same trial; {remedy}"
-        for waited, values in parameter.when.items():
-            if waited in keys and waited not in earlier and waited not in constants:
-                yield key, f"{key}: its condition refers to {waited}, which must come before {key}"
-            elif fault := _condition_problem(waited, values, earlier, constants):
-                yield key, f"{key}: {fault}"
-        earlier[key] = parameter
+        for parent, values in parameter.when.items():
+            if parent in keys and parent not in previous and parent not in constants:
+                yield key, f"{key}: its condition refers to {parent}, which must come before {key}"
+            elif problem := _condition_problem(parent, values, previous, constants):
+                yield key, f"{key}: {problem}"
+        previous[key] = parameter
 
 
-def _rivals(parameter: Parameter, earlier: Mapping[str, Parameter], constants: Mapping[str, Value]) -> Iterator[str]:
+def _rivals(parameter: Parameter, previous: Mapping[str, Parameter], constants: Mapping[str, Value]) -> Iterator[str]:
     """Yield the keys of earlier parameters and constants that set the same name as ``parameter`` in the same trial."""
     if parameter.name in constants and parameter.key not in constants:
         yield parameter.name
-    for other in earlier.values():
-        rivals = other.name == parameter.name and other.key != parameter.key
-        if rivals and not _are_exclusive(other.when, parameter.when):
+    for other in previous.values():
+        is_rival = other.name == parameter.name and other.key != parameter.key
+        if is_rival and not _are_exclusive(other.when, parameter.when):
             yield other.key
 
 
 def _condition_problem(
-    waited: str, values: Sequence[Value], earlier: Mapping[str, Parameter], constants: Mapping[str, Value]
+    parent: str, values: Sequence[Value], previous: Mapping[str, Parameter], constants: Mapping[str, Value]
 ) -> str | None:
     if not values:
-        return f"this parameter never applies, because its condition lists no value of {waited}"
-    never = f"this parameter never applies, because its condition needs {waited} to be"
-    listed = " or ".join(repr(value) for value in values)
-    if waited in constants:
-        if any(same(constants[waited], value) for value in values):
+        return f"this parameter never applies, because its condition lists no value of {parent}"
+    never_applies = f"this parameter never applies, because its condition needs {parent} to be"
+    value_list = " or ".join(repr(value) for value in values)
+    if parent in constants:
+        if any(same(constants[parent], value) for value in values):
             return None
-        return f"{never} {listed}, but {waited} is {constants[waited]!r}"
-    if waited not in earlier:
-        return f"its condition refers to {waited}, which is not in the space"
-    if isinstance(awaited := earlier[waited], Number) and not awaited.integer:
-        return f"its condition refers to {waited}, which is continuous; a condition needs values that can be listed"
-    if not any(earlier[waited].accepts(value) for value in values):
-        return f"{never} {listed}, but {waited} cannot have this value"
+        return f"{never_applies} {value_list}, but {parent} is {constants[parent]!r}"
+    if parent not in previous:
+        return f"its condition refers to {parent}, which is not in the space"
+    if isinstance(parameter := previous[parent], Number) and not parameter.integer:
+        return f"its condition refers to {parent}, which is continuous; a condition needs values that can be listed"
+    if not any(previous[parent].accepts(value) for value in values):
+        return f"{never_applies} {value_list}, but {parent} cannot have this value"
     return None
 
 

@@ -44,70 +44,70 @@ def load_space(path: Path, fields: Fields) -> tuple[Space, list[str]]:
         return Space(), [f"{path}: expected parameters, one per line, such as lr: [1e-5, 1e-4], got {got}"]
     problems: list[tuple[str, str]] = []
     parameters: list[Parameter] = []
-    clear: list[Parameter] = []  # those whose conditions refer only to parameters that could be read
-    unclear: set[str] = set()
-    for key, given in content.items():
+    checkable: list[Parameter] = []  # those whose conditions refer only to parameters that could be read
+    unchecked_keys: set[str] = set()
+    for key, definition in content.items():
         try:
-            parameter = _parameter(key, given, fields)
+            parameter = _parameter(key, definition, fields)
         except SpaceError as error:
-            problems += [(key, sentence) for sentence in error.problems]
-            unclear.add(key)
+            problems += [(key, message) for message in error.problems]
+            unchecked_keys.add(key)
             continue
-        problems += [(key, sentence) for sentence in parameter.problems()]
+        problems += [(key, message) for message in parameter.problems()]
         parameters.append(parameter)
-        if unclear.isdisjoint(parameter.when):
-            clear.append(parameter)
+        if unchecked_keys.isdisjoint(parameter.when):
+            checkable.append(parameter)
         else:
-            unclear.add(key)
-    problems += relation_problems(clear, {})
+            unchecked_keys.add(key)
+    problems += relation_problems(checkable, {})
     problems.sort(key=lambda item: lines[item[0]])
-    return Space.from_parameters(parameters), [f"{path}:{lines[key]}: {sentence}" for key, sentence in problems]
+    return Space.from_parameters(parameters), [f"{path}:{lines[key]}: {message}" for key, message in problems]
 
 
-def _parameter(key: str, given: Any, fields: Fields) -> Parameter:
-    known = fields.get(key)
-    if known is None:
+def _parameter(key: str, definition: Any, fields: Fields) -> Parameter:
+    field = fields.get(key)
+    if field is None:
         names = sorted(name for name, item in fields.items() if not item.fixed)
         expected = did_you_mean(key, names) or expected_one_of(key, names)
         raise SpaceError([f"unknown parameter '{key}': {expected}"])
-    if known.fixed:
-        instead = f"; set it with {known.flag}" if known.flag else ""
-        raise SpaceError([f"{key} cannot vary within a sweep: {known.fixed}{instead}"])
-    parts = dict(given) if isinstance(given, dict) else {"values": given}
-    conditions = parts.pop("when", {})
+    if field.fixed:
+        remedy = f"; set it with {field.flag}" if field.flag else ""
+        raise SpaceError([f"{key} cannot vary within a sweep: {field.fixed}{remedy}"])
+    entries = dict(definition) if isinstance(definition, dict) else {"values": definition}
+    conditions = entries.pop("when", {})
     if not isinstance(conditions, dict):
         raise SpaceError([f"{key}: 'when' needs a mapping such as {{method: [gdiff]}}, got {format_value(conditions)}"])
     when = {name: _values(name, values, fields) for name, values in conditions.items()}
-    if parts.keys() == {"values"}:
-        return Choice(plain_name(key), _values(key, parts["values"], fields), when=when, key=key)
-    if not _ENDS <= parts.keys() <= _ENDS | _OPTIONAL:
+    if entries.keys() == {"values"}:
+        return Choice(plain_name(key), _values(key, entries["values"], fields), when=when, key=key)
+    if not _ENDS <= entries.keys() <= _ENDS | _OPTIONAL:
         expected = "either values, or low and high (and optionally log, log_to_one or grid)"
-        raise SpaceError([f"{key}: expected {expected}, and optionally when; got {', '.join(parts) or 'nothing'}"])
-    if known.kind not in (int, float):
-        raise SpaceError([f"{key}: a range needs numbers, but {key} must be {known.kind_name}"])
-    low, high, grid = (_values(key, parts.get(part, []), fields) for part in ("low", "high", "grid"))
-    log, log_to_one = (SWITCHES.get(str(parts.get(part, False)).lower()) for part in ("log", "log_to_one"))
+        raise SpaceError([f"{key}: expected {expected}, and optionally when; got {', '.join(entries) or 'nothing'}"])
+    if field.kind not in (int, float):
+        raise SpaceError([f"{key}: a range needs numbers, but {key} must be {field.kind_name}"])
+    low, high, grid = (_values(key, entries.get(name, []), fields) for name in ("low", "high", "grid"))
+    log, log_to_one = (SWITCHES.get(str(entries.get(name, False)).lower()) for name in ("log", "log_to_one"))
     if log is None or log_to_one is None:
         raise SpaceError([f"{key}: log and log_to_one must be true or false"])
     if not (len(low) == len(high) == 1 and all(map(is_number, (*low, *high, *grid)))):
         raise SpaceError([f"{key}: a range needs one number for low and one for high, and numbers for grid"])
     numbers: dict[str, Any] = {"low": low[0], "high": high[0], "grid": grid}
-    whole = known.kind is int
-    return Number(plain_name(key), **numbers, log=log, log_to_one=log_to_one, when=when, key=key, integer=whole)
+    is_integer = field.kind is int
+    return Number(plain_name(key), **numbers, log=log, log_to_one=log_to_one, when=when, key=key, integer=is_integer)
 
 
-def _values(key: str, given: Any, fields: Fields) -> tuple[Value, ...]:
-    """Return the distinct values in ``given`` (a list or a single value), converted to the type of the setting."""
-    known = fields.get(key)
-    values = given if isinstance(given, list) else [given]
-    if known is None:  # a condition on an unknown parameter, which relation_problems reports
+def _values(key: str, definition: Any, fields: Fields) -> tuple[Value, ...]:
+    """Return the distinct values in ``definition`` (a list or a single value), converted to the type of the setting."""
+    field = fields.get(key)
+    values = definition if isinstance(definition, list) else [definition]
+    if field is None:  # a condition on an unknown parameter, which relation_problems reports
         return tuple(values)
-    if known.kind is bool or "on" in known.allowed:
-        on, off = (True, False) if known.kind is bool else ("on", "off")
+    if field.kind is bool or "on" in field.allowed:
+        on, off = (True, False) if field.kind is bool else ("on", "off")
         switches = [SWITCHES.get(str(value).lower()) for value in values]
         values = [
             value if switch is None else on if switch else off for value, switch in zip(values, switches, strict=True)
         ]
-    if problems := [problem for value in values if (problem := known.problem(value))]:
+    if problems := [problem for value in values if (problem := field.problem(value))]:
         raise SpaceError(problems)
-    return tuple(dict.fromkeys(map(known.convert, values)))
+    return tuple(dict.fromkeys(map(field.convert, values)))

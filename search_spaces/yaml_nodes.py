@@ -87,14 +87,14 @@ def _content(node: yaml.Node, scalar: Callable[[str], Value]) -> Any:
     if isinstance(node, yaml.SequenceNode):
         return [_content(item, scalar) for item in node.value]
     if isinstance(node, yaml.MappingNode):
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise yaml.MarkedYAMLError(problem="a name cannot be a list or a mapping", problem_mark=key.start_mark)
-            if key.value in found:
+            if key.value in mapping:
                 raise yaml.MarkedYAMLError(problem=f"{key.value} appears twice", problem_mark=key.start_mark)
-            found[key.value] = _content(value, scalar)
-        return found
+            mapping[key.value] = _content(value, scalar)
+        return mapping
     if node.tag not in (_PLAIN, _TEXT):
         raise yaml.MarkedYAMLError(problem=f"the tag {node.tag} is not supported", problem_mark=node.start_mark)
     return scalar(node.value) if node.tag == _PLAIN else node.value

@@ -25,43 +25,43 @@ def query_cluster(address: str, folders: Sequence[Path], storages: Sequence[str]
     set_environment(address)
     import ray
 
-    mark = f".doctor-{uuid.uuid4().hex[:12]}"
-    written: list[Path] = []
-    stored: list[Storage] = []
+    test_name = f".doctor-{uuid.uuid4().hex[:12]}"
+    test_files: list[Path] = []
+    used_storages: list[Storage] = []
     try:
         for storage in map(Storage, storages):
-            storage.write(mark, b"written by sweeper doctor\n")
-            stored.append(storage)
+            storage.write(test_name, b"written by sweeper doctor\n")
+            used_storages.append(storage)
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / mark).write_text("written by sweeper doctor\n", encoding="utf-8")
-            written.append(folder / mark)
+            (folder / test_name).write_text("written by sweeper doctor\n", encoding="utf-8")
+            test_files.append(folder / test_name)
         with ray_cluster(address, resources=Resources(cpus=0, gpus=0)):
-            alive = [node for node in ray.nodes() if node["Alive"]]
-            return facts_of_nodes(alive, folders, mark=mark, storages=storages)
+            alive_nodes = [node for node in ray.nodes() if node["Alive"]]
+            return facts_of_nodes(alive_nodes, folders, mark=test_name, storages=storages)
     finally:
-        for storage in stored:
+        for storage in used_storages:
             with contextlib.suppress(StorageError):
-                storage.delete(mark)
-        for path in written:
+                storage.delete(test_name)
+        for path in test_files:
             path.unlink(missing_ok=True)
 
 
 def node_problems(nodes: Mapping[str, Facts | None]) -> list[str]:
     """Return an error message for each problem of each node."""
-    here, found = versions(), []
-    del here[PROJECT]  # a sweep sends its own version of this project to the nodes
+    local_versions, errors = versions(), []
+    del local_versions[PROJECT]  # a sweep sends its own version of this project to the nodes
     for name, facts in nodes.items():
         if facts is None:
-            found.append(f"{name} does not answer")
+            errors.append(f"{name} does not answer")
             continue
-        found += [f"{name} has {difference}" for difference in differences(here, facts.versions)]
-        found += [
+        errors += [f"{name} has {difference}" for difference in differences(local_versions, facts.versions)]
+        errors += [
             f"{name} has no folder {path}: mount the shared folder on all nodes under this path"
             for path in facts.missing
         ]
-        found += [f"{name} cannot read and write files in {path}: {reason}" for path, reason in facts.refused.items()]
-    return found
+        errors += [f"{name} cannot read and write files in {path}: {reason}" for path, reason in facts.refused.items()]
+    return errors
 
 
 def format_nodes(nodes: Mapping[str, Facts | None]) -> list[str]:

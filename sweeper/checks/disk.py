@@ -58,12 +58,12 @@ class Disk:
 def estimate_disk(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk:
     """Estimate the size of checkpoints and saved states. ``target`` is the folder of the target model."""
     shapes = _shapes(target)
-    trained = sum(math.prod(shape) for shape in shapes.values())
+    weight_count = sum(math.prod(shape) for shape in shapes.values())
     if (rank := spec.lora_rank) is not None:
         matrices = (shape for name, shape in shapes.items() if not any(part in name for part in _UNADAPTED))
-        trained = sum(rank * sum(shape) for shape in matrices if len(shape) == 2)
+        weight_count = sum(rank * sum(shape) for shape in matrices if len(shape) == 2)
     buffers = OPTIMIZER_INFO[spec.optimizer].buffers
-    return Disk(FLOAT * trained, FLOAT * trained * (1 + buffers), models, running)
+    return Disk(FLOAT * weight_count, FLOAT * weight_count * (1 + buffers), models, running)
 
 
 def check_disk(disk: Disk, out: Path) -> str:
@@ -86,9 +86,9 @@ def count_parameters(folder: Path) -> int:
 
 
 def _shapes(folder: Path) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+    shapes: dict[str, list[int]] = {}
     for path in folder.glob("*.safetensors"):
         with path.open("rb") as file:
             header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        found |= {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
-    return found
+        shapes |= {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
+    return shapes

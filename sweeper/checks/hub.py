@@ -21,8 +21,8 @@ TIMEOUT_SECONDS = 6.0
 
 def hub_problems(repositories: Sequence[tuple[str, str]]) -> list[str]:
     """Return a message for each repository (kind, hub id) that cannot be loaded. A kind is ``model`` or ``dataset``."""
-    late = f"no answer within {TIMEOUT_SECONDS:g} s"
-    reasons: dict[tuple[str, str], str | None] = dict.fromkeys(repositories, late)
+    timeout_reason = f"no answer within {TIMEOUT_SECONDS:g} s"
+    reasons: dict[tuple[str, str], str | None] = dict.fromkeys(repositories, timeout_reason)
 
     def ask(kind: str, name: str) -> None:
         reasons[kind, name] = _load_problem(kind, name)
@@ -39,40 +39,40 @@ def hub_problems(repositories: Sequence[tuple[str, str]]) -> list[str]:
 
 def _format_problem(kind: str, name: str, reason: str) -> str:
     if kind == "model":
-        tiny = dataset_modality(find_model(name).dataset).offline_model
-        ways = f"give a local copy with --model-path DIR, or use --model {tiny}, which needs no network"
+        offline_model = dataset_modality(find_model(name).dataset).offline_model
+        remedy = f"give a local copy with --model-path DIR, or use --model {offline_model}, which needs no network"
     else:
         modality = next(MODALITIES[item.modality] for item in DATASETS.values() if item.hub_id == name)
         offline = f"--dataset {modality.offline_dataset} with --model {modality.offline_model}"
-        ways = f"give its files with --data-dir DIR, or use {offline}, which needs no network"
-    return f"cannot get the {kind} {name} from the hub: {reason}; {ways}"
+        remedy = f"give its files with --data-dir DIR, or use {offline}, which needs no network"
+    return f"cannot get the {kind} {name} from the hub: {reason}; {remedy}"
 
 
 def _load_problem(kind: str, name: str) -> str | None:
     from huggingface_hub import HfApi, get_hf_file_metadata, hf_hub_url
 
-    partly = ""
+    cache_note = ""
     if kind == "dataset" and is_dataset_cached(name):
         return None
     if kind == "model" and (folder := cached_snapshot(name)) is not None:
         problems = folder_problems(folder)
         if not problems:
             return None
-        if cut := next((problem for problem in problems if "is truncated" in problem), None):
+        if truncation := next((problem for problem in problems if "is truncated" in problem), None):
             # The hub's client accepts any file with the right name, so it would not download a damaged file again.
             remedy = f"delete {folder} and the files that its symbolic links point to, then try again"
-            return f"its files in the local cache are damaged ({cut}); {remedy}"
-        partly = f"the local cache has only a part of the repository ({problems[0]}), and "
-    hub, timeout = HfApi(), TIMEOUT_SECONDS - 1
+            return f"its files in the local cache are damaged ({truncation}); {remedy}"
+        cache_note = f"the local cache has only a part of the repository ({problems[0]}), and "
+    api, timeout = HfApi(), TIMEOUT_SECONDS - 1
     try:
-        listing: Any = hub.repo_info(name, repo_type=kind, timeout=timeout)
+        listing: Any = api.repo_info(name, repo_type=kind, timeout=timeout)
         if kind == "dataset":
             return None
         # The file list of a gated model is public; only access to its files shows whether the user has permission.
-        config = hf_hub_url(name, "config.json", endpoint=hub.endpoint)
-        get_hf_file_metadata(config, timeout=timeout, endpoint=hub.endpoint)
+        config = hf_hub_url(name, "config.json", endpoint=api.endpoint)
+        get_hf_file_metadata(config, timeout=timeout, endpoint=api.endpoint)
     except Exception as error:
-        return partly + _format_error(error)
+        return cache_note + _format_error(error)
     files = [sibling.rfilename for sibling in listing.siblings or []]
     if not any(name.endswith(".safetensors") and "/" not in name for name in files):
         return "the repository has no *.safetensors weights"
@@ -88,8 +88,8 @@ def _format_error(error: Exception) -> str:
         return "the repository does not exist on the hub, or is private"
     if isinstance(error, EntryNotFoundError):
         return "the repository has no config.json, so transformers cannot load the model"
-    answer = error.response if isinstance(error, HfHubHTTPError) else None
-    outcome = "the hub cannot be reached" if answer is None else f"the hub answered {answer.status_code}"
+    response = error.response if isinstance(error, HfHubHTTPError) else None
+    outcome = "the hub cannot be reached" if response is None else f"the hub answered {response.status_code}"
     return f"{outcome} ({(str(error).strip() or type(error).__name__).splitlines()[0][:120]})"
 
 
@@ -108,16 +108,16 @@ class Download:
 
 def downloads(spec: TrialSpec) -> tuple[Download, ...]:
     """Return the hub repositories that a trial needs and that are not in the hub's local cache."""
-    found = []
+    missing = []
     hub_id = find_model(spec.model).hub_id
     if hub_id is not None and spec.model_path is None and spec.target_path is None:
-        folder = cached_snapshot(hub_id)
-        if folder is None or folder_problems(folder):
-            found.append(Download("model", hub_id, _size("model", hub_id)))
+        snapshot = cached_snapshot(hub_id)
+        if snapshot is None or folder_problems(snapshot):
+            missing.append(Download("model", hub_id, _size("model", hub_id)))
     dataset = DATASETS[spec.dataset]
     if dataset.hub_id is not None and spec.data_dir is None and not is_dataset_cached(dataset.hub_id):
-        found.append(Download("dataset", dataset.hub_id, _size("dataset", dataset.hub_id)))
-    return tuple(found)
+        missing.append(Download("dataset", dataset.hub_id, _size("dataset", dataset.hub_id)))
+    return tuple(missing)
 
 
 def is_dataset_cached(name: str) -> bool:

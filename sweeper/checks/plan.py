@@ -96,12 +96,12 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
     if pace is not None:
         budget = math.inf if settings.time_budget_seconds is None else settings.time_budget_seconds
         seconds = min(budget, pace.trial_seconds(epochs) * remaining / at_once)
-    fields = _model_fields(base, models=remaining, running=remaining if settings.pauses_trials else at_once)
+    model_fields = _model_fields(base, models=remaining, running=remaining if settings.pauses_trials else at_once)
     if pace is None:
-        fields["unknown"]["seconds"] = NO_SWEEP
+        model_fields["unknown"]["seconds"] = NO_SWEEP
     if out is None:
-        fields["disk"] = None
-        fields["unknown"].pop("disk", None)
+        model_fields["disk"] = None
+        model_fields["unknown"].pop("disk", None)
     return Plan(
         what=settings.kind,
         out=str(out or ""),
@@ -115,14 +115,14 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
         seconds=seconds,
         pace=pace,
         free=free_bytes(out or Path()),
-        **fields,
+        **model_fields,
     )
 
 
 def plan_of_run(spec: TrialSpec, out: Path | None) -> Plan:
     gpus = 1.0 if local_gpu_count() else 0.0
-    run = SweepSettings(name="run", kind=RUN, base=spec, space=Space(), trials=1, gpus_per_trial=gpus)
-    return plan_of_sweep(run, out)
+    settings = SweepSettings(name="run", kind=RUN, base=spec, space=Space(), trials=1, gpus_per_trial=gpus)
+    return plan_of_sweep(settings, out)
 
 
 def _slots(settings: SweepSettings) -> tuple[int, str]:
@@ -138,46 +138,46 @@ def _slots(settings: SweepSettings) -> tuple[int, str]:
 def _previous_sweeps(settings: SweepSettings, out: Path | None) -> list[Path]:
     """Return the folders in which :func:`estimate_pace` looks for similar trials, in order of preference."""
     folder = out or Path("runs") / settings.name
-    tables = [path for place in (folder.parent, Path("runs")) for path in place.glob("*/trials.csv")]
-    neighbours = [path.parent for path in sorted(tables, key=lambda path: -path.stat().st_mtime)]
-    return [folder, *map(Path, (*settings.reuse, *settings.warm_start)), *neighbours]
+    tables = [path for parent in (folder.parent, Path("runs")) for path in parent.glob("*/trials.csv")]
+    other_sweeps = [path.parent for path in sorted(tables, key=lambda path: -path.stat().st_mtime)]
+    return [folder, *map(Path, (*settings.reuse, *settings.warm_start)), *other_sweeps]
 
 
 def _model_fields(spec: TrialSpec, *, models: int, running: int) -> dict[str, Any]:
     missing = downloads(spec)
-    trained = None if missing or spec.target_path else cache_folder() / "targets" / target_spec_of(spec).trained_key
-    cached = trained is not None and is_trained(trained)
+    entry = None if missing or spec.target_path else cache_folder() / "targets" / target_spec_of(spec).trained_key
+    is_cached = entry is not None and is_trained(entry)
     target = "not in the cache, so it is fine-tuned first (the time estimate does not include this)"
     if spec.target_path is not None:
         target = f"given: {spec.target_path}"
-    elif cached:
+    elif is_cached:
         target = "cached"
-    found: dict[str, Any] = {"downloads": missing, "target": target}
-    folder = _model_folder(spec, trained if cached else None)
+    fields: dict[str, Any] = {"downloads": missing, "target": target}
+    folder = _model_folder(spec, entry if is_cached else None)
     if folder is None:
         reason = NO_DOWNLOAD if missing else NO_TARGET
-        return found | {"memory": None, "disk": None, "unknown": {"memory": reason, "disk": reason}}
+        return fields | {"memory": None, "disk": None, "unknown": {"memory": reason, "disk": reason}}
     disk = estimate_disk(spec, folder, models=models, running=running)
     # The memory estimate excludes activations.
-    kept = disk.checkpoint * (_GRADIENTS + OPTIMIZER_INFO[spec.optimizer].buffers)
-    return found | {"memory": FLOAT * count_parameters(folder) + kept, "disk": disk, "unknown": {}}
+    training_bytes = disk.checkpoint * (_GRADIENTS + OPTIMIZER_INFO[spec.optimizer].buffers)
+    return fields | {"memory": FLOAT * count_parameters(folder) + training_bytes, "disk": disk, "unknown": {}}
 
 
-def _model_folder(spec: TrialSpec, trained: Path | None) -> Path | None:
+def _model_folder(spec: TrialSpec, entry: Path | None) -> Path | None:
     """Return a local folder with the weights of the target or its base model, or None if there is no such folder."""
     hub_id = find_model(spec.model).hub_id
-    for place in (spec.target_path, trained, spec.model_path, hub_id and cached_snapshot(hub_id)):
-        if place and count_parameters(Path(place)):
-            return Path(place)
+    for folder in (spec.target_path, entry, spec.model_path, hub_id and cached_snapshot(hub_id)):
+        if folder and count_parameters(Path(folder)):
+            return Path(folder)
     return None
 
 
 def _plan_settings(settings: SweepSettings) -> dict[str, object]:
     row = settings.base.row()
     extra = [name for name, item in FIELDS.items() if row.get(name) not in (item.default, None, "", ())]
-    shared = {name: row[name] for name in dict.fromkeys((*_KEY_FIELDS, *extra)) if name in row and name != "target_key"}
+    values = {name: row[name] for name in dict.fromkeys((*_KEY_FIELDS, *extra)) if name in row and name != "target_key"}
     if settings.kind == RUN:
-        return shared | dict(settings.base.options)
-    searched = settings.space.format_values(grid=settings.sampler == "grid")
+        return values | dict(settings.base.options)
+    ranges = settings.space.format_values(grid=settings.sampler == "grid")
     search = {name: getattr(settings, name) for name in ("sampler", "seeds", "scheduler", "objectives", "candidates")}
-    return shared | {name: str(value) for name, value in searched.items()} | search
+    return values | {name: str(value) for name, value in ranges.items()} | search

@@ -44,32 +44,32 @@ def estimate_pace(spec: TrialSpec, folders: Iterable[Path], *, gpus: float | str
 
     A sweep is similar if its trials use ``gpus`` GPUs and agree with ``spec`` in all fields that affect the duration.
     """
-    names = [name for name, item in FIELDS.items() if item.role in _ROLES and name not in _IGNORED_FIELDS]
+    compared_fields = [name for name, item in FIELDS.items() if item.role in _ROLES and name not in _IGNORED_FIELDS]
     for folder in folders:
         try:
             settings, rows = read_settings(folder), ResultTables(folder).trials.read()
         except (SweepError, OSError, ValueError):
             continue
-        is_similar = all(getattr(settings.base, name) == getattr(spec, name) for name in names)
+        is_similar = all(getattr(settings.base, name) == getattr(spec, name) for name in compared_fields)
         if not is_similar or settings.gpus_per_trial != gpus:
             continue
-        whole = [
+        trials = [
             row
             for row in rows
             if not row.get("reused_from") and row["status"] == Status.FINISHED and as_float(row.get("epochs_done")) > 0
         ]
-        if not whole:
+        if not trials:
             continue
         return TrialPace(
-            epoch=statistics.median(_epoch_seconds(row) / as_float(row["epochs_done"]) for row in whole),
-            beside=statistics.median(max(0.0, as_float(row["wall_seconds"]) - _epoch_seconds(row)) for row in whole),
-            source=f"{counted(len(whole), 'trial')} of {folder}",
+            epoch=statistics.median(_epoch_seconds(row) / as_float(row["epochs_done"]) for row in trials),
+            beside=statistics.median(max(0.0, as_float(row["wall_seconds"]) - _epoch_seconds(row)) for row in trials),
+            source=f"{counted(len(trials), 'trial')} of {folder}",
         )
     return None
 
 
 def _epoch_seconds(row: Mapping[str, str]) -> float:
     """Return the seconds that a trial spent on training and evaluation, except for the generation of answers."""
-    parts = {name: as_float(row.get(f"{name}_seconds")) for name in ("train", "eval", "generation")}
-    known = {name: value if math.isfinite(value) else 0.0 for name, value in parts.items()}
-    return known["train"] + max(0.0, known["eval"] - known["generation"])
+    seconds = {name: as_float(row.get(f"{name}_seconds")) for name in ("train", "eval", "generation")}
+    finite_seconds = {name: value if math.isfinite(value) else 0.0 for name, value in seconds.items()}
+    return finite_seconds["train"] + max(0.0, finite_seconds["eval"] - finite_seconds["generation"])

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 def resolve_and_check(
-    command: str, raw: Raw, problems: Sequence[str] = (), *, continues: bool = False, **change: Any
+    command: str, raw: Raw, problems: Sequence[str] = (), *, continues: bool = False, **changes: Any
 ) -> Resolved:
     """Load the plug-ins, resolve the option values to settings, and check the settings.
 
-    If ``continues`` is true, the output folder may contain an unfinished run. ``change`` maps names of trial fields to
+    If ``continues`` is true, the output folder may contain an unfinished run. ``changes`` maps names of trial fields to
     values that replace the resolved values.
 
     Raises:
@@ -37,7 +37,7 @@ def resolve_and_check(
     from sweeper.settings.resolve import resolve
 
     resolved = resolve(command, raw, problems)
-    resolved = replace(resolved, base=replace(resolved.base, **change))
+    resolved = replace(resolved, base=replace(resolved.base, **changes))
     check_files_and_services(resolved, continues=continues)
     raise_if_any(resolved.options.problems)
     return resolved
@@ -52,16 +52,19 @@ def load_plugins(raw: Raw, problems: Sequence[str] = ()) -> None:
         Problems: a plug-in is missing or broken, or defines a name that this project already uses. The exception lists
             the argument ``problems``, too.
     """
-    files = [one for name in ("plugin", "template") for one in raw.get(name, ()) if os.path.isfile(str(one.value))]
-    missing = [one for one in raw.get("plugin", ()) if one not in files]
-    found = [f"{one.prefix}--plugin {one.value}: no such file; expected a file as in docs/extend.md" for one in missing]
-    for one in files:
-        place = Path(str(one.value)).absolute()
+    files = [item for name in ("plugin", "template") for item in raw.get(name, ()) if os.path.isfile(str(item.value))]
+    missing_plugins = [given for given in raw.get("plugin", ()) if given not in files]
+    messages = [
+        f"{item.prefix}--plugin {item.value}: no such file; expected a file as in docs/extend.md"
+        for item in missing_plugins
+    ]
+    for given in files:
+        path = Path(str(given.value)).absolute()
         try:
-            plugins.use([plugins.read(place, user_path=str(place))])
+            plugins.use([plugins.read(path, user_path=str(path))])
         except plugins.PluginError as error:
-            found += error.problems
-    raise_if_any([*problems, *found] if found else [])
+            messages += error.problems
+    raise_if_any([*problems, *messages] if messages else [])
     if plugins.active():
         from sweeper.store.columns import plugin_problems
         from trainables.spec_checks import name_conflicts
@@ -92,8 +95,8 @@ def output_problems(out: str | None, *, continues: bool = False) -> list[str]:
     if out is None:
         return []
     folder = Path(out)
-    if found := write_problems(out):
-        return found
+    if problems := write_problems(out):
+        return problems
     if (folder / "sweep.json").exists():
         remedy = f"continue that sweep with '{resume_command(folder)}', or name another folder"
         return [f"--out {out}: the folder holds another sweep; {remedy}"]
@@ -143,8 +146,8 @@ def _check_models(options: Options, base: TrialSpec) -> None:
     modality = dataset_modality(base.dataset)
     for name in ("model_path", "target_path", "retain_path"):
         if folder := options[name]:
-            needed, flag = name != "model_path", FIELDS[name].flag
-            problems = model_folder_problems(Path(folder), flag=flag, modality=modality, processor=needed)
+            needs_processor, flag = name != "model_path", FIELDS[name].flag
+            problems = model_folder_problems(Path(folder), flag=flag, modality=modality, processor=needs_processor)
             options.extend(problems, name)
     layers = options.method_options.get("layer", ())
     depth = _depth(base) if layers and not any("layer" in text for text in options.problems) else None
@@ -185,15 +188,15 @@ def _chat_problems(spec: TrialSpec) -> Iterator[str]:
 
     if spec.template != CHAT:
         return
-    whose = ""
+    tokenizer = ""
     if folder := spec.target_path or spec.model_path:
         has_template = "chat_template" in _read_json(Path(folder) / "tokenizer_config.json")
         if not has_template and not (Path(folder) / CHAT_FILE).is_file():
-            whose = f"the tokenizer in {folder}"
+            tokenizer = f"the tokenizer in {folder}"
     elif spec.model in MODELS and MODELS[spec.model].hub_id is None and MODELS[spec.model].make is None:
-        whose = f"the tokenizer of {spec.model} (a locally built model)"
-    if whose:
-        yield f"--template chat: {whose} has no chat template; {WITHOUT_CHAT}"
+        tokenizer = f"the tokenizer of {spec.model} (a locally built model)"
+    if tokenizer:
+        yield f"--template chat: {tokenizer} has no chat template; {WITHOUT_CHAT}"
 
 
 def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
@@ -205,27 +208,27 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
     dataset = DATASETS.get(spec.dataset)
     if dataset is None:
         return []
-    found = list(dataset.folder_problems(spec.data_dir))
-    hub: list[tuple[str, str]] = []
+    problems = list(dataset.folder_problems(spec.data_dir))
+    repositories: list[tuple[str, str]] = []
     if dataset.hub_id is not None and spec.data_dir is None:
-        hub.append(("dataset", dataset.hub_id))
+        repositories.append(("dataset", dataset.hub_id))
     elif not (
-        found
+        problems
         or dataset.choice_problems(spec.forget_split, spec.forget_class, spec.data_seed)
         or (spec.limit is not None and spec.limit <= 0)
     ):
         try:
             target_spec_of(spec).metric_names()
         except DataError as error:
-            found += error.problems
+            problems += error.problems
     hub_id = find_model(spec.model).hub_id
     if spec.model_path is None and spec.target_path is None and hub_id is not None:
-        hub.append(("model", hub_id))
-    if hub and ask_hub and not found:
+        repositories.append(("model", hub_id))
+    if repositories and ask_hub and not problems:
         from sweeper.checks.hub import hub_problems
 
-        found += hub_problems(hub)
-    return found
+        problems += hub_problems(repositories)
+    return problems
 
 
 def _check_services(options: Options) -> None:
@@ -245,16 +248,16 @@ def _folder_problems(options: Options, name: str) -> Iterator[str]:
     from sweeper.settings.objectives import objective_set
     from sweeper.store.folder import SweepError, check_record, read_settings
 
-    flag, ours = f"--{name.replace('_', '-')}", options["objectives"] or ""
+    flag, own_objectives = f"--{name.replace('_', '-')}", options["objectives"] or ""
     for folder in options[name] or ():
         try:
-            theirs = read_settings(Path(folder)).objectives
+            objectives = read_settings(Path(folder)).objectives
             check_record(Path(folder))
         except SweepError as error:
             yield f"{flag} {folder}: {error}"
             continue
-        if name == "warm_start" and objective_set(theirs) != objective_set(ours):
+        if name == "warm_start" and objective_set(objectives) != objective_set(own_objectives):
             yield (
-                f"{flag} {folder}: that sweep optimises {theirs}, but this sweep optimises {ours}: metrics and "
-                "directions must be the same"
+                f"{flag} {folder}: that sweep optimises {objectives}, but this sweep optimises {own_objectives}: "
+                "metrics and directions must be the same"
             )

@@ -24,39 +24,39 @@ _DESCRIBED_PER_COMMAND = ("method", "lr", "auto_lr", "seed")
 _ROLES: tuple[Role, ...] = ("training", "scoring", "method", "auto_lr")
 
 
-def option(name: str, help: str, *commands: str, default: Any = None, kind: type = str, **more: Any) -> Field:
+def option(name: str, help: str, *commands: str, default: Any = None, kind: type = str, **attributes: Any) -> Field:
     """Return the description of an option that is not a field of a trial."""
-    described = {"flag": f"--{name.replace('_', '-')}", "optional": default is None, **more}
-    return Field(name, default, help, kind=kind, scope="command", commands=commands, **described)
+    arguments = {"flag": f"--{name.replace('_', '-')}", "optional": default is None, **attributes}
+    return Field(name, default, help, kind=kind, scope="command", commands=commands, **arguments)
 
 
-def _trial_option(name: str, *commands: str, **change: Any) -> Field:
-    return replace(FIELDS[name], commands=commands, is_path=FIELDS[name].role == "placement", **change)
+def _trial_option(name: str, *commands: str, **changes: Any) -> Field:
+    return replace(FIELDS[name], commands=commands, is_path=FIELDS[name].role == "placement", **changes)
 
 
 def _trial_options(*roles: Role) -> Iterator[Field]:
     """Yield each trial field with one of these roles. Its attribute ``commands`` lists the commands that accept it."""
-    for name, item in FIELDS.items():
-        if item.role not in roles or not item.flag or name in _DESCRIBED_PER_COMMAND:
+    for name, field in FIELDS.items():
+        if field.role not in roles or not field.flag or name in _DESCRIBED_PER_COMMAND:
             continue
         commands = [command for command in RUNS if not (command == STUDY and name in ARMS)]
-        if item.role in ("data", "placement") and name != "retain_path":
+        if field.role in ("data", "placement") and name != "retain_path":
             commands.append(TARGET)
-        is_scored = item.role in ("data", "placement", "scoring") and name not in ("model_path", "metrics_every")
+        is_scored = field.role in ("data", "placement", "scoring") and name not in ("model_path", "metrics_every")
         if is_scored and not name.startswith("target_"):
             commands.append(EVALUATE)
         yield _trial_option(name, *commands)
 
 
-_METHOD = "Name of a method (see 'list methods'); can be repeated."
-_C = "Weight of the retain loss in gdiff; can be repeated."
-_FOLDERS: dict[str, Any] = {"is_path": True, "repeats": True}
+_METHOD_HELP = "Name of a method (see 'list methods'); can be repeated."
+_C_HELP = "Weight of the retain loss in gdiff; can be repeated."
+_REPEATED_PATH: dict[str, Any] = {"is_path": True, "repeats": True}
 
 _integer, _number = partial(option, kind=int), partial(option, kind=float)
 _flag = partial(option, kind=bool, default=False)
 
 COMMAND_OPTIONS: list[Field] = [
-    _trial_option("method", *SWEEPS, repeats=True, help=_METHOD, otherwise="gdiff, ngdiff"),
+    _trial_option("method", *SWEEPS, repeats=True, help=_METHOD_HELP, otherwise="gdiff, ngdiff"),
     _trial_option("method", RUN, repeats=True),
     _trial_option("model_path", EVALUATE, help="Folder of the model or PEFT adapter to score."),
     *_trial_options("data", "placement"),
@@ -65,11 +65,11 @@ COMMAND_OPTIONS: list[Field] = [
         "Python file with methods, metrics, data, models or templates (docs/extend.md); can be repeated.",
         *(*RUNS, TARGET, EVALUATE, "list"),
         metavar="FILE",
-        **_FOLDERS,
+        **_REPEATED_PATH,
     ),
     # What is searched ------------------------------------------------------------------------------------------------
-    _number("c", _C, PARETO, RUN, repeats=True),
-    _number("c", _C, STUDY, otherwise=".5, .9, .99", repeats=True),
+    _number("c", _C_HELP, PARETO, RUN, repeats=True),
+    _number("c", _C_HELP, STUDY, otherwise=".5, .9, .99", repeats=True),
     _trial_option("lr", PARETO, repeats=True, help="Learning rate; can be repeated.", otherwise="the model's range"),
     _trial_option(
         "lr",
@@ -162,19 +162,19 @@ COMMAND_OPTIONS: list[Field] = [
         "Configuration to try first, such as lr=1e-3,c=0.5, or a FILE with a list of configurations; can be repeated.",
         PARETO,
         metavar="NAME=VALUE,...",
-        **_FOLDERS,
+        **_REPEATED_PATH,
     ),
     option(
         "warm_start",
         "Let the sampler learn from the sweep in this folder before the first trial; can be repeated.",
         PARETO,
-        **_FOLDERS,
+        **_REPEATED_PATH,
     ),
     option(
         "reuse",
         "Instead of running a trial again, reuse its result from the sweep in this folder; can be repeated.",
         *SWEEPS,
-        **_FOLDERS,
+        **_REPEATED_PATH,
     ),
     # A learning-rate study -------------------------------------------------------------------------------------------
     option(
@@ -230,7 +230,7 @@ COMMAND_OPTIONS: list[Field] = [
         "Evaluate the finished study in this folder without running trials; can be repeated.",
         STUDY,
         flag="--from",
-        **_FOLDERS,
+        **_REPEATED_PATH,
     ),
     # A trial ---------------------------------------------------------------------------------------------------------
     *_trial_options(*_ROLES),
@@ -374,14 +374,14 @@ COMMAND_OPTIONS: list[Field] = [
 
 def fields_of(command: str) -> dict[str, Field]:
     """Return the options of a command, keyed by name."""
-    own = {item.name: item for item in COMMAND_OPTIONS if command in item.commands}
+    fields = {item.name: item for item in COMMAND_OPTIONS if command in item.commands}
     if command != RESUME:
-        return own
-    changed = [replace(item, help=item.changeable, otherwise="") for item in COMMAND_OPTIONS if item.changeable]
-    return {item.name: item for item in changed} | own
+        return fields
+    changeable = [replace(item, help=item.changeable, otherwise="") for item in COMMAND_OPTIONS if item.changeable]
+    return {item.name: item for item in changeable} | fields
 
 
 def by_name_and_flag(fields: Mapping[str, Field]) -> dict[str, Field]:
     """Return the fields, keyed by name and by flag. The flag ``--lora-rank`` has the key ``lora_rank``."""
-    flags = {item.flag.removeprefix("--").replace("-", "_"): item for item in fields.values()}
-    return {**fields, **flags}
+    by_flag = {item.flag.removeprefix("--").replace("-", "_"): item for item in fields.values()}
+    return {**fields, **by_flag}

@@ -54,7 +54,7 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
     Raises:
         ObjectiveError: an objective is invalid or named twice, or there are fewer than two objectives.
     """
-    found = []
+    objectives = []
     for part in text.split(","):
         name, _, direction = part.strip().partition(":")
         if name not in METRICS:
@@ -66,12 +66,12 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
                 f"objective '{part.strip()}': {METRICS[name].better} for {name}, so only the distance from that value "
                 f"can be optimised: {name}:min"
             )
-        found.append(Objective(name, direction))
-    if len(found) < 2:
+        objectives.append(Objective(name, direction))
+    if len(objectives) < 2:
         raise ObjectiveError(f"a Pareto search needs at least two objectives, got '{text}'")
-    if len({item.column for item in found}) < len(found):
+    if len({item.column for item in objectives}) < len(objectives):
         raise ObjectiveError(f"an objective is named twice in '{text}'")
-    return tuple(found)
+    return tuple(objectives)
 
 
 def objective_set(text: str) -> frozenset[str]:
@@ -108,8 +108,8 @@ def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...])
     # A distance is reported together with the value from which it is computed.
     names = [name for item in objectives if item.name not in LOSS_METRICS for name in (item.name, item.column)]
     if not metrics:
-        further = dict.fromkeys(name for name in names if name not in DEFAULT_SET)
-        return ("default", *further) if further else ()
+        extra = dict.fromkeys(name for name in names if name not in DEFAULT_SET)
+        return ("default", *extra) if extra else ()
     return tuple(dict.fromkeys((*metrics, *names)))
 
 
@@ -121,26 +121,26 @@ def parse_metric_constraint(text: str) -> Constraint:
     """
     constraint = parse_constraint(text)
     if constraint.name not in METRICS:
-        known = expected_one_of(constraint.name, METRICS)
-        raise ConstraintError(f"constraint {text}: unknown metric '{constraint.name}': {known}")
+        expected = expected_one_of(constraint.name, METRICS)
+        raise ConstraintError(f"constraint {text}: unknown metric '{constraint.name}': {expected}")
     return constraint
 
 
-def constraint_problems(given: Sequence[str], base: TrialSpec) -> list[str]:
+def constraint_problems(constraints: Sequence[str], base: TrialSpec) -> list[str]:
     """Return an error message for each threshold that is invalid or whose metric is not measured."""
-    found = []
+    problems = []
     modality = dataset_modality(base.dataset)
-    chosen = base.metrics or ("default",)
-    measured = {*LOSS_METRICS, *(metric for name in chosen for metric in SETS.get(name, (name,)))}
-    for text in given:
+    metrics = base.metrics or ("default",)
+    measured = {*LOSS_METRICS, *(metric for name in metrics for metric in SETS.get(name, (name,)))}
+    for text in constraints:
         try:
             constraint = parse_metric_constraint(text)
         except ConstraintError as error:
-            found.append(str(error))
+            problems.append(str(error))
             continue
         if modality.name not in METRICS[constraint.name].modalities:
-            found.append(f"constraint {text}: {constraint.name} is not measured for {modality.models}")
+            problems.append(f"constraint {text}: {constraint.name} is not measured for {modality.models}")
         elif constraint.name not in measured:
-            wanted = ",".join((*chosen, constraint.name))
-            found.append(f"constraint {text}: {constraint.name} is not measured: add it with --metrics {wanted}")
-    return found
+            names = ",".join((*metrics, constraint.name))
+            problems.append(f"constraint {text}: {constraint.name} is not measured: add it with --metrics {names}")
+    return problems

@@ -62,8 +62,8 @@ def _run(options: Options) -> TrialSpec:
     if options["landscape"] is not None and (options["auto_lr"] != "on" or options["out"] is None):
         text = "--landscape evaluates AutoLR's steps and writes a file: give --auto-lr on and --out DIR"
         options.add(text, "landscape")
-    values = options.method_options
-    counts = {f"option {name}": len(given) for name, given in values.items()}
+    method_options = options.method_options
+    counts = {f"option {name}": len(values) for name, values in method_options.items()}
     for title, count in (counts | {f"--{name}": len(options[name]) for name in ("method", "lr")}).items():
         if count > 1:
             options.add(f"{title} is given {count} times, but a single run takes one value; 'pareto' accepts several")
@@ -74,8 +74,8 @@ def _run(options: Options) -> TrialSpec:
         return spec
     if spec.auto_lr == "off":
         options.without_auto_lr("give --auto-lr on")
-    chosen = parse_method(methods[0]).resolve({name: given[0] for name, given in values.items()})
-    return replace(spec, method=methods[0], options=tuple(sorted(chosen.items())))
+    option_values = parse_method(methods[0]).resolve({name: values[0] for name, values in method_options.items()})
+    return replace(spec, method=methods[0], options=tuple(sorted(option_values.items())))
 
 
 def _sweep(options: Options) -> Resolved:
@@ -103,7 +103,7 @@ def _sweep(options: Options) -> Resolved:
     if options.problems or space is None:
         return Resolved(options, base)
     storage = options["storage"]
-    derived = {
+    derived_values = {
         "name": "",  # set below, because it contains the methods of the space
         "kind": options.command,
         "base": replace(base, auto_lr="on" if auto_lr == "on" else "off"),  # used if the space does not vary auto_lr
@@ -124,8 +124,8 @@ def _sweep(options: Options) -> Resolved:
         "given": _values_to_store(options),
     }
     # The other settings have the values of the options with the same names.
-    copied = {item.name: options[item.name] for item in fields(SweepSettings) if item.name in options.fields}
-    settings = SweepSettings(**copied | derived)
+    option_values = {item.name: options[item.name] for item in fields(SweepSettings) if item.name in options.fields}
+    settings = SweepSettings(**option_values | derived_values)
     name = "-".join([options.command, *settings.methods[:3], base.model, base.dataset])
     return Resolved(options, base, replace(settings, name=name.replace("+", "_").replace("/", "_")))
 
@@ -146,16 +146,16 @@ def _base(options: Options) -> TrialSpec:
         text = "--model-path and --target-path are mutually exclusive: a target needs no base model"
         options.add(text, "target_path")
     values: dict[str, Any] = {
-        name: _absolute(options[name]) if item.role == "placement" else options[name]
-        for name, item in options.fields.items()
-        if name in FIELDS and not item.repeats and name not in ("model", "dataset", "auto_lr")
+        name: _absolute(options[name]) if field.role == "placement" else options[name]
+        for name, field in options.fields.items()
+        if name in FIELDS and not field.repeats and name not in ("model", "dataset", "auto_lr")
         if options.raw.get(name)
     }
-    usual = {"batch_size": info.batch_size, "eval_batch_size": info.eval_batch_size, "lora_rank": info.lora_rank}
+    defaults = {"batch_size": info.batch_size, "eval_batch_size": info.eval_batch_size, "lora_rank": info.lora_rank}
     spec = TrialSpec(model=info.name, dataset=dataset or info.dataset)
     if spec.dataset in DATASETS and (length := DATASETS[spec.dataset].max_length):
-        usual["max_length"] = length
-    spec = replace(spec, **(usual | values))
+        defaults["max_length"] = length
+    spec = replace(spec, **(defaults | values))
     if "auto_lr_probe_batches" not in values and FIELDS["batch_size"].fits(spec.batch_size):
         spec = replace(spec, auto_lr_probe_batches=enough_probe_batches(spec.batch_size))
     if rates := options["lr"]:
@@ -172,13 +172,13 @@ def _check_spec(options: Options, spec: TrialSpec, methods: Sequence[str]) -> No
 def _check_resources(options: Options) -> None:
     cpus, gpus, is_here = options["cpus_per_trial"], options["gpus_per_trial"], not options["address"]
 
-    def check_fit(unit: str, *, wanted: float, available: int) -> None:
-        if is_here and wanted > available:
-            item = options.fields[f"{unit.lower()}s_per_trial"]
-            takes, has = counted(wanted, unit), counted(available, unit)
-            options.add(f"a trial takes {takes}, but this machine has {has}: lower {item.flag}", item.name)
+    def check_fit(unit: str, *, required: float, available: int) -> None:
+        if is_here and required > available:
+            field = options.fields[f"{unit.lower()}s_per_trial"]
+            takes, has = counted(required, unit), counted(available, unit)
+            options.add(f"a trial takes {takes}, but this machine has {has}: lower {field.flag}", field.name)
 
-    check_fit("CPU", wanted=cpus, available=os.cpu_count() or 1)
+    check_fit("CPU", required=cpus, available=os.cpu_count() or 1)
     if gpus == AUTO:
         return
     if gpus > 1:
@@ -189,16 +189,16 @@ def _check_resources(options: Options) -> None:
             "gpus_per_trial",
         )
     else:
-        check_fit("GPU", wanted=gpus, available=local_gpu_count())
+        check_fit("GPU", required=gpus, available=local_gpu_count())
 
 
 def _values_to_store(options: Options) -> Raw:
-    def place(value: str | float | bool) -> str | float | bool:
+    def absolute(value: str | float | bool) -> str | float | bool:
         return _absolute(value) if isinstance(value, str) and value and Path(value).exists() else value
 
     return {
-        name: [replace(one, value=place(one.value)) for one in given] if options.fields[name].is_path else given
-        for name, given in options.raw.items()
+        name: [replace(item, value=absolute(item.value)) for item in values] if options.fields[name].is_path else values
+        for name, values in options.raw.items()
     }
 
 

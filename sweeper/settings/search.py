@@ -50,8 +50,8 @@ def read_search(options: Options, space: Space | None, base: TrialSpec) -> tuple
     # In a small space, other samplers would propose the same points repeatedly.
     sampler = "grid" if _defaults_to_grid(options, space) else options["sampler"]
     objectives, base = _objectives(options, base)
-    is_blind = base.metrics_every != 1 and not {item.column for item in objectives} <= set(LOSS_METRICS)
-    scheduler, grace = _scheduling(options, base, sampler=sampler, is_blind=is_blind)
+    lacks_epoch_values = base.metrics_every != 1 and not {item.column for item in objectives} <= set(LOSS_METRICS)
+    scheduler, grace = _scheduling(options, base, sampler=sampler, lacks_epoch_values=lacks_epoch_values)
     trials = options["trials"]
     if not options.problems and space is not None and sampler == "grid":
         trials = _grid_trials(options, space)
@@ -65,10 +65,10 @@ def read_search(options: Options, space: Space | None, base: TrialSpec) -> tuple
         text = f"--warm-start: the sampler {sampler} does not learn from trials; use one of {', '.join(LEARNERS)}"
         options.add(text, "warm_start")
     if not options.problems and not trials and options["epoch_budget"]:
-        mean = float(base.epochs)
+        mean_epochs = float(base.epochs)
         if scheduler != NO_SCHEDULER:
-            mean = _epochs_per_trial(base.epochs, grace=grace, reduction=options["reduction"])
-        trials = math.ceil(options["epoch_budget"] / mean)
+            mean_epochs = _epochs_per_trial(base.epochs, grace=grace, reduction=options["reduction"])
+        trials = math.ceil(options["epoch_budget"] / mean_epochs)
     trials = trials or DEFAULT_TRIALS[scheduler == NO_SCHEDULER]
     search = SearchSettings(sampler=sampler, scheduler=scheduler, grace=grace, trials=trials, enqueue=tuple(points))
     return search, base
@@ -79,8 +79,8 @@ def _defaults_to_grid(options: Options, space: Space | None) -> bool:
 
     If one of --sampler, --trials, --enqueue, --warm-start and --epoch-budget is given, return False.
     """
-    asked = ("sampler", "trials", "enqueue", "warm_start", "epoch_budget")
-    if space is None or any(options.raw.get(name) for name in asked):
+    search_options = ("sampler", "trials", "enqueue", "warm_start", "epoch_budget")
+    if space is None or any(options.raw.get(name) for name in search_options):
         return False
     sizes = [len(item.values) if isinstance(item, Choice) else math.inf for item in space.parameters]
     return math.prod(sizes) <= _MAX_DEFAULT_GRID and len(space.grid()) <= min(DEFAULT_TRIALS.values())
@@ -92,26 +92,26 @@ def _objectives(options: Options, base: TrialSpec) -> tuple[tuple[Objective, ...
     except ObjectiveError as error:
         options.add(str(error), "objectives")
         return (), base
-    if wrong := objective_problems(objectives, base.dataset):
-        options.extend(wrong, "objectives")
+    if problems := objective_problems(objectives, base.dataset):
+        options.extend(problems, "objectives")
         return objectives, base
     return objectives, replace(base, metrics=with_objectives(base.metrics, objectives))
 
 
-def _scheduling(options: Options, base: TrialSpec, *, sampler: str, is_blind: bool) -> tuple[str, int]:
+def _scheduling(options: Options, base: TrialSpec, *, sampler: str, lacks_epoch_values: bool) -> tuple[str, int]:
     """Return the scheduler, and the number of epochs after which the scheduler first compares trials."""
-    epochs, every = base.epochs, base.eval_every
-    asked = [name for name in ("grace", "reduction", "stopping") if options.explicit(name) is not None]
+    epochs, eval_every = base.epochs, base.eval_every
+    explicit_options = [name for name in ("grace", "reduction", "stopping") if options.explicit(name) is not None]
     # By default, trials are first compared after the first evaluated epoch.
-    grace = options["grace"] if "grace" in asked else max(options["grace"], every)
+    grace = options["grace"] if "grace" in explicit_options else max(options["grace"], eval_every)
     scheduler = options.explicit("scheduler")
     if scheduler is None:
-        repeated = sampler == "grid" or (options["seeds"] or 1) > 1
+        is_repeated = sampler == "grid" or (options["seeds"] or 1) > 1
         # Without objectives after every epoch, a trial that is stopped early might have no objective values.
-        whole = is_blind or repeated or (options["candidates"] or LAST) == LAST
-        scheduler = NO_SCHEDULER if whole or (epochs <= grace and not asked) else "moasha"
-    if scheduler == NO_SCHEDULER and asked:
-        flags = ", ".join(f"--{name}" for name in asked)
+        needs_all_epochs = lacks_epoch_values or is_repeated or (options["candidates"] or LAST) == LAST
+        scheduler = NO_SCHEDULER if needs_all_epochs or (epochs <= grace and not explicit_options) else "moasha"
+    if scheduler == NO_SCHEDULER and explicit_options:
+        flags = ", ".join(f"--{name}" for name in explicit_options)
         options.add(
             f"no scheduler compares trials, so {flags} would have no effect; give --scheduler moasha", "scheduler"
         )
@@ -121,10 +121,10 @@ def _scheduling(options: Options, base: TrialSpec, *, sampler: str, is_blind: bo
             f"{scheduler}, --grace must be below --epochs",
             "grace",
         )
-    elif scheduler != NO_SCHEDULER and every > 0 and grace % every:
+    elif scheduler != NO_SCHEDULER and eval_every > 0 and grace % eval_every:
         options.add(
-            f"--grace {grace}: trials can be compared only after evaluated epochs; with --eval-every {every}, --grace "
-            f"must be a multiple of {every}",
+            f"--grace {grace}: trials can be compared only after evaluated epochs; with --eval-every {eval_every}, "
+            f"--grace must be a multiple of {eval_every}",
             "grace",
         )
     return scheduler, grace
@@ -146,25 +146,25 @@ def _grid_trials(options: Options, space: Space) -> int | None:
 
 def rungs(*, epochs: int, grace: int, reduction: int) -> tuple[int, ...]:
     """Return the epochs after which trials are compared: all ``grace * reduction**k`` below ``epochs``."""
-    found = []
+    rung_epochs = []
     while grace < epochs:
-        found.append(grace)
+        rung_epochs.append(grace)
         grace *= reduction
-    return tuple(found)
+    return tuple(rung_epochs)
 
 
 def _epochs_per_trial(epochs: int, *, grace: int, reduction: int) -> float:
     """Return the mean number of epochs per trial if only one in ``reduction`` trials passes each rung."""
-    ends = [0, *rungs(epochs=epochs, grace=grace, reduction=reduction), epochs]
-    return float(sum((end - begin) / reduction**index for index, (begin, end) in enumerate(itertools.pairwise(ends))))
+    bounds = [0, *rungs(epochs=epochs, grace=grace, reduction=reduction), epochs]
+    return float(sum((end - begin) / reduction**index for index, (begin, end) in enumerate(itertools.pairwise(bounds))))
 
 
 def _points(options: Options, space: Space | None, trials: int | None, *, sampler: str) -> list[Point]:
     points: list[Point] = []
     for text in options["enqueue"] or ():
         try:
-            points += (found := read_points(text))
-            for point in found:
+            points += (new_points := read_points(text))
+            for point in new_points:
                 if space is not None:
                     params_of_point(space, point)
         except PointError as error:
@@ -175,6 +175,6 @@ def _points(options: Options, space: Space | None, trials: int | None, *, sample
         )
     runs = len(points) * (options["seeds"] or 1)
     if trials is not None and runs > trials > 0:
-        needed = f"{counted(len(points), 'point')}, which need {counted(runs, 'run')} over all seeds"
-        options.add(f"--enqueue has {needed}, but --trials is only {trials}", "enqueue")
+        counts = f"{counted(len(points), 'point')}, which need {counted(runs, 'run')} over all seeds"
+        options.add(f"--enqueue has {counts}, but --trials is only {trials}", "enqueue")
     return points

@@ -30,8 +30,8 @@ class Problems(Exception):
 
     def __init__(self, problems: Sequence[str]) -> None:
         # Several checks may report the same problem, with and without the file and line of the value.
-        found = dict.fromkeys(problems)
-        self.problems = tuple(text for text in found if not any(other.endswith(f": {text}") for other in found))
+        unique = dict.fromkeys(problems)
+        self.problems = tuple(text for text in unique if not any(other.endswith(f": {text}") for other in unique))
         super().__init__("; ".join(self.problems))
 
 
@@ -69,19 +69,19 @@ def from_python(command: str, options: Mapping[str, object]) -> dict[str, Sequen
     """
     fields = fields_of(command)
     if unknown := [name for name in options if name not in fields]:
-        near = did_you_mean(unknown[0], fields)
-        raise TypeError(f"{command} has no option {', '.join(unknown)}{near and f': {near}'}")
-    found = {name: _given_values(fields[name], value, PYTHON) for name, value in options.items()}
-    return {name: given for name, given in found.items() if given}
+        suggestion = did_you_mean(unknown[0], fields)
+        raise TypeError(f"{command} has no option {', '.join(unknown)}{suggestion and f': {suggestion}'}")
+    values_by_name = {name: _given_values(fields[name], value, PYTHON) for name, value in options.items()}
+    return {name: values for name, values in values_by_name.items() if values}
 
 
-def _given_values(item: Field, value: object, source: str) -> list[Given]:
-    parts = _as_list(value)
+def _given_values(field: Field, value: object, source: str) -> list[Given]:
+    elements = _as_list(value)
     if isinstance(value, Mapping):
-        parts = [f"{key}={part}" for key, several in value.items() for part in _as_list(several)]
-    elif len(parts) > 1 and not item.repeats:
-        parts = [",".join(map(str, parts))]
-    return [Given(part if isinstance(part, float | int) else str(part), source) for part in parts]
+        elements = [f"{key}={element}" for key, values in value.items() for element in _as_list(values)]
+    elif len(elements) > 1 and not field.repeats:
+        elements = [",".join(map(str, elements))]
+    return [Given(element if isinstance(element, float | int) else str(element), source) for element in elements]
 
 
 def _as_list(value: object) -> list[Any]:
@@ -100,42 +100,42 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
         return {}, [f"--config {error}"]
     if not isinstance(content, dict | None):
         return {}, [f"--config {path}: expected one option per line, such as 'trials: 32'"]
-    known = by_name_and_flag(fields_of(command))
-    found: dict[str, Sequence[Given]] = {}
+    fields = by_name_and_flag(fields_of(command))
+    values_by_name: dict[str, Sequence[Given]] = {}
     problems: list[str] = []
     for key, value in (content or {}).items():
         source = f"{path}:{lines[key]}"
-        item = known.get(key.replace("-", "_"))
-        if item is None:
-            near = did_you_mean(key.replace("_", "-"), {name.replace("_", "-") for name in known})
-            expected = near or f"see 'python -m sweeper {command} --help'"
+        field = fields.get(key.replace("-", "_"))
+        if field is None:
+            suggestion = did_you_mean(key.replace("_", "-"), {name.replace("_", "-") for name in fields})
+            expected = suggestion or f"see 'python -m sweeper {command} --help'"
             problems.append(f"{source}: unknown option '{key}': {expected}")
-        elif item.name in found:  # written with - and with _, or under two names
+        elif field.name in values_by_name:  # written with - and with _, or under two names
             problems.append(f"{source}: {key} is given twice")
-        elif item.name != "option" and any(isinstance(part, Mapping | list) for part in _as_list(value)):
-            expected = f"{item.metavar or 'a value'} as on the command line"
+        elif field.name != "option" and any(isinstance(element, Mapping | list) for element in _as_list(value)):
+            expected = f"{field.metavar or 'a value'} as on the command line"
             problems.append(f"{source}: {key} needs {expected}, got {json.dumps(value)}")
-        elif len(_as_list(value)) > 1 and not (item.repeats or item.name in ("metrics", "objectives")):
+        elif len(_as_list(value)) > 1 and not (field.repeats or field.name in ("metrics", "objectives")):
             problems.append(f"{source}: {key} takes one value, got {', '.join(map(str, value))}")
-        elif given := _given_values(item, value, source):
-            found[item.name] = given
-    return found, problems
+        elif given_values := _given_values(field, value, source):
+            values_by_name[field.name] = given_values
+    return values_by_name, problems
 
 
-def with_config(command: str, given: Raw, config: str | None) -> tuple[Raw, list[str]]:
+def with_config(command: str, raw: Raw, config: str | None) -> tuple[Raw, list[str]]:
     """Return the given options and those in a config file, and the file's problems. Given options have priority."""
-    filed, problems = from_yaml(command, Path(config)) if config is not None else ({}, [])
-    return {**filed, **given}, problems
+    file_values, problems = from_yaml(command, Path(config)) if config is not None else ({}, [])
+    return {**file_values, **raw}, problems
 
 
 def to_config(command: str, raw: Raw) -> str:
     """Return the text of a ``--config`` file with these option values. ``--out`` is left out."""
     lines = [f"# python -m sweeper {command} --config THIS_FILE"]
-    for name, item in fields_of(command).items():
-        texts = [_scalar(one.value) for one in raw.get(name, ())]
+    for name, field in fields_of(command).items():
+        texts = [_scalar(given.value) for given in raw.get(name, ())]
         if texts and name != "out":
-            key = f"{item.flag.removeprefix('--')}:"
-            lines += [key, *(f"  - {text}" for text in texts)] if item.repeats else [f"{key} {texts[0]}"]
+            key = f"{field.flag.removeprefix('--')}:"
+            lines += [key, *(f"  - {text}" for text in texts)] if field.repeats else [f"{key} {texts[0]}"]
     return "\n".join(lines) + "\n"
 
 
@@ -146,28 +146,28 @@ def _scalar(value: object) -> str:
 
 def command_line(command: str, raw: Raw, *arguments: str) -> str:
     """Return a command line with these option values, without passwords."""
-    words = [word for name, item in fields_of(command).items() for word in _arguments(item, raw.get(name, ()))]
+    words = [word for name, field in fields_of(command).items() for word in _arguments(field, raw.get(name, ()))]
     return shlex.join(["python", "-m", "sweeper", command, *arguments, *words])
 
 
-def _arguments(item: Field, values: Sequence[Given]) -> list[str]:
-    if item.kind is not bool:
-        return [part for one in values for part in (item.flag, redact_uri(str(one.value)))]
-    flags = {True: item.flag, False: item.flag.replace("--", "--no-", 1)}
-    switches = [SWITCHES.get(str(one.value).lower(), item.default) for one in values]
-    return [flags[switch] for switch in switches if switch != item.default]
+def _arguments(field: Field, values: Sequence[Given]) -> list[str]:
+    if field.kind is not bool:
+        return [word for given in values for word in (field.flag, redact_uri(str(given.value)))]
+    flags = {True: field.flag, False: field.flag.replace("--", "--no-", 1)}
+    switches = [SWITCHES.get(str(given.value).lower(), field.default) for given in values]
+    return [flags[switch] for switch in switches if switch != field.default]
 
 
 def to_json(raw: Raw) -> dict[str, list[list[object]]]:
     """Return the option values for sweep.json, without passwords."""
     return {
-        name: [[redact_uri(one.value) if isinstance(one.value, str) else one.value, one.source] for one in values]
+        name: [[redact_uri(item.value) if isinstance(item.value, str) else item.value, item.source] for item in values]
         for name, values in raw.items()
     }
 
 
-def from_json(stored: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, Sequence[Given]]:
-    return {name: [Given(*pair) for pair in pairs] for name, pairs in stored.items()}
+def from_json(stored_values: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, Sequence[Given]]:
+    return {name: [Given(*pair) for pair in pairs] for name, pairs in stored_values.items()}
 
 
 class Options:
@@ -181,28 +181,30 @@ class Options:
         self.values: dict[str, Any] = {name: self._read(name) for name in self.fields}
 
     def _read(self, name: str) -> Any:
-        found, item = [], self.fields[name]
-        for one in self.raw.get(name, ()):
+        values, field = [], self.fields[name]
+        for given in self.raw.get(name, ()):
             try:
-                value = item.read(one.value)
+                value = field.read(given.value)
             except ValueError as error:
-                self._add(str(error), one)
+                self._add(str(error), given)
                 continue
             if name == "template" and is_template_file(value):
                 if not os.path.isfile(value):
-                    self._add(f"--template {value}: no such file; expected a file, or a name in 'list templates'", one)
+                    self._add(
+                        f"--template {value}: no such file; expected a file, or a name in 'list templates'", given
+                    )
                     continue
                 value = Path(value).stem  # the file has already been loaded as a plug-in
             if name == "lora_rank" and value == 0:  # 0: train all weights, even if the model has a default rank
                 value = None
-            if name != "c" and (problem := item.problem(value)):  # c is checked with the methods
-                self._add(problem, one)
-                if item.scope == "command":  # an invalid field of a trial is kept, because other fields depend on it
+            if name != "c" and (problem := field.problem(value)):  # c is checked with the methods
+                self._add(problem, given)
+                if field.scope == "command":  # an invalid field of a trial is kept, because other fields depend on it
                     continue
-            found.append(value)
-        if item.repeats:
-            return tuple(found)
-        return found[-1] if found else item.default
+            values.append(value)
+        if field.repeats:
+            return tuple(values)
+        return values[-1] if values else field.default
 
     def __getitem__(self, name: str) -> Any:
         return self.values.get(name)
@@ -213,7 +215,7 @@ class Options:
 
     def is_typed(self, name: str) -> bool:
         """Return whether the option was given on the command line or in Python, not in a file."""
-        return any(one.source in (CLI, PYTHON) for one in self.raw.get(name, ()))
+        return any(given.source in (CLI, PYTHON) for given in self.raw.get(name, ()))
 
     def add(self, problem: str, name: str = "") -> None:
         """Add a problem. If the value of the option ``name`` is from a file, prepend the file and line."""
@@ -224,33 +226,33 @@ class Options:
         for problem in filter(None, problems):
             self.add(problem, name)
 
-    def _add(self, problem: str, *given: Given) -> None:
-        self.problems.append("".join(one.prefix for one in given) + problem)
+    def _add(self, problem: str, *given_values: Given) -> None:
+        self.problems.append("".join(given.prefix for given in given_values) + problem)
 
     def without_auto_lr(self, remedy: str) -> None:
         """Add a problem for each AutoLR option that the user gave (:meth:`is_typed`).
 
         Call this method only if AutoLR is off. ``remedy`` tells the user how to use AutoLR.
         """
-        for name, item in self.fields.items():
-            if self.is_typed(name) and item.scope == "trial" and item.role == "auto_lr" and name != "auto_lr":
-                self.add(f"{item.flag} has no effect, because AutoLR is off; to use AutoLR, {remedy}", name)
+        for name, field in self.fields.items():
+            if self.is_typed(name) and field.scope == "trial" and field.role == "auto_lr" and name != "auto_lr":
+                self.add(f"{field.flag} has no effect, because AutoLR is off; to use AutoLR, {remedy}", name)
 
     @functools.cached_property
     def method_options(self) -> dict[str, list[float]]:
         """The values that ``--option`` and ``--c`` give to method options, by the name of the option."""
-        found: dict[str, list[float]] = {}
+        values_by_name: dict[str, list[float]] = {}
         for pair in self["option"] or ():
             name, _, text = pair.partition("=")
             try:
                 if not name.strip():
                     raise ValueError
-                found.setdefault(name.strip(), []).append(float(text))
+                values_by_name.setdefault(name.strip(), []).append(float(text))
             except ValueError:
                 self.add(f"--option must be NAME=VALUE with a name and a number, got '{pair}'", "option")
         if self["c"]:
-            found.setdefault("c", []).extend(self["c"])
-        return found
+            values_by_name.setdefault("c", []).extend(self["c"])
+        return values_by_name
 
 
 def is_template_file(text: str) -> bool:

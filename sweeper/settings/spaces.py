@@ -41,27 +41,27 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
     An option that applies to none of the methods is a problem. The result maps each problem to the name of the option
     that causes the problem, or to "" if the problem may have several causes.
     """
-    found: dict[str, str] = {}
-    known = []
+    problems: dict[str, str] = {}
+    parsed_methods = []
     for name in methods:
         try:
-            known.append(parse_method(name))
+            parsed_methods.append(parse_method(name))
         except MethodError as error:
-            found[str(error)] = "method"
+            problems[str(error)] = "method"
     for option, values in options.items():
         # If no method is valid, check the values against all options with this name.
-        having = [method.options for method in known] or [{item.name: item} for item in OPTIONS.values()]
-        described = [own[option] for own in having if option in own]
-        if known and not described:
-            near = did_you_mean(option, {name for own in having for name in own})
-            found[f"option {option} does not apply to {', '.join(methods)}{near and f'; {near}'}"] = option
-        wrong = (item.problem(value) for item in described for value in values)
-        found |= dict.fromkeys(filter(None, wrong), option)
-    found |= dict.fromkeys(unknown_names(spec.metrics), "metrics")
+        option_sets = [method.options for method in parsed_methods] or [{item.name: item} for item in OPTIONS.values()]
+        fields = [option_set[option] for option_set in option_sets if option in option_set]
+        if parsed_methods and not fields:
+            hint = did_you_mean(option, {name for option_set in option_sets for name in option_set})
+            problems[f"option {option} does not apply to {', '.join(methods)}{hint and f'; {hint}'}"] = option
+        value_problems = (item.problem(value) for item in fields for value in values)
+        problems |= dict.fromkeys(filter(None, value_problems), option)
+    problems |= dict.fromkeys(unknown_names(spec.metrics), "metrics")
     # The methods are checked separately, so gd replaces them here: gd has no options and accepts any retain objective.
-    others = trial_problems(replace(spec, method="gd", options=()))
-    others += [text for method in known for text in method_problems(spec, method)]
-    return found | {text: "" for text in others if text not in found}
+    other_problems = trial_problems(replace(spec, method="gd", options=()))
+    other_problems += [text for method in parsed_methods for text in method_problems(spec, method)]
+    return problems | {text: "" for text in other_problems if text not in problems}
 
 
 def values_by_key(methods: Methods, options: Mapping[str, Sequence[float]]) -> OptionValues:
@@ -69,7 +69,7 @@ def values_by_key(methods: Methods, options: Mapping[str, Sequence[float]]) -> O
 
     The values of a plain name apply to all keys with this name that a method in ``methods`` has.
     """
-    keys = [key for applying in methods.values() for key in applying]
+    keys = [key for fields in methods.values() for key in fields]
     return {key: options[plain_name(key)] for key in keys if plain_name(key) in options}
 
 
@@ -78,13 +78,13 @@ def read_space(options: Options, base: TrialSpec) -> Space | None:
 
     Values that were given as options replace those of a built-in space.
     """
-    chosen, rates, auto_lr = options["space"], options["lr"], options["auto_lr"]
-    if is_space_file(chosen):
-        given = [name for name in ("method", "c", "option") if options.raw.get(name)]
-        given += ["lr"] * (len(rates) > 1) + ["auto_lr"] * (auto_lr == "both")
+    space_name, rates, auto_lr = options["space"], options["lr"], options["auto_lr"]
+    if is_space_file(space_name):
+        exclusive = [name for name in ("method", "c", "option") if options.raw.get(name)]
+        exclusive += ["lr"] * (len(rates) > 1) + ["auto_lr"] * (auto_lr == "both")
         fixed = ["lr"] * (len(rates) == 1) + ["auto_lr"] * (auto_lr == "on")
-        started = replace(base, auto_lr="on") if auto_lr == "on" else base
-        space, problems = file_space(Path(chosen), started, given=given, fixed=fixed)
+        auto_lr_base = replace(base, auto_lr="on") if auto_lr == "on" else base
+        space, problems = file_space(Path(space_name), auto_lr_base, exclusive=exclusive, fixed=fixed)
         options.extend(problems, "space")
         return space
     if options.problems:
@@ -92,11 +92,11 @@ def read_space(options: Options, base: TrialSpec) -> Space | None:
     lr_free = base.optimizer in LR_FREE
     methods = options_by_method(options["method"])
     # The paper's rates are for Adam; learning-rate-free optimizers have their own published rate.
-    own_rate = (LR_FREE_LR,) if chosen == "paper" and lr_free else ()
+    default_rates = (LR_FREE_LR,) if space_name == "paper" and lr_free else ()
     try:
-        space = SPACES[chosen or "default"](
+        space = SPACES[space_name or "default"](
             methods=methods,
-            lr=rates or own_rate,
+            lr=rates or default_rates,
             auto_lr=auto_lr,
             options=values_by_key(methods, options.method_options),
             lr_range=LR_FREE_RANGE if lr_free else find_model(base.model).lr_range,
@@ -109,25 +109,25 @@ def read_space(options: Options, base: TrialSpec) -> Space | None:
 
 
 def file_space(
-    path: Path, base: TrialSpec, *, given: Collection[str] = (), fixed: Collection[str] = ()
+    path: Path, base: TrialSpec, *, exclusive: Collection[str] = (), fixed: Collection[str] = ()
 ) -> tuple[Space, list[str]]:
     """Return the search space in a YAML file, without its invalid parameters, and the problems with the file.
 
     Args:
-        given: names of given options that are mutually exclusive with a space file.
+        exclusive: names of given options that are mutually exclusive with a space file.
         fixed: names of given options that are mutually exclusive with a space file that sets the same field.
     """
     space, problems = load_space(path, space_fields())
-    names = {*(parameter.name for parameter in space.parameters), *map(plain_name, space.constants)}
-    if "method" not in names and not problems:
+    space_names = {*(parameter.name for parameter in space.parameters), *map(plain_name, space.constants)}
+    if "method" not in space_names and not problems:
         problems.append(f"{path}: the file must list the methods to search, such as method: [gdiff, ngdiff]")
-    for name in (*given, *(name for name in fixed if name in names)):
+    for name in (*exclusive, *(name for name in fixed if name in space_names)):
         flag = name.replace("_", "-")
         problems.append(f"--{flag} and --space {path} are mutually exclusive: put {name} into the file")
-    if found := {**_value_problems(space, base), **dict.fromkeys(_rate_problems(space), ("optimizer",))}:
+    if keys_by_problem := {**_value_problems(space, base), **dict.fromkeys(_rate_problems(space), ("optimizer",))}:
         lines = load(path)[1]
         # A problem that several parameters cause together is reported at the last of their lines.
-        problems += [f"{path}:{max(lines[key] for key in keys)}: {text}" for text, keys in found.items()]
+        problems += [f"{path}:{max(lines[key] for key in keys)}: {text}" for text, keys in keys_by_problem.items()]
     return space, problems
 
 
@@ -136,15 +136,13 @@ def space_fields() -> dict[str, Field]:
 
     A method option is listed under its key (``npo.beta``) and under its plain name (``beta``).
     """
-    plain = {item.name: Field(item.name, None, item.help, kind=item.kind) for item in OPTIONS.values()}
-    return {**plain, **OPTIONS, **FIELDS}
+    plain_fields = {item.name: Field(item.name, None, item.help, kind=item.kind) for item in OPTIONS.values()}
+    return {**plain_fields, **OPTIONS, **FIELDS}
 
 
-def tries_auto_lr(space: Space, otherwise: str) -> bool:
-    """Return whether any trial may use AutoLR. ``otherwise`` is the value if the space does not set ``auto_lr``."""
-    return space.constants.get("auto_lr", otherwise) != "off" or any(
-        item.name == "auto_lr" for item in space.parameters
-    )
+def tries_auto_lr(space: Space, default: str) -> bool:
+    """Return whether any trial may use AutoLR. ``default`` is the value if the space does not set ``auto_lr``."""
+    return space.constants.get("auto_lr", default) != "off" or any(item.name == "auto_lr" for item in space.parameters)
 
 
 def _value_problems(space: Space, base: TrialSpec) -> dict[str, Collection[str]]:
@@ -152,24 +150,24 @@ def _value_problems(space: Space, base: TrialSpec) -> dict[str, Collection[str]]
 
     The result maps each problem to the parameters that cause it.
     """
-    ends: dict[str, tuple[Value, ...]] = {key: (value,) for key, value in space.constants.items()}
-    ends |= {parameter.key: _ends(parameter).values for parameter in space.parameters}
-    methods = [str(value) for value in ends.get("method", ())]
-    found: dict[str, Collection[str]] = dict.fromkeys(spec_problems(base, methods, {}), ("method",))
-    for key, values in ends.items():
+    checked_values: dict[str, tuple[Value, ...]] = {key: (value,) for key, value in space.constants.items()}
+    checked_values |= {parameter.key: _ends(parameter).values for parameter in space.parameters}
+    methods = [str(value) for value in checked_values.get("method", ())]
+    causes_by_problem: dict[str, Collection[str]] = dict.fromkeys(spec_problems(base, methods, {}), ("method",))
+    for key, values in checked_values.items():
         if key in OPTIONS or key in option_names():
             options = {plain_name(key): [float(str(value)) for value in values]}
-            found = dict.fromkeys(spec_problems(base, methods, options), (key,)) | found
-    alone = [(name,) for name in FIELDS if not any(name in group for group in _JOINT_FIELDS)]
-    for group in (*_JOINT_FIELDS, *alone):
+            causes_by_problem = dict.fromkeys(spec_problems(base, methods, options), (key,)) | causes_by_problem
+    single_fields = [(name,) for name in FIELDS if not any(name in group for group in _JOINT_FIELDS)]
+    for group in (*_JOINT_FIELDS, *single_fields):
         for config in _corners(space, group).grid():
-            change: dict[str, Any] = {name: config[name] for name in group if name in config}
-            for problem in trial_problems(replace(base, **change)) if change else ():
-                others = {name: {key: value for key, value in change.items() if key != name} for name in change}
-                causes = [name for name in others if problem not in trial_problems(replace(base, **others[name]))]
-                found.setdefault(problem, causes or [*change])
-    known = {*trial_problems(base), *spec_problems(base, (), {})}
-    return {problem: keys for problem, keys in found.items() if problem not in known}
+            changes: dict[str, Any] = {name: config[name] for name in group if name in config}
+            for problem in trial_problems(replace(base, **changes)) if changes else ():
+                without = {name: {key: value for key, value in changes.items() if key != name} for name in changes}
+                causes = [name for name in without if problem not in trial_problems(replace(base, **without[name]))]
+                causes_by_problem.setdefault(problem, causes or [*changes])
+    base_problems = {*trial_problems(base), *spec_problems(base, (), {})}
+    return {problem: keys for problem, keys in causes_by_problem.items() if problem not in base_problems}
 
 
 def _rate_problems(space: Space) -> list[str]:
@@ -177,14 +175,14 @@ def _rate_problems(space: Space) -> list[str]:
 
     Its rates must not be below :data:`LR_FREE_RANGE`, and no other optimizer may have the same rate.
     """
-    rates: dict[bool, set[object]] = {True: set(), False: set()}
+    rates_by_lr_free: dict[bool, set[object]] = {True: set(), False: set()}
     for config in _corners(space, ("optimizer", "lr")).grid():
         if (optimizer := config.get("optimizer")) in OPTIMIZERS:
-            rates[optimizer in LR_FREE].add(config.get("lr"))
-    small = [lr for lr in rates[True] if lr is None or float(str(lr)) < LR_FREE_RANGE[0]]
-    if not (wrong := small or [*rates[True] & rates[False]]):
+            rates_by_lr_free[optimizer in LR_FREE].add(config.get("lr"))
+    small_rates = [lr for lr in rates_by_lr_free[True] if lr is None or float(str(lr)) < LR_FREE_RANGE[0]]
+    if not (invalid_rates := small_rates or [*rates_by_lr_free[True] & rates_by_lr_free[False]]):
         return []
-    got = "not given" if wrong[0] is None else wrong[0]
+    got = "not given" if invalid_rates[0] is None else invalid_rates[0]
     return [
         f"the learning-rate-free optimizers {', '.join(LR_FREE)} multiply lr by a step length that they compute "
         f"(their authors use lr 1), but lr is {got}; give these optimizers their own sweep, or their own lr with "
@@ -194,11 +192,11 @@ def _rate_problems(space: Space) -> list[str]:
 
 def _corners(space: Space, names: Collection[str]) -> Space:
     """Return a space of the named parameters and those in their conditions. Each range is replaced by its two ends."""
-    wanted = {parameter.key for parameter in space.parameters if parameter.name in names}
+    included_keys = {parameter.key for parameter in space.parameters if parameter.name in names}
     for parameter in reversed(space.parameters):  # a condition refers only to earlier parameters
-        if parameter.key in wanted:
-            wanted |= set(parameter.when)
-    return Space(tuple(_ends(item) for item in space.parameters if item.key in wanted), space.constants)
+        if parameter.key in included_keys:
+            included_keys |= set(parameter.when)
+    return Space(tuple(_ends(item) for item in space.parameters if item.key in included_keys), space.constants)
 
 
 def _ends(parameter: Parameter) -> Choice:

@@ -37,14 +37,14 @@ def check_study(options: Options, base: TrialSpec) -> None:
         options.add(
             f"--auto-lr-probe-batches applies only to --auto-lr-probe fresh, got {got}", "auto_lr_probe_batches"
         )
-    varied = options["seeds_vary"]
-    if SEEDS_VARY[varied] is not None and base.target_path is not None:
+    seeds_vary = options["seeds_vary"]
+    if SEEDS_VARY[seeds_vary] is not None and base.target_path is not None:
         options.add(
-            f"--seeds-vary {varied}: --target-path names one finished target, so only the order of the examples can "
-            "vary",
+            f"--seeds-vary {seeds_vary}: --target-path names one finished target, so only the order of the examples "
+            "can vary",
             "seeds_vary",
         )
-    elif varied == "data" and base.dataset in DATASETS and not DATASETS[base.dataset].generated:
+    elif seeds_vary == "data" and base.dataset in DATASETS and not DATASETS[base.dataset].generated:
         options.add(
             f"--seeds-vary data: data set {base.dataset} is read from files and not generated, so its content cannot "
             "vary; vary order or target, or use --dataset authors",
@@ -68,7 +68,7 @@ def study_space(options: Options, base: TrialSpec) -> Space | None:
         return lr_study_space(
             methods=methods,
             lr=options["lr"],
-            arms=[(FIELDS[name], given) for name, given in _arms(options, base).items()],
+            arms=[(FIELDS[name], values) for name, values in _arms(options, base).items()],
             start_lr=options["auto_lr_start_lr"],
             options=values_by_key(methods, options.method_options),
         )
@@ -103,6 +103,6 @@ def _default_rates(options: Options) -> tuple[float, ...]:
 
 def _any_has_c(methods: Sequence[str]) -> bool:
     try:
-        return any(item.name == "c" for own in options_by_method(methods).values() for item in own.values())
+        return any(item.name == "c" for fields in options_by_method(methods).values() for item in fields.values())
     except MethodError:
         return False  # spec_problems reports the invalid method

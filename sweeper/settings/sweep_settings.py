@@ -129,30 +129,30 @@ class SweepSettings:
     @property
     def goals(self) -> Goals:
         """The objectives as pairs (column, direction). Empty if only last epochs can be on the frontier."""
-        every = self.candidates == ALL
-        return tuple((item.column, item.direction) for item in self.parsed_objectives) if every else ()
+        has_all_epochs = self.candidates == ALL
+        return tuple((item.column, item.direction) for item in self.parsed_objectives) if has_all_epochs else ()
 
     @property
     def params(self) -> dict[str, object]:
         """The sweep's parameters in MLflow: the values that all trials share, and texts with the searched values."""
         values = {name: value for name, value in self.base.row().items() if name in FIELDS}
         seeds = ", ".join(map(str, self.all_seeds))
-        varied = {name: seeds for name in ("seed", SEEDS_VARY[self.seeds_vary]) if name and self.seeds > 1}
-        searched = self.space.format_values(grid=self.sampler == "grid")
-        return {**values, **dict(self.base.options), **varied, **searched}
+        seed_values = {name: seeds for name in ("seed", SEEDS_VARY[self.seeds_vary]) if name and self.seeds > 1}
+        searched_values = self.space.format_values(grid=self.sampler == "grid")
+        return {**values, **dict(self.base.options), **seed_values, **searched_values}
 
     @property
     def methods(self) -> tuple[str, ...]:
-        searched = [item for item in self.space.parameters if item.name == "method" and isinstance(item, Choice)]
-        names = [str(value) for item in searched for value in item.values]
+        method_choices = [item for item in self.space.parameters if item.name == "method" and isinstance(item, Choice)]
+        names = [str(value) for item in method_choices for value in item.values]
         return tuple(dict.fromkeys(names)) or (str(self.space.constants.get("method", self.base.method)),)
 
     @property
     def problems(self) -> list[str]:
         """The problems with stored values of trial fields, which an older version may have accepted."""
         choices = [item for item in self.space.parameters if isinstance(item, Choice)]
-        varied = [(item.name, value) for item in choices for value in item.values]
-        values = [*self.base.values().items(), *self.space.constants.items(), *varied]
+        choice_values = [(item.name, value) for item in choices for value in item.values]
+        values = [*self.base.values().items(), *self.space.constants.items(), *choice_values]
         return [text for name, value in values if name in FIELDS and (text := FIELDS[name].problem(value))]
 
     @property
@@ -167,8 +167,8 @@ class SweepSettings:
 
     def base_spec(self, seed: int) -> TrialSpec:
         """Return the values that all trials with this seed share."""
-        varied: dict[str, Any] = {name: seed} if (name := SEEDS_VARY[self.seeds_vary]) else {}
-        return replace(self.base, **varied)
+        changes: dict[str, Any] = {name: seed} if (name := SEEDS_VARY[self.seeds_vary]) else {}
+        return replace(self.base, **changes)
 
     def ray_storage(self, out: Path) -> Path:
         """Return the absolute path of Ray Tune's folder."""
@@ -192,8 +192,8 @@ class SweepSettings:
         """Return the spec of a trial with the proposed values ``config``. Options of other methods are left out."""
         values = dict(config)
         method = parse_method(str(values.get("method", self.base.method)))
-        given = dict(self.base.options) | {name: values.pop(name) for name in option_names() if name in values}
-        options = method.resolve({name: float(value) for name, value in given.items()})
+        option_values = dict(self.base.options) | {name: values.pop(name) for name in option_names() if name in values}
+        options = method.resolve({name: float(value) for name, value in option_values.items()})
         base = self.base_spec(int(values.get("seed", self.seed)))
         return replace(base, **values, options=tuple(sorted(options.items())), target_key=target_key)
 
@@ -209,13 +209,13 @@ class SweepSettings:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SweepSettings:
         """Return the settings from the result of :meth:`to_dict`."""
-        given = dict(values)
-        given.pop("command", None)  # follows from "given"
-        given["base"] = TrialSpec.from_dict(given["base"])
-        given["space"] = Space.from_dict(given["space"])
-        given["extension"] = tuple(given.get("extension", ()))
-        given.setdefault("candidates", LAST)  # old versions recorded only last epochs
+        settings = dict(values)
+        settings.pop("command", None)  # follows from "given"
+        settings["base"] = TrialSpec.from_dict(settings["base"])
+        settings["space"] = Space.from_dict(settings["space"])
+        settings["extension"] = tuple(settings.get("extension", ()))
+        settings.setdefault("candidates", LAST)  # old versions recorded only last epochs
         for name in ("constraints", "enqueue", "warm_start", "reuse"):
-            given[name] = tuple(given.get(name, ()))
-        given["given"] = from_json(given.get("given", {}))
-        return cls(**given)
+            settings[name] = tuple(settings.get(name, ()))
+        settings["given"] = from_json(settings.get("given", {}))
+        return cls(**settings)

@@ -70,22 +70,22 @@ def absolute_uri(uri: str) -> str:
     path = sqlite_path(uri)
     if path is None:
         return uri
-    head, _, tail = uri.partition(":///")
-    _, mark, query = tail.partition("?")
-    return f"{head}:///{path.absolute()}{mark}{query}"
+    scheme, _, tail = uri.partition(":///")
+    _, separator, query = tail.partition("?")
+    return f"{scheme}:///{path.absolute()}{separator}{query}"
 
 
 def redact_uri(uri: str) -> str:
     """Remove passwords from a URI. A text that is not a URI is returned unchanged."""
     uri = _SECRET_PARAMETER.sub(r"\1***", uri)
-    head, mark, rest = uri.partition("://")
+    scheme, separator, rest = uri.partition("://")
     authority, slash, path = rest.partition("/")
     if "@" not in authority and _is_half_password(authority):  # the password has a slash that is not percent-encoded
         authority, slash, path = rest, "", ""
-    credentials, at, host = authority.rpartition("@")
-    if not at:
+    credentials, at_sign, host = authority.rpartition("@")
+    if not at_sign:
         return uri
-    return f"{head}{mark}{credentials.partition(':')[0]}@{host}{slash}{path}"
+    return f"{scheme}{separator}{credentials.partition(':')[0]}@{host}{slash}{path}"
 
 
 def without_passwords(text: str) -> str:
@@ -93,10 +93,10 @@ def without_passwords(text: str) -> str:
     return " ".join(map(redact_uri, text.split(" ")))
 
 
-def uri_with_password(stored: str) -> str:
+def uri_with_password(stored_uri: str) -> str:
     """Return $MLFLOW_TRACKING_URI if it differs from the stored URI only in its password, otherwise the stored URI."""
-    given = os.environ.get("MLFLOW_TRACKING_URI")
-    return given if given and redact_uri(absolute_uri(given)) == stored else stored
+    env_uri = os.environ.get("MLFLOW_TRACKING_URI")
+    return env_uri if env_uri and redact_uri(absolute_uri(env_uri)) == stored_uri else stored_uri
 
 
 def _is_half_password(authority: str) -> bool:
@@ -111,9 +111,9 @@ def is_database(uri: str) -> bool:
 
 def sqlite_path(uri: str) -> Path | None:
     """Return the database file of a SQLite URI, or None if the URI names no file."""
-    head, mark, tail = uri.partition(":///")
+    scheme, separator, tail = uri.partition(":///")
     name = tail.partition("?")[0]
-    if head.partition("+")[0] != "sqlite" or not mark or name in ("", ":memory:"):
+    if scheme.partition("+")[0] != "sqlite" or not separator or name in ("", ":memory:"):
         return None
     return Path(name)
 

@@ -38,7 +38,7 @@ def parse_until(text: str | None) -> Plateau | None:
         return None
     name, *numbers = str(text).split(":")
     try:
-        plateau = Plateau(*(kind(number) for kind, number in zip((int, float), numbers, strict=False)))
+        plateau = Plateau(*(convert(number) for convert, number in zip((int, float), numbers, strict=False)))
     except ValueError:
         plateau = Plateau(trials=0)
     if name != PLATEAU or len(numbers) > 2 or plateau.trials < 1 or not 0.0 <= plateau.growth < math.inf:
