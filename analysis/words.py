@@ -50,23 +50,23 @@ def duration(seconds: float | None) -> str:
         return "–"
     if seconds < 60:
         return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+    minutes, rest_seconds = divmod(round(seconds), 60)
+    return f"{minutes} min {rest_seconds:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def model_name(row: pd.Series, *, with_epoch: bool) -> str:
     """Return the name of a model, such as ``trial 00007`` or ``trial 00007 after epoch 3``."""
-    after = f" after epoch {number(cell(row['epoch']))}" if with_epoch and cell(row.get("epoch")) is not None else ""
-    return f"trial {row['trial_id']}{after}"
+    suffix = f" after epoch {number(cell(row['epoch']))}" if with_epoch and cell(row.get("epoch")) is not None else ""
+    return f"trial {row['trial_id']}{suffix}"
 
 
 def format_settings(row: pd.Series, varying: Sequence[str]) -> str:
     """Return the settings of a trial as text, such as ``gdiff, c 0.44, lr 2e-4``."""
-    others = {"method", "lr", "auto_lr", *_variant_columns(row)}
-    parts = [str(row["method"])]
-    known = {name: value for name in varying if name not in others and (value := cell(row.get(name))) is not None}
-    parts += [f"{name} {number(value)}" for name, value in known.items()]
-    return ", ".join([*parts, format_learning_rate(row)] if cell(row["lr"]) is not None else parts)
+    excluded = {"method", "lr", "auto_lr", *_variant_columns(row)}
+    texts = [str(row["method"])]
+    settings = {name: value for name in varying if name not in excluded and (value := cell(row.get(name))) is not None}
+    texts += [f"{name} {number(value)}" for name, value in settings.items()]
+    return ", ".join([*texts, format_learning_rate(row)] if cell(row["lr"]) is not None else texts)
 
 
 def trial_name(row: pd.Series) -> str:
@@ -82,36 +82,36 @@ def format_learning_rate(row: pd.Series) -> str:
     return format_policy(auto_lr_variant(row) if policy == "on" else policy, cell(row["lr"]))
 
 
-def format_policy(variant: str, rate: object) -> str:
+def format_policy(variant: str, lr: object) -> str:
     """Return text such as ``AutoLR clip/fresh from lr 1e-4``."""
-    start = "" if rate is None else f"from lr {number(rate)}"
+    start = "" if lr is None else f"from lr {number(lr)}"
     return " ".join(word for word in ("AutoLR", variant, start) if word)
 
 
-def auto_lr_variant(row: pd.Series, further: Sequence[str] = ()) -> str:
-    """Return the variant of AutoLR: rule and probe, such as ``clip/fresh``, then the values of the columns ``further``.
+def auto_lr_variant(row: pd.Series, extra_columns: Sequence[str] = ()) -> str:
+    """Return the variant of AutoLR: rule and probe, such as ``clip/fresh``, then the values of ``extra_columns``.
 
     In ``clip/freshx4``, each probe uses four batches.
     """
-    values = [cell(row.get(name)) for name in (*_variant_columns(row), *further)]
+    values = [cell(row.get(name)) for name in (*_variant_columns(row), *extra_columns)]
     batches = cell(row.get(PROBE_BATCHES))
     # The same rule is a different variant if it probes with a different number of batches.
-    times = f"x{batches:g}" if isinstance(batches, (int, float)) and batches > 1 else ""
-    words = (f"{value}{times}" if value == "fresh" else str(value) for value in values if value is not None)
+    suffix = f"x{batches:g}" if isinstance(batches, (int, float)) and batches > 1 else ""
+    words = (f"{value}{suffix}" if value == "fresh" else str(value) for value in values if value is not None)
     return "/".join(words)
 
 
 def cell(value: object) -> Hashable:
     """Return a table cell as a Python value. A missing cell becomes None, so missing cells are equal."""
     item = getattr(value, "item", None)
-    plain: Hashable = item() if callable(item) else value
-    return None if plain == "" or plain != plain else plain
+    python_value: Hashable = item() if callable(item) else value
+    return None if python_value == "" or python_value != python_value else python_value
 
 
 def rounded_cell(value: object) -> Hashable:
     """Return the result of :func:`cell`, with floats rounded to nine digits, so that 0.0003 equals 3 * 0.0001."""
-    plain = cell(value)
-    return float(f"{plain:.9g}") if isinstance(plain, float) else plain
+    python_value = cell(value)
+    return float(f"{python_value:.9g}") if isinstance(python_value, float) else python_value
 
 
 def _variant_columns(row: pd.Series) -> list[str]:

@@ -127,51 +127,51 @@ class ComparisonTable:
 
         The result with AutoLR is left out for the row of the target, and if no method was run with AutoLR.
         """
-        both = any(other.with_auto is not None for other in self.rows) and row in self.rows
-        return (row.without, row.with_auto) if both else (row.without,)
+        has_auto_lr = any(other.with_auto is not None for other in self.rows) and row in self.rows
+        return (row.without, row.with_auto) if has_auto_lr else (row.without,)
 
 
-def best_entry(runs: Sequence[StudyRun], study: StudyRuns, metrics: Sequence[str], targets: SweepFile) -> Entry | None:
+def best_entry(runs: Sequence[StudyRun], study: StudyRuns, metrics: Sequence[str], sweep: SweepFile) -> Entry | None:
     """Return the results of the configuration with the highest rank among ``runs``; None if there are no runs."""
     configurations: dict[tuple[object, ...], list[StudyRun]] = {}
     for run in runs:
         configurations.setdefault((run.variant, run.lr, run.configuration), []).append(run)
-    rank = partial(_rank, columns=study.columns, targets=targets)
-    best = max(configurations.values(), key=rank, default=None)
-    if best is None:
+    rank = partial(_rank, columns=study.columns, sweep=sweep)
+    best_runs = max(configurations.values(), key=rank, default=None)
+    if best_runs is None:
         return None
-    done = [run.row for run in best if run.row["status"] == "finished"]
-    verdicts = [succeeds(row, study.columns, targets) for row in done]
-    seeds = [run.seed for run in best if run.seed is not None]
+    finished_rows = [run.row for run in best_runs if run.row["status"] == "finished"]
+    verdicts = [succeeds(row, study.columns, sweep) for row in finished_rows]
+    seeds = [run.seed for run in best_runs if run.seed is not None]
     return Entry(
-        _label(best[0], study.configuration_columns),
-        len(done),
-        len(best) - len(done),
-        {name: value for name in metrics if (value := _value(done, name, study.columns, targets)) is not None},
+        _label(best_runs[0], study.configuration_columns),
+        len(finished_rows),
+        len(best_runs) - len(finished_rows),
+        {name: value for name in metrics if (value := _value(finished_rows, name, study.columns, sweep)) is not None},
         succeeded=verdicts.count(True),
         missed=verdicts.count(False),
         not_judged=verdicts.count(None),
-        seed_numbers=tuple(sorted(seeds)) if len(seeds) == len(best) else (),
+        seed_numbers=tuple(sorted(seeds)) if len(seeds) == len(best_runs) else (),
     )
 
 
-def _rank(runs: Sequence[StudyRun], columns: Columns, targets: SweepFile) -> tuple[float, float, int]:
-    done = [run.row for run in runs if run.row["status"] == "finished"]
-    met = sum(succeeds(row, columns, targets) is True for row in done)
+def _rank(runs: Sequence[StudyRun], columns: Columns, sweep: SweepFile) -> tuple[float, float, int]:
+    finished_rows = [run.row for run in runs if run.row["status"] == "finished"]
+    successes = sum(succeeds(row, columns, sweep) is True for row in finished_rows)
     size = next((len(run.costs) for run in runs if run.costs is not None), 0)
     costs = [np.ones(size) if run.costs is None else run.costs for run in runs]
-    box = hypervolume([np.mean(costs, axis=0)]) if size else 0.0
-    return exact_share(met, len(runs)).low, box, len(done)
+    volume = hypervolume([np.mean(costs, axis=0)]) if size else 0.0
+    return exact_share(successes, len(runs)).low, volume, len(finished_rows)
 
 
-def succeeds(row: pd.Series, columns: Columns, targets: SweepFile) -> bool | None:
+def succeeds(row: pd.Series, columns: Columns, sweep: SweepFile) -> bool | None:
     """Return whether a finished trial meets the paper's thresholds; None if a score is missing or out of bounds."""
 
     def value(name: str) -> float | None:
-        found = finite_cell(row, name)
-        return found if found is not None and is_possible(found, name, columns) else None
+        score = finite_cell(row, name)
+        return score if score is not None and is_possible(score, name, columns) else None
 
-    return columns.success(value, targets.baseline_of(row))
+    return columns.success(value, sweep.baseline_of(row))
 
 
 def _label(run: StudyRun, columns: Sequence[str]) -> str:
@@ -184,31 +184,31 @@ def _label(run: StudyRun, columns: Sequence[str]) -> str:
     return ", ".join([*([format_policy(run.variant, run.lr)] if run.variant else rate), *options])
 
 
-def _value(done: Sequence[pd.Series], name: str, columns: Columns, targets: SweepFile) -> Value | None:
-    found = [(row, score) for row in done if (score := finite_cell(row, name)) is not None]
-    if not found:
+def _value(finished_rows: Sequence[pd.Series], name: str, columns: Columns, sweep: SweepFile) -> Value | None:
+    scored_rows = [(row, score) for row in finished_rows if (score := finite_cell(row, name)) is not None]
+    if not scored_rows:
         return None
-    scores = [score for _, score in found]
+    scores = [score for _, score in scored_rows]
     mean, deviation = math.fsum(scores) / len(scores), stdev(scores) if scores[1:] else None
-    before = [targets.baseline_of(row).get(name) for row, _ in found]
+    baselines = [sweep.baseline_of(row).get(name) for row, _ in scored_rows]
     possible = all(is_possible(score, name, columns) for score in scores)
-    met = _met(columns[name].threshold, mean, scores, before) if possible else None
+    met = _met(columns[name].threshold, mean, scores, baselines) if possible else None
     return Value(mean, deviation, met, len(scores))
 
 
 def _met(
-    threshold: Constraint | None, mean: float, scores: Sequence[float], before: Sequence[float | None]
+    threshold: Constraint | None, mean: float, scores: Sequence[float], baselines: Sequence[float | None]
 ) -> bool | None:
     """Return whether every score of a configuration, or their mean, meets a threshold; None if unknown.
 
     Args:
         scores: the score on each seed.
-        before: the score of each seed's target.
+        baselines: the score of each seed's target.
     """
     if threshold is None:
         return None
-    each = all_met(threshold.met(*pair) for pair in zip(scores, before, strict=True))
+    every_seed_met = all_met(threshold.met(*pair) for pair in zip(scores, baselines, strict=True))
     # If the targets differ, each score is compared with the target of its own seed.
-    if each or (threshold.relative and len(set(before)) > 1):
-        return each
-    return threshold.met(mean, before[0])
+    if every_seed_met or (threshold.relative and len(set(baselines)) > 1):
+        return every_seed_met
+    return threshold.met(mean, baselines[0])

@@ -24,9 +24,9 @@ def ablation_data(sources: Sources) -> PanelFigure | None:
     best trial with AutoLR (:func:`best_trials`).
     """
     table, own = sources.table, sources.table.without_external
-    labelled = table.trials.assign(_on=auto_lr_on(table.trials))
-    best = best_trials(replace(sources, table=table.with_trials(labelled)), by=("method", "_on"))
-    panels, alone = [], False
+    labelled_trials = table.trials.assign(_on=auto_lr_on(table.trials))
+    best = best_trials(replace(sources, table=table.with_trials(labelled_trials)), by=("method", "_on"))
+    panels, has_unpaired = [], False
     for metric in shown_metrics(table):
         values = numbers(own.finished, metric)
         pairs = _pairs(own, values[np.isfinite(values)], "mean")
@@ -37,33 +37,33 @@ def ablation_data(sources: Sources) -> PanelFigure | None:
             if len(paired):
                 changes[f"{method} ({len(paired)})"] = float(paired[False].mean()), float(paired[True].mean())
             elif len(arms) == 2 and np.isfinite(arms).all():  # sorted: without AutoLR, with AutoLR
-                changes[method], alone = (float(arms[0]), float(arms[1])), True
+                changes[method], has_unpaired = (float(arms[0]), float(arms[1])), True
         column = table.columns[metric]
         title = short(metric) + (f" ({column.unit})" if column.unit else "")
         arrow = {"lower": "\u2190 better", "higher": "better \u2192"}.get(table.columns.better(metric), "")
         panels.append(_panel(title, arrow, changes, is_loss=table.columns.is_loss(metric)) if changes else None)
-    lost = (~_pairs(own, own.trials["status"] == "finished", "any").astype(bool)).any(axis=1).sum()
-    caption = note("ablation", paired=not alone, lost=int(lost))
+    lost_pairs = (~_pairs(own, own.trials["status"] == "finished", "any").astype(bool)).any(axis=1).sum()
+    caption = note("ablation", paired=not has_unpaired, lost=int(lost_pairs))
     return figure_of(panels, name="auto_lr_ablation", title="Without and with AutoLR", caption=caption)
 
 
 def _pairs(table: TrialTable, values: pd.Series, how: str) -> pd.DataFrame:
     """Return a row for each pair of trials that differ only in AutoLR, with the columns False (off) and True (on)."""
     rows = table.trials.loc[values.index]
-    same = [name for name in table.spec_columns if table.columns[name].role != "auto_lr"]
+    same_columns = [name for name in table.spec_columns if table.columns[name].role != "auto_lr"]
     # As text, two missing values are equal.
-    settings = rows[same].map(str).agg("|".join, axis=1) if len(rows) else pd.Series(dtype=object)
+    settings = rows[same_columns].map(str).agg("|".join, axis=1) if len(rows) else pd.Series(dtype=object)
     arms = values.groupby([rows["method"], settings, auto_lr_on(rows).rename("on")]).agg(how)
     return arms.unstack("on").reindex(columns=[False, True]).dropna()
 
 
 def _panel(title: str, x_label: str, changes: dict[str, tuple[float, float]], *, is_loss: bool) -> Panel:
-    places = tuple(range(len(changes)))
-    before, after = zip(*changes.values(), strict=True)
-    lines = [Line("", pair, (place, place), MUTED) for place, pair in enumerate(changes.values())]
+    positions = tuple(range(len(changes)))
+    fixed_values, auto_values = zip(*changes.values(), strict=True)
+    lines = [Line("", pair, (position, position), MUTED) for position, pair in enumerate(changes.values())]
     lines += [
-        Line("fixed rate", before, places, INK, "marks", filled=False),
-        Line("AutoLR", after, places, INK, "marks"),
+        Line("fixed rate", fixed_values, positions, INK, "marks", filled=False),
+        Line("AutoLR", auto_values, positions, INK, "marks"),
     ]
-    scale = scale_for([*before, *after]) if is_loss else "linear"
+    scale = scale_for([*fixed_values, *auto_values]) if is_loss else "linear"
     return Panel(title, x_label, "", tuple(lines), x_scale=scale, x_min_span=MIN_SPAN, y_names=tuple(changes))

@@ -44,15 +44,15 @@ def _panels(study: LrStudy, verdict: Verdict, objectives: Sequence[str]) -> Iter
         [points for units in arm for seed in verdict.fresh if (points := units[seed].points()) is not None]
         for arm in arms.values()
     ]
-    across, up = (f"\u2190 better    {name} as a cost" for name in objectives)
+    x_label, y_label = (f"\u2190 better    {name} as a cost" for name in objectives)
     lines = chain.from_iterable(map(_surfaces, arms, runs, _ARM_COLOURS))
-    yield Panel("region attained by one, half, and all runs", across, up, tuple(lines), square=(0.0, 1.0))
+    yield Panel("region attained by one, half, and all runs", x_label, y_label, tuple(lines), square=(0.0, 1.0))
     bands = tuple(
         Band("", (left, right), (low, low), (high, high), _ARM_COLOURS[int(share < 0)], 0.1 + 0.8 * abs(share))
         for left, low, right, high, share in attainment_difference(*runs).tolist()
     )
     title = "attained in more runs by" if bands else "both attain each point equally often"
-    yield Panel(title, across, up, (), bands, square=(0.0, 1.0))
+    yield Panel(title, x_label, y_label, (), bands, square=(0.0, 1.0))
 
 
 def _surfaces(arm: str, runs: Sequence[Floats], colour: str) -> Iterator[Line]:

@@ -30,11 +30,11 @@ def auto_lr_data(sources: Sources) -> PanelFigure | None:
     """
     table = sources.table
     trials = table.trials[auto_lr_on(table.trials) & table.trials["trial_id"].isin(set(table.updates["trial_id"]))]
-    chosen = shown_trials(replace(sources, table=table.with_trials(trials))).head(_MAX_TRIALS)
+    selected_rows = shown_trials(replace(sources, table=table.with_trials(trials))).head(_MAX_TRIALS)
     return figure_of(
         (
             _panel(table.updates[table.updates["trial_id"] == row["trial_id"]], table.history_of(row["trial_id"]), row)
-            for _, row in chosen.iterrows()
+            for _, row in selected_rows.iterrows()
         ),
         name="auto_lr_log",
         title="Learning rate at each AutoLR update",
@@ -47,37 +47,37 @@ def lr_over_steps(updates: pd.DataFrame, reports: pd.DataFrame) -> tuple[list[fl
     # The rate changes at the step of an update, because this step already uses the new rate.
     points: list[tuple[float, int, float]] = []
     eta, new = numbers(updates, "eta"), numbers(updates, "eta_new")
-    for at, before, after in zip(numbers(updates, "step"), eta, new.fillna(eta), strict=True):
-        points += [(at, 0, before), (at, 1, after)]
+    for step, old_rate, new_rate in zip(numbers(updates, "step"), eta, new.fillna(eta), strict=True):
+        points += [(step, 0, old_rate), (step, 1, new_rate)]
     if len(updates):
         points.append((0.0, 0, float(eta.iloc[0])))
     # The first report after each rollback is left out.
-    back = numbers(reports, "auto_lr_rolled_back").fillna(0.0)
-    kept = reports[~(back.diff().fillna(back) > 0)]
-    points += [(at, 2, rate) for at, rate in zip(numbers(kept, "step"), numbers(kept, "lr"), strict=True)]
+    rolled_back = numbers(reports, "auto_lr_rolled_back").fillna(0.0)
+    remaining = reports[~(rolled_back.diff().fillna(rolled_back) > 0)]
+    points += [(step, 2, rate) for step, rate in zip(numbers(remaining, "step"), numbers(remaining, "lr"), strict=True)]
     points.sort()
-    return [at for at, _, _ in points], [rate for *_, rate in points]
+    return [step for step, _, _ in points], [rate for *_, rate in points]
 
 
 def _panel(updates: pd.DataFrame, reports: pd.DataFrame, trial: pd.Series) -> Panel | None:
-    steps, eta, best = (numbers(updates, name) for name in ("step", "eta", "eta_star"))
-    course = lr_over_steps(updates, reports)
+    steps, eta, minimisers = (numbers(updates, name) for name in ("step", "eta", "eta_star"))
+    curve = lr_over_steps(updates, reports)
     lines: list[Line] = [
-        *finite_lines("learning rate eta", *course, INK),
-        *finite_lines("minimiser eta* of the parabola", steps, best, MUTED, style="marks", marker="D"),
+        *finite_lines("learning rate eta", *curve, INK),
+        *finite_lines("minimiser eta* of the parabola", steps, minimisers, MUTED, style="marks", marker="D"),
     ]
     fallback = updates.get("fallback", pd.Series("", index=updates.index)).map(str)
     reasons = [reason for reason in dict.fromkeys([*_REASONS, *fallback]) if reason not in ("", "nan")]
     for reason, marker in zip(reasons, _MARKERS, strict=False):
-        there = fallback == reason
+        mask = fallback == reason
         lines += finite_lines(
             f"rate kept: {_REASONS.get(reason, reason)}",
-            steps[there],
-            eta[there],
+            steps[mask],
+            eta[mask],
             INK,
             style="marks",
             marker=marker,
             filled=False,
         )
-    scale = scale_for(value for value in [*course[1], *best] if value > 0)
+    scale = scale_for(value for value in [*curve[1], *minimisers] if value > 0)
     return Panel(trial_name(trial), "step", "learning rate", tuple(lines), y_scale=scale) if lines else None

@@ -45,13 +45,13 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> tuple[Fl
     # Loading is not counted, because the start of a worker would make its first trial seem slower.
     seconds = (train + evaluation.fillna(0.0)).fillna(wall).fillna(0.0).where(~is_reused(trials), 0.0)
     models = table.models.trials.reset_index(drop=True)
-    usable, costs = scored(models, objectives)
-    places = models[usable].groupby(["sweep", "trial_id"]).indices
-    costs, volumes = costs[usable], np.zeros(len(trials))
+    is_scored, costs = scored(models, objectives)
+    rows_by_trial = models[is_scored].groupby(["sweep", "trial_id"]).indices
+    costs, volumes = costs[is_scored], np.zeros(len(trials))
     front, volume = np.empty((0, len(objectives))), 0.0
     for index, key in enumerate(zip(trials["sweep"], trials["trial_id"], strict=True)):
-        if key in places:
-            front = np.vstack([front, costs[places[key]]])
+        if key in rows_by_trial:
+            front = np.vstack([front, costs[rows_by_trial[key]]])
             front = front[nondominated(front)]
             volume = max(volume, hypervolume(front))
         volumes[index] = volume
@@ -60,19 +60,19 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> tuple[Fl
 
 def _anytime_lines(sources: Sources) -> Iterator[Line]:
     own, objectives = sources.table.without_external, sources.sweep.objectives
-    on, colours = auto_lr_on(own.trials), colours_of(own.methods)
+    is_auto, colours = auto_lr_on(own.trials), colours_of(own.methods)
     for method in own.trials["method"].unique() if objectives else ():
-        for name, arm, style in ((method, ~on, "line"), (f"{method}, AutoLR", on, "dashed")):
+        for name, arm, style in ((method, ~is_auto, "line"), (f"{method}, AutoLR", is_auto, "dashed")):
             trials = own.trials[arm & (own.trials["method"] == method)]
             if trials.empty:
                 continue
             # The hypervolume is 0 until the first trial ends, and constant between two trials.
-            stairs = [(0.0, 0.0)]
+            points = [(0.0, 0.0)]
             for seconds, volume in zip(*anytime_data(own.with_trials(trials), objectives), strict=True):
                 if np.isfinite([seconds, volume]).all():
-                    stairs += [(seconds, stairs[-1][1]), (seconds, volume)]
-            if len(stairs) > 1:
-                xs, ys = zip(*stairs, strict=True)
+                    points += [(seconds, points[-1][1]), (seconds, volume)]
+            if len(points) > 1:
+                xs, ys = zip(*points, strict=True)
                 yield from finite_lines(name, xs, ys, colours[method][0], style=style)
 
 
@@ -90,10 +90,10 @@ def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure:
     needed to match AutoLR's hypervolume.
     """
     picks, expected = curve.picks.tolist(), curve.expected.tolist()
-    ends = (picks[0], max(curve.charge, picks[-1]))
+    x_range = (picks[0], max(curve.charge, picks[-1]))
     lines = (
         *finite_lines("expected best of n fixed rates", picks, expected, OKABE_ITO[0], style="dots"),
-        Line("AutoLR", ends, (curve.auto, curve.auto), INK, "dashed"),
+        Line("AutoLR", x_range, (curve.auto, curve.auto), INK, "dashed"),
         Line("AutoLR, drawn at its cost in runs", (curve.charge,), (curve.auto,), INK, "marks", "D"),
     )
     label = (

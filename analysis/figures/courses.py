@@ -80,9 +80,9 @@ def final_metrics_data(sources: Sources) -> PanelFigure | None:
     """
     own = sources.table.without_external
     metrics = own.with_trials(own.finished).measured(shown_metrics(own))
-    parts = [own.with_trials(own.trials[own.trials["method"] == method]) for method in _methods_with_rates(own.trials)]
+    tables = [own.with_trials(own.trials[own.trials["method"] == method]) for method in _methods_with_rates(own.trials)]
     return figure_of(
-        (_final_metric_panel(part, metric) for part in parts if len(part.finished) for metric in metrics),
+        (_final_metric_panel(table, metric) for table in tables if len(table.finished) for metric in metrics),
         name="learning_rate_sensitivity",
         title="Final metrics against the learning rate",
         caption=note("learning_rate_sensitivity"),
@@ -97,14 +97,14 @@ def lr_curves_data(sources: Sources) -> PanelFigure | None:
     """
     table = sources.table.without_external
     methods = _methods_with_rates(table.finished)
-    reporting = table.finished[table.finished["trial_id"].isin(set(table.history["trial_id"]))]
-    drawn = {method: table.with_trials(reporting[reporting["method"] == method]) for method in methods}
-    rates = [rate for part in drawn.values() for rate in _fixed_rates(part.trials)]
+    with_history = table.finished[table.finished["trial_id"].isin(set(table.history["trial_id"]))]
+    tables = {method: table.with_trials(with_history[with_history["method"] == method]) for method in methods}
+    rates = [rate for item in tables.values() for rate in _fixed_rates(item.trials)]
     if len(set(rates)) < 2:
         return None
     low, high = min(rates), max(rates)
     return figure_of(
-        (_lr_curves_panel(part, metric, low, high) for part in drawn.values() for metric in shown_metrics(table)),
+        (_lr_curves_panel(item, metric, low, high) for item in tables.values() for metric in shown_metrics(table)),
         name="courses_by_learning_rate",
         title="Training curves at each learning rate",
         caption=note("courses_by_learning_rate"),
@@ -117,20 +117,20 @@ def _method_panels(sources: Sources, units: Mapping[str, str], *, from_target: b
     columns, colours = table.columns, colours_of(table.methods)
     trials = shown_trials(sources)
     for column, unit in units.items():
-        courses, known = [], []
+        curves, all_values = [], []
         for _, row in trials.iterrows():
             reports = thinned(table.history_of(str(row["trial_id"])), _MAX_POINTS)
             steps, values = numbers(reports, "step").to_numpy(), numbers(reports, column).to_numpy()
             if not np.isfinite(values).any():
                 continue
             start = sweep.baseline_of(row).get(column) if from_target else None
-            known += [*values, *([start] if start else [])]
+            all_values += [*values, *([start] if start else [])]
             if start is not None and steps[0] > 0:
                 steps, values = np.insert(steps, 0, 0.0), np.insert(values, 0, start)
-            courses.append((row, steps, values))
-        scale = _scale(columns, column, known)
+            curves.append((row, steps, values))
+        scale = _scale(columns, column, all_values)
         lines: list[Line] = []
-        for row, steps, values in courses:
+        for row, steps, values in curves:
             colour, marker = colours[str(row["method"])]
             lines += finite_lines(trial_name(row), steps, values, colour, style="dots", marker=marker)
         if not lines:
@@ -146,10 +146,10 @@ def _method_panels(sources: Sources, units: Mapping[str, str], *, from_target: b
 
 def _lr_curves_panel(table: TrialTable, metric: str, low: float, high: float) -> Panel | None:
     """Return the panel of a metric over steps for the trials of one method; None if no trial reported it twice."""
-    points = max(12, min(_MAX_POINTS_OF_MANY, _MAX_PANEL_POINTS // max(1, len(table.trials))))
+    max_points = max(12, min(_MAX_POINTS_OF_MANY, _MAX_PANEL_POINTS // max(1, len(table.trials))))
     runs = []
     for (_, row), auto in zip(table.trials.iterrows(), auto_lr_on(table.trials), strict=True):
-        reports = thinned(table.history_of(str(row["trial_id"])), points)
+        reports = thinned(table.history_of(str(row["trial_id"])), max_points)
         values = numbers(reports, metric)
         if np.isfinite(values).sum() >= 2:
             colour, name, style = (INK, "AutoLR", "dashed") if auto else (log_colour(row["lr"], low, high), "", "line")
@@ -164,33 +164,33 @@ def _lr_curves_panel(table: TrialTable, metric: str, low: float, high: float) ->
 def _final_metric_panel(table: TrialTable, metric: str) -> Panel | None:
     """Return the panel of a final metric over the rate for the trials of one method; None if nothing can be drawn."""
     done, method = table.with_trials(table.finished), str(table.trials["method"].iloc[0])
-    absent = tuple(sorted(set(_fixed_rates(table.trials)) - set(_fixed_rates(done.trials))))
-    on = auto_lr_on(done.trials)
-    fixed = done.with_trials(done.trials[~on])
+    missing_rates = tuple(sorted(set(_fixed_rates(table.trials)) - set(_fixed_rates(done.trials))))
+    is_auto = auto_lr_on(done.trials)
+    fixed = done.with_trials(done.trials[~is_auto])
     rate, value = numbers(fixed.trials, "lr"), numbers(fixed.trials, metric)
-    known = np.isfinite(rate) & (rate > 0) & np.isfinite(value)
-    rate, value = rate[known], value[known]
-    automatic = numbers(done.trials[on], metric)
-    automatic = automatic[np.isfinite(automatic)]
+    is_usable = np.isfinite(rate) & (rate > 0) & np.isfinite(value)
+    rate, value = rate[is_usable], value[is_usable]
+    auto_values = numbers(done.trials[is_auto], metric)
+    auto_values = auto_values[np.isfinite(auto_values)]
     if not len(rate):
-        if not absent:
+        if not missing_rates:
             return None
-        automatic = automatic[:0]
+        auto_values = auto_values[:0]
     colour, _ = colours_of(table.methods)[method]
     lines: list[Line] = [*finite_lines(f"{method}, fixed rate", rate, value, colour, style="marks")]
     medians = value.groupby(rate).median().sort_index()
-    alike = all(name == "lr" or done.columns[name].role == "auto_lr" for name in fixed.varying)
+    only_lr_varies = all(name == "lr" or done.columns[name].role == "auto_lr" for name in fixed.varying)
     # If each rate was tried only once, a line is drawn only if the trials differ in no other setting.
-    if len(medians) > 1 and (len(medians) < len(value) or alike):
+    if len(medians) > 1 and (len(medians) < len(value) or only_lr_varies):
         lines += finite_lines("", medians.index, medians, colour)
     bands: tuple[Band, ...] = ()
-    if len(automatic):
-        ends = (min([*rate, *absent]), max([*rate, *absent]))
-        low, middle, high = (float(amount) for amount in (automatic.min(), automatic.median(), automatic.max()))
-        lines.append(Line("AutoLR, median", ends, (middle, middle), INK, "dashed"))
-        bands = (Band("AutoLR, range", ends, (low, low), (high, high), INK),) if high > low else ()
-    panel = _panel(done.columns, metric, _scale(done.columns, metric, [*value, *automatic]), lines, method=method)
-    return replace(panel, x_label="learning rate", x_scale="log", bands=bands, absent=absent)
+    if len(auto_values):
+        x_range = (min([*rate, *missing_rates]), max([*rate, *missing_rates]))
+        low, middle, high = (float(amount) for amount in (auto_values.min(), auto_values.median(), auto_values.max()))
+        lines.append(Line("AutoLR, median", x_range, (middle, middle), INK, "dashed"))
+        bands = (Band("AutoLR, range", x_range, (low, low), (high, high), INK),) if high > low else ()
+    panel = _panel(done.columns, metric, _scale(done.columns, metric, [*value, *auto_values]), lines, method=method)
+    return replace(panel, x_label="learning rate", x_scale="log", bands=bands, absent=missing_rates)
 
 
 def _fixed_rates(trials: pd.DataFrame) -> list[float]:

@@ -42,8 +42,8 @@ def draw_pareto(data: ParetoData, *, subtitle: str, notes: Sequence[str], links:
             polygon = [*xs, data.corner[0]], [*ys, data.corner[1]]
             axes.fill(*polygon, color=SHADE, linewidth=0, zorder=0.5, label="dominated")
         for series in data.unfinished:
-            look = {"s": 38, "marker": _UNFINISHED_MARKERS[series.name], "color": MUTED, "linewidths": 1.2, "zorder": 3}
-            _scatter(axes, series.points, links, label=series.name, **look)
+            mark = {"s": 38, "marker": _UNFINISHED_MARKERS[series.name], "color": MUTED, "linewidths": 1.2, "zorder": 3}
+            _scatter(axes, series.points, links, label=series.name, **mark)
         _draw_guesses(axes, data)
         _draw_texts(figure, axes, data, subtitle, notes)
         return figure
@@ -60,13 +60,13 @@ def _draw_models(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None
             continue
         pale: dict[str, Any] = {"s": 30, "alpha": 0.5, "linewidths": 0, "zorder": 3.5}
         full: dict[str, Any] = {"s": 68, "edgecolors": INK, "linewidths": 0.9, "zorder": 4}
-        for on_front, look in ((False, pale), (True, full)):
+        for on_front, style in ((False, pale), (True, full)):
             for filled in (True, False):
-                shown = points[(points["on_front"] == on_front) & (points["filled"] == filled)]
+                subset = points[(points["on_front"] == on_front) & (points["filled"] == filled)]
                 # A hollow marker has an outline in the method's colour. On the frontier, the outline is thicker.
-                empty = {"facecolors": PAPER, "edgecolors": colour, "linewidths": 2.0 if on_front else 1.2}
-                given = look | ({"color": colour} | look if filled else empty)
-                _scatter(axes, shown, links, marker=marker, clip_on=False, **given)
+                hollow = {"facecolors": PAPER, "edgecolors": colour, "linewidths": 2.0 if on_front else 1.2}
+                marker_style = style | ({"color": colour} | style if filled else hollow)
+                _scatter(axes, subset, links, marker=marker, clip_on=False, **marker_style)
         axes.scatter([], [], marker=marker, s=50, color=colour, label=series.name)
     for i, path in enumerate(data.paths):
         thin: dict[str, Any] = {"color": MUTED, "linewidth": 0.6, "alpha": 0.45, "zorder": 2.2}
@@ -76,46 +76,46 @@ def _draw_models(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None
         axes.scatter([], [], marker="o", s=50, facecolors=PAPER, edgecolors=MUTED, label="hollow: fixed lr")
 
 
-def _scatter(axes: Axes, points: pd.DataFrame, links: Mapping[str, str], **look: Any) -> None:
-    drawn = axes.scatter(points["x"], points["y"], **look)
+def _scatter(axes: Axes, points: pd.DataFrame, links: Mapping[str, str], **style: Any) -> None:
+    collection = axes.scatter(points["x"], points["y"], **style)
     if links:
         models = zip(points["trial_id"], points["epoch"], strict=True)
-        drawn.set_urls([links.get(trial) and point_link(links[trial], epoch) for trial, epoch in models])
+        collection.set_urls([links.get(trial) and point_link(links[trial], epoch) for trial, epoch in models])
 
 
 def _draw_landmarks(axes: Axes, data: ParetoData) -> None:
     """Mark the target and the chosen model."""
     if data.baseline is not None:
         x, y = data.baseline
-        look: dict[str, Any] = {"marker": "*", "s": 190, "color": PAPER, "edgecolors": INK, "linewidths": 1.2}
-        axes.scatter([x], [y], **look, zorder=5, label="target (before unlearning)")
+        style: dict[str, Any] = {"marker": "*", "s": 190, "color": PAPER, "edgecolors": INK, "linewidths": 1.2}
+        axes.scatter([x], [y], **style, zorder=5, label="target (before unlearning)")
     if data.highlight is None:
         return
     role = "recommended" if data.highlight.recommended else "chosen, but not recommended"
-    parts = f"{role}: {data.highlight.model.name}", data.highlight.model.settings
-    label = "\n".join(textwrap.fill(part, _LABEL_WIDTH) for part in parts)
+    texts = f"{role}: {data.highlight.model.name}", data.highlight.model.settings
+    label = "\n".join(textwrap.fill(text, _LABEL_WIDTH) for text in texts)
     ring: dict[str, Any] = {"s": 260, "facecolors": "none", "edgecolors": INK, "linewidths": 1.3, "clip_on": False}
     axes.scatter(*data.highlight.position, **ring, zorder=5, label=label)
 
 
 def _draw_guesses(axes: Axes, data: ParetoData) -> None:
     guesses = [(axes.axvline, data.x.guess), (axes.axhline, data.y.guess)]
-    known = [(draw, guess) for draw, guess in guesses if guess is not None]
-    for i, (draw, guess) in enumerate(known):
-        line: dict[str, Any] = {"color": MUTED, "linestyle": (0, (5, 4)), "linewidth": 1.1, "zorder": 2}
-        draw(guess, **line, label=None if i else f"random-guess loss, ln|V| = {number(guess)}")
+    shown = [(draw, guess) for draw, guess in guesses if guess is not None]
+    for i, (draw, guess) in enumerate(shown):
+        style: dict[str, Any] = {"color": MUTED, "linestyle": (0, (5, 4)), "linewidth": 1.1, "zorder": 2}
+        draw(guess, **style, label=None if i else f"random-guess loss, ln|V| = {number(guess)}")
 
 
 def _draw_texts(figure: Figure, axes: Axes, data: ParetoData, subtitle: str, notes: Sequence[str]) -> None:
     # An arrow points to the better side. The label of the y axis is rotated, so a left arrow points down.
-    across, up = (
+    x_label, y_label = (
         f"\u2190 better    {axis.label}" if axis.low_is_better else f"{axis.label}    better \u2192"
         for axis in (data.x, data.y)
     )
-    axes.set(xlabel=across, ylabel=up)
+    axes.set(xlabel=x_label, ylabel=y_label)
     axes.set_title(data.title, loc="left", fontsize=14, fontweight="bold", pad=29)
-    place: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (0, 10), "textcoords": "offset points"}
-    axes.annotate(subtitle, (0, 1), **place, color=MUTED, fontsize=10)
+    coordinates: dict[str, Any] = {"xycoords": "axes fraction", "xytext": (0, 10), "textcoords": "offset points"}
+    axes.annotate(subtitle, (0, 1), **coordinates, color=MUTED, fontsize=10)
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
     if notes:
         figure.supxlabel("\n".join(notes), x=0.012, ha="left", fontsize=8.5, color=MUTED)

@@ -31,18 +31,18 @@ FIGURES: tuple[tuple[str, Callable[[Sources], PanelFigure | None]], ...] = (
 """Pairs (section of the page, function that returns the figure of one problem or None), in the order of the figures."""
 
 
-def gallery(parts: Mapping[Problem, Sources], study: LrStudy | None = None) -> list[tuple[str, PanelFigure]]:
+def gallery(sources: Mapping[Problem, Sources], study: LrStudy | None = None) -> list[tuple[str, PanelFigure]]:
     """Return the figures that have data, as pairs (section of the page, figure)."""
-    found = []
+    figures = []
     for section, data_of in FIGURES:
-        for problem, part in parts.items():
-            if (data := data_of(part)) is None:
+        for problem, source in sources.items():
+            if (data := data_of(source)) is None:
                 continue
-            if len(parts) > 1:
+            if len(sources) > 1:
                 caption = data.caption and replace(data.caption, source=str(problem))
                 data = replace(data, name=file_stem(data.name, *problem.names), caption=caption)
-            found.append((section, data))
+            figures.append((section, data))
     if study is not None:
-        objectives = [item.name for item in next(iter(parts.values())).sweep.objectives]
-        found += [("auto_lr", data) for data in (*tuning_figures(study), *attainment_figures(study, objectives))]
-    return found
+        objectives = [item.name for item in next(iter(sources.values())).sweep.objectives]
+        figures += [("auto_lr", data) for data in (*tuning_figures(study), *attainment_figures(study, objectives))]
+    return figures

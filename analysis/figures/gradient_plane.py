@@ -63,9 +63,9 @@ def _panels(method: str, history: pd.DataFrame) -> Iterator[Panel]:
     values = values[np.isfinite(values).all(axis=1) & (values[:, 1:3] >= 0).all(axis=1)]
     if len(values) == 0:
         return
-    away = np.abs(values[:, 0] - 0.5 * values[:, 0].max())
+    distances = np.abs(values[:, 0] - 0.5 * values[:, 0].max())
     # If two reports are equally near, use the later report.
-    step, norm_retain, norm_forget, cosine, c_t = values[np.flatnonzero(away == away.min())[-1]].tolist()
+    step, norm_retain, norm_forget, cosine, c_t = values[np.flatnonzero(distances == distances.min())[-1]].tolist()
     if method == "ngdiff" and norm_retain + norm_forget > 0:
         # NGDiff uses this ratio at every step, but reports its mean, which is not the ratio of the mean norms.
         c_t = norm_forget / (norm_retain + norm_forget)
@@ -88,8 +88,8 @@ def _panels(method: str, history: pd.DataFrame) -> Iterator[Panel]:
 
 
 def _arrow(name: str, tip: complex, colour: str) -> Line:
-    back = cmath.rect(0.12, cmath.phase(-tip))
-    points = (0j, tip, tip + back * cmath.rect(1.0, 0.45), tip, tip + back * cmath.rect(1.0, -0.45))
+    barb = cmath.rect(0.12, cmath.phase(-tip))
+    points = (0j, tip, tip + barb * cmath.rect(1.0, 0.45), tip, tip + barb * cmath.rect(1.0, -0.45))
     return Line(name, tuple(point.real for point in points), tuple(point.imag for point in points), colour)
 
 
@@ -97,5 +97,5 @@ def _half_plane(name: str, vector: complex, colour: str) -> Band:
     """Return the half-plane of points at an acute angle to ``vector``, which must not point downwards."""
     # A vertical edge is drawn as a very steep edge.
     slope = -vector.real / max(vector.imag, 1e-3 * abs(vector))
-    ends = (-_MAX_COORDINATE, _MAX_COORDINATE)
-    return Band(name, ends, tuple(slope * x for x in ends), (_MAX_COORDINATE, _MAX_COORDINATE), colour, 0.12)
+    x_range = (-_MAX_COORDINATE, _MAX_COORDINATE)
+    return Band(name, x_range, tuple(slope * x for x in x_range), (_MAX_COORDINATE, _MAX_COORDINATE), colour, 0.12)

@@ -26,12 +26,12 @@ def landscape_data(sources: Sources) -> PanelFigure | None:
     if rows.empty:
         return None
     steps = np.unique(numbers(rows, "step").dropna())
-    places = np.linspace(0, len(steps) - 1, min(len(steps), _MAX_STEPS)).round().astype(int)
-    at = [rows[numbers(rows, "step") == step] for step in steps[places]]
+    indices = np.linspace(0, len(steps) - 1, min(len(steps), _MAX_STEPS)).round().astype(int)
+    groups = [rows[numbers(rows, "step") == step] for step in steps[indices]]
     unit = next((columns[name].unit for name in columns.losses), "")
     # Each loss has its own panel, because the forget loss rises so fast that the retain loss would look flat.
     return figure_of(
-        (_landscape(part, loss, unit) for loss in ("retain", "forget") for part in at),
+        (_landscape(group, loss, unit) for loss in ("retain", "forget") for group in groups),
         name="loss_landscape",
         title="Losses along the update direction",
         caption=note("landscape"),
@@ -41,20 +41,20 @@ def landscape_data(sources: Sources) -> PanelFigure | None:
 
 def _landscape(rows: pd.DataFrame, loss: str, unit: str) -> Panel | None:
     rows = rows.assign(x=numbers(rows, "x")).sort_values("x", kind="stable")
-    x, first = rows["x"], rows.iloc[[0]]
+    x, first_row = rows["x"], rows.iloc[[0]]
     colour, marker = (OKABE_ITO[0], "o") if loss == "retain" else (OKABE_ITO[1], "s")
     lines = finite_lines(f"{loss} loss", x, numbers(rows, f"{loss}_loss"), colour, style="dots", marker=marker)
     if not lines:
         return None
-    zero, slope, curvature, eta, best = (
-        float(numbers(first, name).iloc[0]) for name in ("loss_zero", "slope", "curvature", "eta", "eta_star")
+    zero, slope, curvature, eta, minimiser = (
+        float(numbers(first_row, name).iloc[0]) for name in ("loss_zero", "slope", "curvature", "eta", "eta_star")
     )
-    known = x[np.isfinite(x)]
-    if loss == "retain" and np.isfinite([zero, slope, curvature]).all() and len(known) > 1:
-        grid = np.linspace(known.min(), known.max(), 60)
+    finite_x = x[np.isfinite(x)]
+    if loss == "retain" and np.isfinite([zero, slope, curvature]).all() and len(finite_x) > 1:
+        grid = np.linspace(finite_x.min(), finite_x.max(), 60)
         fitted = zero - slope * grid + curvature * grid**2 / 2
         lines += finite_lines("fitted parabola", grid, fitted, MUTED, style="dashed")
-    marks = ((eta, "eta"), (best, "eta*"))
+    marks = ((eta, "eta"), (minimiser, "eta*"))
     guides = [Guide("x", value, label) for value, label in marks if x.min() <= value <= x.max()]
-    title = f"{loss} loss, step {number(int(first['step'].iloc[0]))}"
+    title = f"{loss} loss, step {number(int(first_row['step'].iloc[0]))}"
     return Panel(title, "learning rate x", unit, lines, guides=(Guide("x", 0.0), *guides))

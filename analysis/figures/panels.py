@@ -117,8 +117,8 @@ def figure_of(
     rates: tuple[float, float] | None = None,
 ) -> PanelFigure | None:  # fmt: skip
     """Return a figure with the panels that are not None; None if all panels are None."""
-    found = tuple(panel for panel in panels if panel is not None)
-    return PanelFigure(name, title, found, caption, columns, rates) if found else None
+    nonempty = tuple(panel for panel in panels if panel is not None)
+    return PanelFigure(name, title, nonempty, caption, columns, rates) if nonempty else None
 
 
 def finite_lines(  # noqa: PLR0913 - the fields of a Line
@@ -126,11 +126,11 @@ def finite_lines(  # noqa: PLR0913 - the fields of a Line
     filled: bool = True,
 ) -> tuple[Line, ...]:  # fmt: skip
     """Return a line through the points with finite coordinates; () if there are no such points."""
-    pairs = [(float(x), float(y)) for x, y in zip(xs, ys, strict=True) if math.isfinite(x) and math.isfinite(y)]
-    if not pairs:
+    points = [(float(x), float(y)) for x, y in zip(xs, ys, strict=True) if math.isfinite(x) and math.isfinite(y)]
+    if not points:
         return ()
-    known_xs, known_ys = zip(*pairs, strict=True)
-    return (Line(name, known_xs, known_ys, colour, style, marker, filled),)
+    finite_xs, finite_ys = zip(*points, strict=True)
+    return (Line(name, finite_xs, finite_ys, colour, style, marker, filled),)
 
 
 def colours_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
@@ -153,8 +153,8 @@ def draw_panels(data: PanelFigure) -> Figure:
 
     columns = min(data.columns, len(data.panels))
     rows, width = math.ceil(len(data.panels) / columns), 10.0 if columns > 1 else 6.4
-    normal = min(_SQUARE_HEIGHT, width / columns) if data.panels[0].square else _PANEL_HEIGHT
-    height = max(0.9 + 0.34 * len(panel.y_names) if panel.y_names else normal for panel in data.panels)
+    plot_height = min(_SQUARE_HEIGHT, width / columns) if data.panels[0].square else _PANEL_HEIGHT
+    height = max(0.9 + 0.34 * len(panel.y_names) if panel.y_names else plot_height for panel in data.panels)
     with house_style():
         figure = Figure(layout="constrained")
         grid = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
@@ -169,11 +169,11 @@ def draw_panels(data: PanelFigure) -> Figure:
         if data.rates is not None:
             _draw_colour_bar(figure, grid[: len(data.panels)], *data.rates)
         # At 9 points, a letter is about 0.08 inches wide. The marker and the gaps around a name take 0.6 inches.
-        widest = 0.08 * max(map(len, entries), default=0) + 0.6
-        in_a_row = max(1, min(4 if columns > 1 else 2, int(width / widest)))
-        figure.set_size_inches(width, rows * height + 0.7 + 0.25 * math.ceil(len(entries) / in_a_row))
+        entry_width = 0.08 * max(map(len, entries), default=0) + 0.6
+        per_row = max(1, min(4 if columns > 1 else 2, int(width / entry_width)))
+        figure.set_size_inches(width, rows * height + 0.7 + 0.25 * math.ceil(len(entries) / per_row))
         if entries:
-            figure.legend(list(entries.values()), list(entries), loc="outside lower left", ncols=in_a_row, fontsize=9)
+            figure.legend(list(entries.values()), list(entries), loc="outside lower left", ncols=per_row, fontsize=9)
         return figure
 
 
@@ -200,12 +200,12 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     apply_scale(axes, "y", panel.y_scale, *(panel.y_limits or limits_of(panel.y_scale, ys, min_span=panel.y_min_span)))
     for i, guide in enumerate(panel.guides):
         _draw_guide(axes, guide, i)
-    for axis, label, scale, whole in (
+    for axis, label, scale, is_integer in (
         (axes.xaxis, panel.x_label, panel.x_scale, panel.x_integer or panel.x_label == "step"),
         (axes.yaxis, panel.y_label, panel.y_scale, False),
     ):
         if scale == "linear":
-            axis.set_major_locator(MaxNLocator(5, integer=whole, steps=[1, 2, 2.5, 5, 10]))
+            axis.set_major_locator(MaxNLocator(5, integer=is_integer, steps=[1, 2, 2.5, 5, 10]))
             ticks = ScalarFormatter()
             ticks.set_powerlimits((-3, 5))
             axis.set_major_formatter(ticks)
@@ -225,26 +225,26 @@ def _draw_line(axes: Axes, line: Line) -> None:
         colours = {"color": line.colour} if line.marker in "x+1" else colours
         axes.scatter(line.xs, line.ys, s=26, marker=line.marker, linewidths=1.2, zorder=3, label=line.name, **colours)
         return
-    marked = (line.style == "dots" and len(line.xs) <= _MAX_MARKERS) or len(line.xs) == 1
+    has_markers = (line.style == "dots" and len(line.xs) <= _MAX_MARKERS) or len(line.xs) == 1
     axes.plot(
         line.xs, line.ys, color=line.colour, linestyle=(0, (4, 2)) if line.style == "dashed" else "-", linewidth=1.6,
-        marker=line.marker if marked else None, markerfacecolor=face, markersize=4, zorder=2.5, label=line.name,
+        marker=line.marker if has_markers else None, markerfacecolor=face, markersize=4, zorder=2.5, label=line.name,
     )  # fmt: skip
 
 
-def _draw_guide(axes: Axes, guide: Guide, place_number: int) -> None:
+def _draw_guide(axes: Axes, guide: Guide, index: int) -> None:
     draw = axes.axvline if guide.axis == "x" else axes.axhline
     draw(guide.value, color=MUTED, linestyle=(0, (5, 4)), linewidth=1.0, zorder=2)
     if guide.axis == "y":
-        at, off = (0.01, guide.value), (0, -2)
-        place: dict[str, Any] = {"xycoords": ("axes fraction", "data")}
+        position, offset = (0.01, guide.value), (0, -2)
+        coordinates: dict[str, Any] = {"xycoords": ("axes fraction", "data")}
     else:
-        at, off = (guide.value, 1.0), (3, -11 * (place_number % 3))
-        place = {"xycoords": ("data", "axes fraction")}
+        position, offset = (guide.value, 1.0), (3, -11 * (index % 3))
+        coordinates = {"xycoords": ("data", "axes fraction")}
     # A white background keeps the label readable if a curve passes behind it.
     axes.annotate(
-        guide.label, at, xytext=off, textcoords="offset points", color=MUTED, fontsize=8.5, zorder=4,
-        bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.6, "alpha": 0.8}, ha="left", va="top", **place,
+        guide.label, position, xytext=offset, textcoords="offset points", color=MUTED, fontsize=8.5, zorder=4,
+        bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.6, "alpha": 0.8}, ha="left", va="top", **coordinates,
     )  # fmt: skip
 
 

@@ -103,25 +103,25 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
     front = frontier(table.models, sweep.objectives)
     pair = sweep.objectives[:2]
     # A model without all objectives cannot be on the frontier, so it is not drawn.
-    shown = selectable_models(table, sweep.objectives).trials
-    finished = shown.loc[measured(values_of(shown, sweep.objectives))]
+    selectable = selectable_models(table, sweep.objectives).trials
+    finished = selectable.loc[measured(values_of(selectable, sweep.objectives))]
     own, external = finished[~finished["external"]], finished[finished["external"]]
-    both = auto_lr_on(own).nunique() == 2
-    hollow = set(own.loc[~auto_lr_on(own), "trial_id"]) if both else set()
+    has_both = auto_lr_on(own).nunique() == 2
+    hollow = set(own.loc[~auto_lr_on(own), "trial_id"]) if has_both else set()
     groups = [(str(method), rows, False) for method, rows in own.groupby("method")]
     groups += [(f"{method} ({source})", rows, True) for (method, source), rows in external.groupby(["method", "sweep"])]
     looks = colours_of(dict.fromkeys([*table.methods, *(name for name, _, _ in groups)]))
     methods = tuple(
-        Series(name, _points(rows, pair, front.members.index, hollow), far, *looks[name]) for name, rows, far in groups
+        Series(name, _points(rows, pair, front.members.index, hollow), ext, *looks[name]) for name, rows, ext in groups
     )
-    ended = ((status, _points(table.with_status(status), pair)) for status in STATUSES[1:])
-    unfinished = tuple(Series(status, points) for status, points in ended if len(points))
-    before = [sweep.baseline.get(item.column) for item in pair]
+    points_by_status = ((status, _points(table.with_status(status), pair)) for status in STATUSES[1:])
+    unfinished = tuple(Series(status, points) for status, points in points_by_status if len(points))
+    target_values = [sweep.baseline.get(item.column) for item in pair]
     # A sweep caps the loss of each token. An external table has only the mean loss, so the mean is capped.
-    clipped = [float(item.clip(value)) for item, value in zip(pair, before, strict=True) if value is not None]
+    clipped = [float(item.clip(value)) for item, value in zip(pair, target_values, strict=True) if value is not None]
     baseline = (clipped[0], clipped[1]) if len(clipped) == 2 else None
-    drawn = [position for series in methods + unfinished for position in _positions(series.points)]
-    drawn += [baseline] if baseline else []
+    positions = [position for series in methods + unfinished for position in _positions(series.points)]
+    positions += [baseline] if baseline else []
     choice, own_trials = choice or choose_model(table, sweep), len(table.without_external.trials)
     return ParetoData(
         title=sweep_title(table, sweep),
@@ -134,11 +134,11 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
             members=len(front.members),
             every_epoch=table.every_epoch,
         ),
-        x=_axis(pair[0], [x for x, _ in drawn], sweep),
-        y=_axis(pair[1], [y for _, y in drawn], sweep),
+        x=_axis(pair[0], [x for x, _ in positions], sweep),
+        y=_axis(pair[1], [y for _, y in positions], sweep),
         methods=methods,
         unfinished=unfinished,
-        both_policies=both,
+        both_policies=has_both,
         staircase=_staircase(front) if len(sweep.objectives) == 2 else (),
         corner=(pair[0].worst, pair[1].worst),
         baseline=baseline,
@@ -175,8 +175,8 @@ def _positions(points: pd.DataFrame) -> list[Position]:
 def _highlight(choice: ModelChoice, table: TrialTable, pair: Sequence[Objective]) -> Highlight | None:
     if choice.row is None:
         return None
-    at = _positions(_points(choice.row.to_frame().T.infer_objects(), pair))
-    return Highlight(at[0], Model.of(choice.row, table), choice.judgement.recommended) if at else None
+    positions = _positions(_points(choice.row.to_frame().T.infer_objects(), pair))
+    return Highlight(positions[0], Model.of(choice.row, table), choice.judgement.recommended) if positions else None
 
 
 def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Iterator[list[Position]]:
@@ -189,14 +189,14 @@ def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Ite
 
 
 def _axis(objective: Objective, values: Sequence[float], sweep: SweepFile) -> AxisData:
-    loss = sweep.columns.is_loss(objective.column)
-    guess = sweep.random_guess_loss if loss else None
+    is_loss = sweep.columns.is_loss(objective.column)
+    guess = sweep.random_guess_loss if is_loss else None
     # A minimized loss ranges from 0.01 (memorized data) to 3 (broken model). On a linear axis, all good trials would
     # overlap.
-    scale = scale_for(values) if loss and objective.direction == "min" else "linear"
+    scale = scale_for(values) if is_loss and objective.direction == "min" else "linear"
     # For a loss to be maximized, the axis includes the guess. A loss to be minimized is far below the guess.
-    shown = [*values, guess] if guess is not None and (objective.direction == "max" or not values) else values
-    limits = limits_of(scale, shown, min_span=MIN_SPAN)
+    shown_values = [*values, guess] if guess is not None and (objective.direction == "max" or not values) else values
+    limits = limits_of(scale, shown_values, min_span=MIN_SPAN)
     if guess is not None and not limits[0] <= guess <= limits[1]:
         guess = None
     label = objective.label if scale == "linear" else f"{objective.label}, log scale"
@@ -219,8 +219,8 @@ def sweep_title(table: TrialTable, sweep: SweepFile) -> str:
     names = []
     base = sweep.settings.get("base", sweep.settings)
     for column in ("model", "dataset"):
-        found = sorted(set(table.trials[column])) or [str(base.get(column) or "")]
-        names.append(", ".join(name for name in found if name))
+        values = sorted(set(table.trials[column])) or [str(base.get(column) or "")]
+        names.append(", ".join(name for name in values if name))
     return " on ".join(name for name in names if name) or sweep.name
 
 
@@ -229,16 +229,16 @@ def _notes(table: TrialTable, sweep: SweepFile, front: Frontier, finished: pd.Da
     if len(finished) == 0:
         yield note("no_trial_drawn", any_ended=len(table.trials) > 0)
     for status in STATUSES[1:]:
-        these = table.with_status(status)
-        if len(these):
-            drawn = table.every_epoch and measured(values_of(these, pair)).any()
-            yield note("unfinished_trials", status=status, trials=tuple(these["trial_id"]), drawn=bool(drawn))
+        trials = table.with_status(status)
+        if len(trials):
+            is_drawn = table.every_epoch and measured(values_of(trials, pair)).any()
+            yield note("unfinished_trials", status=status, trials=tuple(trials["trial_id"]), drawn=bool(is_drawn))
     if unscored := tuple(trial_id for trial_id in front.unscored if trial_id in set(table.finished["trial_id"])):
         yield note("unscored_trials", trials=unscored)
     values = values_of(finished, pair)
     clipped = np.column_stack([item.clip(values[:, i]) for i, item in enumerate(pair)])
-    if outside := int((clipped != values).any(axis=1).sum()):
+    if clipped_count := int((clipped != values).any(axis=1).sum()):
         bounds = tuple((objective.low, objective.high) for objective in pair)
-        yield note("models_beyond_bounds", count=outside, every_epoch=table.every_epoch, bounds=bounds)
+        yield note("models_beyond_bounds", count=clipped_count, every_epoch=table.every_epoch, bounds=bounds)
     if len(sweep.objectives) > 2:
         yield note("more_objectives", names=tuple(objective.name for objective in sweep.objectives))

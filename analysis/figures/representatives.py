@@ -32,9 +32,9 @@ def best_trials(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFra
     has no objectives.
     """
     trials = sources.table.without_external.trials
-    known, costs = scored(trials, sources.sweep.objectives)
-    order = trials[known].assign(_distance=np.linalg.norm(costs[known], axis=1)).sort_values("_distance", kind="stable")
-    return order.drop_duplicates(list(by)).drop(columns="_distance").sort_values(list(by), kind="stable")
+    mask, costs = scored(trials, sources.sweep.objectives)
+    ranked = trials[mask].assign(_distance=np.linalg.norm(costs[mask], axis=1)).sort_values("_distance", kind="stable")
+    return ranked.drop_duplicates(list(by)).drop(columns="_distance").sort_values(list(by), kind="stable")
 
 
 def shown_trials(sources: Sources) -> pd.DataFrame:
@@ -43,10 +43,10 @@ def shown_trials(sources: Sources) -> pd.DataFrame:
     If there are no such trials, return for each method its first trial that has a history.
     """
     table = sources.table
-    reporting = set(table.history["trial_id"])
+    ids_with_history = set(table.history["trial_id"])
     best = best_trials(sources)
-    best = best[best["trial_id"].isin(reporting)]
+    best = best[best["trial_id"].isin(ids_with_history)]
     if not best.empty:
         return best
-    begun = table.trials[table.trials["trial_id"].isin(reporting)]
-    return begun.drop_duplicates("method").sort_values("method", kind="stable")
+    started = table.trials[table.trials["trial_id"].isin(ids_with_history)]
+    return started.drop_duplicates("method").sort_values("method", kind="stable")

@@ -66,8 +66,8 @@ def house_style() -> Iterator[None]:
 
 def scale_for(values: Iterable[float]) -> str:
     """Return ``log`` if all values are positive and span at least a factor of ten, else ``linear``."""
-    known = [value for value in values if math.isfinite(value)]
-    return "log" if known and min(known) > 0 and max(known) >= _DECADE * min(known) else "linear"
+    finite = [value for value in values if math.isfinite(value)]
+    return "log" if finite and min(finite) > 0 and max(finite) >= _DECADE * min(finite) else "linear"
 
 
 def limits_of(scale: str, values: Iterable[float], *, min_span: float = 0.0) -> tuple[float, float]:
@@ -75,17 +75,17 @@ def limits_of(scale: str, values: Iterable[float], *, min_span: float = 0.0) -> 
 
     A linear axis spans at least ``min_span``, so that a negligible difference does not fill the plot.
     """
-    known = [value for value in values if math.isfinite(value) and (value > 0 or scale != "log")]
-    if not known:
+    finite = [value for value in values if math.isfinite(value) and (value > 0 or scale != "log")]
+    if not finite:
         return 0.0, 1.0
-    low, high = min(known), max(known)
+    low, high = min(finite), max(finite)
     if scale == "log":
-        air = max((high / low) ** 0.07, 1.1)
-        return low / air, high * air
-    air = max(0.05 * (high - low) or 0.05 * abs(high) or 0.05, (min_span - (high - low)) / 2)
+        margin = max((high / low) ** 0.07, 1.1)
+        return low / margin, high * margin
+    margin = max(0.05 * (high - low) or 0.05 * abs(high) or 0.05, (min_span - (high - low)) / 2)
     # If all values are small and none is negative, the axis does not extend far below 0.
-    near_zero = low >= 0 and low - air < 0 and high + air < min_span
-    return (-0.03 * min_span, 0.97 * min_span) if near_zero else (low - air, high + air)
+    near_zero = low >= 0 and low - margin < 0 and high + margin < min_span
+    return (-0.03 * min_span, 0.97 * min_span) if near_zero else (low - margin, high + margin)
 
 
 def apply_scale(axes: Axes, which: Literal["x", "y"], scale: str, low: float, high: float) -> None:

@@ -31,10 +31,10 @@ def save_figure(figure: Figure, folder: Path, name: str) -> str:
     # The layout is slow to compute and independent of the resolution, so it is computed once for both files.
     figure.set_layout_engine("none")
     figure.dpi = DOTS_PER_INCH
-    picture = io.BytesIO()
+    png = io.BytesIO()
     with house_style():
-        FigureCanvasAgg(figure).print_png(picture, metadata={"Software": None})  # type: ignore[no-untyped-call]
-    write_atomically(folder / f"{name}.png", picture.getvalue())
+        FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})  # type: ignore[no-untyped-call]
+    write_atomically(folder / f"{name}.png", png.getvalue())
     # The links of points work only in the report page.
     write_atomically(folder / f"{name}.svg", re.sub(r"</?a\b[^>]*>\n?", "", document))
     return document
@@ -95,10 +95,10 @@ def _link_attributes(link: re.Match[str], labels: Mapping[str, PointLabel]) -> s
     label = labels.get(link[1] + (link[2] or ""))
     if label is None:
         return f'href="{link[1]}"'
-    shown = {
+    attributes = {
         "aria-label": f"{label.name}: {label.settings}; {label.values}",
         "data-name": label.name,
         "data-settings": label.settings,
         "data-values": label.values,
     }
-    return " ".join([f'href="{link[1]}"', *(f'{key}="{html.escape(text)}"' for key, text in shown.items())])
+    return " ".join([f'href="{link[1]}"', *(f'{key}="{html.escape(text)}"' for key, text in attributes.items())])

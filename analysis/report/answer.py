@@ -149,10 +149,10 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
     Models of external tables are not recommended, even if they are on the frontier.
     """
     thresholds, judgement = choice.thresholds, choice.judgement
-    own, every = frontier(table.without_external.models, sweep.objectives), table.without_external.every_epoch
+    own, every_epoch = frontier(table.without_external.models, sweep.objectives), table.without_external.every_epoch
     row = choice.row if sweep.objectives else None
-    found = Answer(
-        noun="epoch" if every else "trial",
+    result = Answer(
+        noun="epoch" if every_epoch else "trial",
         statuses={status: count for status, count in status_counts(table.without_external).items() if count},
         has_target=bool(sweep.objectives),
         judgement=judgement,
@@ -161,24 +161,24 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
         tried=tried_settings(choice.rows, table.without_external.with_status("diverged")),
     )
     if row is None:
-        return found
-    before = sweep.baseline_of(row)
+        return result
+    baseline = sweep.baseline_of(row)
     objectives = tuple(
         Score(
             column=item.column,
             label=item.label.partition(" (")[0],
-            before=before.get(item.column),
+            before=baseline.get(item.column),
             after=finite_cell(row, item.column),
             direction=item.direction,
         )
         for item in sweep.objectives
     )
     return replace(
-        found,
+        result,
         model=Model.of(row, table),
         objectives=objectives,
         scores=tuple(_scores(row, sweep, thresholds)),
-        model_count=len(table.without_external.models.trials if every else table.without_external.finished),
+        model_count=len(table.without_external.models.trials if every_epoch else table.without_external.finished),
         on_front=bool(row.name in own.members.index),
         no_gain=all(
             item.before is not None
@@ -194,11 +194,11 @@ def _seeds(row: pd.Series, table: TrialTable, thresholds: Thresholds) -> tuple[i
     """Return the value of :attr:`Answer.seeds` for the model in ``row``."""
     if table.without_external.every_epoch or not assess(row, thresholds).is_good:
         return None
-    same = table.without_external.finished
+    repeats = table.without_external.finished
     for name in table.without_external.varying:
         if name not in ("seed", "target_key"):
-            same = same[(same[name] == row[name]) | (same[name].isna() & pd.isna(row[name]))]
-    good = [assess(other, thresholds).is_good for _, other in same.iterrows()]
+            repeats = repeats[(repeats[name] == row[name]) | (repeats[name].isna() & pd.isna(row[name]))]
+    good = [assess(other, thresholds).is_good for _, other in repeats.iterrows()]
     return None if all(good) else (sum(good), len(good))
 
 
@@ -207,9 +207,9 @@ def _roles(front: Frontier, judgement: Judgement, row: pd.Series, table: TrialTa
     if judgement.outcome is Outcome.GOOD:
         roles[Model.of(row, table)] = ["good trade-off"]
     if len(front.members):
-        places = {"nearest to ideal": front.distances.argmin(), "largest contribution": front.contributions.argmax()}
-        for role, place in places.items():
-            roles.setdefault(Model.of(front.members.iloc[int(place)], table), []).append(role)
+        positions = {"nearest to ideal": front.distances.argmin(), "largest contribution": front.contributions.argmax()}
+        for role, index in positions.items():
+            roles.setdefault(Model.of(front.members.iloc[int(index)], table), []).append(role)
     return roles
 
 
@@ -224,15 +224,15 @@ def _scores(row: pd.Series, sweep: SweepFile, thresholds: Thresholds) -> Iterato
             continue
         # If a data set has two losses, only one is capped. The labels must say which.
         twins = [other for other in columns.entries if columns.is_loss(other) and columns[other].of == columns[name].of]
-        cap = ", uncapped" if name in twins[:1] else ", capped at a random guess"
-        wanted = thresholds.of(name)
+        cap_text = ", uncapped" if name in twins[:1] else ", capped at a random guess"
+        limits = thresholds.of(name)
         yield Score(
             column=name,
-            label=label + (cap if name in twins and len(twins) > 1 else ""),
+            label=label + (cap_text if name in twins and len(twins) > 1 else ""),
             before=before,
             after=after,
-            thresholds=wanted,
-            met=all_met(item.met(after, before) for item in wanted),
+            thresholds=limits,
+            met=all_met(item.met(after, before) for item in limits),
         )
 
 
@@ -240,7 +240,7 @@ def _members(
     front: Frontier, roles: Mapping[Model, Sequence[str]], sweep: SweepFile, table: TrialTable, thresholds: Thresholds
 ) -> tuple[Member, ...]:
     guess = sweep.random_guess_loss
-    kept = [item.column for item in sweep.objectives if item.direction == "min" and sweep.columns.is_loss(item.column)]
+    names = [item.column for item in sweep.objectives if item.direction == "min" and sweep.columns.is_loss(item.column)]
     models = [Model.of(row, table) for _, row in front.members.iterrows()]
     return tuple(
         Member(
@@ -250,7 +250,7 @@ def _members(
             met=assess(row, thresholds).met,
             roles=tuple(roles.get(model, ())),
             measured=any(cell(row.get(name)) is not None for name in sweep.columns.metrics),
-            collapsed=guess is not None and any(float(row[name]) >= NEAR_GUESS * guess for name in kept),
+            collapsed=guess is not None and any(float(row[name]) >= NEAR_GUESS * guess for name in names),
         )
         for i, (model, (_, row)) in enumerate(zip(models, front.members.iterrows(), strict=True))
     )

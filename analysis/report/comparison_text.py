@@ -45,8 +45,8 @@ def comparison_content(tables: Sequence[ComparisonTable]) -> object:
 def _entry(entry: Entry | None) -> dict[str, object] | None:
     if entry is None:
         return None
-    found = {name: value for name, value in asdict(entry).items() if name not in ("missed", "not_judged")}
-    return found | {"success": entry.success, "outcome": render_line("comparison_text.outcome", entry=entry)}
+    fields = {name: value for name, value in asdict(entry).items() if name not in ("missed", "not_judged")}
+    return fields | {"success": entry.success, "outcome": render_line("comparison_text.outcome", entry=entry)}
 
 
 def _rule(table: ComparisonTable) -> str:
@@ -58,11 +58,11 @@ def _rule(table: ComparisonTable) -> str:
 
 def _render_tables(template: str, tables: Sequence[ComparisonTable], escape: Callable[[str], str] = str) -> str:
     """Render the tables with a template. In a template, a cell is a list of pairs (text, whether the text is bold)."""
-    shown = []
+    contexts = []
     for table in tables:
-        names = " on ".join(filter(None, table.problem[:2])) or "All methods"
-        shown.append({
-            "title": f"{names} ({table.problem.apart})" if table.problem.apart else names,
+        label = " on ".join(filter(None, table.problem[:2])) or "All methods"
+        contexts.append({
+            "title": f"{label} ({table.problem.apart})" if table.problem.apart else label,
             "header": ["Method", *(sentence(short(name)) for name in table.metrics), "Success", "Configuration"],
             "rows": [
                 {
@@ -76,7 +76,7 @@ def _render_tables(template: str, tables: Sequence[ComparisonTable], escape: Cal
             ],
             "notes": list(map(note_text, table.notes)),
         })  # fmt: skip
-    return render(template, tables=shown, rule=_rule(tables[0]) if tables else "", escape=escape).rstrip() + "\n"
+    return render(template, tables=contexts, rule=_rule(tables[0]) if tables else "", escape=escape).rstrip() + "\n"
 
 
 def _cell(entry: Entry | None, name: str) -> tuple[str, bool]:
@@ -117,8 +117,8 @@ def comma_separated(tables: Sequence[ComparisonTable]) -> str:
                         (name, item.mean, item.deviation, item.met, item.seeds) for name, item in entry.values.items()
                     ]
                     rows += [(*first, entry.lost, entry.success, *value, *last) for value in values or [(None,) * 5]]
-    further = ("mean", "deviation", "meets_threshold", "seeds_measured", "succeeded", "seed_numbers")
-    return pd.DataFrame(rows, columns=[*columns, *further], dtype=object).to_csv(index=False, lineterminator="\n")
+    last_columns = ("mean", "deviation", "meets_threshold", "seeds_measured", "succeeded", "seed_numbers")
+    return pd.DataFrame(rows, columns=[*columns, *last_columns], dtype=object).to_csv(index=False, lineterminator="\n")
 
 
 FORMATS: Mapping[str, Callable[[Sequence[ComparisonTable]], str]] = MappingProxyType(

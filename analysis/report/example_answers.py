@@ -54,9 +54,9 @@ def example_answers(out: Path, checkpoint: str, target_key: str) -> ExampleAnswe
 
     ``checkpoint`` is a path relative to ``out``.
     """
-    place = out / checkpoint
-    items = place.parent.parent / "items"
-    model, target = _read(items / f"{place.name}.json"), _read(items / TARGET_ITEMS.format(key=target_key))
+    path = out / checkpoint
+    items = path.parent.parent / "items"
+    model, target = _read(items / f"{path.name}.json"), _read(items / TARGET_ITEMS.format(key=target_key))
     forget, retain = (_compared_set(model.get(name, {}), target.get(name, {})) for name in _LOGS.values())
     return ExampleAnswers(forget, retain, bool(target)) if forget.total or retain.total else None
 
@@ -66,17 +66,17 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _compared_set(model: Mapping[str, Any], target: Mapping[str, Any]) -> ComparedSet:
-    answered: Mapping[str, list[str]] = model.get("generated_text", {})
-    known: Mapping[str, list[str]] = target.get("generated_text", {})
-    head, tail = _template([prompt for prompt, *_ in answered.values()])
+    outputs: Mapping[str, list[str]] = model.get("generated_text", {})
+    targets: Mapping[str, list[str]] = target.get("generated_text", {})
+    head, tail = _template([prompt for prompt, *_ in outputs.values()])
     answers = [
-        (prompt.removeprefix(head).removesuffix(tail).strip(), known[key][1] if key in known else reference, after)
-        for key, (prompt, after, reference) in answered.items()
+        (prompt.removeprefix(head).removesuffix(tail).strip(), targets[key][1] if key in targets else reference, after)
+        for key, (prompt, after, reference) in outputs.items()
     ]
     count = min(_EXAMPLES_PER_SET, len(answers))
-    chosen = (answers[place * len(answers) // count] for place in range(count))
+    examples = (answers[index * len(answers) // count] for index in range(count))
     return ComparedSet(
-        examples=tuple((question, *_compared(before, after)) for question, before, after in chosen),
+        examples=tuple((question, *_mark_differences(before, after)) for question, before, after in examples),
         unchanged=sum(before.split() == after.split() for _, before, after in answers),
         total=len(answers),
     )
@@ -92,10 +92,10 @@ def _template(prompts: list[str]) -> tuple[str, str]:
     return head[0] if head else "", tail[0] if tail else ""
 
 
-def _compared(before: str, after: str) -> tuple[MarkedWords, MarkedWords]:
+def _mark_differences(before: str, after: str) -> tuple[MarkedWords, MarkedWords]:
     first, second = before.split(), after.split()
-    runs = difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
+    opcodes = difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
     return (
-        tuple((" ".join(first[a:b]), tag != "equal") for tag, a, b, _, _ in runs if b > a),
-        tuple((" ".join(second[c:d]), tag != "equal") for tag, _, _, c, d in runs if d > c),
+        tuple((" ".join(first[a:b]), tag != "equal") for tag, a, b, _, _ in opcodes if b > a),
+        tuple((" ".join(second[c:d]), tag != "equal") for tag, _, _, c, d in opcodes if d > c),
     )

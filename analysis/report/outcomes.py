@@ -90,7 +90,7 @@ def failures(table: TrialTable) -> tuple[Failure, ...]:
     """Group the failed and diverged trials by status and reason. The largest group comes first."""
     unfinished = table.trials[~table.trials["status"].isin(("finished", "stopped"))]
     # "at step 12" and "at step 40" are the same reason.
-    kinds = unfinished["error"].map(lambda reason: re.sub(r"\d[\d.]*", "#", str(reason)))
+    reasons = unfinished["error"].map(lambda reason: re.sub(r"\d[\d.]*", "#", str(reason)))
     groups = [
         Failure(
             status=str(status),
@@ -99,7 +99,7 @@ def failures(table: TrialTable) -> tuple[Failure, ...]:
             trial_ids=tuple(rows["trial_id"]),
             methods=tuple(sorted(set(rows["method"]))),
         )
-        for (status, _), rows in unfinished.groupby([unfinished["status"], kinds])
+        for (status, _), rows in unfinished.groupby([unfinished["status"], reasons])
     ]
     return tuple(sorted(groups, key=lambda group: (-len(group.trial_ids), STATUSES.index(group.status), group.reason)))
 
@@ -110,48 +110,48 @@ def early_stops(table: TrialTable) -> EarlyStops | None:
     stopped = trials[trials["status"] == "stopped"]
     if stopped.empty:
         return None
-    done, asked = numbers(stopped, "epochs_done"), numbers(stopped, "epochs")
-    after = tuple((epoch, int((done == epoch).sum())) for epoch in sorted(set(done.dropna().tolist())))
+    done, requested = numbers(stopped, "epochs_done"), numbers(stopped, "epochs")
+    by_epoch = tuple((epoch, int((done == epoch).sum())) for epoch in sorted(set(done.dropna().tolist())))
     planned = float(numbers(trials, "epochs").sum())
-    is_known = bool(after) and planned > 0
-    saved = float((asked - done).sum())
-    return EarlyStops(len(stopped), len(trials), after, saved if is_known else None, planned if is_known else None)
+    is_known = bool(by_epoch) and planned > 0
+    saved = float((requested - done).sum())
+    return EarlyStops(len(stopped), len(trials), by_epoch, saved if is_known else None, planned if is_known else None)
 
 
 def cost(table: TrialTable) -> Cost:
     trials = table.trials[~is_reused(table.trials)]
     train, evaluation, wall = (numbers(trials, f"{part}_seconds") for part in ("train", "eval", "wall"))
-    busy = train.fillna(0.0) + evaluation.fillna(0.0)
+    busy_seconds = train.fillna(0.0) + evaluation.fillna(0.0)
     # The rest must not be negative, even if the clock was set back.
-    held = wall.fillna(busy).where(lambda seconds: seconds >= busy, busy)
+    worker_seconds = wall.fillna(busy_seconds).where(lambda seconds: seconds >= busy_seconds, busy_seconds)
     # The time for starting workers depends on the order of the trials, so the groups by status and method leave it out.
-    own = held - _starts(trials, most=held - busy)
-    total, whole = float(held.sum()), float(own.sum())
+    net_seconds = worker_seconds - _startup_seconds(trials, limits=worker_seconds - busy_seconds)
+    total, base = float(worker_seconds.sum()), float(net_seconds.sum())
 
-    def line(name: str, seconds: pd.Series, whole: float) -> CostLine:
+    def line(name: str, seconds: pd.Series, base: float) -> CostLine:
         amount, count = float(seconds.sum()), len(seconds)
-        return CostLine(name, count, amount, amount / count if count else None, amount / whole if whole > 0 else 0.0)
+        return CostLine(name, count, amount, amount / count if count else None, amount / base if base > 0 else 0.0)
 
     generation = numbers(trials, "generation_seconds").fillna(0.0)
     evaluated = {"evaluation": evaluation}
     if generation.any():
         evaluated = {"losses and metrics": evaluation - generation, "generation of answers": generation}
-    status, parts = trials["status"], {"training": train, **evaluated, _REST: held - busy}
+    status, parts = trials["status"], {"training": train, **evaluated, _REST: worker_seconds - busy_seconds}
     groups = {
         "part": [line(name, part, total) for name, part in parts.items()],
-        "status": [line(name, own[status == name], whole) for name in STATUSES if (status == name).any()],
-        "method": [line(str(name), group, whole) for name, group in own.groupby(trials["method"])],
+        "status": [line(name, net_seconds[status == name], base) for name in STATUSES if (status == name).any()],
+        "method": [line(str(name), group, base) for name, group in net_seconds.groupby(trials["method"])],
     }
-    lost = line("lost", own[status != "finished"], whole)
-    return Cost(total, groups, startup_seconds=total - whole, lost=lost, reused=len(table.trials) - len(trials))
+    lost = line("lost", net_seconds[status != "finished"], base)
+    return Cost(total, groups, startup_seconds=total - base, lost=lost, reused=len(table.trials) - len(trials))
 
 
-def _starts(trials: pd.DataFrame, *, most: pd.Series) -> pd.Series:
+def _startup_seconds(trials: pd.DataFrame, *, limits: pd.Series) -> pd.Series:
     """Return, for each worker's first trial, the seconds from its start to its first step; 0 for all other trials."""
-    waited = numbers(trials, "first_step_at") - numbers(trials, "started_at")
+    startup_seconds = numbers(trials, "first_step_at") - numbers(trials, "started_at")
     if "worker" not in trials.columns:
         return pd.Series(0.0, trials.index)
     order = trials.assign(_at=numbers(trials, "started_at")).sort_values("_at", kind="stable")
-    named = order[order["worker"].map(str) != ""]
-    first = named.drop_duplicates(["sweep", "worker"]).index
-    return waited.where(trials.index.isin(first), 0.0).fillna(0.0).clip(lower=0.0).clip(upper=most)
+    with_worker = order[order["worker"].map(str) != ""]
+    first_trials = with_worker.drop_duplicates(["sweep", "worker"]).index
+    return startup_seconds.where(trials.index.isin(first_trials), 0.0).fillna(0.0).clip(lower=0.0).clip(upper=limits)

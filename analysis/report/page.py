@@ -75,7 +75,7 @@ def page_sections(
 ) -> Iterator[Section]:
     """Yield the sections that have figures or tables. ``figures`` has pairs (anchor of the section, figure)."""
     for anchor, heading in HEADINGS.items():
-        shown = tuple(figure for place, figure in figures if place == anchor)
+        section_figures = tuple(figure for section, figure in figures if section == anchor)
         sentences: tuple[str, ...] = ()
         tables: tuple[DataTable, ...] = ()
         if anchor == "sensitivity" and study is not None:
@@ -87,11 +87,11 @@ def page_sections(
             )
             tables = (differences_table(study),)
         elif anchor == "fronts" and sources.sweeps and sources.sweep.objectives:
-            alone = [(part.table, part.sweep.objectives) for part in sources.each_sweep]
-            found = study.fronts if study else arm_fronts(lr_grid(alone))
-            tables = tuple(arms_table(fronts) for fronts in found if len(fronts.indicators) > 1)
-        if shown or tables:
-            yield Section(anchor, heading, sentences, tables, shown)
+            boxes = [(source.table, source.sweep.objectives) for source in sources.each_sweep]
+            all_fronts = study.fronts if study else arm_fronts(lr_grid(boxes))
+            tables = tuple(arms_table(fronts) for fronts in all_fronts if len(fronts.indicators) > 1)
+        if section_figures or tables:
+            yield Section(anchor, heading, sentences, tables, section_figures)
 
 
 class PageFrontier(NamedTuple):
@@ -142,11 +142,11 @@ def page(
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     table, sweep = sources.table, sources.sweep
     on_front = {trial_id for item in answers for trial_id in item.front.trial_ids}
-    several = render_line("page.headline", problems=len(answers)) if len(answers) > 1 else answers[0].answer.headline
+    headline = render_line("page.headline", problems=len(answers)) if len(answers) > 1 else answers[0].answer.headline
     return render(
         "report.html.j2",
         title=sweep_title(table, sweep),
-        headline=study_title(study) if study else several,
+        headline=study_title(study) if study else headline,
         study_answer=study_lines(study) if study else (),
         cautions=study_cautions(study) if study else (),
         is_judged=study is not None and bool(study.verdicts),

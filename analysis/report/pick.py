@@ -91,41 +91,41 @@ def pick(
     noun = "epoch" if table.every_epoch else "trial"
     if models.empty:
         raise NothingQualifies(f"no trial has finished ({counted(len(table.trials), 'trial')} in the table)")
-    within = _apply_limits(models, limits, sweep, noun)
+    rows = _apply_limits(models, limits, sweep, noun)
     # Epochs that have not begun to unlearn are left out, unless there are no other epochs.
     if table.every_epoch and best is None:
-        within = within[has_begun_unlearning(within, sweep)]
+        rows = rows[has_begun_unlearning(rows, sweep)]
     if rule == SUCCESS:
         thresholds = thresholds_of(sweep)
-        good = within[[assess(row, thresholds).is_good for _, row in within.iterrows()]]
-        if good.empty:
-            asked = "; ".join(f"{item.name} {item.format_bound()}" for item in thresholds.all)
+        good_models = rows[[assess(row, thresholds).is_good for _, row in rows.iterrows()]]
+        if good_models.empty:
+            texts = "; ".join(f"{item.name} {item.format_bound()}" for item in thresholds.all)
             raise NothingQualifies(
-                f"none of {counted(len(within), noun)}{_limits_text(limits)} meets all thresholds "
-                f"({asked or 'no threshold applies'})"
+                f"none of {counted(len(rows), noun)}{_limits_text(limits)} meets all thresholds "
+                f"({texts or 'no threshold applies'})"
             )
-        within = good
+        rows = good_models
     # The metric of the retain set is compared before the metric of the forget set.
-    primaries = columns.primaries(table.with_trials(within).measured(columns.metrics))
+    primaries = columns.primaries(table.with_trials(rows).measured(columns.metrics))
     keys = [item for name in reversed(primaries) if (item := columns.objective(name))]
     scores: Sequence[Objective | Best] = ()
     if best is not None:
-        scores, there = [best], np.isfinite(numbers(within, best.column))
-        if not there.any():
-            instead = f": {columns_hint([best.column], within.columns)}" if best.column not in within.columns else ""
-            raise NothingQualifies(f"no {noun}{_limits_text(limits)} has a number in the column {best.column}{instead}")
-        within = within[there]
+        scores, has_value = [best], np.isfinite(numbers(rows, best.column))
+        if not has_value.any():
+            hint = f": {columns_hint([best.column], rows.columns)}" if best.column not in rows.columns else ""
+            raise NothingQualifies(f"no {noun}{_limits_text(limits)} has a number in the column {best.column}{hint}")
+        rows = rows[has_value]
     elif rule != KNEE and keys and columns[keys[0].column].of == "retain":
         scores, best = keys, Best(keys[0].column, keys[0].direction)
-    away = np.linalg.norm(scored(within, objectives)[1], axis=1)
-    if best is None and not np.isfinite(away).any():
+    distances = np.linalg.norm(scored(rows, objectives)[1], axis=1)
+    if best is None and not np.isfinite(distances).any():
         raise NothingQualifies(f"no {noun}{_limits_text(limits)} has a value for each objective")
-    costs = [numbers(within, item.column) * (-1 if item.direction == "max" else 1) for item in scores]
+    costs = [numbers(rows, item.column) * (-1 if item.direction == "max" else 1) for item in scores]
     # The last key of lexsort is the primary key. NaN comes last.
-    order = np.lexsort([within["step"].to_numpy(), within["trial_id"].to_numpy(), away, *reversed(costs)])
-    row = within.iloc[int(order[0])]
-    value, distance = (None, float(away[order[0]])) if best is None else (float(row[best.column]), None)
-    return Pick(row, len(within), noun, tuple(limits), rule == SUCCESS, best, value, distance)
+    order = np.lexsort([rows["step"].to_numpy(), rows["trial_id"].to_numpy(), distances, *reversed(costs)])
+    row = rows.iloc[int(order[0])]
+    value, distance = (None, float(distances[order[0]])) if best is None else (float(row[best.column]), None)
+    return Pick(row, len(rows), noun, tuple(limits), rule == SUCCESS, best, value, distance)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,19 +157,19 @@ def judged_pick(
 ) -> JudgedPick:
     """Select a model by a rule or a column. Without ``rule`` and ``best``, select the model that the report shows."""
     choice = choose_model(table, sweep)
-    given = answer(table, sweep, frontier(table.models, sweep.objectives), choice)
-    if rule is None and best is None and given.model is not None and choice.row is not None:
+    result = answer(table, sweep, frontier(table.models, sweep.objectives), choice)
+    if rule is None and best is None and result.model is not None and choice.row is not None:
         row, eligible = choice.row, len(choice.rows)
-        outcome = given.judgement.outcome
-        reason = given.reason or render_line("pick.unrecommended", outcome=outcome, count=eligible, noun=given.noun)
+        outcome = result.judgement.outcome
+        reason = result.reason or render_line("pick.unrecommended", outcome=outcome, count=eligible, noun=result.noun)
     else:
-        found = pick(table, sweep, rule=rule or KNEE, limits=limits, best=best)
-        row, eligible, reason = found.row, found.eligible, render_line("pick.reason", pick=found)
-    alone = judge(row.to_frame().T.infer_objects(), choice.thresholds, sweep.objectives)
-    lines = render_lines("judgement.assessed", assessment=assess(row, choice.thresholds), outcome=alone.outcome)
-    if not given.recommended and given.outcome:
-        lines = (given.headline, given.advice, *lines)
-    return JudgedPick(row, eligible, reason, alone.recommended, given.outcome, lines)
+        picked = pick(table, sweep, rule=rule or KNEE, limits=limits, best=best)
+        row, eligible, reason = picked.row, picked.eligible, render_line("pick.reason", pick=picked)
+    judgement = judge(row.to_frame().T.infer_objects(), choice.thresholds, sweep.objectives)
+    lines = render_lines("judgement.assessed", assessment=assess(row, choice.thresholds), outcome=judgement.outcome)
+    if not result.recommended and result.outcome:
+        lines = (result.headline, result.advice, *lines)
+    return JudgedPick(row, eligible, reason, judgement.recommended, result.outcome, lines)
 
 
 def _limits_text(limits: Sequence[Constraint]) -> str:
@@ -177,22 +177,22 @@ def _limits_text(limits: Sequence[Constraint]) -> str:
 
 
 def _apply_limits(models: pd.DataFrame, limits: Sequence[Constraint], sweep: SweepFile, noun: str) -> pd.DataFrame:
-    within = models
+    remaining = models
     for index, limit in enumerate(limits):
         if limit.name not in models.columns:
-            there = columns_hint([limit.name], models.columns)
-            raise AnalysisError(f"the limit {limit} needs the column {limit.name} in trials.csv: {there}")
+            hint = columns_hint([limit.name], models.columns)
+            raise AnalysisError(f"the limit {limit} needs the column {limit.name} in trials.csv: {hint}")
         if limit.relative and limit.name not in sweep.baseline:
             raise AnalysisError(f"the limit {limit} is relative to the target's {limit.name}, which was not measured")
-        values = numbers(within, limit.name)
-        before = (sweep.baseline_of(row).get(limit.name) for _, row in within.iterrows())
-        kept = within[[limit.met(*pair) is True for pair in zip(values, before, strict=True)]]
-        if kept.empty:
-            least = limit.sign.startswith(">")
-            nearest = number(float(values.max() if least else values.min()))
+        values = numbers(remaining, limit.name)
+        baselines = (sweep.baseline_of(row).get(limit.name) for _, row in remaining.iterrows())
+        accepted = remaining[[limit.met(*pair) is True for pair in zip(values, baselines, strict=True)]]
+        if accepted.empty:
+            is_min = limit.sign.startswith(">")
+            nearest = number(float(values.max() if is_min else values.min()))
             raise NothingQualifies(
-                f"no {noun} has {limit.name} {limit.format_bound()}; the {'highest' if least else 'lowest'} value of "
-                f"{counted(len(within), noun)}{_limits_text(limits[:index])} is {nearest}"
+                f"no {noun} has {limit.name} {limit.format_bound()}; the {'highest' if is_min else 'lowest'} value of "
+                f"{counted(len(remaining), noun)}{_limits_text(limits[:index])} is {nearest}"
             )
-        within = kept
-    return within
+        remaining = accepted
+    return remaining

@@ -26,14 +26,14 @@ def environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    made = Environment(
+    env = Environment(
         loader=PackageLoader("analysis.report"),
         autoescape=lambda name: bool(name and name.endswith(".html.j2")),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
+    env.filters |= {
         "counted": counted,
         "plural": lambda count, one, many: one if count == 1 else many,
         "duration": duration,
@@ -48,8 +48,8 @@ def environment() -> Environment:
         "seeds_for": seeds_for,
         "signed": lambda value: f"{'+' if value > 0 else ''}{number(value + 0.0)}",  # no -0
     }
-    made.globals |= {"render_line": render_line, "render_lines": render_lines}
-    return made
+    env.globals |= {"render_line": render_line, "render_lines": render_lines}
+    return env
 
 
 def render(template: str, /, **facts: object) -> str:
@@ -67,8 +67,8 @@ def render_lines(macro: str, /, **facts: object) -> tuple[str, ...]:
     file, _, name = macro.partition(".")
     text = str(getattr(environment().get_template(f"{file}.j2").module, name)(**facts))
     # Remove the spaces that line breaks in a template leave before punctuation marks.
-    parts = (re.sub(r"\s+(?=[,;:.](\s|$))", "", " ".join(part.split())) for part in re.split(r"\n\s*\n", text))
-    return tuple(filter(None, parts))
+    lines = (re.sub(r"\s+(?=[,;:.](\s|$))", "", " ".join(block.split())) for block in re.split(r"\n\s*\n", text))
+    return tuple(filter(None, lines))
 
 
 def listed(items: Iterable[object], last: str = "and") -> str:

@@ -44,35 +44,35 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
         AnalysisError: a table or sweep.json cannot be read. No file has been written.
         OSError: a file cannot be written.
     """
-    read = read_sources(list(sources) or [out], out=out)
-    parts, notes = by_problem(read)
-    study = study_in(read)
+    full = read_sources(list(sources) or [out], out=out)
+    sources_by_problem, notes = by_problem(full)
+    study = study_in(full)
     # If all sweeps are learning-rate studies, the page starts with the verdicts.
-    is_study = bool(read.sweeps) and all(sweep.settings.get("kind") == "lr-study" for sweep in read.sweeps)
-    wanted = gallery(parts, study)
+    is_study = bool(full.sweeps) and all(sweep.settings.get("kind") == "lr-study" for sweep in full.sweeps)
+    gallery_figures = gallery(sources_by_problem, study)
     answers = {
-        problem: _page_answer(out, problem, part, anchor=f"-{i}" if len(parts) > 1 else "")
-        for i, (problem, part) in enumerate(parts.items())
+        problem: _page_answer(out, problem, source, anchor=f"-{i}" if len(sources_by_problem) > 1 else "")
+        for i, (problem, source) in enumerate(sources_by_problem.items())
     }
-    content = _content(parts, answers)
+    content = _content(sources_by_problem, answers)
     out.mkdir(parents=True, exist_ok=True)
     figures = []
-    for section, data in wanted:
+    for section, data in gallery_figures:
         document = save_figure(draw_panels(data), out / "figures", data.name)
-        facts = data.caption or Note("")
-        text = render_line(f"figure_captions.{facts.code}", **dict(facts.facts)) if facts.code else ""
-        text = f"{facts.source}. {text}" if facts.source else text
+        caption = data.caption or Note("")
+        text = render_line(f"figure_captions.{caption.code}", **dict(caption.facts)) if caption.code else ""
+        text = f"{caption.source}. {text}" if caption.source else text
         svg = inline_svg(document, prefix=data.name.replace("_", "-"), description=f"{data.title}. {text}")
         figures.append((section, PageFigure(data.name, text, svg)))
     page_answers = [
-        replace(item, frontiers=list(_draw_fronts(out, problem, parts[problem], read, item)))
+        replace(item, frontiers=list(_frontiers(out, problem, sources_by_problem[problem], full, item)))
         for problem, item in answers.items()
     ]
     html = page(
-        read,
+        full,
         page_answers,
-        list(page_sections(read, figures, study)),
-        page_notices(read, notes, answers, study),
+        list(page_sections(full, figures, study)),
+        page_notices(full, notes, answers, study),
         study=study if is_study else None,
     )
     write_json(out / "pareto.json", json_value(content))
@@ -98,29 +98,29 @@ def draw_frontier(data: ParetoData, *, links: Mapping[str, str] | None = None) -
     return draw_pareto(data, subtitle=subtitle, notes=notes, links=links or {})
 
 
-def _page_answer(out: Path, problem: Problem, part: Sources, *, anchor: str) -> PageAnswer:
-    table, sweep = part.table, part.sweep
+def _page_answer(out: Path, problem: Problem, source: Sources, *, anchor: str) -> PageAnswer:
+    table, sweep = source.table, source.sweep
     front, choice = frontier(table.models, sweep.objectives), choose_model(table, sweep)
-    found, row = answer(table, sweep, front, choice), choice.row
+    sweep_answer, row = answer(table, sweep, front, choice), choice.row
     boxes = further_objectives(sweep.objectives, sweep.columns, table.models.measured(sweep.columns.metrics))
     return PageAnswer(
         title=sweep_title(table, sweep) + (f" ({problem.apart})" if problem.apart else ""),
         anchor=anchor,
         choice=choice,
-        answer=found,
-        examples=example_answers(out, found.model.checkpoint, str(row.get("target_key", "")))
-        if found.model is not None and found.model.checkpoint and row is not None
+        answer=sweep_answer,
+        examples=example_answers(out, sweep_answer.model.checkpoint, str(row.get("target_key", "")))
+        if sweep_answer.model is not None and sweep_answer.model.checkpoint and row is not None
         else None,
         front=front,
         hypervolumes={name: frontier(table.models, box).hypervolume for name, box in boxes.items()},
     )
 
 
-def _draw_fronts(out: Path, problem: Problem, part: Sources, read: Sources, item: PageAnswer) -> Iterator[PageFrontier]:
-    table, sweep = part.table, part.sweep
-    wanted: list[tuple[str, ParetoData, str, list[str]]] = []
+def _frontiers(out: Path, problem: Problem, source: Sources, full: Sources, item: PageAnswer) -> Iterator[PageFrontier]:
+    table, sweep = source.table, source.sweep
+    figures: list[tuple[str, ParetoData, str, list[str]]] = []
     if len(sweep.objectives) > 1:
-        wanted.append(("pareto", pareto_data(table, sweep, item.choice), "", []))
+        figures.append(("pareto", pareto_data(table, sweep, item.choice), "", []))
         if scores := score_objectives(table, sweep):
             units = {table.columns[score.column].unit for score in scores}
             # If both scores have the unit "ROUGE-L recall", the figure is named ROUGE. Otherwise, the name lists them.
@@ -128,27 +128,27 @@ def _draw_fronts(out: Path, problem: Problem, part: Sources, read: Sources, item
             data = pareto_data(table, replace(sweep, objectives=scores), item.choice)
             kind = unit or listed(short(score.column) for score in scores)
             labels = [table.columns.label(score.column) for score in scores]
-            wanted.append((file_stem("pareto", unit.lower() or "scores"), data, kind, labels))
-    links, points = anchors(read.table), point_labels(table, read.sweep.objectives)
-    for name, data, kind, axes in wanted:
+            figures.append((file_stem("pareto", unit.lower() or "scores"), data, kind, labels))
+    links, points = anchors(full.table), point_labels(table, full.sweep.objectives)
+    for name, data, kind, axis_labels in figures:
         stem = file_stem(name, *problem.names) if item.anchor else name
         document = save_figure(draw_frontier(data, links=links), out if stem == "pareto" else out / "figures", stem)
-        words = render_line("page.frontier", data=data)
-        svg = inline_svg(document, prefix=stem.replace("_", "-"), description=words, labels=points)
-        yield PageFrontier(svg, kind, axes)
+        description = render_line("page.frontier", data=data)
+        svg = inline_svg(document, prefix=stem.replace("_", "-"), description=description, labels=points)
+        yield PageFrontier(svg, kind, axis_labels)
 
 
-def _content(parts: Mapping[Problem, Sources], answers: Mapping[Problem, PageAnswer]) -> dict[str, object]:
+def _content(sources_by_problem: Mapping[Problem, Sources], answers: Mapping[Problem, PageAnswer]) -> dict[str, object]:
     """Return the content of pareto.json. If there are several problems, ``places`` has an entry for each problem."""
     contents = {
-        problem: pareto_content(item.front, parts[problem].table, parts[problem].sweep)
+        problem: pareto_content(item.front, sources_by_problem[problem].table, sources_by_problem[problem].sweep)
         | {"further_hypervolumes": dict(item.hypervolumes), "answer": item.answer.to_dict()}
         for problem, item in answers.items()
     }
     first = next(iter(contents.values()))
-    if len(parts) == 1:
+    if len(sources_by_problem) == 1:
         return first
-    every = [member for content in contents.values() for member in cast("list[object]", content["front"])]
-    each = [problem._asdict() | content for problem, content in contents.items()]
+    all_members = [member for content in contents.values() for member in cast("list[object]", content["front"])]
+    entries = [problem._asdict() | content for problem, content in contents.items()]
     # Different problems do not share a reference box or a target.
-    return first | {"hypervolume": None, "baseline": None, "answer": None, "front": every, "places": each}
+    return first | {"hypervolume": None, "baseline": None, "answer": None, "front": all_members, "places": entries}

@@ -72,9 +72,9 @@ def study_content(study: LrStudy) -> dict[str, object]:
 
 def _fields(item: Sensitivity | Verdict | NoVerdict) -> dict[str, Any]:
     """Return the fields as a dictionary, with the problem and the method of the task instead of the field ``task``."""
-    found = asdict(item)
-    del found["task"]
-    return item.task.problem._asdict() | {"method": item.task.method} | found
+    fields = asdict(item)
+    del fields["task"]
+    return item.task.problem._asdict() | {"method": item.task.method} | fields
 
 
 def _verdict_fields(item: Verdict, columns: Sequence[str]) -> dict[str, object]:
@@ -87,7 +87,7 @@ def _verdict_fields(item: Verdict, columns: Sequence[str]) -> dict[str, object]:
 
 def _baseline_fields(item: Baseline, columns: Sequence[str]) -> dict[str, object]:
     return asdict(item) | {
-        "choice": [dict(zip((*columns, "lr"), (*at, rate), strict=True)) for at, rate in item.choice.items()],
+        "choice": [dict(zip((*columns, "lr"), (*values, rate), strict=True)) for values, rate in item.choice.items()],
         "further": {box: sides._asdict() for box, sides in item.further.items()},
         "fresh_least": item.fresh_least,
         "fresh_needed": item.fresh_needed,
@@ -98,9 +98,9 @@ def _baseline_fields(item: Baseline, columns: Sequence[str]) -> dict[str, object
 def _fronts_fields(item: ArmFronts) -> dict[str, object]:
     return item.problem._asdict() | {
         "arms": [
-            {"name": name, "trials": item.trials[name], **asdict(found)}
+            {"name": name, "trials": item.trials[name], **asdict(indicators)}
             | {"further": {box: asdict(arms[name]) for box, arms in item.further.items() if name in arms}}
-            for name, found in item.indicators.items()
+            for name, indicators in item.indicators.items()
         ],
     }
 
@@ -108,7 +108,7 @@ def _fronts_fields(item: ArmFronts) -> dict[str, object]:
 def rates_table(item: Sensitivity, columns: Columns) -> DataTable:
     """Return a table with a row for each fixed learning rate, and for each AutoLR variant and initial rate."""
     rows = [(f"lr {number(row.lr)}", row) for row in item.rates]
-    rows += [(f"AutoLR {variant} from {number(row.lr)}", row) for variant, found in item.auto.items() for row in found]
+    rows += [(f"AutoLR {variant} from {number(row.lr)}", row) for variant, group in item.auto.items() for row in group]
     scores = columns.primaries(name for _, row in rows for name in row.metrics)
     boxes = list(dict.fromkeys(box for _, row in rows for box, volume in row.further.items() if volume == volume))
     cells = tuple(
@@ -119,12 +119,12 @@ def rates_table(item: Sensitivity, columns: Columns) -> DataTable:
         )
         for name, row in rows
     )
-    head = (
+    header = (
         *("learning rate", "hypervolume", "\u00b1 over seeds", "seeds", "diverged"),
         *(f"hypervolume, {box}" for box in boxes),
         *map(short, scores),
     )
-    return DataTable(render_line("study_tables.rates_caption", item=item), head, cells)
+    return DataTable(render_line("study_tables.rates_caption", item=item), header, cells)
 
 
 def arms_table(fronts: ArmFronts) -> DataTable:
@@ -135,18 +135,18 @@ def arms_table(fronts: ArmFronts) -> DataTable:
     rows = tuple(
         (
             *(arm, str(fronts.trials[arm])),
-            *map(number, (found.hypervolume, found.igd_plus, found.epsilon)),
+            *map(number, (indicators.hypervolume, indicators.igd_plus, indicators.epsilon)),
             *(cell for box in fronts.further.values() for cell in _box_cells(box.get(arm))),
         )
-        for arm, found in fronts.indicators.items()
+        for arm, indicators in fronts.indicators.items()
     )
     boxes = (f"{name}, {box}" for box in fronts.further for name in ("hypervolume", "epsilon"))
-    head = ("arm", "trials", "hypervolume", "IGD+", "epsilon", *boxes)
-    return DataTable(render_line("study_tables.arms_caption", fronts=fronts), head, rows)
+    header = ("arm", "trials", "hypervolume", "IGD+", "epsilon", *boxes)
+    return DataTable(render_line("study_tables.arms_caption", fronts=fronts), header, rows)
 
 
-def _box_cells(found: Indicators | None) -> tuple[str, str]:
-    return (number(found.hypervolume), number(found.epsilon)) if found else (_NO_VALUE, _NO_VALUE)
+def _box_cells(indicators: Indicators | None) -> tuple[str, str]:
+    return (number(indicators.hypervolume), number(indicators.epsilon)) if indicators else (_NO_VALUE, _NO_VALUE)
 
 
 def differences_table(study: LrStudy) -> DataTable:
@@ -156,11 +156,11 @@ def differences_table(study: LrStudy) -> DataTable:
         same_seeds=any(verdict.same_seeds for verdict in study.verdicts),
         primary=any(baseline.primary for verdict in study.verdicts for baseline in verdict.baselines),
     )
-    head = (
+    header = (
         *("pair", "hypervolume, AutoLR minus hand-tuned", "95% interval", "fresh seeds", "ahead on", "p (Holm)"),
         *("AutoLR is", "paired-t interval"),
     )
-    return DataTable(caption, head, tuple(_difference_rows(study)))
+    return DataTable(caption, header, tuple(_difference_rows(study)))
 
 
 def _difference_rows(study: LrStudy) -> Iterator[tuple[str, ...]]:
@@ -179,5 +179,5 @@ def _difference_rows(study: LrStudy) -> Iterator[tuple[str, ...]]:
             )
 
 
-def _interval(ends: tuple[float, float] | None) -> str:
-    return _NO_VALUE if ends is None else f"{ends[0]:+.4f} to {ends[1]:+.4f}"
+def _interval(bounds: tuple[float, float] | None) -> str:
+    return _NO_VALUE if bounds is None else f"{bounds[0]:+.4f} to {bounds[1]:+.4f}"

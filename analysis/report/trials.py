@@ -35,38 +35,38 @@ def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front:
     """
     trials, columns = table.trials, table.columns
     # Paths and hashes are left out, because comparing them is not useful.
-    shown = [name for name in table.spec_columns if columns[name].role != "placement" and not name.endswith("_key")]
-    varying = [name for name in shown if name in table.varying]
+    settings = [name for name in table.spec_columns if columns[name].role != "placement" and not name.endswith("_key")]
+    varying = [name for name in settings if name in table.varying]
     scores = [*columns.losses, *columns.metrics, "wall_seconds"]
     extra = [item.column for item in objectives if item.column not in scores]
     measured = [name for name in (*extra, *scores) if name in trials.columns and trials[name].notna().any()]
     names = dict.fromkeys(["trial_id", "status", "on_front", "method", *varying, *measured])
     frame = trials.assign(on_front=["yes" if trial_id in on_front else "no" for trial_id in trials["trial_id"]])
-    first = {name: json_value(trials[name].iloc[0]) for name in shown if len(trials) and name not in varying}
+    first_values = {name: json_value(trials[name].iloc[0]) for name in settings if len(trials) and name not in varying}
     return {
         "headings": [(n, _HEADINGS.get(n, short(n)), pd.api.types.is_numeric_dtype(frame[n])) for n in names],
         "rows": json_value(frame[[*names]].to_dict("records")),
-        "same": {name: value for name, value in first.items() if value is not None},
+        "same": {name: value for name, value in first_values.items() if value is not None},
     }
 
 
 def point_labels(table: TrialTable, objectives: Sequence[Objective]) -> dict[str, PointLabel]:
     """Return the labels of the points in a frontier figure, keyed by the points' links, such as ``#trial-3@13``."""
-    shown = [*dict.fromkeys((*(item.column for item in objectives), *shown_metrics(table)))]
-    places = anchors(table)
+    shown_columns = [*dict.fromkeys((*(item.column for item in objectives), *shown_metrics(table)))]
+    anchor_by_trial = anchors(table)
     statuses = dict(zip(table.trials["trial_id"], table.trials["status"], strict=True))
-    found = {}
+    labels = {}
     for rows in (table.trials, table.models.trials):
         for _, row in rows.iterrows():
-            cells = ((name, finite_cell(row, name)) for name in shown)
+            cells = ((name, finite_cell(row, name)) for name in shown_columns)
             values = [f"{short(name)} {number(value)}" for name, value in cells if value is not None]
             label = PointLabel(
                 name=f"{model_name(row, with_epoch=table.every_epoch)}, {statuses[row['trial_id']]}",
                 settings=format_settings(row, table.varying),
                 values=", ".join(values),
             )
-            found[point_link(places[row["trial_id"]], float(row.get("epoch", math.nan)))] = label
-    return found
+            labels[point_link(anchor_by_trial[row["trial_id"]], float(row.get("epoch", math.nan)))] = label
+    return labels
 
 
 def charts(table: TrialTable) -> list[dict[str, Any]]:
@@ -80,7 +80,7 @@ def charts(table: TrialTable) -> list[dict[str, Any]]:
     units = {columns[name].unit for name in scores}
     nats = next((columns[name].unit for name in columns.losses), "").partition(" ")[0]
     norms = (("grad_norm_forget", "forget"), ("grad_norm_retain", "retain"))
-    found: tuple[tuple[str, Sequence[tuple[str, str]], bool], ...] = (
+    definitions: tuple[tuple[str, Sequence[tuple[str, str]], bool], ...] = (
         (f"Losses ({nats})", [(name, columns[name].of or short(name)) for name in columns.losses], True),
         ("Learning rate", [("lr", "lr")], True),
         ("Weight of the retain gradient", [("c_t", "c_t")], False),
@@ -88,27 +88,27 @@ def charts(table: TrialTable) -> list[dict[str, Any]]:
         ("Cosine of the gradients", [("grad_cosine", "cosine")], False),
         ("Gradient norms", norms, True),
     )
-    return [{"title": t, "lines": lines, "log": log, "losses": not i} for i, (t, lines, log) in enumerate(found)]
+    return [{"title": t, "lines": lines, "log": log, "losses": not i} for i, (t, lines, log) in enumerate(definitions)]
 
 
 def page_data(table: TrialTable) -> dict[str, object]:
     """Return the settings, paths and reports of each trial for the page's script, keyed by trial id."""
-    courses = dict(iter(table.history.groupby("trial_id")))
-    drawn = ["epoch", *(name for chart in charts(table) for name, _ in chart["lines"])]
+    histories = dict(iter(table.history.groupby("trial_id")))
+    chart_columns = ["epoch", *(name for chart in charts(table) for name, _ in chart["lines"])]
     # Each trial has at most 300 evenly spaced reports. If there are many trials, fewer reports are shown.
-    most = max(30, min(_MAX_POINTS, _MAX_REPORTS // max(1, len(table.trials))))
+    max_reports = max(30, min(_MAX_POINTS, _MAX_REPORTS // max(1, len(table.trials))))
 
-    def course(rows: pd.DataFrame) -> dict[str, object]:
-        found = {name: values for name in drawn if not (values := numbers(rows, name)).isna().all()}
+    def curves(rows: pd.DataFrame) -> dict[str, object]:
+        measured = {name: values for name in chart_columns if not (values := numbers(rows, name)).isna().all()}
         # Rounding to five digits does not change the drawn line, and halves the size of the page.
-        rounded = {name: json_value([float(f"{value:.5g}") for value in values]) for name, values in found.items()}
+        rounded = {name: json_value([float(f"{value:.5g}") for value in values]) for name, values in measured.items()}
         return {"step": json_value(rows["step"].tolist())} | rounded
 
     return {
         row["trial_id"]: {
             "settings": {name: json_value(row[name]) for name in table.varying if json_value(row[name]) is not None},
             **{name: json_value(row[name]) for name in ("spec_hash", "checkpoint", "error")},
-            "course": course(thinned(courses[row["trial_id"]], most)) if row["trial_id"] in courses else {},
+            "course": curves(thinned(histories[row["trial_id"]], max_reports)) if row["trial_id"] in histories else {},
         }
         for _, row in table.trials.iterrows()
     }

@@ -68,7 +68,7 @@
     const x = course.epoch && course.epoch.every((v) => v !== null) ? course.epoch : course.step;
     const xName = x === course.epoch ? "epoch" : "step";
     const varies = (y) => y && new Set(y.filter((v) => v !== null)).size > 1;
-    const add = (...given) => { const node = chart(...given); if (node) box.append(node); };
+    const add = (...args) => { const node = chart(...args); if (node) box.append(node); };
     for (const item of data.charts) {
       const drawn = item.lines.filter(([key]) => course[key]);
       if (!drawn.some(([key]) => item.losses || varies(course[key]) || key.startsWith("grad_"))) continue;
@@ -185,9 +185,9 @@
     place(link);
   }
   function place(link) {
-    const at = link.getBoundingClientRect(), own = tip.getBoundingClientRect();
-    const left = Math.min(Math.max(8, at.right + 10), innerWidth - own.width - 8);
-    const top = at.bottom + 8 + own.height < innerHeight ? at.bottom + 8 : at.top - own.height - 8;
+    const target = link.getBoundingClientRect(), size = tip.getBoundingClientRect();
+    const left = Math.min(Math.max(8, target.right + 10), innerWidth - size.width - 8);
+    const top = target.bottom + 8 + size.height < innerHeight ? target.bottom + 8 : target.top - size.height - 8;
     tip.style.left = `${left}px`;
     tip.style.top = `${Math.max(8, top)}px`;
   }
