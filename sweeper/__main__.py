@@ -20,17 +20,17 @@ def start() -> None:
     _open_closed_streams()
     if problem := _platform_problem():
         _refuse(problem)
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:  # a background job of a shell ignores SIGINT
+    previous_handler = signal.getsignal(signal.SIGINT)
+    if previous_handler is signal.default_int_handler:  # a background job of a shell ignores SIGINT
         signal.signal(signal.SIGINT, _exit_on_sigint)
     try:
         from sweeper.cli.main import main
 
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous_handler)
         main()
-    except SystemExit as end:
-        if isinstance(end.code, int | None):
-            _exit_fast(end.code or 0)
+    except SystemExit as exit_request:
+        if isinstance(exit_request.code, int | None):
+            _exit_fast(exit_request.code or 0)
         raise
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in (*PACKAGES, *sys.stdlib_module_names, ""):
@@ -54,10 +54,10 @@ def _open_closed_streams() -> None:
     """Replace each standard stream that the shell has closed (``>&-``) by the null device."""
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            nowhere = os.open(os.devnull, os.O_RDWR)
-            os.dup2(nowhere, descriptor)
-            if nowhere != descriptor:
-                os.close(nowhere)
+            null_descriptor = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null_descriptor, descriptor)
+            if null_descriptor != descriptor:
+                os.close(null_descriptor)
             os.set_inheritable(descriptor, True)
             setattr(sys, name, open(descriptor, "r" if name == "stdin" else "w", closefd=False))  # noqa: SIM115
 
@@ -75,7 +75,7 @@ def _refuse(problem: str) -> None:
     sys.exit(1)
 
 
-def _exit_on_sigint(number: int, frame: FrameType | None) -> None:
+def _exit_on_sigint(signal_number: int, frame: FrameType | None) -> None:
     # Raise no exception: during an import, an exception could be replaced by another error.
     os.write(2, b"error: interrupted\n")
     os._exit(130)

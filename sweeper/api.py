@@ -127,9 +127,9 @@ class Sweep:
         from analysis.report.report import draw_frontier
         from analysis.tables.problems import by_problem
 
-        read = self._read()
-        found = {"pareto": draw_frontier(pareto_data(read.table, read.sweep))}
-        return found | {data.name: draw_panels(data) for _, data in gallery(by_problem(read)[0])}
+        sources = self._read()
+        figures = {"pareto": draw_frontier(pareto_data(sources.table, sources.sweep))}
+        return figures | {data.name: draw_panels(data) for _, data in gallery(by_problem(sources)[0])}
 
     def pick(self, **options: Any) -> dict[str, Any]:
         """Call :func:`pick` for this sweep."""
@@ -220,9 +220,9 @@ def pick(out: Path | str, **options: Any) -> dict[str, Any]:
 
 def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[str]]:
     """Return the option values, including the values in the config file, and the error messages about the file."""
-    given = dict(options)
-    config = given.pop("config", None) if command in (PARETO, RUN) else None
-    return with_config(command, from_python(command, given), None if config is None else str(config))
+    values = dict(options)
+    config = values.pop("config", None) if command in (PARETO, RUN) else None
+    return with_config(command, from_python(command, values), None if config is None else str(config))
 
 
 def evaluate_raw(raw: Raw, problems: Sequence[str] = ()) -> dict[str, Any]:
@@ -232,9 +232,9 @@ def evaluate_raw(raw: Raw, problems: Sequence[str] = ()) -> dict[str, Any]:
     if (log is None) == (folder is None):
         raise Problems(["evaluate needs either --model-path DIR (a model to score) or --eval-log FILE (a log to read)"])
     if folder is None:
-        of_a_model = [item for item in fields_of(EVALUATE).values() if item.scope == "trial" or item.name == "out"]
-        if idle := [item.flag for item in of_a_model if raw.get(item.name)]:
-            flags = ", ".join(idle)
+        model_only = [field for field in fields_of(EVALUATE).values() if field.scope == "trial" or field.name == "out"]
+        if unused_flags := [field.flag for field in model_only if raw.get(field.name)]:
+            flags = ", ".join(unused_flags)
             reason = "with --eval-log, the log determines the items and metrics"
             raise Problems([f"{flags} can be used only with --model-path; {reason}"])
         return _scores_of_log(log, options["retain_eval_log"])
@@ -250,20 +250,20 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
     from trainables.models.registry import MODELS
     from trainables.target.prepare import score_checkpoint
 
-    found = list(problems)
+    errors = list(problems)
     if options["retain_eval_log"] is not None:
-        found.append("--retain-eval-log can be used only with --eval-log; with --model-path, use --retain-model DIR")
-    model = options.explicit("model")
-    of_model = MODELS[model].dataset if model in MODELS else None
-    modality = dataset_modality(options.explicit("dataset") or of_model)
+        errors.append("--retain-eval-log can be used only with --eval-log; with --model-path, use --retain-model DIR")
+    model_name = options.explicit("model")
+    model_dataset = MODELS[model_name].dataset if model_name in MODELS else None
+    modality = dataset_modality(options.explicit("dataset") or model_dataset)
     if (folder / ADAPTER_CONFIG).is_file():
-        found += adapter_problems(folder)
+        errors += adapter_problems(folder)
     else:
-        found += model_folder_problems(folder, flag="--model-path", modality=modality)
+        errors += model_folder_problems(folder, flag="--model-path", modality=modality)
     # Set a model name: without a model name and a data set, the checks would assume a model to fine-tune on TOFU.
-    named = {"model": [Given(modality.offline_model, PYTHON)], **raw}
-    del named["model_path"]
-    resolved = resolve_and_check(EVALUATE, named, found, target_path=str(folder.resolve()))
+    raw_with_model = {"model": [Given(modality.offline_model, PYTHON)], **raw}
+    del raw_with_model["model_path"]
+    resolved = resolve_and_check(EVALUATE, raw_with_model, errors, target_path=str(folder.resolve()))
     from search_spaces.durable import write_json
     from sweeper.execution.target_task import print_left_out_metrics, progress_shown
     from sweeper.followers.console import own_console
@@ -273,22 +273,22 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
     console = own_console()
     print_left_out_metrics(target_spec_of(resolved.base).left_out, console)
     with progress_shown(resolved.base, console, first="scoring the model") as (show, _):
-        scored = score_checkpoint(resolved.base, on_progress=show)
+        scores = score_checkpoint(resolved.base, on_progress=show)
     if options["out"]:
         out = Path(options["out"])
         out.mkdir(parents=True, exist_ok=True)
-        write_json(out / "metrics.json", {**scored.metrics, "generation_seconds": scored.generation_seconds})
-        write_item_log(out / "items.json", scored.items)
-    return dict(scored.metrics)
+        write_json(out / "metrics.json", {**scores.metrics, "generation_seconds": scores.generation_seconds})
+        write_item_log(out / "items.json", scores.items)
+    return dict(scores.metrics)
 
 
 def _scores_of_log(eval_log: str, retain_eval_log: str | None) -> dict[str, Any]:
     from trainables.scoring.eval_log import EvalLogError, evaluate_log, read_eval_log
 
     logs, problems = [], []
-    for name in [eval_log] if retain_eval_log is None else [eval_log, retain_eval_log]:
+    for path in [eval_log] if retain_eval_log is None else [eval_log, retain_eval_log]:
         try:
-            logs.append(read_eval_log(Path(name)))
+            logs.append(read_eval_log(Path(path)))
         except EvalLogError as error:
             problems.append(str(error))
     raise_if_any(problems)

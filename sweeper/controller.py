@@ -76,26 +76,26 @@ class Controller(Follower):
         """
         if (promoted := self._pop_promoted()) is not None:
             return promoted
-        while not self.is_over and (proposed := self._propose()) is not None:
-            reusable = self.reusable.find(proposed.spec.spec_hash, self.log.state)
+        while not self.is_over and (trial := self._propose()) is not None:
+            reusable = self.reusable.find(trial.spec.spec_hash, self.log.state)
             if reusable is not None:
-                self._reuse(proposed.id, reusable)
-            elif self.is_stopped_early(proposed.id):
-                self._at_rung[proposed.id] = proposed
-                self.log.record(Kind.TRIAL_PAUSED, proposed.id)
-            elif self._has_running_duplicate(proposed):
-                self.requeue(proposed)
+                self._reuse(trial.id, reusable)
+            elif self.is_stopped_early(trial.id):
+                self._at_rung[trial.id] = trial
+                self.log.record(Kind.TRIAL_PAUSED, trial.id)
+            elif self._has_running_duplicate(trial):
+                self.requeue(trial)
                 break
             else:
-                return proposed
+                return trial
         return self._pop_promoted()
 
-    def _has_running_duplicate(self, proposed: NextTrial) -> bool:
+    def _has_running_duplicate(self, candidate: NextTrial) -> bool:
         """Return whether another trial with the same spec is starting or running, and its result can be reused."""
         return self.reusable.includes_own and any(
             trial.phase in (Phase.PROPOSED, Phase.RUNNING)
-            and trial.settings.get("spec_hash") == proposed.spec.spec_hash
-            and not (trial.id == proposed.id or self.study.is_queued(trial.id))
+            and trial.settings.get("spec_hash") == candidate.spec.spec_hash
+            and not (trial.id == candidate.id or self.study.is_queued(trial.id))
             for trial in self.log.state.trials.values()
         )
 
@@ -104,23 +104,23 @@ class Controller(Follower):
 
     def queue_next(self) -> bool:
         """Queue the next trial without starting it. Return whether a trial is queued. Record reused results, too."""
-        if (following := self.next_trial()) is not None:
-            self.requeue(following)
-        return following is not None
+        if (trial := self.next_trial()) is not None:
+            self.requeue(trial)
+        return trial is not None
 
     def _propose(self) -> NextTrial | None:
         try:
-            asked = self.study.ask()
+            proposal = self.study.ask()
         except OSError as error:
             logger.warning("cannot write to %s: %s; no new trial starts", self.log.path.parent, error)
             self.failure = FULL_DISK
             return None
-        if asked is None:
+        if proposal is None:
             return None
-        trial_id, config = asked
+        trial_id, config = proposal
         spec = self.make_spec(config)
-        known = self.log.state.trials.get(trial_id)
-        if known is None or not known.settings:
+        trial = self.log.state.trials.get(trial_id)
+        if trial is None or not trial.settings:
             settings = {"spec_hash": spec.spec_hash, **spec.row()}
             payload = {"settings": settings, "search": self.study.optuna_data(trial_id)}
             self.log.record(Kind.TRIAL_PROPOSED, trial_id, payload)
@@ -129,15 +129,15 @@ class Controller(Follower):
     def _pop_promoted(self) -> NextTrial | None:
         if self.scheduler is None or not self._at_rung or self.is_over:
             return None
-        promoted = self.scheduler.promote_next([*self._at_rung])
-        return None if promoted is None else self._at_rung.pop(promoted)
+        trial_id = self.scheduler.promote_next([*self._at_rung])
+        return None if trial_id is None else self._at_rung.pop(trial_id)
 
-    def _reuse(self, trial_id: str, found: CachedTrial) -> None:
-        found.copy_files(self.log.path.parent, trial_id)
-        self.log.record(Kind.TRIAL_REUSED, trial_id, {"origin": found.origin})
-        for report in found.reports():
+    def _reuse(self, trial_id: str, cached: CachedTrial) -> None:
+        cached.copy_files(self.log.path.parent, trial_id)
+        self.log.record(Kind.TRIAL_REUSED, trial_id, {"origin": cached.origin})
+        for report in cached.reports():
             self.log.record(Kind.TRIAL_REPORTED, trial_id, {"report": report})
-        self.end_trial(trial_id, found.outcome(trial_id))
+        self.end_trial(trial_id, cached.outcome(trial_id))
 
     # When the sweep is over -----------------------------------------------------------------------------------------
 

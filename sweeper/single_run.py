@@ -54,8 +54,8 @@ def run_once(
     target = prepare_with_progress(spec, console=console)
     spec = replace(spec, target_key=target.key)
     if out is not None:
-        line = check_disk(estimate_disk(spec, Path(target.path), models=1, running=1), out)
-        console.print(line, soft_wrap=True)
+        disk_message = check_disk(estimate_disk(spec, Path(target.path), models=1, running=1), out)
+        console.print(disk_message, soft_wrap=True)
     workspace = Workspace(target, device=default_device())
     run = UnlearningRun(spec, workspace)
     if out is None:
@@ -64,17 +64,17 @@ def run_once(
         return _row(run, report, started_at=started, first_step_at=first_step_at)
     if run.auto_lr is not None:
         run.auto_lr.landscape_points = landscape_points
-    unfinished = UnfinishedRun(out)
-    with unfinished.lock():
-        epochs = unfinished.begin(run, landscape_points=landscape_points, command=command)
+    unfinished_run = UnfinishedRun(out)
+    with unfinished_run.lock():
+        epochs = unfinished_run.begin(run, landscape_points=landscape_points, command=command)
         if epochs:
             console.print(f"continuing after epoch {epochs:g}")
         first_step_at = time.time()
         for report in _reports(run, console):
-            unfinished.record(run, report)
+            unfinished_run.record(run, report)
         if run.auto_lr is not None and run.auto_lr.landscape:
-            points = ({"trial_id": run.spec.spec_hash, **point} for point in run.auto_lr.landscape)
-            CsvTable(out / "landscape.csv", LANDSCAPE_COLUMNS).append(points)
+            rows = ({"trial_id": run.spec.spec_hash, **point} for point in run.auto_lr.landscape)
+            CsvTable(out / "landscape.csv", LANDSCAPE_COLUMNS).append(rows)
         checkpoint = None
         if report.status is Status.FINISHED:
             save_model(run.model, workspace.processor, out / "checkpoint")
@@ -82,7 +82,7 @@ def run_once(
             checkpoint = "checkpoint"
         row = _row(run, report, started_at=started, first_step_at=first_step_at, checkpoint=checkpoint)
         write_json(out / "metrics.json", row)
-        unfinished.discard()
+        unfinished_run.discard()
     return row
 
 
@@ -100,10 +100,10 @@ def _reports(run: UnlearningRun, console: Console) -> Iterator[Report]:
             losses = ", ".join(f"{name} {value:.4f}" for name, value in report.losses.items())
             bar.update(task, completed=report.epoch, description=f"{spec.method} {losses}")
             yield report
-    if (share := report.training.get("interpolation")) is not None:
-        way = f"lies {share:.0%} of the way from the target to the weights of the last step"
-        place = "has the weights of the last step" if share == 1.0 else way
-        console.print(f"the model {place} (--interpolate {spec.interpolate})", soft_wrap=True)
+    if (fraction := report.training.get("interpolation")) is not None:
+        position = f"lies {fraction:.0%} of the way from the target to the weights of the last step"
+        model_text = "has the weights of the last step" if fraction == 1.0 else position
+        console.print(f"the model {model_text} (--interpolate {spec.interpolate})", soft_wrap=True)
 
 
 def _row(

@@ -65,14 +65,14 @@ def run(
         Interrupted: the sweep was stopped by Ctrl-C, SIGTERM or SIGHUP; calling ``run`` again continues the sweep.
     """
     settings = replace(read_settings(out), **(changes or {}))
-    in_use = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
+    in_use_error = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
     set_worker_plugins(out)
     if settings.problems:
         raise UsageError(f"the sweep in {out} cannot continue: {'; '.join(settings.problems)}. Start a new sweep.")
     say = partial(console.print, soft_wrap=True)
     with (
         interruptible(_SHUTDOWN_MESSAGE.format(command=resume_command(out)), say=say),
-        exclusive(out, in_use),  # two drivers would run every trial twice
+        exclusive(out, in_use_error),  # two drivers would run every trial twice
         hold_lease(settings.bucket, out, say=say),
         ControlServer(out) as control,
         closing(Cluster(settings)) as cluster,
@@ -96,11 +96,11 @@ def _load_targets(
     settings: SweepSettings, origin: Origin, cluster: Cluster, *, out: Path, console: Console
 ) -> dict[int, Target]:
     """Return the target of each seed. Missing targets are fine-tuned first."""
-    changed = UsageError(
+    changed_error = UsageError(
         f"The model or data of the sweep in {out} changed after the sweep started, so new trials would not be "
         "comparable with existing ones. Start a new sweep."
     )
-    first, *others = settings.target_seeds
+    first, *other_seeds = settings.target_seeds
     base = settings.base_spec(first)
 
     def load(seed: int, while_loading: Callable[[], object] = lambda: None) -> Target:
@@ -117,13 +117,13 @@ def _load_targets(
         targets = {first: load(first, lambda: cluster.slots(shared_folders=settings.shared_folders(out.resolve())))}
     else:
         if base.target_path is None and target_spec_of(base).trained_key != Path(origin.target_path).name:
-            raise changed  # before another target is fine-tuned, which may take hours
+            raise changed_error  # before another target is fine-tuned, which may take hours
         if settings.bucket and origin.target_key:
             fetch_target(origin.target_key, Path(origin.target_path), settings.bucket)
         targets = {first: load(first)}
     if origin.target_key not in (None, targets[first].key):
-        raise changed
-    targets |= {seed: load(seed) for seed in others}
+        raise changed_error
+    targets |= {seed: load(seed) for seed in other_seeds}
     if len({target.vocabulary_size for target in targets.values()}) > 1:
         raise SweepError(
             "the targets of the seeds have vocabularies of different sizes, so their losses are not comparable; use "

@@ -49,31 +49,31 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
     from sweeper.followers.stop_requests import request_stop
 
     out = Path(folder)
-    run = _running_sweep(out, trial).run
-    request_stop(out, run, trial)
-    what = f"trial {trial} stops after its current epoch" if trial else "the sweep stops and writes its report"
-    click.echo(f"requested: {what}; Ctrl-C ends this command, but does not cancel the request", err=True)
-    while _is_still_running(out, run) and not (trial and _trial_row(out, trial)):
+    run_id = _running_sweep(out, trial).run
+    request_stop(out, run_id, trial)
+    effect = f"trial {trial} stops after its current epoch" if trial else "the sweep stops and writes its report"
+    click.echo(f"requested: {effect}; Ctrl-C ends this command, but does not cancel the request", err=True)
+    while _is_still_running(out, run_id) and not (trial and _trial_row(out, trial)):
         time.sleep(_POLL_SECONDS)
-    found: dict[str, object]
+    result: dict[str, object]
     if trial is None:
         from sweeper.followers.status import read_status
 
         state = read_status(out).state
-        found = {"state": state}
+        result = {"state": state}
         text = f"the sweep in {out}: {state}"
         if state == "interrupted":
             text += f"; continue with:\n  {resume_command(out)}"
     elif row := _trial_row(out, trial):
         epoch = float(row["epochs_done"] or 0)
-        found = {"trial_id": trial, "status": row["status"], "epoch": epoch}
+        result = {"trial_id": trial, "status": row["status"], "epoch": epoch}
         text = f"trial {trial}: {row['status']} after epoch {epoch:g}"
     else:
         exit_with(
             [f"the sweep in {out} ended before trial {trial} stopped; if you resume the sweep, the trial continues"],
             FAILED,
         )
-    click.echo(json.dumps({"out": str(out), **found}) if as_json else text)
+    click.echo(json.dumps({"out": str(out), **result}) if as_json else text)
 
 
 def _running_sweep(out: Path, trial: str | None) -> StatusFile:
@@ -88,20 +88,20 @@ def _running_sweep(out: Path, trial: str | None) -> StatusFile:
         raise UsageError(no_sweep(out))
     if row := _trial_row(out, trial):
         raise_if_any([f"trial {trial} has ended already: {row['status']}"])
-    published = StatusFile.read(out)
+    status_file = StatusFile.read(out)
     if not is_locked(out):
         raise UsageError(f"the sweep in {out} is not running: there is nothing to stop")
-    is_starting = trial is not None and published is not None and published.doing == TARGET
-    if published is None or published.state != RUNNING or is_starting:
+    is_starting = trial is not None and status_file is not None and status_file.doing == TARGET
+    if status_file is None or status_file.state != RUNNING or is_starting:
         raise UsageError(
             f"the sweep in {out} is starting or ending, so it accepts no request now: try again in a moment"
         )
-    ids = [item.id for item in read_state(out).trials.values() if item.phase in (Phase.RUNNING, Phase.PAUSED)]
-    if trial is not None and trial not in ids:
-        near = did_you_mean(trial, ids)
-        running = f"the running trials are {', '.join(ids)}" if ids else "no trial runs at the moment"
-        raise_if_any([f"trial {trial} is not running: {'; '.join(filter(None, (running, near)))}"])
-    return published
+    running_ids = [item.id for item in read_state(out).trials.values() if item.phase in (Phase.RUNNING, Phase.PAUSED)]
+    if trial is not None and trial not in running_ids:
+        suggestion = did_you_mean(trial, running_ids)
+        message = f"the running trials are {', '.join(running_ids)}" if running_ids else "no trial runs at the moment"
+        raise_if_any([f"trial {trial} is not running: {'; '.join(filter(None, (message, suggestion)))}"])
+    return status_file
 
 
 def _trial_row(out: Path, trial: str | None) -> dict[str, str] | None:
@@ -110,12 +110,12 @@ def _trial_row(out: Path, trial: str | None) -> dict[str, str] | None:
     return next((row for row in ResultTables(out).trials.read() if row["trial_id"] == trial), None)
 
 
-def _is_still_running(out: Path, run: str) -> bool:
+def _is_still_running(out: Path, run_id: str) -> bool:
     from search_spaces.durable import is_locked
     from sweeper.followers.status_file import StatusFile
 
-    published = StatusFile.read(out)
-    return is_locked(out) and (published is None or published.run == run)
+    status_file = StatusFile.read(out)
+    return is_locked(out) and (status_file is None or status_file.run == run_id)
 
 
 @click.command()
@@ -138,12 +138,12 @@ def config(folder: str, out: str | None) -> None:
     from sweeper.store.folder import read_settings
     from trainables.plugins import active
 
-    files = {item.name: str((Path(folder) / FOLDER / item.name).resolve()) for item in active()}
+    plugin_files = {item.name: str((Path(folder) / FOLDER / item.name).resolve()) for item in active()}
     settings = read_settings(Path(folder))
     if "given" not in json.loads((Path(folder) / "sweep.json").read_text(encoding="utf-8"))["settings"]:
         command = "the key 'command' in sweep.json contains its options"
         raise_if_any([f"{folder}: cannot write the YAML, because an older version started this sweep; {command}"])
-    text = config_text(settings, plugins=files)
+    text = config_text(settings, plugins=plugin_files)
     if out is None:
         click.echo(text, nl=False)
     else:
@@ -157,16 +157,16 @@ def config_text(settings: SweepSettings, *, plugins: Mapping[str, str]) -> str:
     from sweeper.settings.sources import STORED, Given, to_config
 
     # Values that resume may have changed, and defaults that were computed when the sweep started.
-    now: dict[str, Any] = {name: getattr(settings, name) for name in ("address", "storage", "epoch_budget", "until")}
-    now["no_ship"] = True if settings.address is not None and not settings.ship else None
+    values: dict[str, Any] = {name: getattr(settings, name) for name in ("address", "storage", "epoch_budget", "until")}
+    values["no_ship"] = True if settings.address is not None and not settings.ship else None
     if settings.kind != STUDY:
-        now |= {"trials": settings.trials, "sampler": settings.sampler}
+        values |= {"trials": settings.trials, "sampler": settings.sampler}
     elif settings.extend:
-        now["extend"] = True
+        values["extend"] = True
     if "tracking_uri" in settings.given:
-        now["tracking_uri"] = settings.tracking_uri
-    changed = {name: [] if value is None else [Given(value, STORED)] for name, value in now.items()}
+        values["tracking_uri"] = settings.tracking_uri
+    overrides = {name: [] if value is None else [Given(value, STORED)] for name, value in values.items()}
     for name, is_script in (("plugin", True), ("template", False)):
         if paths := [path for path in plugins.values() if path.endswith(".py") is is_script]:
-            changed[name] = [Given(path, STORED) for path in paths]
-    return to_config(settings.kind, {**settings.given, **changed})
+            overrides[name] = [Given(path, STORED) for path in paths]
+    return to_config(settings.kind, {**settings.given, **overrides})

@@ -39,7 +39,7 @@ def _methods() -> list[dict[str, object]]:
     from trainables.objectives import ALIASES, Reference
     from trainables.weightings import Needs
 
-    of_the_target = {
+    target_needs = {
         Reference.SEQUENCE_NLL: "log-likelihoods, computed once",
         Reference.PAIR_NLL: "log-likelihoods, computed once",
         Reference.LOGITS: "logits, computed in one more forward pass per step",
@@ -51,23 +51,23 @@ def _methods() -> list[dict[str, object]]:
         passes = 2 if method.weighting.needs in (Needs.GRAMIAN, Needs.GRADIENTS) else 1
         options = []
         for option in method.owned_options.values():
-            at = option.range
+            span = option.range
             scales = {LINEAR: "uniformly", LOG: "log-uniformly", LOG_TO_ONE: f"log-uniformly in 1 - {option.name}"}
-            words = f"searched from {at.low:g} to {at.high:g}, {scales[at.scale]}" if at else "not searched"
-            inside = f"allowed from {option.lower_bound:g} to {option.high:g}"
-            options.append(f"{option.name}: {option.help} (default {option.default:g}, {inside}, {words})")
-        own = name == method.objective.name
+            text = f"searched from {span.low:g} to {span.high:g}, {scales[span.scale]}" if span else "not searched"
+            bounds = f"allowed from {option.lower_bound:g} to {option.high:g}"
+            options.append(f"{option.name}: {option.help} (default {option.default:g}, {bounds}, {text})")
+        is_objective = name == method.objective.name
         rows.append(
             {
                 "name": name,
-                "also called": ", ".join(alias for alias, meant in ALIASES.items() if meant == name),
+                "also called": ", ".join(alias for alias, full_name in ALIASES.items() if full_name == name),
                 "objective": f"{method.objective.name}: {method.objective.formula}",
                 "weighting": f"{method.weighting.name}: {method.weighting.formula}",
                 "options": "; ".join(options),
-                "needs of the target": of_the_target.get(method.objective.reference, ""),
+                "needs of the target": target_needs.get(method.objective.reference, ""),
                 "gradient buffers": passes,
                 "backward passes": passes,
-                "citation": method.objective.citation if own else method.weighting.citation,
+                "citation": method.objective.citation if is_objective else method.weighting.citation,
                 "yours": _source("objective", method.objective.name) or _source("weighting", method.weighting.name),
             }
         )
@@ -120,7 +120,7 @@ def _metrics() -> list[dict[str, object]]:
             "bounds": f"{metric.low:g} to {_UNIFORM_GUESS if metric.high is None else format(metric.high, 'g')}",
             "measured": "always, after every epoch"
             if metric.loss
-            else f"with --metrics {' or '.join((name, *(chosen for chosen, names in SETS.items() if name in names)))}",
+            else f"with --metrics {' or '.join((name, *(group for group, names in SETS.items() if name in names)))}",
             "needs": ", ".join(filter(None, (metric.kind, *(need.description for need in metric.needs)))),
             "cost": str(metric.cost),
             "formula": metric.formula,

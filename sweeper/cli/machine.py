@@ -58,21 +58,21 @@ def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage
     from trainables.target.cache import cache_folder
 
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
-    free = shutil.disk_usage(Path.cwd()).free
+    free_bytes = shutil.disk_usage(Path.cwd()).free
     reachable = not hub_problems([("model", "microsoft/phi-1_5")])
     folders = [path.resolve() for path in shared] or [cache_folder()]
     nodes = query_cluster(address, folders, storage) if address else {}
     faults = node_problems(nodes)
     if as_json:
-        machine = {"cpus": os.cpu_count(), "gpus": gpus, "disk_free_bytes": free, "cache": str(cache_folder())}
-        reported = {name: facts and asdict(facts) for name, facts in nodes.items()}
-        cluster = {"nodes": reported, "faults": faults} if address else {}
-        state = {"versions": versions, "missing": missing, **machine, "hub_reachable": reachable, **cluster}
-        click.echo(json.dumps(state))
+        machine = {"cpus": os.cpu_count(), "gpus": gpus, "disk_free_bytes": free_bytes, "cache": str(cache_folder())}
+        node_facts = {name: facts and asdict(facts) for name, facts in nodes.items()}
+        cluster = {"nodes": node_facts, "faults": faults} if address else {}
+        report = {"versions": versions, "missing": missing, **machine, "hub_reachable": reachable, **cluster}
+        click.echo(json.dumps(report))
     else:
         lines = {name: version or "missing" for name, version in versions.items()}
         lines |= {"cpus": str(os.cpu_count()), "gpus": ", ".join(gpus) or "none; trials run on CPU"}
-        lines |= {"disk here": f"{free / 1e9:.0f} GB free", "cache": str(cache_folder())}
+        lines |= {"disk here": f"{free_bytes / 1e9:.0f} GB free", "cache": str(cache_folder())}
         lines["hub"] = (
             "reachable" if reachable else "not reachable; only local folders and models such as tiny-phi can be used"
         )
@@ -132,18 +132,18 @@ def cache(raw: Raw, problems: list[str], *, prune: bool, as_json: bool) -> None:
     options = Options("cache", raw)
     raise_if_any(options.problems)
     folder, older_than = cache_folder(), options["older_than"]
-    found = list(entries(folder, now=time.time(), older_than=older_than if prune else None))
-    for path in (path for entry in found if prune for path in entry.paths):
+    rows = list(entries(folder, now=time.time(), older_than=older_than if prune else None))
+    for path in (path for entry in rows if prune for path in entry.paths):
         remove_atomically(Path(path))
-    total = sum(entry.bytes for entry in found)
+    total = sum(entry.bytes for entry in rows)
     if as_json:
-        click.echo(json.dumps({"folder": str(folder), "removed": prune, "entries": [asdict(entry) for entry in found]}))
+        click.echo(json.dumps({"folder": str(folder), "removed": prune, "entries": [asdict(entry) for entry in rows]}))
         return
-    width = max((len(entry.what) for entry in found), default=0)
-    for entry in sorted(found, key=lambda entry: -entry.bytes):
+    width = max((len(entry.what) for entry in rows), default=0)
+    for entry in sorted(rows, key=lambda entry: -entry.bytes):
         click.echo(f"{entry.kind:<20} {entry.what:<{width}}  {format_size(entry.bytes):>7}  {_format_age(entry.days)}")
     if prune:
-        click.echo(f"{format_size(total)} freed in {folder}" if found else f"nothing to remove in {folder}")
+        click.echo(f"{format_size(total)} freed in {folder}" if rows else f"nothing to remove in {folder}")
     else:
         click.echo(f"{format_size(total)} in {folder}; --prune removes entries not used for {older_than:g} days")
 
@@ -152,38 +152,38 @@ def entries(folder: Path, *, now: float, older_than: float | None = None) -> Ite
     """Yield the entries of the cache, except for models and files that were used in the last ``older_than`` days."""
     from search_spaces.messages import counted
 
-    for room in sorted(path for path in folder.glob("*") if path.is_dir()):
-        small = []
-        for path in sorted(room.iterdir()):
+    for subfolder in sorted(path for path in folder.glob("*") if path.is_dir()):
+        small_files = []
+        for path in sorted(subfolder.iterdir()):
             days = max(0.0, now - _last_used(path)) / _DAY_SECONDS
             if older_than is not None and days < older_than:
                 continue
-            if room.name in _MODEL_FOLDERS:
-                yield Entry(room.name, f"{path.stem} {_describe(path)}".rstrip(), _size_bytes(path), days, (str(path),))
+            if subfolder.name in _MODEL_FOLDERS:
+                yield Entry(subfolder.name, f"{path.stem} {_describe(path)}".rstrip(), _size(path), days, (str(path),))
             else:
-                small.append((path, days))
-        if small:
-            paths = tuple(str(path) for path, _ in small)
-            size, days = sum(_size_bytes(path) for path, _ in small), min(days for _, days in small)
-            yield Entry(room.name, counted(len(small), "file"), size, days, paths)
+                small_files.append((path, days))
+        if small_files:
+            paths = tuple(str(path) for path, _ in small_files)
+            total_bytes, days = sum(_size(path) for path, _ in small_files), min(days for _, days in small_files)
+            yield Entry(subfolder.name, counted(len(small_files), "file"), total_bytes, days, paths)
 
 
 def _last_used(path: Path) -> float:
-    record = path / "target.json"  # each use of a model updates the mtime of this file
-    return (record if record.is_file() else path).stat().st_mtime
+    target_file = path / "target.json"  # each use of a model updates the mtime of this file
+    return (target_file if target_file.is_file() else path).stat().st_mtime
 
 
 def _describe(path: Path) -> str:
     """Return the model and data of a cached target, such as ``tiny-phi on authors``."""
     try:
-        made_from = json.loads((path / "target.json").read_text(encoding="utf-8"))
-        return f"{made_from['model']} on {made_from['data']}"
+        target = json.loads((path / "target.json").read_text(encoding="utf-8"))
+        return f"{target['model']} on {target['data']}"
     except (OSError, ValueError, KeyError, TypeError):
         return ""
 
 
-def _size_bytes(path: Path) -> int:
-    return sum(part.stat().st_size for part in (path, *path.rglob("*")) if part.is_file())
+def _size(path: Path) -> int:
+    return sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
 
 
 def _format_age(days: float) -> str:
@@ -236,12 +236,12 @@ def _announce(server: str, browser: bool) -> None:
 
 def _is_desktop() -> bool:
     """Return whether :mod:`webbrowser` would open a window rather than a text browser in this terminal."""
-    has_one = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
-    return has_one and sys.stdout.isatty()
+    has_display = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+    return has_display and sys.stdout.isatty()
 
 
-def _serve(command: list[str], environment: dict[str, str], beside: Callable[[], None]) -> int:
-    """Run the server ``command``, and call ``beside`` in another thread. Return the server's exit code.
+def _serve(command: list[str], environment: dict[str, str], announce: Callable[[], None]) -> int:
+    """Run the server ``command``, and call ``announce`` in another thread. Return the server's exit code.
 
     When the server ends or a signal arrives, the server's process group is stopped.
     """
@@ -249,10 +249,10 @@ def _serve(command: list[str], environment: dict[str, str], beside: Callable[[],
         # The server's output goes to stderr, because the URL is printed on stdout.
         server = subprocess.Popen(command, env=environment, start_new_session=True, stdout=2)
         try:
-            threading.Thread(target=beside, daemon=True).start()
+            threading.Thread(target=announce, daemon=True).start()
             return server.wait()
         finally:
-            for number, patience in ((signal.SIGTERM, _STOP_TIMEOUT), (signal.SIGKILL, None)):
+            for signal_number, timeout in ((signal.SIGTERM, _STOP_TIMEOUT), (signal.SIGKILL, None)):
                 with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
-                    os.killpg(server.pid, number)
-                    server.wait(patience)
+                    os.killpg(server.pid, signal_number)
+                    server.wait(timeout)

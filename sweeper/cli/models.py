@@ -41,20 +41,20 @@ def unlearn(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> N
 
         print_plan(plan_of_run(spec, out), as_json=as_json)
         return
-    line = command_line(RUN, raw)
+    rerun = command_line(RUN, raw)
     if out is None:
         click.echo("without --out, the unlearned model is evaluated and then discarded; --out DIR keeps it", err=True)
     with continues_with(
-        line, "" if out is not None else "; without --out, only the target is saved, not the state of the run"
+        rerun, "" if out is not None else "; without --out, only the target is saved, not the state of the run"
     ):
         console = own_console()
-        row = run_once(spec, out=out, console=console, started=time.time(), landscape_points=points, command=line)
+        row = run_once(spec, out=out, console=console, started=time.time(), landscape_points=points, command=rerun)
     if as_json:
         click.echo(json.dumps(row))
     else:
-        shown = [name for name in ("status", "steps", *METRIC_COLUMNS) if row.get(name) is not None]
-        width = max(map(len, (*shown, "written to")))
-        for name in shown:
+        names = [name for name in ("status", "steps", *METRIC_COLUMNS) if row.get(name) is not None]
+        width = max(map(len, (*names, "written to")))
+        for name in names:
             click.echo(f"{name:<{width}} {row[name]}")
         if out is not None:
             click.echo(f"{'written to':<{width}} {out}")
@@ -86,18 +86,18 @@ def target(raw: Raw, problems: list[str], *, as_json: bool) -> None:
 
     console, out = own_console(), resolved.options["out"]
     with continues_with(command_line(TARGET, raw)):
-        made = None if retain_only else prepare_with_progress(resolved.base, console=console)
-        folder = str(retain_model_with_progress(resolved.base, console=console)) if made is None else made.path
+        prepared = None if retain_only else prepare_with_progress(resolved.base, console=console)
+        folder = str(retain_model_with_progress(resolved.base, console=console)) if prepared is None else prepared.path
     if out:
         shutil.copytree(folder, out, dirs_exist_ok=True)
         folder = str(Path(out))
     if as_json:
-        scored = {"key": made.key, "baseline": made.baseline} if made is not None else {}
-        click.echo(json.dumps({"path": folder, **scored}))
+        scores = {"key": prepared.key, "baseline": prepared.baseline} if prepared is not None else {}
+        click.echo(json.dumps({"path": folder, **scores}))
         return
     click.echo(folder)
-    if made is not None:
-        click.echo(", ".join(f"{name} {value:.4g}" for name, value in made.baseline.items()))
+    if prepared is not None:
+        click.echo(", ".join(f"{name} {value:.4g}" for name, value in prepared.baseline.items()))
 
 
 @command(EVALUATE, json_option())
@@ -111,13 +111,13 @@ def evaluate(raw: Raw, problems: list[str], *, as_json: bool) -> None:
     """
     from sweeper.api import evaluate_raw
 
-    found = evaluate_raw(raw, problems)
+    scores = evaluate_raw(raw, problems)
     if as_json:
-        click.echo(json.dumps(found))
+        click.echo(json.dumps(scores))
     elif raw.get("eval_log"):
-        click.echo("\n".join(_log_lines(found)))
+        click.echo("\n".join(_log_lines(scores)))
     else:
-        for name, value in found.items():
+        for name, value in scores.items():
             click.echo(f"{name:<20} {value:.10g}")
 
 

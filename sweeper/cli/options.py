@@ -31,12 +31,12 @@ def json_option(help: str = "Print the result as JSON on stdout.") -> Decorator:
     return click.option("--json", "as_json", is_flag=True, help=help)
 
 
-def command(name: str, *others: Decorator) -> Callable[[Callable[..., None]], click.Command]:
+def command(name: str, *decorators: Decorator) -> Callable[[Callable[..., None]], click.Command]:
     """Return a decorator that turns a function into the click command ``name``.
 
     The function is called as ``function(raw, problems, **values)``: ``raw`` contains the given option values,
-    ``problems`` the error messages about the ``--config`` file, and ``values`` the values of ``others``. ``others`` are
-    click decorators of the options and arguments that are not in :data:`sweeper.settings.fields.COMMAND_OPTIONS`.
+    ``problems`` the error messages about the ``--config`` file, and ``values`` the values of ``decorators``.
+    These decorators add the options and arguments that are not in :data:`sweeper.settings.fields.COMMAND_OPTIONS`.
     """
     fields = fields_of(name)
 
@@ -47,7 +47,7 @@ def command(name: str, *others: Decorator) -> Callable[[Callable[..., None]], cl
             function(raw, problems, **{key: value for key, value in values.items() if key not in fields})
 
         result: Any = plain_errors(callback)
-        for option in (*reversed(others), *map(_option, reversed(fields.values()))):
+        for option in (*reversed(decorators), *map(_option, reversed(fields.values()))):
             result = option(result)
         return click.command(name)(result)
 
@@ -56,28 +56,28 @@ def command(name: str, *others: Decorator) -> Callable[[Callable[..., None]], cl
 
 def given_values(name: str, config: str | None) -> tuple[Raw, list[str]]:
     """Return the option values from the command line and the ``--config`` file, and the problems with the file."""
-    context, typed = click.get_current_context(), {}
-    for key, item in fields_of(name).items():
+    context, cli_values = click.get_current_context(), {}
+    for key, field in fields_of(name).items():
         if context.get_parameter_source(key) is not click.core.ParameterSource.DEFAULT:
-            values = context.params[key] if item.repeats else (context.params[key],)
-            typed[key] = [Given(value, CLI) for value in values]
-    return with_config(name, typed, config)
+            values = context.params[key] if field.repeats else (context.params[key],)
+            cli_values[key] = [Given(value, CLI) for value in values]
+    return with_config(name, cli_values, config)
 
 
-def _option(item: Field) -> Decorator:
-    text = item.help
-    if default := item.otherwise or _format_default(item.default):
+def _option(field: Field) -> Decorator:
+    text = field.help
+    if default := field.otherwise or _format_default(field.default):
         text += f"  [default: {default}]"
-    if item.kind is bool:
-        negated = f"/--no-{item.flag.removeprefix('--')}" if item.default else ""
-        return click.option(item.flag + negated, item.name, is_flag=True, default=None, help=text)
-    usual = {int: "INTEGER", float: "NUMBER"}.get(item.kind, "NAME,..." if item.many else None)
+    if field.kind is bool:
+        negation = f"/--no-{field.flag.removeprefix('--')}" if field.default else ""
+        return click.option(field.flag + negation, field.name, is_flag=True, default=None, help=text)
+    default_metavar = {int: "INTEGER", float: "NUMBER"}.get(field.kind, "NAME,..." if field.many else None)
     return click.option(
-        item.flag,
-        item.name,
-        type=click.Path() if item.is_path else str,  # sweeper.settings.sources parses the value
-        multiple=item.repeats,
-        metavar=item.metavar or usual,
+        field.flag,
+        field.name,
+        type=click.Path() if field.is_path else str,  # sweeper.settings.sources parses the value
+        multiple=field.repeats,
+        metavar=field.metavar or default_metavar,
         help=text,
     )
 

@@ -55,19 +55,19 @@ def run_to_the_end(
         )
 
     def run_all() -> Summary:
-        first = {**(changes or {}), **tracking}
-        summary = run(out, console=own_console(), changes=first, retry_failed=retry_failed, end_process=end_process)
+        updates = {**(changes or {}), **tracking}
+        summary = run(out, console=own_console(), changes=updates, retry_failed=retry_failed, end_process=end_process)
         while is_study and (extension := _extension(out)):
             summary = run(out, console=own_console(), changes={**extension, **tracking}, end_process=end_process)
         return summary
 
     stdout = sys.stdout  # saved because stdout is redirected while Ray runs
 
-    def end_process(conclusion: Callable[[], Summary]) -> None:
+    def end_process(get_summary: Callable[[], Summary]) -> None:
         code = FAILED
         try:
             with contextlib.redirect_stdout(stdout):
-                code = _print_outcome(conclusion, out, is_study=is_study, as_json=as_json)
+                code = _print_outcome(get_summary, out, is_study=is_study, as_json=as_json)
         except Exception as error:
             say(f"error: {error}")
         finally:
@@ -78,12 +78,12 @@ def run_to_the_end(
         sys.exit(code)
 
 
-def _print_outcome(result: Callable[[], Summary], out: Path, *, is_study: bool, as_json: bool) -> int:
+def _print_outcome(get_summary: Callable[[], Summary], out: Path, *, is_study: bool, as_json: bool) -> int:
     from analysis.report.study_text import study_content
     from sweeper.execution.shutdown import Interrupted
 
     try:
-        summary = result()
+        summary = get_summary()
     except Interrupted:
         say(f"interrupted; all finished trials are kept. Continue with:\n  {resume_command(out)}")
         if as_json:
@@ -96,13 +96,13 @@ def _print_outcome(result: Callable[[], Summary], out: Path, *, is_study: bool, 
         click.echo("\n".join(summary_lines(summary)))
         if study is not None:
             print_study(study)
-    is_broken = summary.run_again or (summary.unmeasured and summary.ended_because)
-    return FAILED if summary.status.get("failed", 0) == summary.trials or is_broken else 0
+    is_incomplete = summary.run_again or (summary.unmeasured and summary.ended_because)
+    return FAILED if summary.status.get("failed", 0) == summary.trials or is_incomplete else 0
 
 
 def summary_lines(summary: Summary) -> list[str]:
     status = ", ".join(f"{count} {_STATUS_TEXTS.get(name, name)}" for name, count in summary.status.items())
-    trials, asked, out = counted(summary.trials, "trial"), counted(summary.asked, "trial"), summary.out
+    trials, requested, out = counted(summary.trials, "trial"), counted(summary.asked, "trial"), summary.out
     lines = [f"{trials}: {status}" if summary.trials else "no trial ended"]
     if summary.repeated:
         lines.append(f"{summary.repeated} of them repeat other trials of this sweep, so their results were copied")
@@ -112,10 +112,10 @@ def summary_lines(summary: Summary) -> list[str]:
     if summary.hypervolume is None:
         lines.append("no frontier")
     else:
-        members = counted(summary.front, "trial")
+        frontier = counted(summary.front, "trial")
         if summary.front_trials != summary.front:
-            members = f"{counted(summary.front, 'epoch')} of {counted(summary.front_trials, 'trial')}"
-        lines.append(f"frontier: {members}, hypervolume {summary.hypervolume:.4f}")
+            frontier = f"{counted(summary.front, 'epoch')} of {counted(summary.front_trials, 'trial')}"
+        lines.append(f"frontier: {frontier}, hypervolume {summary.hypervolume:.4f}")
     lines.append(f"report: {out}/report.html")
     if summary.tracking:
         lines.append(f"MLflow: {summary.tracking}")
@@ -123,18 +123,18 @@ def summary_lines(summary: Summary) -> list[str]:
         failed = counted(summary.run_again, "trial")
         lines.append(f"no result for {failed}, because a disk, memory or a node failed; resume runs these trials again")
     if summary.unmeasured:
-        why = f" ({summary.ended_because})" if summary.ended_because else ""
+        reason = f" ({summary.ended_because})" if summary.ended_because else ""
         missing = counted(summary.unmeasured, "epoch")
-        lines.append(f"metrics are missing for {missing} on the frontier{why}; resume measures these metrics")
+        lines.append(f"metrics are missing for {missing} on the frontier{reason}; resume measures these metrics")
     command = f"  {resume_command(out)} {summary.further}".rstrip()
     if summary.trials < summary.asked and summary.ended_because:
-        missing = f"{summary.asked - summary.trials} of {asked}"
+        missing = f"{summary.asked - summary.trials} of {requested}"
         lines += [f"{missing} did not run because of {summary.ended_because}; continue with:", command]
     elif summary.run_again or summary.unmeasured:
         lines += ["after fixing the cause, continue with:", command]
     elif not summary.status.get("finished"):
-        lower = "; a lower learning rate (--lr) may prevent divergence" if summary.status.get("diverged") else ""
-        lines.append(f"no trial finished: see the column 'error' of trials.csv{lower}")
+        advice = "; a lower learning rate (--lr) may prevent divergence" if summary.status.get("diverged") else ""
+        lines.append(f"no trial finished: see the column 'error' of trials.csv{advice}")
     return lines
 
 
@@ -142,9 +142,9 @@ def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
     """Yield lines on the recommended model or, if there is none, on the model closest to the thresholds."""
     yield answer.get("headline", "")
     if trial_id := answer.get("trial_id"):
-        place = f"checkpoint: {out / answer['checkpoint']}" if answer.get("checkpoint") else "no checkpoint"
+        checkpoint = f"checkpoint: {out / answer['checkpoint']}" if answer.get("checkpoint") else "no checkpoint"
         epoch = "" if answer.get("epoch") is None else f" after epoch {answer['epoch']:g}"
-        yield place if answer.get("recommended") else f"closest model: trial {trial_id}{epoch} ({place})"
+        yield checkpoint if answer.get("recommended") else f"closest model: trial {trial_id}{epoch} ({checkpoint})"
     yield from (answer.get("advice", ""), *answer.get("judged", ()))
 
 
@@ -182,10 +182,10 @@ def _extension(out: Path) -> dict[str, Any]:
     settings = read_settings(out)
     if not settings.extend or len(ResultTables(out).trials.read()) < settings.trials:
         return {}
-    found = extensions(evaluate_studies([out]), settings)
-    for line in format_extensions(found):
+    grid_extensions = extensions(evaluate_studies([out]), settings)
+    for line in format_extensions(grid_extensions):
         click.echo(line, err=True)
-    return extended_settings(settings, found) if any(item.rates for item in found) else {}
+    return extended_settings(settings, grid_extensions) if any(extension.rates for extension in grid_extensions) else {}
 
 
 def print_study(study: LrStudy) -> None:
@@ -205,9 +205,9 @@ def print_study(study: LrStudy) -> None:
     # In a file or a pipe, print no colour codes and wrap no lines.
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
     console.print("\n".join([*study_lines(study), *study_cautions(study)]), end="\n\n")
-    for item in study.sensitivity:
-        _print_table(console, rates_table(item, study.grid.columns))
-        console.print(sensitivity_line(item), end="\n\n")
+    for sensitivity in study.sensitivity:
+        _print_table(console, rates_table(sensitivity, study.grid.columns))
+        console.print(sensitivity_line(sensitivity), end="\n\n")
     for fronts in study.fronts:
         _print_table(console, arms_table(fronts))
         console.print()

@@ -32,12 +32,12 @@ def table_stamps(sources: Sequence[Path]) -> tuple[object, ...]:
     A source is a CSV file, or a folder with the tables of a sweep or run.
     """
     files = [path for source in sources for path in ([source] if source.is_file() else map(source.joinpath, _WATCHED))]
-    found: list[object] = []
+    stamps: list[object] = []
     for path in files:
         with contextlib.suppress(OSError):
-            known = path.stat()
-            found.append((str(path), known.st_mtime_ns, known.st_size))
-    return tuple(found)
+            file_stat = path.stat()
+            stamps.append((str(path), file_stat.st_mtime_ns, file_stat.st_size))
+    return tuple(stamps)
 
 
 def live_page(page: str) -> str:
@@ -64,10 +64,10 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.send_error(404)
 
-    def _send(self, text: str, kind: str) -> None:
+    def _send(self, text: str, content_type: str) -> None:
         content = text.encode()
         self.send_response(200)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Type", f"{content_type}; charset=utf-8")
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Cache-Control", "no-store")
         self.end_headers()

@@ -30,16 +30,16 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
     lines["placement"] = f"{counted(plan.at_once, 'trial')} at once {plan.place}; each trial takes {cpus}{gpus}"
     lines["downloads"] = "; ".join(item.format() for item in plan.downloads) or "none"
     lines["target"] = plan.target
-    unknown = {name: f"unknown: {reason}" for name, reason in plan.unknown.items()}
-    lines["time"] = unknown.get("seconds")
+    unknown_values = {name: f"unknown: {reason}" for name, reason in plan.unknown.items()}
+    lines["time"] = unknown_values.get("seconds")
     if plan.pace is not None and plan.seconds is not None:
         lines["time"] = f"about {duration(plan.seconds)} if no trial ends early; estimated from {plan.pace.source}"
-    lines["memory"] = unknown.get("memory")
+    lines["memory"] = unknown_values.get("memory")
     if plan.memory is not None:
-        counts = "for weights, gradients and optimizer state, without activations and, on a CPU, without Python itself"
-        lines["memory"] = f"about {format_size(plan.memory)} per trial {counts}"
+        scope = "for weights, gradients and optimizer state, without activations and, on a CPU, without Python itself"
+        lines["memory"] = f"about {format_size(plan.memory)} per trial {scope}"
     disk = plan.disk.format(Path(plan.out), free=plan.free).removeprefix("disk: ") if plan.disk else "nothing is kept"
-    lines["disk"] = unknown.get("disk", disk)
+    lines["disk"] = unknown_values.get("disk", disk)
     width = max(map(len, lines))
     click.echo(f"dry run of {plan.what}: nothing was started")
     for name, value in lines.items():

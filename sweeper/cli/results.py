@@ -46,14 +46,14 @@ def report(
     """
     options = Options("report", raw, problems=problems)
     paths = [*{Path(source).resolve(): Path(source) for source in sources}.values()]
-    is_one_run = len(paths) == 1 and _is_run(paths[0])
+    is_single_run = len(paths) == 1 and _is_run(paths[0])
     if raw.get("port") and not watch:
         options.add(
             "--port can be used only with --watch, because it is the port of the page that --watch serves", "port"
         )
     if watch and as_json:
         options.add("--watch serves a page until Ctrl-C, and --json prints one result: give only one of them")
-    if watch and is_one_run:
+    if watch and is_single_run:
         options.add(f"--watch: {paths[0]} is a single run, which has figures but no page; leave out --watch")
     raise_if_any(options.problems)
     _check_sources(paths, out)
@@ -61,7 +61,7 @@ def report(
     from analysis.tables.columns import Columns
     from sweeper.store.columns import column_dictionary
 
-    if is_one_run:
+    if is_single_run:
         columns = Columns.from_dict(column_dictionary(random_guess=None, unit="token"))
         figures = [str(path) for path in write_run_figures(paths[0], columns, Path(out) if out else None)]
         click.echo(json.dumps({"figures": figures}) if as_json else "\n".join(f"figure: {path}" for path in figures))
@@ -81,7 +81,7 @@ def _check_sources(paths: list[Path], out: str | None) -> None:
     from sweeper.checks.world import write_problems
 
     sweeps = [path for path in paths if (path / "sweep.json").is_file()]
-    is_one_run = len(paths) == 1 and _is_run(paths[0])
+    is_single_run = len(paths) == 1 and _is_run(paths[0])
     problems = [no_sweep(path) for path in paths if not (path.is_file() or path in sweeps or _is_run(path))]
     if out is not None:
         problems += write_problems(out)
@@ -90,7 +90,7 @@ def _check_sources(paths: list[Path], out: str | None) -> None:
             problems.append(f"--out {out}: {reason}")
     elif len(paths) > 1:
         problems.append("a report on several sources needs an output folder: give --out FOLDER")
-    if not sweeps and not problems and not is_one_run:
+    if not sweeps and not problems and not is_single_run:
         problems.append(
             "none of the sources is a sweep: give at least one sweep's folder, because a sweep defines the objectives"
         )
@@ -174,31 +174,31 @@ def pick(raw: Raw, problems: list[str], *, folder: str, as_json: bool) -> None:
 
     from sweeper.export.pick import choose
 
-    chosen = choose(Path(folder), raw, problems)
+    choice = choose(Path(folder), raw, problems)
     if as_json:
-        click.echo(json.dumps(chosen.content))
-        if chosen.content["checkpoint"] is None:
-            click.echo(chosen.missing, err=True)
+        click.echo(json.dumps(choice.content))
+        if choice.content["checkpoint"] is None:
+            click.echo(choice.missing, err=True)
         return
-    click.echo("\n".join(_choice_lines(chosen)))
+    click.echo("\n".join(_choice_lines(choice)))
 
 
-def _choice_lines(chosen: Choice) -> Iterator[str]:
+def _choice_lines(choice: Choice) -> Iterator[str]:
     from analysis.words import format_settings, number
 
-    row = chosen.pick.row
-    yield f"{chosen.name}: {format_settings(row, chosen.table.varying)}"
-    yield f"why: {chosen.pick.reason}"
-    for line in chosen.pick.lines:
+    row = choice.pick.row
+    yield f"{choice.name}: {format_settings(row, choice.table.varying)}"
+    yield f"why: {choice.pick.reason}"
+    for line in choice.pick.lines:
         yield f"judgement: {line}"
-    before = chosen.sweep.baseline_of(row)
-    width = max(map(len, chosen.metrics), default=0)
-    for column, value in chosen.metrics.items():
-        target = f"   (target {number(before[column])})" if column in before else ""
+    baseline = choice.sweep.baseline_of(row)
+    width = max(map(len, choice.metrics), default=0)
+    for column, value in choice.metrics.items():
+        target = f"   (target {number(baseline[column])})" if column in baseline else ""
         yield f"  {column:<{width}}  {number(value)}{target}"
-    gone = " (no longer exists)" if chosen.checkpoint is not None and not chosen.exists else ""
-    yield f"checkpoint: {chosen.checkpoint or 'none was saved'}{gone}"
-    yield from chosen.notes
-    if registered := chosen.content.get("registered"):
-        name, run = registered["version"], registered["run_id"]
-        yield f"registered: {registered['uri']} (version {name}, from MLflow run {run})"
+    suffix = " (no longer exists)" if choice.checkpoint is not None and not choice.exists else ""
+    yield f"checkpoint: {choice.checkpoint or 'none was saved'}{suffix}"
+    yield from choice.notes
+    if registered := choice.content.get("registered"):
+        version, run_id = registered["version"], registered["run_id"]
+        yield f"registered: {registered['uri']} (version {version}, from MLflow run {run_id})"

@@ -74,8 +74,8 @@ def resume(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json
     if changes.get("address") == "none":
         changes["address"] = None
     if is_address(folder):
-        folder, moved = _fetch_tables(folder, options)
-        changes |= moved
+        folder, local_changes = _fetch_tables(folder, options)
+        changes |= local_changes
     elif options["out"] is not None:
         reason = f"the sweep continues in {folder}; leave out --out, which is only for a sweep in a bucket"
         options.add(f"--out {options['out']}: {reason}")
@@ -108,19 +108,19 @@ def _run_new(command: str, raw: Raw, problems: list[str], *, dry_run: bool, as_j
     from sweeper.checks.world import resolve_and_check
 
     resolved = resolve_and_check(command, raw, problems)
-    settings, given = resolved.settings, resolved.options["out"]
+    settings, out_option = resolved.settings, resolved.options["out"]
     assert settings is not None
     if dry_run:
         from sweeper.checks.plan import plan_of_sweep
 
-        out = Path(given or f"runs/{settings.name}-TIME")
+        out = Path(out_option or f"runs/{settings.name}-TIME")
         print_plan(plan_of_sweep(settings, out), as_json=as_json)
         return
     from sweeper.api import output_folder
     from sweeper.execution.placement import PlacementError
     from sweeper.store.folder import begin, discard
 
-    out = output_folder(given, name=settings.name)
+    out = output_folder(out_option, name=settings.name)
     begin(settings, out)
     try:
         run_to_the_end(out, as_json=as_json, changes={"tracking_uri": settings.tracking_uri})  # includes the password
@@ -164,8 +164,8 @@ def _fetch_tables(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
     storage = Storage(uri)
     folder = options["out"] or str(Path("runs") / storage.name)
     raise_if_any(output_problems(folder))
-    other = other_driver(storage, Path(folder), say=lambda line: click.echo(line, err=True))
-    raise_if_any([other] if other else [])  # before anything is written to the folder
+    driver_problem = other_driver(storage, Path(folder), say=lambda line: click.echo(line, err=True))
+    raise_if_any([driver_problem] if driver_problem else [])  # before anything is written to the folder
     if not fetch_sweep(storage, Path(folder)):
         raise_if_any([f"{uri} holds no sweep: there is no sweep.json in it"])
     changes: dict[str, Any] = {"storage": storage.parent.uri, "stored_as": storage.name}
@@ -187,8 +187,8 @@ def _print_plan(out: Path, changes: dict[str, Any], *, as_json: bool) -> None:
 
     check_record(out)
     settings, state = replace(read_settings(out), **changes), read_state(out)
-    ended = sum(trial.has_result for trial in state.ended_trials)
-    plan = plan_of_sweep(settings, out, ended=ended, epochs_spent=state.trained_epochs)
+    ended_count = sum(trial.has_result for trial in state.ended_trials)
+    plan = plan_of_sweep(settings, out, ended=ended_count, epochs_spent=state.trained_epochs)
     print_plan(plan, as_json=as_json)
 
 

@@ -43,10 +43,10 @@ class ControlServer(Follower):
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="control-server", daemon=True)
         self._handler = _WarningHandler(self._record_warning)
-        run = uuid.uuid4().hex
-        self._status = StatusFile(run=run, state=RUNNING, host=socket.gethostname(), pid=os.getpid(), doing=TARGET)
+        run_id = uuid.uuid4().hex
+        self._status = StatusFile(run=run_id, state=RUNNING, host=socket.gethostname(), pid=os.getpid(), doing=TARGET)
         self._written_status: StatusFile | None = None
-        take_requests(out, run)  # delete the requests that a previous process did not execute
+        take_requests(out, run_id)  # delete the requests that a previous process did not execute
         self._write(self._status)
 
     def __enter__(self) -> ControlServer:
@@ -108,8 +108,8 @@ class ControlServer(Follower):
         if error is not None and not isinstance(error, Interrupted | KeyboardInterrupt):
             state = FAILED
             self._record_warning(" ".join(str(error).split()) or type(error).__name__)
-        because = end.because if end and error is None else ""
-        self._write(replace(self._current_status(), state=state, doing="", ended_because=because))
+        reason = end.because if end and error is None else ""
+        self._write(replace(self._current_status(), state=state, doing="", ended_because=reason))
 
     def _current_status(self) -> StatusFile:
         if self._sweep is None:
@@ -117,11 +117,11 @@ class ControlServer(Follower):
         display = self._sweep.display
         return replace(self._status, doing=display.activity, left=display.remaining and display.remaining())
 
-    def _write(self, now: StatusFile) -> None:
-        if now != self._written_status:
+    def _write(self, status: StatusFile) -> None:
+        if status != self._written_status:
             with contextlib.suppress(OSError):
-                now.write(self._out)
-                self._written_status = now
+                status.write(self._out)
+                self._written_status = status
 
 
 class _WarningHandler(logging.Handler):

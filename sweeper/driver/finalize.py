@@ -77,19 +77,19 @@ def finalize(sweep: OpenSweep) -> Summary:
     end = sweep.controller.end if sweep.remaining_trials > 0 else None
     interrupted = is_interrupted() or (sweep.remaining_trials > 0 and end is None)
     missing = [] if interrupted else sweep.checkpoints.fetch_models()
-    refused = _write_results(sweep) if log.state.ended or not interrupted else None
-    path = out / "pareto.json"
-    pareto: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    write_error = _write_results(sweep) if log.state.ended or not interrupted else None
+    pareto_file = out / "pareto.json"
+    pareto: dict[str, Any] = json.loads(pareto_file.read_text(encoding="utf-8")) if pareto_file.is_file() else {}
     log.record(Kind.SWEEP_ENDED, payload={"status": "interrupted" if interrupted else "finished"})
-    unsent = _close_tracker(sweep, pareto, status="interrupted" if interrupted or failure else "finished")
-    unmirrored = sweep.syncer.close() if sweep.syncer is not None else None
-    if refused is not None or log.unwritten_trials:
-        raise SweepError(_disk_error(out, refused, log.unwritten_trials))
+    tracking_error = _close_tracker(sweep, pareto, status="interrupted" if interrupted or failure else "finished")
+    upload_error = sweep.syncer.close() if sweep.syncer is not None else None
+    if write_error is not None or log.unwritten_trials:
+        raise SweepError(_disk_error(out, write_error, log.unwritten_trials))
     if interrupted:
         raise Interrupted
-    if missing or unmirrored:
-        raise SweepError(_storage_error(out, sweep.settings, missing, unmirrored))
-    return _summary(sweep, pareto, end, tracking=unsent or redact_uri(sweep.settings.tracking_uri))
+    if missing or upload_error:
+        raise SweepError(_storage_error(out, sweep.settings, missing, upload_error))
+    return _summary(sweep, pareto, end, tracking=tracking_error or redact_uri(sweep.settings.tracking_uri))
 
 
 def _write_results(sweep: OpenSweep) -> OSError | None:
@@ -115,33 +115,33 @@ def _close_tracker(sweep: OpenSweep, pareto: Mapping[str, Any], *, status: str) 
 
 
 def _summary(sweep: OpenSweep, pareto: Mapping[str, Any], end: End | None, *, tracking: str) -> Summary:
-    trials, failure, members = sweep.log.state.ended_trials, sweep.controller.failure, pareto.get("front", ())
-    unscored = len(unmeasured_epochs(sweep.out, sweep.settings))
-    end = end or (failure if unscored else None)
-    without_result = sum(not trial.has_result for trial in trials)
-    reused = [trial.reused_from for trial in trials if trial.reused_from]
-    repeated = sum(Path(origin).parent == sweep.out for origin in reused)
+    trials, failure, frontier = sweep.log.state.ended_trials, sweep.controller.failure, pareto.get("front", ())
+    unmeasured = len(unmeasured_epochs(sweep.out, sweep.settings))
+    end = end or (failure if unmeasured else None)
+    trials_without_result = sum(not trial.has_result for trial in trials)
+    origins = [trial.reused_from for trial in trials if trial.reused_from]
+    repeated = sum(Path(origin).parent == sweep.out for origin in origins)
     return Summary(
         out=str(sweep.out),
         trials=len(trials),
         asked=sweep.settings.trials,
         status={str(status): sum(trial.outcome["status"] == status for trial in trials) for status in Status},
         hypervolume=pareto.get("hypervolume"),
-        front=len(members),
+        front=len(frontier),
         tracking=tracking,
         answer=pareto.get("answer"),
-        front_trials=len({member["trial_id"] for member in members}),
-        reused=len(reused) - repeated,
+        front_trials=len({member["trial_id"] for member in frontier}),
+        reused=len(origins) - repeated,
         repeated=repeated,
         ended_because=end.because if end else None,
         further=end.further if end else "",
-        run_again=without_result + (max(0, sweep.remaining_trials) if failure else 0),
-        unmeasured=unscored,
+        run_again=trials_without_result + (max(0, sweep.remaining_trials) if failure else 0),
+        unmeasured=unmeasured,
     )
 
 
-def _disk_error(out: Path, refused: OSError | None, unwritten: int) -> str:
-    why = (refused.strerror or str(refused)) if refused else "writing to the disk fails"
+def _disk_error(out: Path, error: OSError | None, unwritten: int) -> str:
+    why = (error.strerror or str(error)) if error else "writing to the disk fails"
     lost = f" {counted(unwritten, 'ended trial')} could not be recorded and will run again." if unwritten else ""
     return (
         f"cannot write to {out} ({why}), so the sweep stopped without a report.{lost} All results in its event log are "
@@ -149,9 +149,9 @@ def _disk_error(out: Path, refused: OSError | None, unwritten: int) -> str:
     )
 
 
-def _storage_error(out: Path, settings: SweepSettings, missing: Sequence[str], refusal: str | None) -> str:
-    what = f"{some_of(missing)} could not be downloaded from" if missing else "the last files could not be uploaded to"
+def _storage_error(out: Path, settings: SweepSettings, missing: Sequence[str], error: str | None) -> str:
+    text = f"{some_of(missing)} could not be downloaded from" if missing else "the last files could not be uploaded to"
     return (
-        f"{what} the sweep's object storage ({refusal or (settings.bucket and settings.bucket.uri)}). No finished "
+        f"{text} the sweep's object storage ({error or (settings.bucket and settings.bucket.uri)}). No finished "
         f"trial is lost. When the storage can be reached, continue with:\n  {resume_command(out)}"
     )

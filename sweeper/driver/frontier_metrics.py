@@ -37,8 +37,8 @@ def unmeasured_epochs(out: Path, settings: SweepSettings) -> list[UnmeasuredEpoc
     nearest to the ideal corner are considered. Epochs without a checkpoint are left out. If only losses are requested,
     the result is empty.
     """
-    most = settings.front_metrics
-    if not (most and settings.goals and (out / "candidates.csv").is_file()):
+    max_epochs = settings.front_metrics
+    if not (max_epochs and settings.goals and (out / "candidates.csv").is_file()):
         return []
     import numpy as np
 
@@ -48,17 +48,17 @@ def unmeasured_epochs(out: Path, settings: SweepSettings) -> list[UnmeasuredEpoc
     from trainables.metrics.registry import SETS
 
     sweep, table = SweepFile.read(out), TrialTable.read(out)
-    requested = {name for chosen in settings.base.metrics or ("default",) for name in SETS.get(chosen, (chosen,))}
-    measured = [name for name in table.columns.metrics if name in sweep.baseline and name in requested]
-    if not measured or table.trials.empty:
+    requested = {name for entry in settings.base.metrics or ("default",) for name in SETS.get(entry, (entry,))}
+    names = [name for name in table.columns.metrics if name in sweep.baseline and name in requested]
+    if not names or table.trials.empty:
         return []
     front = frontier(table.models, sweep.objectives)
-    nearest = front.members.iloc[np.argsort(np.linalg.norm(front.costs, axis=1), kind="stable")[:most]]
-    known_of = np.any([numbers(nearest, name).notna() for name in measured], axis=0).tolist()
+    nearest = front.members.iloc[np.argsort(np.linalg.norm(front.costs, axis=1), kind="stable")[:max_epochs]]
+    measured_flags = np.any([numbers(nearest, name).notna() for name in names], axis=0).tolist()
     return [
         UnmeasuredEpoch(str(row["trial_id"]), int(row["step"]), str(row["checkpoint"]))
-        for (_, row), known in zip(nearest.iterrows(), known_of, strict=True)
-        if row["checkpoint"] and not known
+        for (_, row), is_measured in zip(nearest.iterrows(), measured_flags, strict=True)
+        if row["checkpoint"] and not is_measured
     ]
 
 
@@ -84,25 +84,25 @@ def measure_frontier(sweep: OpenSweep, wait_for_head: Callable[[], None]) -> Non
     wait_for_head()
     score = task_with(measure_checkpoint, shared, max_retries=1, num_cpus=cpus, num_gpus=gpus)
 
-    def place(checkpoint: str) -> Path:
+    def checkpoint_folder(checkpoint: str) -> Path:
         return Path(checkpoint) if settings.bucket else (sweep.out / checkpoint).resolve()
 
-    waiting = {score(folder=place(item.checkpoint)): item for item in epochs}
-    while waiting:
-        display.activity = f"measuring the metrics of frontier epochs: {len(waiting)} of {len(epochs)} remain"
+    epoch_by_task = {score(folder=checkpoint_folder(epoch.checkpoint)): epoch for epoch in epochs}
+    while epoch_by_task:
+        display.activity = f"measuring the metrics of frontier epochs: {len(epoch_by_task)} of {len(epochs)} remain"
         sweep.log.flush()
-        done, _ = ray.wait(list(waiting), timeout=_POLL_SECONDS)
-        for reference in done:
-            item = waiting.pop(reference)
+        done, _ = ray.wait(list(epoch_by_task), timeout=_POLL_SECONDS)
+        for task in done:
+            epoch = epoch_by_task.pop(task)
             try:
-                measured = ray.get(reference)
-                if measured.items:
-                    write_item_log(sweep.out / "items" / f"{Path(item.checkpoint).name}.json", measured.items)
-                payload = {"step": item.step, "metrics": dict(measured.metrics)}
+                scores = ray.get(task)
+                if scores.items:
+                    write_item_log(sweep.out / "items" / f"{Path(epoch.checkpoint).name}.json", scores.items)
+                payload = {"step": epoch.step, "metrics": dict(scores.metrics)}
             except (RayError, OSError) as error:
                 reason = str(error).strip().splitlines()[-1:]
                 logger.warning(
-                    "cannot measure the metrics of %s: %s", item.checkpoint, *reason or [type(error).__name__]
+                    "cannot measure the metrics of %s: %s", epoch.checkpoint, *reason or [type(error).__name__]
                 )
             else:
-                sweep.log.record(Kind.METRICS_MEASURED, item.trial_id, payload)
+                sweep.log.record(Kind.METRICS_MEASURED, epoch.trial_id, payload)

@@ -87,8 +87,8 @@ class OpenSweep:
 
         On a cluster, the result may exceed ``slots``, because Ray's autoscaler adds nodes for trials that do not fit.
         """
-        asked = self.settings.max_concurrent or slots
-        return min(asked, slots) if self.settings.address is None else asked
+        requested = self.settings.max_concurrent or slots
+        return min(requested, slots) if self.settings.address is None else requested
 
     def estimate(self, max_concurrent: int = 1) -> Remaining:
         return remaining(
@@ -125,7 +125,7 @@ def open_sweep(
         scheduler=open_scheduler(settings, target),
     )
     checkpoints = CheckpointManager(out, settings.goals, states=state_storage(settings, out), syncer=syncer)
-    scores = primary_metrics(target.data.modality)
+    metric_names = primary_metrics(target.data.modality)
     sweep = OpenSweep(
         out=out,
         settings=settings,
@@ -137,7 +137,7 @@ def open_sweep(
         tables=TableWriter(tables, checkpoints.find, every_epoch=bool(settings.goals)),
         checkpoints=checkpoints,
         tracker=_tracker(log, settings, sweep_id, syncer),
-        display=Display(console, log.state, checkpoints, study.archive, trials=settings.trials, scores=scores),
+        display=Display(console, log.state, checkpoints, study.archive, trials=settings.trials, scores=metric_names),
         syncer=syncer,
         shares=_shares(settings, log.state) if settings.shares_gpus else None,
     )
@@ -160,18 +160,18 @@ def _requeue(
 
     Return the saved states from which the requeued trials continue, by trial id.
     """
-    failed = [
+    failed_ids = [
         trial.id
         for trial in log.state.ended_trials
         if not trial.has_result or (retry_failed and trial.outcome["status"] == Status.FAILED)
     ]
-    if failed:
-        console.print(f"failed trials that run again: {', '.join(sorted(failed))}", soft_wrap=True)
-    unfinished = {
-        trial.id: trial.last_step for trial in log.state.trials.values() if not trial.outcome or trial.id in failed
+    if failed_ids:
+        console.print(f"failed trials that run again: {', '.join(sorted(failed_ids))}", soft_wrap=True)
+    last_step_by_trial = {
+        trial.id: trial.last_step for trial in log.state.trials.values() if not trial.outcome or trial.id in failed_ids
     }
-    states = find_states(settings, out, unfinished)
-    for trial_id in unfinished:
+    states = find_states(settings, out, last_step_by_trial)
+    for trial_id in last_step_by_trial:
         step = states[trial_id].step if trial_id in states else -1
         log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": step})
     return states

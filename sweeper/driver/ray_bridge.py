@@ -43,22 +43,22 @@ class TrialSearcher(Searcher):
         scheduler, controller, shares = self._scheduler, self._sweep.controller, self._sweep.shares
         if not scheduler.has_room() or (shares is not None and not shares.has_room()):
             return None
-        if (following := controller.next_trial()) is None:
+        if (trial := controller.next_trial()) is None:
             return Searcher.FINISHED if scheduler.running == 0 else None  # a running trial may lead to a promotion
-        state = self._sweep.states.get(following.id)
-        is_current = state is not None and state.step == self._sweep.log.state.trials[following.id].last_step
+        state = self._sweep.states.get(trial.id)
+        is_current = state is not None and state.step == self._sweep.log.state.trials[trial.id].last_step
         config = {
-            "trial_id": following.id,
-            "spec": following.spec.to_dict(),
+            "trial_id": trial.id,
+            "spec": trial.spec.to_dict(),
             "restore_from": state.path if state is not None and is_current else None,
         }
         if shares is None:
             return config
-        gpus = shares.share_of(following.spec)
+        gpus = shares.share_of(trial.spec)
         if not shares.has_room(gpus):
-            controller.requeue(following)
+            controller.requeue(trial)
             return None
-        shares.reserve(following.id, gpus)
+        shares.reserve(trial.id, gpus)
         return config | {"gpus": gpus}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
@@ -152,6 +152,6 @@ def _last_failure(trial: Any) -> str:
 
 def _forget_statistics(trial: Any) -> None:
     """Delete Tune's statistics of a trial's metrics. They are unused, and take 100 kB for each ended trial."""
-    known = getattr(trial, "run_metadata", None)
+    metadata = getattr(trial, "run_metadata", None)
     for name in ("metric_analysis", "metric_n_steps"):
-        getattr(known, name, {}).clear()
+        getattr(metadata, name, {}).clear()

@@ -38,12 +38,12 @@ def run_trials(sweep: OpenSweep, capacity: int) -> None:
         capacity = _share_gpus(sweep.shares, sweep)
     max_concurrent = sweep.max_concurrent(capacity)
     sweep.display.remaining = lambda: sweep.estimate(max_concurrent)
-    if ended := len(sweep.log.state.ended):
-        left = sweep.estimate(max_concurrent)
-        sweep.console.print(f"{ended} of {counted(settings.trials, 'trial')} done; remaining: {left}")
-    remaining = sweep.remaining_trials
-    running = max(min(max_concurrent, remaining), remaining if settings.pauses_trials else 0)
-    disk = estimate_disk(settings.base, Path(sweep.target.path), models=remaining, running=running)
+    if ended_count := len(sweep.log.state.ended):
+        time_left = sweep.estimate(max_concurrent)
+        sweep.console.print(f"{ended_count} of {counted(settings.trials, 'trial')} done; remaining: {time_left}")
+    trials_left = sweep.remaining_trials
+    max_running = max(min(max_concurrent, trials_left), trials_left if settings.pauses_trials else 0)
+    disk = estimate_disk(settings.base, Path(sweep.target.path), models=trials_left, running=max_running)
     sweep.console.print(check_disk(disk, sweep.out), soft_wrap=True)
     tuner = _tuner(sweep, max_concurrent=max_concurrent)
     for name in ("ray.tune", "ray.train"):  # only the syncer reports a storage that does not respond
@@ -65,12 +65,12 @@ def watch_head(sweep: OpenSweep, on_lost_head: Callable[[], None]) -> AbstractCo
     """
     settings = sweep.settings
 
-    def lost(address: str) -> None:
-        external = "--address ADDRESS|none" if settings.address else ""
-        sweep.controller.failure = End(f"the loss of Ray's head at {address}", external)
+    def on_loss(address: str) -> None:
+        resume_option = "--address ADDRESS|none" if settings.address else ""
+        sweep.controller.failure = End(f"the loss of Ray's head at {address}", resume_option)
         abort_main_thread()
 
-    return head_watched(lost, end_process=on_lost_head, is_cluster=settings.address is not None)
+    return head_watched(on_loss, end_process=on_lost_head, is_cluster=settings.address is not None)
 
 
 def _tuner(sweep: OpenSweep, *, max_concurrent: int) -> Any:
@@ -114,10 +114,10 @@ def run_config(sweep: OpenSweep) -> Any:
 
     from sweeper.driver.ray_bridge import ReportRecorder, TrialRecorder
 
-    where, attempt = tune_storage(sweep.settings, sweep.out)
+    storage_options, attempt = tune_storage(sweep.settings, sweep.out)
     return RunConfig(
         name=f"attempt-{attempt}",
-        **where,
+        **storage_options,
         callbacks=[TrialRecorder(sweep)],
         stop=ReportRecorder(sweep),
         failure_config=FailureConfig(max_failures=WORKER_RESTARTS),
@@ -142,9 +142,9 @@ def _share_gpus(shares: GpuShares, sweep: OpenSweep) -> int:
 
     settings = sweep.settings
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU", 0)]
-    sizes = [gb for found in ask_nodes(gpu_memory, nodes=nodes).values() for gb in found or ()]
+    gpu_sizes = [gb for node_sizes in ask_nodes(gpu_memory, nodes=nodes).values() for gb in node_sizes or ()]
     capacity = slots(nodes, Resources(cpus=settings.cpus_per_trial, gpus=equal_share(MAX_PER_GPU)))
-    shares.gpus, shares.gpu_gb = sum(node["Resources"]["GPU"] for node in nodes), min(sizes, default=None)
+    shares.gpus, shares.gpu_gb = sum(node["Resources"]["GPU"] for node in nodes), min(gpu_sizes, default=None)
     shares.max_concurrent = min(settings.max_concurrent or capacity, capacity)
     shares.say = partial(sweep.console.print, soft_wrap=True)
     shares.print_new()

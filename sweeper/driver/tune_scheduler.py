@@ -44,10 +44,10 @@ class TuneScheduler(FIFOScheduler):
             return str(self.CONTINUE)
         try:
             trial_id = str(trial.config["trial_id"])
-            answer = controller.decide(trial_id, self._sweep.log.state.trials[trial_id].reports[-1])
-            if answer == "pause":
+            decision = controller.decide(trial_id, self._sweep.log.state.trials[trial_id].reports[-1])
+            if decision == "pause":
                 self._sweep.log.record(Kind.TRIAL_PAUSED, trial_id)
-            return answer.upper()
+            return decision.upper()
         except Exception:
             logger.exception("Error in the scheduler; the trial continues")
             return str(self.CONTINUE)
@@ -74,8 +74,8 @@ class TuneScheduler(FIFOScheduler):
                 tune_controller.stop_trial(trial)
         self._promote()
         if self._promoted_trial is not None:
-            chosen, self._promoted_trial = self._promoted_trial, None
-            return chosen
+            promoted, self._promoted_trial = self._promoted_trial, None
+            return promoted
         for trial in tune_controller.get_trials():
             if trial.status == "PENDING":
                 return trial

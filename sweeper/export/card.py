@@ -69,7 +69,7 @@ def card_text(card: Card) -> str:
         task=task,
         front_matter=yaml.safe_dump(_front_matter(card, task), sort_keys=False, allow_unicode=True),
         model=model_name(card.row, with_epoch=card.table.every_epoch),
-        split=[part for part in (spec.forget_split, spec.forget_class) if part],
+        split=[name for name in (spec.forget_split, spec.forget_class) if name],
         template=None if spec.template == CHAT else repr(_template(spec)),
         scores=_scores(card),
         settings=_settings(card),
@@ -100,11 +100,11 @@ def _template(spec: TrialSpec) -> str:
 
 def _scores(card: Card) -> list[tuple[str, str, str, str]]:
     """Return (axis label, name, value for the target, value for the model) for each metric that was measured."""
-    before, columns = card.sweep.baseline_of(card.row), card.sweep.columns
+    baseline, columns = card.sweep.baseline_of(card.row), card.sweep.columns
     return [
-        (columns.axis(name), name, number(before.get(name)), number(finite_cell(card.row, name)))
+        (columns.axis(name), name, number(baseline.get(name)), number(finite_cell(card.row, name)))
         for name in columns.outcomes
-        if name in before or finite_cell(card.row, name) is not None
+        if name in baseline or finite_cell(card.row, name) is not None
     ]
 
 

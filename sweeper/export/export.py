@@ -39,8 +39,8 @@ def export(checkpoint: Path, folder: Path, card: Card, *, merge: bool) -> Iterat
             "'python -m sweeper target'"
         )
     spec = card.spec
-    own_folder, hub_id = spec.model_path or spec.target_path, find_model(spec.model).hub_id
-    licence = licence_of(Path(own_folder) if own_folder else cached_snapshot(hub_id) if hub_id else None)
+    model_folder, hub_id = spec.model_path or spec.target_path, find_model(spec.model).hub_id
+    licence = licence_of(Path(model_folder) if model_folder else cached_snapshot(hub_id) if hub_id else None)
     with staged(folder) as staging:
         if kind == MERGED:
             merge_adapter(checkpoint, base, staging)

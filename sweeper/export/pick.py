@@ -111,63 +111,63 @@ def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
     raise_if_any(options.problems)
     sweep = _read_sweep_with(out, options["constraint"])
     table = TrialTable.read(out, sweep=sweep.name)
-    found = judged_pick(table, sweep, rule=rule, limits=limits, best=best)
-    name = model_name(found.row, with_epoch=table.every_epoch)
-    checkpoint = out / str(found.row["checkpoint"]) if found.row["checkpoint"] else None
-    chosen = Choice(best.words if best is not None else rule or "answer", name, checkpoint, out, found, table, sweep)
+    pick = judged_pick(table, sweep, rule=rule, limits=limits, best=best)
+    name = model_name(pick.row, with_epoch=table.every_epoch)
+    checkpoint = out / str(pick.row["checkpoint"]) if pick.row["checkpoint"] else None
+    choice = Choice(best.words if best is not None else rule or "answer", name, checkpoint, out, pick, table, sweep)
     if any(options[name] is not None for name in ("copy_to", "export", "register")):
-        if chosen.checkpoint is None or not chosen.exists:
-            raise Problems([chosen.missing])
-        if damage := weights_problems(chosen.checkpoint):
-            raise LoadError(f"the checkpoint {chosen.checkpoint} is damaged: {'; '.join(damage)}")
-        return _deliver(chosen, options, command=command_line(PICK, raw, str(out)))
-    return chosen
+        if choice.checkpoint is None or not choice.exists:
+            raise Problems([choice.missing])
+        if damage := weights_problems(choice.checkpoint):
+            raise LoadError(f"the checkpoint {choice.checkpoint} is damaged: {'; '.join(damage)}")
+        return _deliver(choice, options, command=command_line(PICK, raw, str(out)))
+    return choice
 
 
 def _read_sweep_with(out: Path, constraints: Sequence[str]) -> SweepFile:
     """Return the sweep with ``constraints`` added. They replace the sweep's own constraints on the same metrics."""
     sweep = SweepFile.read(out)
-    named = {parse_constraint(text).name for text in constraints}
-    kept = [text for text in sweep.constraints if parse_constraint(text).name not in named]
-    return replace(sweep, settings={**sweep.settings, "constraints": [*constraints, *kept]})
+    replaced_metrics = {parse_constraint(text).name for text in constraints}
+    remaining = [text for text in sweep.constraints if parse_constraint(text).name not in replaced_metrics]
+    return replace(sweep, settings={**sweep.settings, "constraints": [*constraints, *remaining]})
 
 
-def _deliver(chosen: Choice, options: Options, *, command: str) -> Choice:
-    assert chosen.checkpoint is not None
-    done: dict[str, Any] = {}
+def _deliver(choice: Choice, options: Options, *, command: str) -> Choice:
+    assert choice.checkpoint is not None
+    outputs: dict[str, Any] = {}
     notes: tuple[str, ...] = ()
     if options["copy_to"] is not None:
         with staged(Path(options["copy_to"])) as staging:
-            shutil.copytree(chosen.checkpoint, staging)
+            shutil.copytree(choice.checkpoint, staging)
     if options["export"] is not None:
         folder = Path(options["export"])
-        judged = chosen.pick.lines
-        card = Card(folder.name, chosen.pick.row, chosen.table, chosen.sweep, judgement=judged, pick_command=command)
-        notes = tuple(export(chosen.checkpoint, folder, card, merge=options["merge"]))
-        done["exported"] = str(folder)
+        judgement = choice.pick.lines
+        card = Card(folder.name, choice.pick.row, choice.table, choice.sweep, judgement=judgement, pick_command=command)
+        notes = tuple(export(choice.checkpoint, folder, card, merge=options["merge"]))
+        outputs["exported"] = str(folder)
     if options["register"] is not None:
-        done["registered"] = _register(chosen, options)
-    place = Path(options["copy_to"]) if options["copy_to"] else chosen.checkpoint
-    return replace(chosen, checkpoint=place, outputs=done, notes=notes)
+        outputs["registered"] = _register(choice, options)
+    final_checkpoint = Path(options["copy_to"]) if options["copy_to"] else choice.checkpoint
+    return replace(choice, checkpoint=final_checkpoint, outputs=outputs, notes=notes)
 
 
-def _register(chosen: Choice, options: Options) -> dict[str, Any]:
+def _register(choice: Choice, options: Options) -> dict[str, Any]:
     from sweeper.followers.mlflow.registry import Entry, register
 
-    assert chosen.checkpoint is not None
-    row, found = chosen.pick.row, chosen.pick
-    metrics = {column: number(value) for column, value in chosen.metrics.items()}
+    assert choice.checkpoint is not None
+    row, pick = choice.pick.row, choice.pick
+    metrics = {column: number(value) for column, value in choice.metrics.items()}
     entry = Entry(
-        sweep_id=read_origin(chosen.out).sweep_id,
+        sweep_id=read_origin(choice.out).sweep_id,
         trial_id=str(row["trial_id"]),
-        epoch=f"{row['epoch']:g}" if chosen.checkpoint.name != row["trial_id"] else None,
-        checkpoint=chosen.checkpoint,
-        out=chosen.out,
-        tags={"trial": chosen.name, "spec_hash": row["spec_hash"], "outcome": found.outcome, **metrics},
-        description=f"{chosen.name}: {found.reason}. {' '.join(found.lines)}",
+        epoch=f"{row['epoch']:g}" if choice.checkpoint.name != row["trial_id"] else None,
+        checkpoint=choice.checkpoint,
+        out=choice.out,
+        tags={"trial": choice.name, "spec_hash": row["spec_hash"], "outcome": pick.outcome, **metrics},
+        description=f"{choice.name}: {pick.reason}. {' '.join(pick.lines)}",
     )
-    experiment = read_settings(chosen.out).experiment
-    uri = _tracking_uri(options, chosen.out)
+    experiment = read_settings(choice.out).experiment
+    uri = _tracking_uri(options, choice.out)
     return asdict(register(entry, uri=uri, experiment=experiment, name=options["register"], alias=options["alias"]))
 
 
@@ -199,16 +199,16 @@ def _request(options: Options) -> tuple[str | None, tuple[Constraint, ...], Best
                 limits.append(parse(text))
             except ConstraintError as error:
                 options.add(str(error))
-    for side, sign in (("max", "<="), ("min", ">=")):
-        values = {name: options[f"{side}_{name}"] for name in LIMIT_COLUMNS}
+    for direction, sign in (("max", "<="), ("min", ">=")):
+        values = {name: options[f"{direction}_{name}"] for name in LIMIT_COLUMNS}
         limits += [parse_constraint(f"{name}{sign}{value}") for name, value in values.items() if value is not None]
-    best = [Best(column, side) for side in ("max", "min") for column in options[f"{side}imize"]]
+    best = [Best(column, direction) for direction in ("max", "min") for column in options[f"{direction}imize"]]
     rule = options["rule"] or (CONSTRAINT if limits else None)
     if rule == CONSTRAINT and not limits:
         options.add("the rule 'constraint' needs a limit, such as --where 'verbmem<=0.1'", "rule")
     elif rule == KNEE and best:
         options.add(f"--rule knee and --{best[0].direction}imize both choose a model; give only one of them", "rule")
     if len(best) > 1:
-        given = ", ".join(f"--{item.words}" for item in best)
-        options.add(f"only one column can be optimised, got {given}. Limit the other columns with --where")
+        flags = ", ".join(f"--{column.words}" for column in best)
+        options.add(f"only one column can be optimised, got {flags}. Limit the other columns with --where")
     return rule, tuple(limits), best[0] if best else None

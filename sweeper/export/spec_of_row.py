@@ -23,19 +23,19 @@ _ALWAYS_INCLUDED = (
 def spec_of_row(row: Mapping[str, Any]) -> TrialSpec:
     """Return the spec of the trial in a row of trials.csv."""
     values: dict[str, Any] = {}
-    for name, item in FIELDS.items():
+    for name, field in FIELDS.items():
         value = cell(row.get(name))
         if value is None:
-            if item.optional:  # other fields get their default values
+            if field.optional:  # other fields get their default values
                 values[name] = None
-        elif item.kind is bool:
+        elif field.kind is bool:
             values[name] = str(value) in ("True", "1.0")
-        elif item.many:
+        elif field.many:
             values[name] = tuple(str(value).split(","))
-        elif item.kind is str:  # a forget class named 3 is read as a number
+        elif field.kind is str:  # a forget class named 3 is read as a number
             values[name] = f"{value:g}" if isinstance(value, int | float) else str(value)
         else:
-            values[name] = item.kind(float(str(value)))
+            values[name] = field.kind(float(str(value)))
     cells = {name: cell(row.get(name)) for name in option_names()}
     options = {name: float(str(value)) for name, value in cells.items() if value is not None}
     return TrialSpec(**values, options=tuple(sorted(options.items())))
@@ -47,15 +47,15 @@ def unlearn_command(spec: TrialSpec, *, out: str = "DIR") -> str:
     On the same CPU with the same number of threads, the results are bit-identical to those of the trial.
     """
     values, unused = spec.values(), dataset_modality(spec.dataset).unused_fields
-    given: dict[str, Any] = {
+    values_by_option: dict[str, Any] = {
         name: _format_value(values[name])
-        for name, item in FIELDS.items()
-        if item.flag and name not in unused and item.has_effect(values)
-        if name in _ALWAYS_INCLUDED or values[name] != item.default
+        for name, field in FIELDS.items()
+        if field.flag and name not in unused and field.has_effect(values)
+        if name in _ALWAYS_INCLUDED or values[name] != field.default
     }
-    given["option"] = [f"{name}={_format_value(number)}" for name, number in spec.options]
-    given["plugin"] = [plugin.path for plugin in plugins.active()]
-    return command_line(RUN, from_python(RUN, {**given, "out": out}))
+    values_by_option["option"] = [f"{name}={_format_value(number)}" for name, number in spec.options]
+    values_by_option["plugin"] = [plugin.path for plugin in plugins.active()]
+    return command_line(RUN, from_python(RUN, {**values_by_option, "out": out}))
 
 
 def _format_value(value: object) -> object:
