@@ -64,23 +64,23 @@ class Thresholds:
 
 def thresholds_of(sweep: SweepFile) -> Thresholds:
     columns, stated = sweep.columns, tuple(dict.fromkeys(map(parse_constraint, sweep.constraints)))
-    sets = {columns[item.name].of for item in stated}
+    stated_sets = {columns[item.name].of for item in stated}
     # The paper's thresholds do not apply to the metrics of image classifiers.
     files = (sweep, *sweep.files.values())
-    measured = {name for file in files for known in (file.baseline, *file.baselines.values()) for name in known}
-    other = {name for name, item in columns.entries.items() if item.primary and item.threshold is None}
-    papers = columns.thresholds if measured & columns.thresholds.keys() or not measured & other else {}
-    beside = (item for name, item in papers.items() if columns[name].of not in sets)
-    return Thresholds((*stated, *beside), stated, sweep.baseline_of, columns)
+    measured = {name for file in files for scores in (file.baseline, *file.baselines.values()) for name in scores}
+    unlimited = {name for name, item in columns.entries.items() if item.primary and item.threshold is None}
+    paper_thresholds = columns.thresholds if measured & columns.thresholds.keys() or not measured & unlimited else {}
+    added = (item for name, item in paper_thresholds.items() if columns[name].of not in stated_sets)
+    return Thresholds((*stated, *added), stated, sweep.baseline_of, columns)
 
 
-def side_of(item: Constraint, columns: Columns) -> str:
+def side_of(threshold: Constraint, columns: Columns) -> str:
     """Return the side to which a threshold belongs: ``forgetting``, ``keeping``, or "" for neither side."""
-    column = columns[item.name]
+    column = columns[threshold.name]
     if column.of not in _DATA_SET.values() or column.direction is None:
         return ""
-    along = item.sign.startswith(">") == (column.direction == "max")
-    return FORGETTING if along == (column.of == _DATA_SET[FORGETTING]) else KEEPING
+    wants_better = threshold.sign.startswith(">") == (column.direction == "max")
+    return FORGETTING if wants_better == (column.of == _DATA_SET[FORGETTING]) else KEEPING
 
 
 def stand_ins(
@@ -91,24 +91,24 @@ def stand_ins(
     A primary metric is preferred to a loss. A side without a suitable measured score is left out. The retain loss is
     not suitable if already the target's retain loss is near the loss of a random guess (:data:`NEAR_GUESS`).
     """
-    found: dict[str, tuple[Constraint, Constraint]] = {}
+    bounds: dict[str, tuple[Constraint, Constraint]] = {}
     for name, column in columns.entries.items():
         if column.primary and column.threshold is None and finite_cell(row, name) is not None and target.get(name):
             is_kept, rises = column.of == _DATA_SET[KEEPING], column.direction == "max"
             # If smaller values mean keeping, or larger values mean forgetting, the inverse of the fraction is used.
             shares = [x if rises == is_kept else 1.0 / x for x in (_RETAIN_SHARES if is_kept else _FORGET_SHARES)]
             least, proof = (Constraint(name, ">=" if rises else "<=", share, relative=True) for share in shares)
-            found.setdefault(KEEPING if is_kept else FORGETTING, (least, proof))
+            bounds.setdefault(KEEPING if is_kept else FORGETTING, (least, proof))
     for name in filter(columns.is_loss, columns.entries):
-        before, guess = target.get(name), columns[name].bounds[1]
-        shown = _rounded((before or 0.0) + _LOSS_PROOF * max((guess or 0.0) - (before or 0.0), 0.0))
-        if columns[name].of == _DATA_SET[FORGETTING] and before is not None:
-            least = Constraint(name, ">", _rounded(before + LEAST_GAIN * (guess or 0.0)))
-            found.setdefault(FORGETTING, (least, least if guess is None else Constraint(name, ">=", shown)))
-        if columns[name].of == _DATA_SET[KEEPING] and guess is not None and (before or 0.0) < NEAR_GUESS * guess:
+        target_loss, guess = target.get(name), columns[name].bounds[1]
+        proof_bound = _rounded((target_loss or 0.0) + _LOSS_PROOF * max((guess or 0.0) - (target_loss or 0.0), 0.0))
+        if columns[name].of == _DATA_SET[FORGETTING] and target_loss is not None:
+            least = Constraint(name, ">", _rounded(target_loss + LEAST_GAIN * (guess or 0.0)))
+            bounds.setdefault(FORGETTING, (least, least if guess is None else Constraint(name, ">=", proof_bound)))
+        if columns[name].of == _DATA_SET[KEEPING] and guess is not None and (target_loss or 0.0) < NEAR_GUESS * guess:
             least = Constraint(name, "<", _rounded(NEAR_GUESS * guess))
-            found.setdefault(KEEPING, (least, Constraint(name, "<=", shown)))
-    return found
+            bounds.setdefault(KEEPING, (least, Constraint(name, "<=", proof_bound)))
+    return bounds
 
 
 def _rounded(value: float) -> float:
@@ -246,15 +246,15 @@ class Assessment:
         - A threshold decides at least one side.
         - No side is unknown (:attr:`unknown_sides`).
         """
-        stated = all(check.met is not None for check in self.checks if check.source == "stated")
-        missed = any(check.met is False for check in self.applied)
-        return stated and not missed and not self.unknown_sides and bool(self.decided_sides)
+        is_known = all(check.met is not None for check in self.checks if check.source == "stated")
+        is_missed = any(check.met is False for check in self.applied)
+        return is_known and not is_missed and not self.unknown_sides and bool(self.decided_sides)
 
     @property
     def already_met(self) -> tuple[Check, ...]:
         """The checks on forgetting that both model and target meet; () if a threshold decides forgetting."""
-        asked = (check for check in self.checks if check.side == FORGETTING and FORGETTING not in self.decided_sides)
-        return tuple(check for check in asked if check.met and check.threshold.met(check.target, check.target))
+        checks = (check for check in self.checks if check.side == FORGETTING and FORGETTING not in self.decided_sides)
+        return tuple(check for check in checks if check.met and check.threshold.met(check.target, check.target))
 
     def checks_from(self, source: str, met: bool | None) -> tuple[Check, ...]:
         return tuple(check for check in self.checks if check.source == source and check.met is met)
@@ -273,28 +273,28 @@ def assess(row: pd.Series, thresholds: Thresholds) -> Assessment:
     target, columns = thresholds.baseline_of(row), thresholds.columns
 
     def check(item: Constraint, source: str) -> Check:
-        value, before, side = finite_cell(row, item.name), target.get(item.name), side_of(item, columns)
+        value, baseline, side = finite_cell(row, item.name), target.get(item.name), side_of(item, columns)
         return Check(
-            item, value, before, item.met(value, before), source, side, _miss(item, value, before, side, columns)
+            item, value, baseline, item.met(value, baseline), source, side, _miss(item, value, baseline, side, columns)
         )
 
     checks = [check(item, "stated" if item in thresholds.stated else "paper") for item in thresholds.all]
-    instead = stand_ins(row, target, columns)
+    stand_in_bounds = stand_ins(row, target, columns)
     evidence = []
     for side in SIDES:
         if not any(_decides(item, side, thresholds) for item in checks):
-            bounds = [check(item, "stand-in") for item in instead.get(side, ())]
+            bounds = [check(item, "stand-in") for item in stand_in_bounds.get(side, ())]
             evidence.append(Evidence(side, *bounds, by_loss=all(columns.is_loss(x.threshold.name) for x in bounds)))
     repetition = columns.repetition("retain")
     measured = {name: value for name in repetition if (value := finite_cell(row, name)) is not None}
     changes = [value - target[name] for name, value in measured.items() if name in target]
     is_language = any(columns.is_loss(name) and "token" in columns[name].unit for name in columns.entries)
-    kept = [item for item in checks if item.side == KEEPING and item.threshold.relative]
-    shares = [item.target for item in kept if item.value is not None and item.target is not None]
+    keeping_checks = [item for item in checks if item.side == KEEPING and item.threshold.relative]
+    target_values = [item.target for item in keeping_checks if item.value is not None and item.target is not None]
     return Assessment(
         checks=tuple(checks),
         evidence=tuple(evidence),
-        keeps_nothing=bool(shares) and not any(shares) and KEEPING not in instead,
+        keeps_nothing=bool(target_values) and not any(target_values) and KEEPING not in stand_in_bounds,
         repetition=_repetition(row, columns, "retain"),
         target_repetition=_repetition(target, columns, "retain"),
         forget_repetition=_repetition(row, columns, "forget"),
@@ -303,27 +303,27 @@ def assess(row: pd.Series, thresholds: Thresholds) -> Assessment:
     )
 
 
-def _miss(item: Constraint, value: float | None, target: float | None, side: str, columns: Columns) -> float:
-    by = item.violation(value, target)
-    if by is None or by <= 0:
+def _miss(threshold: Constraint, value: float | None, target: float | None, side: str, columns: Columns) -> float:
+    excess = threshold.violation(value, target)
+    if excess is None or excess <= 0:
         return 0.0
-    bound = item.bound * (target or 0.0) if item.relative else item.bound
-    low, high = columns[item.name].bounds
-    worst = {FORGETTING: target, KEEPING: low if item.sign.startswith(">") else high}.get(side)
+    bound = threshold.bound * (target or 0.0) if threshold.relative else threshold.bound
+    low, high = columns[threshold.name].bounds
+    worst = {FORGETTING: target, KEEPING: low if threshold.sign.startswith(">") else high}.get(side)
     # Without a worst score, the scale is the bound of the threshold or, if this bound is 0, the score's range.
     scale = abs(bound - worst) if worst is not None else abs(bound)
     scale = scale or (high - low if low is not None and high is not None else 1.0)
-    return max(by / (by + scale), math.ulp(0.0))
+    return max(excess / (excess + scale), math.ulp(0.0))
 
 
 def _repetition(scores: Mapping[str, float] | pd.Series, columns: Columns, of: str) -> float:
-    found = [float(scores[name]) for name in columns.repetition(of) if name in scores]
-    return max(filter(np.isfinite, found), default=np.inf)
+    values = [float(scores[name]) for name in columns.repetition(of) if name in scores]
+    return max(filter(np.isfinite, values), default=np.inf)
 
 
 def _decides(check: Check, side: str, thresholds: Thresholds) -> bool:
     if check.met is None or check.side != side:
         return False
-    counts = check.source == "stated" or thresholds.columns[check.threshold.name].primary
+    is_relevant = check.source == "stated" or thresholds.columns[check.threshold.name].primary
     # A threshold that the target already meets does not decide forgetting.
-    return counts and (side == KEEPING or check.threshold.met(check.target, check.target) is not True)
+    return is_relevant and (side == KEEPING or check.threshold.met(check.target, check.target) is not True)

@@ -42,9 +42,9 @@ class Model:
     @classmethod
     def of(cls, row: pd.Series, table: TrialTable) -> Model:
         """Describe the model in a row of ``table.models``."""
-        every = table.every_epoch
-        name, settings = model_name(row, with_epoch=every), format_settings(row, table.varying)
-        epoch = finite_cell(row, "epoch") if every else None
+        with_epoch = table.every_epoch
+        name, settings = model_name(row, with_epoch=with_epoch), format_settings(row, table.varying)
+        epoch = finite_cell(row, "epoch") if with_epoch else None
         return cls(name, settings, str(row["trial_id"]), epoch, str(row["checkpoint"]))
 
 
@@ -99,16 +99,16 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
     ids = finished["trial_id"]
     unscored = tuple(ids[~ids.isin(ids[scored])].unique())
     oriented = oriented_of(values, objectives)
-    best = np.flatnonzero(scored)[nondominated(oriented[scored])]
+    rows = np.flatnonzero(scored)[nondominated(oriented[scored])]
     # Ties are sorted by id, so that the order does not depend on which trial finished first.
-    keys = [
-        *(finished[name].to_numpy()[best] for name in ("step", "trial_id") if name in finished),
-        *oriented[best].T[::-1],
+    sort_keys = [
+        *(finished[name].to_numpy()[rows] for name in ("step", "trial_id") if name in finished),
+        *oriented[rows].T[::-1],
     ]
-    best = best[np.lexsort(keys)] if len(best) else best
-    costs = costs_of(values[best], objectives)
+    rows = rows[np.lexsort(sort_keys)] if len(rows) else rows
+    costs = costs_of(values[rows], objectives)
     return Frontier(
-        tuple(objectives), finished.iloc[best], values[best], costs, contributions(costs), hypervolume(costs), unscored
+        tuple(objectives), finished.iloc[rows], values[rows], costs, contributions(costs), hypervolume(costs), unscored
     )
 
 
@@ -120,10 +120,10 @@ def selectable_models(table: TrialTable, objectives: Sequence[Objective]) -> Tri
     models = table.models
     if not table.every_epoch:
         return models
-    front = frontier(models, objectives).members.index
+    front_index = frontier(models, objectives).members.index
     ends = set(zip(*(table.finished[name] for name in ("sweep", "trial_id", "steps")), strict=True))
     is_end = [key in ends for key in zip(*(models.trials[name] for name in ("sweep", "trial_id", "step")), strict=True)]
-    return table.with_trials(models.trials[models.trials.index.isin(front) | np.asarray(is_end, dtype=bool)])
+    return table.with_trials(models.trials[models.trials.index.isin(front_index) | np.asarray(is_end, dtype=bool)])
 
 
 LEAST_GAIN = 0.01
@@ -136,11 +136,11 @@ def has_begun_unlearning(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
     Models whose target was not measured are included. If no model has begun to unlearn, all models are included.
     """
     columns = [item.column for item in sweep.objectives]
-    starts = [sweep.baseline_of(row) for _, row in rows.iterrows()]
-    before = np.array([[start.get(name, np.nan) for name in columns] for start in starts]).reshape(-1, len(columns))
+    targets = [sweep.baseline_of(row) for _, row in rows.iterrows()]
+    before = np.array([[target.get(name, np.nan) for name in columns] for target in targets]).reshape(-1, len(columns))
     gain = costs_of(before, sweep.objectives) - costs_of(values_of(rows, sweep.objectives), sweep.objectives)
-    ahead = np.isnan(before).any(axis=1) | (gain > LEAST_GAIN).any(axis=1)
-    return ahead if ahead.any() else np.ones(len(rows), dtype=bool)
+    has_begun = np.isnan(before).any(axis=1) | (gain > LEAST_GAIN).any(axis=1)
+    return has_begun if has_begun.any() else np.ones(len(rows), dtype=bool)
 
 
 def nondominated(points: npt.ArrayLike) -> Mask:
@@ -171,9 +171,9 @@ def contributions(costs: npt.ArrayLike) -> Floats:
     array = checked_costs(costs)
     if len(array) == 0:
         return np.zeros(0)
-    places, place_of = np.unique(array, axis=0, return_inverse=True)
-    added = np.asarray(moocore.hv_contributions(places, ref=np.ones(array.shape[1])), dtype=np.float64)
-    return np.clip(added, 0.0, 1.0)[place_of.reshape(-1)]
+    points, point_of = np.unique(array, axis=0, return_inverse=True)
+    point_values = np.asarray(moocore.hv_contributions(points, ref=np.ones(array.shape[1])), dtype=np.float64)
+    return np.clip(point_values, 0.0, 1.0)[point_of.reshape(-1)]
 
 
 def checked_costs(costs: npt.ArrayLike) -> Floats:

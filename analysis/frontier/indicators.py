@@ -50,7 +50,7 @@ def further_objectives(
       at which half of the utility is lost.
     - A box such as ``verbmem and utility`` has a metric of the forget set and the primary metric of the retain set.
     """
-    found: dict[str, tuple[Objective, ...]] = {}
+    boxes: dict[str, tuple[Objective, ...]] = {}
     logged = tuple(
         replace(item, low=LOG_FLOOR * item.high, log=True)
         if columns.is_loss(item.column) and item.direction == "min" and item.low == 0
@@ -58,25 +58,25 @@ def further_objectives(
         for item in objectives
     )
     if logged != tuple(objectives):
-        found[LOG_RETAIN] = logged
+        boxes[LOG_RETAIN] = logged
     scores = _scores(columns, measured)
     if scores and {item.column for item in scores} != {item.column for item in objectives}:
-        found[" and ".join(item.name.replace("_", " ") for item in scores)] = scores
-    return found
+        boxes[" and ".join(item.name.replace("_", " ") for item in scores)] = scores
+    return boxes
 
 
 def _scores(columns: Columns, measured: Sequence[str]) -> tuple[Objective, ...]:
-    kept = [name for name in columns.primaries(measured) if columns[name].of == "retain"]
-    lost = [name for name in columns.primaries(measured) if columns[name].of == "forget"]
+    retain_names = [name for name in columns.primaries(measured) if columns[name].of == "retain"]
+    forget_names = [name for name in columns.primaries(measured) if columns[name].of == "forget"]
     # Without a primary metric of the forget set, another metric of the forget set is used.
-    lost += [
+    forget_names += [
         name
         for name in columns.metrics
         if columns[name].of == "forget" and name in measured and not columns[name].fluency
     ]
-    of_forget = next((item for name in lost if (item := columns.objective(name))), None)
-    of_retain = next((item for name in kept if (item := columns.objective(name))), None)
-    return (of_forget, of_retain) if of_forget and of_retain else ()
+    forget_score = next((item for name in forget_names if (item := columns.objective(name))), None)
+    retain_score = next((item for name in retain_names if (item := columns.objective(name))), None)
+    return (forget_score, retain_score) if forget_score and retain_score else ()
 
 
 def pooled_front(sets: Sequence[npt.ArrayLike]) -> Floats:
@@ -106,13 +106,13 @@ def additive_epsilon(costs: npt.ArrayLike, reference: npt.ArrayLike) -> float:
 
 def indicators(sets: Mapping[str, npt.ArrayLike]) -> dict[str, Indicators]:
     """Return the indicators of every set of costs, keyed by the set's name."""
-    target = pooled_front(list(sets.values()))
-    found = {}
+    reference = pooled_front(list(sets.values()))
+    by_name = {}
     for name, costs in sets.items():
-        there = len(checked_costs(costs)) > 0
-        distances = (igd_plus(costs, target), additive_epsilon(costs, target)) if there else (None, None)
-        found[name] = Indicators(hypervolume(costs), *distances)
-    return found
+        has_points = len(checked_costs(costs)) > 0
+        distances = (igd_plus(costs, reference), additive_epsilon(costs, reference)) if has_points else (None, None)
+        by_name[name] = Indicators(hypervolume(costs), *distances)
+    return by_name
 
 
 def attainment_surfaces(runs: Sequence[npt.ArrayLike]) -> list[Floats]:

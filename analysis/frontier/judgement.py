@@ -119,69 +119,71 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objec
     If every model misses a threshold, the model with the smallest sum of :attr:`Check.miss` is chosen.
     """
     distance = _distance(rows, objectives)
-    found = [assess(row, thresholds) for _, row in rows.iterrows()]
-    judged = [i for i, item in enumerate(found) if any(check.met is not None for check in item.checks)]
+    results = [assess(row, thresholds) for _, row in rows.iterrows()]
+    checked = [i for i, item in enumerate(results) if any(check.met is not None for check in item.checks)]
     # If no threshold can be judged, only the stand-in scores are used.
-    asked = judged or [i for i in range(len(rows)) if np.isfinite(distance[i][0])]
-    if not asked:
+    candidates = checked or [i for i in range(len(rows)) if np.isfinite(distance[i][0])]
+    if not candidates:
         return Judgement(Outcome.NOT_JUDGED, None, len(rows), 0)
-    passed = [i for i in asked if all(check.met is not False for check in found[i].applied)]
-    good = [i for i in passed if found[i].is_good]
-    one_sided = [i for i in passed if found[i].decided_sides]
-    acceptable = good or one_sided or passed
-    if not passed:
-        place = min(asked, key=lambda i: (sum(check.miss for check in found[i].applied), *distance[i]))
-        outcome, decisive, near = _outcome(rows, {i: found[i].missed for i in asked}, thresholds)
-        return Judgement(outcome, place, len(rows), len(asked), decisive, sides_met_apart=near, assessment=found[place])
-    chosen = select(rows, acceptable, found, distance, objectives, thresholds.columns)
-    if chosen is None:
-        place = min(acceptable, key=lambda i: (found[i].repetition, distance[i]))
-        return Judgement(Outcome.REPETITIVE, place, len(rows), len(asked), assessment=found[place])
-    place, best = chosen.position, found[chosen.position]
-    taken = partial(Judgement, position=place, considered=len(rows), assessment=best)
-    if good:
-        return taken(Outcome.GOOD, judged=len(judged), selection=chosen)
-    if unknown := best.unknown_sides if one_sided else best.inconclusive_sides:
-        return taken(Outcome.ONE_SIDED, judged=len(asked), unknown_side=unknown[0])
-    if one_sided:
-        return taken(Outcome.THRESHOLD_UNKNOWN, judged=len(judged))
-    return taken(Outcome.NOT_JUDGED, judged=0, selection=chosen)
+    passing = [i for i in candidates if all(check.met is not False for check in results[i].applied)]
+    good_models = [i for i in passing if results[i].is_good]
+    partly_decided = [i for i in passing if results[i].decided_sides]
+    acceptable = good_models or partly_decided or passing
+    if not passing:
+        position = min(candidates, key=lambda i: (sum(check.miss for check in results[i].applied), *distance[i]))
+        outcome, decisive, near = _outcome(rows, {i: results[i].missed for i in candidates}, thresholds)
+        return Judgement(
+            outcome, position, len(rows), len(candidates), decisive, sides_met_apart=near, assessment=results[position]
+        )
+    selection = select(rows, acceptable, results, distance, objectives, thresholds.columns)
+    if selection is None:
+        position = min(acceptable, key=lambda i: (results[i].repetition, distance[i]))
+        return Judgement(Outcome.REPETITIVE, position, len(rows), len(candidates), assessment=results[position])
+    position, best = selection.position, results[selection.position]
+    with_outcome = partial(Judgement, position=position, considered=len(rows), assessment=best)
+    if good_models:
+        return with_outcome(Outcome.GOOD, judged=len(checked), selection=selection)
+    if unknown := best.unknown_sides if partly_decided else best.inconclusive_sides:
+        return with_outcome(Outcome.ONE_SIDED, judged=len(candidates), unknown_side=unknown[0])
+    if partly_decided:
+        return with_outcome(Outcome.THRESHOLD_UNKNOWN, judged=len(checked))
+    return with_outcome(Outcome.NOT_JUDGED, judged=0, selection=selection)
 
 
 def _outcome(
     rows: pd.DataFrame, missed: Mapping[int, Sequence[Check]], thresholds: Thresholds
 ) -> tuple[Outcome, Decisive | None, bool]:
     """Return ``outcome``, ``decisive`` and ``sides_met_apart`` for models that all miss at least one threshold."""
-    judged = rows.iloc[list(missed)]
-    size = {
+    missed_rows = rows.iloc[list(missed)]
+    miss_by_side = {
         side: np.array([sum(check.miss for check in checks if check.side == side) for checks in missed.values()])
         for side in SIDES
     }
-    forgets, keeps = size[FORGETTING] == 0, size[KEEPING] == 0
+    forgets, keeps = miss_by_side[FORGETTING] == 0, miss_by_side[KEEPING] == 0
     if (forgets & keeps).any():
-        beside = [checks for checks, both in zip(missed.values(), forgets & keeps, strict=True) if both]
-        wanted = Counter(check.threshold for checks in beside for check in checks).most_common(1)[0][0]
-        misses = np.array([any(check.threshold == wanted for check in checks) for checks in missed.values()])
-        values = numbers(judged[forgets & keeps & misses], wanted.name)
-        return Outcome.MISSED, _decisive(rows, wanted, values), False
+        other_checks = [checks for checks, both in zip(missed.values(), forgets & keeps, strict=True) if both]
+        threshold = Counter(check.threshold for checks in other_checks for check in checks).most_common(1)[0][0]
+        is_missed = np.array([any(check.threshold == threshold for check in checks) for checks in missed.values()])
+        values = numbers(missed_rows[forgets & keeps & is_missed], threshold.name)
+        return Outcome.MISSED, _decisive(rows, threshold, values), False
     if forgets.any() and keeps.any():
         return Outcome.NO_TRADE_OFF, None, True
     for side, other in ((FORGETTING, keeps), (KEEPING, forgets)):
         # If a model that misses the other side comes closest to this side, the sides conflict.
-        if other.any() and not (size[side][~other] < size[side][other].min()).any():
-            places = [checks for checks, is_other in zip(missed.values(), other, strict=True) if is_other]
-            counts = Counter(check.threshold for checks in places for check in checks if check.side == side)
+        if other.any() and not (miss_by_side[side][~other] < miss_by_side[side][other].min()).any():
+            side_checks = [checks for checks, is_other in zip(missed.values(), other, strict=True) if is_other]
+            counts = Counter(check.threshold for checks in side_checks for check in checks if check.side == side)
             order = [*thresholds.all, *counts]
-            wanted = max(counts, key=lambda item: (counts[item], -order.index(item)))
-            values = numbers(judged, wanted.name).dropna()
-            decisive = _decisive(rows, wanted, values) if counts[wanted] == len(places) else None
+            threshold = max(counts, key=lambda item: (counts[item], -order.index(item)))
+            values = numbers(missed_rows, threshold.name).dropna()
+            decisive = _decisive(rows, threshold, values) if counts[threshold] == len(side_checks) else None
             return Outcome.TOO_LITTLE if side == FORGETTING else Outcome.TOO_MUCH, decisive, False
     return Outcome.NO_TRADE_OFF, None, False
 
 
-def _decisive(rows: pd.DataFrame, item: Constraint, values: pd.Series) -> Decisive:
-    best = float(values.max() if item.sign.startswith(">") else values.min())
-    return Decisive(item, best, uniform=numbers(rows, item.name).nunique() == 1)
+def _decisive(rows: pd.DataFrame, threshold: Constraint, values: pd.Series) -> Decisive:
+    best = float(values.max() if threshold.sign.startswith(">") else values.min())
+    return Decisive(threshold, best, uniform=numbers(rows, threshold.name).nunique() == 1)
 
 
 def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> list[tuple[float, float]]:
@@ -189,16 +191,16 @@ def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> list[tuple
 
     Both numbers are infinite if an objective is missing.
     """
-    found = np.full((len(rows), 2), np.inf)
+    keys = np.full((len(rows), 2), np.inf)
     if objectives and len(rows):
         values = values_of(rows, objectives)
-        there = measured(values)
-        found[there, 0] = np.linalg.norm(costs_of(values[there], objectives), axis=1)
+        is_measured = measured(values)
+        keys[is_measured, 0] = np.linalg.norm(costs_of(values[is_measured], objectives), axis=1)
         # The unclipped sum breaks ties between rows outside the bounds.
-        found[there, 1] = sum(
-            item.oriented(values[there, k]) / (item.high - item.low) for k, item in enumerate(objectives)
+        keys[is_measured, 1] = sum(
+            item.oriented(values[is_measured, k]) / (item.high - item.low) for k, item in enumerate(objectives)
         )
-    return [(distance, total) for distance, total in found.tolist()]
+    return [(distance, total) for distance, total in keys.tolist()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ class Selection:
 def select(
     rows: pd.DataFrame,
     acceptable: Sequence[int],
-    found: Sequence[Assessment],
+    assessments: Sequence[Assessment],
     distance: Sequence[tuple[float, float]],
     objectives: Sequence[Objective],
     columns: Columns,
@@ -83,31 +83,31 @@ def select(
 
     Args:
         acceptable: the positions of the acceptable models in ``rows``.
-        found: the comparison of each row's model with the thresholds.
+        assessments: the comparison of each row's model with the thresholds.
         distance: a sort key for each row: the distance from the ideal corner, and a number that breaks ties.
     """
-    fluent = [i for i in acceptable if found[i].repeats is not True]
+    fluent = [i for i in acceptable if assessments[i].repeats is not True]
     if not fluent:
         return None
-    least = min(found[i].unknowns for i in fluent)
-    known = [i for i in fluent if found[i].unknowns == least]
-    beaten = beaten_rows(_costs(rows.iloc[known], objectives, columns))
-    remaining = [i for i, is_beaten in zip(known, beaten, strict=True) if not is_beaten]
-    keeping = _keeping(rows.iloc[remaining], [found[i] for i in remaining], columns)
+    fewest = min(assessments[i].unknowns for i in fluent)
+    best_known = [i for i in fluent if assessments[i].unknowns == fewest]
+    beaten = beaten_rows(_costs(rows.iloc[best_known], objectives, columns))
+    remaining = [i for i, is_beaten in zip(best_known, beaten, strict=True) if not is_beaten]
+    keeping = _keeping(rows.iloc[remaining], [assessments[i] for i in remaining], columns)
     cost = dict(zip(remaining, [distance[i][0] for i in remaining] if keeping is None else keeping, strict=True))
-    best = min(cost.values()) + TOLERANCE
-    near = [i for i in remaining if cost[i] <= best]
-    calm = min(found[i].forget_repetition for i in near) + TOLERANCE
-    place = min((i for i in near if found[i].forget_repetition <= calm), key=distance.__getitem__)
-    usual = min(near, key=distance.__getitem__)
+    max_cost = min(cost.values()) + TOLERANCE
+    near_best = [i for i in remaining if cost[i] <= max_cost]
+    limit = min(assessments[i].forget_repetition for i in near_best) + TOLERANCE
+    position = min((i for i in near_best if assessments[i].forget_repetition <= limit), key=distance.__getitem__)
+    nearest = min(near_best, key=distance.__getitem__)
     # Forgetting more than required has no advantage, so the model that keeps most is preferred.
     decision = Decision.TRADE_OFF if keeping is None else Decision.KEEPING
     return Selection(
-        place,
-        Decision.ONLY if len(remaining) == 1 else decision if place == usual else Decision.FLUENCY,
+        position,
+        Decision.ONLY if len(remaining) == 1 else decision if position == nearest else Decision.FLUENCY,
         eligible=len(acceptable),
         repeating=len(acceptable) - len(fluent),
-        unmeasured=len(fluent) - len(known),
+        unmeasured=len(fluent) - len(best_known),
         beaten=int(beaten.sum()),
     )
 
@@ -140,7 +140,7 @@ def beaten_rows(costs: Floats) -> Mask:
     return beaten
 
 
-def _keeping(rows: pd.DataFrame, found: Sequence[Assessment], columns: Columns) -> Sequence[float] | None:
+def _keeping(rows: pd.DataFrame, assessments: Sequence[Assessment], columns: Columns) -> Sequence[float] | None:
     """Return each row's cost in the primary retain metric; None if a row lacks it or has no decision on forgetting."""
     measured = [name for name in columns.metrics if np.isfinite(numbers(rows, name)).all()]
     scores = [
@@ -150,7 +150,7 @@ def _keeping(rows: pd.DataFrame, found: Sequence[Assessment], columns: Columns) 
         if (item := columns.objective(name))
     ]
     # If no threshold decides forgetting, a model that forgets nothing would be best.
-    if not scores or not all(FORGETTING in item.decided_sides for item in found):
+    if not scores or not all(FORGETTING in item.decided_sides for item in assessments):
         return None
     return tuple(scores[0].cost(numbers(rows, scores[0].column).to_numpy(dtype=np.float64)))
 
@@ -167,6 +167,6 @@ def _costs(rows: pd.DataFrame, objectives: Sequence[Objective], columns: Columns
     for index, (name, score) in enumerate(compared.items()):
         values = numbers(rows, name).to_numpy(dtype=np.float64)
         in_nats = columns.is_loss(name) and columns[name].of == "retain"
-        known = np.isfinite(values)
-        costs[known, index] = score.oriented(score.clip(values[known])) / (1.0 if in_nats else score.high - score.low)
+        finite = np.isfinite(values)
+        costs[finite, index] = score.oriented(score.clip(values[finite])) / (1.0 if in_nats else score.high - score.low)
     return costs

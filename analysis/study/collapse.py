@@ -38,39 +38,39 @@ class Collapse:
     runs_unknown: int
 
 
-def with_collapse(part: Sources) -> TrialTable:
+def with_collapse(source: Sources) -> TrialTable:
     """Add the column :data:`COLLAPSED` to the table: 1 if a model collapsed, 0 if it did not, NaN if unknown.
 
     A model collapsed if it misses the paper's threshold on the primary metric of the retain set, which is a share of
     the target's value.
     """
-    table, sweep = part.table, part.sweep
-    found = pd.Series(np.nan, index=table.trials.index)
+    table, sweep = source.table, source.sweep
+    collapsed = pd.Series(np.nan, index=table.trials.index)
     for name, column in sweep.columns.entries.items():
         threshold = column.threshold if column.primary and column.of == "retain" else None
         if threshold is not None and threshold.relative:
             rows = [row for _, row in table.trials.iterrows()]
-            kept = [threshold.met(finite_cell(row, name), sweep.baseline_of(row).get(name)) for row in rows]
-            lost = [np.nan if met is None else float(not met) for met in kept]
-            found = pd.Series(lost, index=table.trials.index, dtype=float)
-    return replace(table, trials=table.trials.assign(**{COLLAPSED: found}))
+            met_by_row = [threshold.met(finite_cell(row, name), sweep.baseline_of(row).get(name)) for row in rows]
+            values = [np.nan if met is None else float(not met) for met in met_by_row]
+            collapsed = pd.Series(values, index=table.trials.index, dtype=float)
+    return replace(table, trials=table.trials.assign(**{COLLAPSED: collapsed}))
 
 
 def collapse(seeds: Sequence[Sequence[SeedFront]]) -> Collapse:
     """Count the collapsed runs and seeds. ``seeds`` has one list of Pareto fronts for each seed."""
-    runs = [collapsed for units in seeds for unit in units for collapsed in _collapsed(unit)]
+    runs = [collapsed for fronts in seeds for front in fronts for collapsed in _collapsed(front)]
     # None means unknown.
-    lost = [_any(all_met(_collapsed(unit)) for unit in units) for units in seeds]
-    known_runs, known = ([item for item in found if item is not None] for found in (runs, lost))
+    by_seed = [_any(all_met(_collapsed(front)) for front in fronts) for fronts in seeds]
+    known_runs, known = ([item for item in results if item is not None] for results in (runs, by_seed))
     share = exact_share(sum(known), len(known))
-    return Collapse(share, sum(known_runs), len(known_runs), len(lost) - len(known), len(runs) - len(known_runs))
+    return Collapse(share, sum(known_runs), len(known_runs), len(by_seed) - len(known), len(runs) - len(known_runs))
 
 
-def _any(found: Iterable[bool | None]) -> bool | None:
-    values = set(found)
+def _any(results: Iterable[bool | None]) -> bool | None:
+    values = set(results)
     return True if True in values else None if None in values else False
 
 
-def _collapsed(unit: SeedFront) -> list[bool | None]:
-    lost = [(run.diverged, finite_cell(run.row, COLLAPSED)) for run in unit.runs.values() if run.has_outcome]
-    return [True if diverged else None if value is None else value == 1.0 for diverged, value in lost]
+def _collapsed(front: SeedFront) -> list[bool | None]:
+    results = [(run.diverged, finite_cell(run.row, COLLAPSED)) for run in front.runs.values() if run.has_outcome]
+    return [True if diverged else None if value is None else value == 1.0 for diverged, value in results]

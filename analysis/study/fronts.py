@@ -36,24 +36,27 @@ class ArmFronts:
 
 def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
     """Compare the arms of every problem. The problems are in the order of the trial table."""
-    found = []
+    comparisons = []
     for problem in dict.fromkeys(task.problem for task in grid.tasks):
-        units: dict[str, list[SeedFront]] = {}
-        for unit in grid.fronts:
-            if unit.task.problem == problem:
-                policy = f"AutoLR {unit.variant}" if unit.variant else "fixed lr"
-                units.setdefault(f"{unit.task.method}, {policy}", []).append(unit)
-        sets = _points(units, "")
-        further = {box: indicators(points) for box in grid.boxes if (points := _points(units, box))}
-        trials = {arm: sum(run.has_outcome for unit in own for run in unit.runs.values()) for arm, own in units.items()}
-        found.append(ArmFronts(problem, indicators(sets), trials, further))
-    return tuple(found)
+        fronts_by_arm: dict[str, list[SeedFront]] = {}
+        for front in grid.fronts:
+            if front.task.problem == problem:
+                policy = f"AutoLR {front.variant}" if front.variant else "fixed lr"
+                fronts_by_arm.setdefault(f"{front.task.method}, {policy}", []).append(front)
+        points_by_arm = _points(fronts_by_arm, "")
+        further = {box: indicators(points) for box in grid.boxes if (points := _points(fronts_by_arm, box))}
+        trials = {
+            arm: sum(run.has_outcome for front in fronts for run in front.runs.values())
+            for arm, fronts in fronts_by_arm.items()
+        }
+        comparisons.append(ArmFronts(problem, indicators(points_by_arm), trials, further))
+    return tuple(comparisons)
 
 
-def _points(units: Mapping[str, Sequence[SeedFront]], box: str) -> dict[str, Floats]:
+def _points(fronts_by_arm: Mapping[str, Sequence[SeedFront]], box: str) -> dict[str, Floats]:
     """Return the costs of each arm in one reference box. An arm is left out if a finished run lacks a cost."""
-    parts = {arm: [unit.points(box) for unit in own] for arm, own in units.items()}
-    filled = {arm: [part for part in own if part is not None and len(part)] for arm, own in parts.items()}
-    axes = next((own[0].shape[1] for own in filled.values() if own), 2)
-    whole = [arm for arm, own in parts.items() if all(part is not None for part in own)]
-    return {arm: np.concatenate([np.empty((0, axes)), *filled[arm]]) for arm in whole}
+    by_arm = {arm: [front.points(box) for front in fronts] for arm, fronts in fronts_by_arm.items()}
+    filled = {arm: [points for points in sets if points is not None and len(points)] for arm, sets in by_arm.items()}
+    axes = next((sets[0].shape[1] for sets in filled.values() if sets), 2)
+    complete_arms = [arm for arm, sets in by_arm.items() if all(points is not None for points in sets)]
+    return {arm: np.concatenate([np.empty((0, axes)), *filled[arm]]) for arm in complete_arms}

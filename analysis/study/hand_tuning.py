@@ -66,18 +66,18 @@ def edge_of_choice(hand: Arm, choice: Mapping[Configuration, float], tuning: Seq
         return _edge(rates, low=True, high=True)
     top = mean_volume(hand, choice, tuning)
     inner = {rates[0]: rates[1], rates[-1]: rates[-2]}
-    held = {
+    best_edges = {
         rate
         for item, rate in choice.items()
         if rate in inner and mean_volume(hand, {**choice, item: inner[rate]}, tuning) < top
     }
-    return _edge(rates, low=rates[0] in held, high=rates[-1] in held) if held else None
+    return _edge(rates, low=rates[0] in best_edges, high=rates[-1] in best_edges) if best_edges else None
 
 
 def best_rate(rates: Sequence[float], volumes: Sequence[float]) -> float:
     """Return the rate with the highest mean hypervolume. Ties go to an inner rate, then to the lowest rate."""
     ties = _ties(volumes)
-    inner = [place for place in ties if 0 < place < len(rates) - 1]
+    inner = [index for index in ties if 0 < index < len(rates) - 1]
     return rates[(inner or ties)[0]]
 
 
@@ -93,8 +93,8 @@ def oracle_choice(
     rates, configurations = tuple(hand), tuple(single)
     best, top = dict(single), mean_volume(hand, single, tuning)
     if len(rates) ** len(configurations) <= _MOST_ASSIGNMENTS:
-        for assigned in itertools.product(rates, repeat=len(configurations)):
-            choice = dict(zip(configurations, assigned, strict=True))
+        for assigned_rates in itertools.product(rates, repeat=len(configurations)):
+            choice = dict(zip(configurations, assigned_rates, strict=True))
             if (volume := mean_volume(hand, choice, tuning)) > top:
                 best, top = choice, volume
         return best
@@ -115,7 +115,7 @@ def mean_volume(hand: Arm, choice: Mapping[Configuration, float], seeds: Sequenc
 
 def _ties(volumes: Sequence[float]) -> list[int]:
     top = max(volumes)
-    return [place for place, volume in enumerate(volumes) if volume >= top - TIE]
+    return [index for index, volume in enumerate(volumes) if volume >= top - TIE]
 
 
 def _edge(rates: Sequence[float], *, low: bool, high: bool, nothing: bool = False) -> EdgeOptimum:

@@ -65,9 +65,9 @@ def verdicts_data(grid: LrGrid, primary: str = "") -> tuple[Verdict | NoVerdict,
     """Return, for each task and AutoLR variant, a verdict or the reason why there is no verdict.
 
     ``primary`` names the primary question (:func:`is_primary_question`); "" if there is none."""
-    found = [_verdict(grid, task, variant) for task in grid.tasks for variant in grid.variants(task) or ("",)]
-    corrected = _correct_verdicts([item for item in found if isinstance(item, Verdict)], primary)
-    return tuple(next(corrected) if isinstance(item, Verdict) else item for item in found)
+    results = [_verdict(grid, task, variant) for task in grid.tasks for variant in grid.variants(task) or ("",)]
+    corrected = _correct_verdicts([item for item in results if isinstance(item, Verdict)], primary)
+    return tuple(next(corrected) if isinstance(item, Verdict) else item for item in results)
 
 
 def without_tests(verdict: Verdict) -> Verdict:
@@ -85,46 +85,46 @@ def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | NoVerdict:
         return NoVerdict(task, variant, note("no_fixed_rate"))
     if not variant:
         return NoVerdict(task, variant, note("no_auto_lr"))
-    everyone = sorted(hand.seeds | auto.seeds)
-    whole = [seed for seed in everyone if hand.is_complete(seed) and auto.is_complete(seed)]
-    if not whole:
+    all_seeds = sorted(hand.seeds | auto.seeds)
+    complete_seeds = [seed for seed in all_seeds if hand.is_complete(seed) and auto.is_complete(seed)]
+    if not complete_seeds:
         return NoVerdict(task, variant, note("no_whole_seed"))
-    to_tune, planned = split_seeds(hand.seeds & auto.seeds)
-    tuning, fresh = (tuple(seed for seed in part if seed in whole) for part in (to_tune, planned))
+    tuning_part, planned = split_seeds(hand.seeds & auto.seeds)
+    tuning, fresh = (tuple(seed for seed in group if seed in complete_seeds) for group in (tuning_part, planned))
     if not tuning or not fresh:
-        tuning = fresh = tuple(whole)
-    choice, report, over_all = (
-        [_mean(units[seed].hypervolume() for seed in seeds) for units in hand.values()]
-        for seeds in (tuning, fresh, whole)
+        tuning = fresh = tuple(complete_seeds)
+    tuning_means, fresh_means, all_means = (
+        [_mean(by_seed[seed].hypervolume() for seed in seeds) for by_seed in hand.values()]
+        for seeds in (tuning, fresh, complete_seeds)
     )
     rates = tuple(hand)
-    best = best_rate(rates, choice)
+    best = best_rate(rates, tuning_means)
     single = dict.fromkeys(hand[best][fresh[0]].runs, best)
     oracle = oracle_choice(hand, single, tuning)
-    edge = edge_of_curve(rates, choice) or edge_of_curve(rates, over_all)
+    edge = edge_of_curve(rates, tuning_means) or edge_of_curve(rates, all_means)
     # With one configuration, the oracle equals the best single rate.
     edge_of_oracle = edge_of_choice(hand, oracle, tuning) if single != oracle else edge
-    of_auto = tuple(_mean(unit.hypervolume() for unit in auto.on_seed(seed)) for seed in fresh)
-    in_boxes = {box: _mean(units[seed].hypervolume(box) for units in auto.values() for seed in fresh)
+    auto_volumes = tuple(_mean(front.hypervolume() for front in auto.on_seed(seed)) for seed in fresh)
+    by_box = {box: _mean(by_seed[seed].hypervolume(box) for by_seed in auto.values() for seed in fresh)
                 for box in grid.boxes}  # fmt: skip
     baselines = tuple(
-        _baseline(name, rate_of, at_edge, [hand.front_of_choice(rate_of, seed) for seed in fresh], of_auto, in_boxes)
-        for name, rate_of, at_edge in ((SINGLE, single, edge), (ORACLE, oracle, edge_of_oracle))
+        _baseline(name, choice, optimum, [hand.front_of_choice(choice, seed) for seed in fresh], auto_volumes, by_box)
+        for name, choice, optimum in ((SINGLE, single, edge), (ORACLE, oracle, edge_of_oracle))
     )
     return Verdict(
         task=task,
         variant=variant,
         starts=tuple(auto),
-        of_starts=tuple(_mean(units[seed].hypervolume() for seed in fresh) for units in auto.values()),
+        of_starts=tuple(_mean(by_seed[seed].hypervolume() for seed in fresh) for by_seed in auto.values()),
         rates=rates,
         tuning=tuning,
         fresh=fresh,
-        left_out=tuple(seed for seed in everyone if seed not in whole),
+        left_out=tuple(seed for seed in all_seeds if seed not in complete_seeds),
         planned=planned,
         collapse=collapse([auto.on_seed(seed) for seed in fresh]),
-        other_collapse=collapse([auto.on_seed(seed) for seed in everyone if seed not in fresh]),
+        other_collapse=collapse([auto.on_seed(seed) for seed in all_seeds if seed not in fresh]),
         baselines=baselines,
-        curve=tuning_curve(choice, _mean(of_auto), report=report, charge=auto_lr_charge(hand, auto)),
+        curve=tuning_curve(tuning_means, _mean(auto_volumes), report=fresh_means, charge=auto_lr_charge(hand, auto)),
         updates=_median_updates(auto),
         seeds_vary=grid.seeds_vary,
     )
@@ -138,24 +138,24 @@ def auto_lr_charge(hand: Arm, auto: Arm) -> float:
     because measured times are noisy.
     """
     pairs = [
-        (unit.runs[item].train_seconds, hand[lr][seed].runs[item].train_seconds)
+        (front.runs[item].train_seconds, hand[lr][seed].runs[item].train_seconds)
         for lr in auto.keys() & hand.keys()
-        for seed, unit in auto[lr].items()
+        for seed, front in auto[lr].items()
         if seed in hand[lr]
-        for item in unit.runs.keys() & hand[lr][seed].runs.keys()
-        if unit.runs[item].costs is not None and hand[lr][seed].runs[item].costs is not None
+        for item in front.runs.keys() & hand[lr][seed].runs.keys()
+        if front.runs[item].costs is not None and hand[lr][seed].runs[item].costs is not None
     ]
-    ratios = [own / fixed for own, fixed in pairs if own > 0 and fixed > 0]
+    ratios = [adaptive / fixed for adaptive, fixed in pairs if adaptive > 0 and fixed > 0]
     return max(PROBE_CHARGE, float(np.median(ratios))) if ratios else PROBE_CHARGE
 
 
 def _median_updates(auto: Arm) -> float | None:
     counts = []
     for row in (run.row for run in auto.runs if run.row["status"] == "finished"):
-        steps, every = finite_cell(row, "steps"), finite_cell(row, "auto_lr_every")
-        if steps and every:
+        steps, interval = finite_cell(row, "steps"), finite_cell(row, "auto_lr_every")
+        if steps and interval:
             start = finite_cell(row, "auto_lr_start") or 1.0
-            counts.append(max(0, (steps - start) // every + 1))
+            counts.append(max(0, (steps - start) // interval + 1))
     return float(np.median(counts)) if counts else None
 
 
@@ -164,14 +164,14 @@ def _baseline(
     choice: Mapping[Configuration, float],
     edge: EdgeOptimum | None,
     fronts: Sequence[SeedFront],
-    of_auto: tuple[float, ...],
-    in_boxes: Mapping[str, float],
+    auto_volumes: tuple[float, ...],
+    auto_by_box: Mapping[str, float],
 ) -> Baseline:
-    of_hand = tuple(unit.hypervolume() for unit in fronts)
-    sides = {box: Sides(auto, _mean(unit.hypervolume(box) for unit in fronts)) for box, auto in in_boxes.items()}
-    further = {box: found for box, found in sides.items() if np.isfinite(found).all()}
-    result, collapsed = paired(np.subtract(of_auto, of_hand)), collapse([[unit] for unit in fronts])
-    return Baseline(name, choice, of_hand, of_auto, result, collapsed, edge, further)
+    hand_volumes = tuple(front.hypervolume() for front in fronts)
+    sides = {box: Sides(auto, _mean(front.hypervolume(box) for front in fronts)) for box, auto in auto_by_box.items()}
+    further = {box: values for box, values in sides.items() if np.isfinite(values).all()}
+    result, collapsed = paired(np.subtract(auto_volumes, hand_volumes)), collapse([[front] for front in fronts])
+    return Baseline(name, choice, hand_volumes, auto_volumes, result, collapsed, edge, further)
 
 
 def _mean(values: Iterable[float]) -> float:
@@ -184,26 +184,26 @@ def _correct_verdicts(verdicts: Sequence[Verdict], primary: str) -> Iterator[Ver
         is_primary = is_primary_question(primary, verdict.task.method, verdict.variant)
         for baseline in verdict.compared:
             families[is_primary and baseline is verdict.single].append((verdict, baseline))
-    decided: dict[int, Baseline] = {}
+    corrected: dict[int, Baseline] = {}
     for is_primary, family in families.items():
-        for (_, baseline), found in zip(family, _correct_family(family), strict=True):
-            decided[id(baseline)] = replace(found, primary=is_primary)
+        for (_, baseline), result in zip(family, _correct_family(family), strict=True):
+            corrected[id(baseline)] = replace(result, primary=is_primary)
     for verdict in verdicts:
         # An oracle that equals the best single rate has the same result.
-        single = decided[id(verdict.single)]
-        baselines = (decided.get(id(item)) or replace(single, name=item.name) for item in verdict.baselines)
+        single = corrected[id(verdict.single)]
+        baselines = (corrected.get(id(item)) or replace(single, name=item.name) for item in verdict.baselines)
         yield replace(verdict, baselines=tuple(baselines))
 
 
-def _correct_family(asked: Sequence[tuple[Verdict, Baseline]]) -> Iterator[Baseline]:
+def _correct_family(family: Sequence[tuple[Verdict, Baseline]]) -> Iterator[Baseline]:
     # Comparisons that cannot be tested are not counted. Whether a comparison can be tested depends on the seeds only.
-    tested = [not verdict.same_seeds and baseline.result.n >= least_seeds(1) for verdict, baseline in asked]
-    results = [baseline.result for (_, baseline), is_tested in zip(asked, tested, strict=True) if is_tested]
+    tested = [not verdict.same_seeds and baseline.result.n >= least_seeds(1) for verdict, baseline in family]
+    results = [baseline.result for (_, baseline), is_tested in zip(family, tested, strict=True) if is_tested]
     adjusted = iter(holm([p for result in results for p in (result.p_above, result.p_below)]))
-    for (verdict, baseline), is_tested in zip(asked, tested, strict=True):
+    for (verdict, baseline), is_tested in zip(family, tested, strict=True):
         p_holm = (next(adjusted), next(adjusted)) if is_tested else None
         # An untested comparison reports what a test with more seeds would need, and such a test counts all comparisons.
-        counted = replace(baseline, comparisons=sum(tested) if is_tested else len(asked))
+        counted = replace(baseline, comparisons=sum(tested) if is_tested else len(family))
         yield counted if verdict.same_seeds else _with_outcome(counted, p_holm)
 
 

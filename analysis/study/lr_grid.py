@@ -39,9 +39,9 @@ class SeedFront:
 
     def points(self, box: str = "") -> Floats | None:
         """Return the costs of the k finished trials in a reference box, shape (k, m); None if a trial lacks a cost."""
-        found = [run.costs_in.get(box) for run in self.runs.values() if run.costs is not None]
-        known = [costs for costs in found if costs is not None]
-        return None if len(known) < len(found) else np.stack(known) if known else np.empty((0, 2))
+        all_costs = [run.costs_in.get(box) for run in self.runs.values() if run.costs is not None]
+        points = [costs for costs in all_costs if costs is not None]
+        return None if len(points) < len(all_costs) else np.stack(points) if points else np.empty((0, 2))
 
     def hypervolume(self, box: str = "") -> float:
         """Return the hypervolume in a reference box; 0 if all runs diverged, NaN if an outcome or a cost is missing."""
@@ -54,24 +54,24 @@ class Arm(dict[float, dict[int, SeedFront]]):
 
     @property
     def fronts(self) -> list[SeedFront]:
-        return [unit for units in self.values() for unit in units.values()]
+        return [front for by_seed in self.values() for front in by_seed.values()]
 
     @property
     def runs(self) -> list[StudyRun]:
-        return [run for unit in self.fronts for run in unit.runs.values()]
+        return [run for front in self.fronts for run in front.runs.values()]
 
     @property
     def seeds(self) -> set[int]:
         """The seeds on which at least one rate was run."""
-        return {seed for units in self.values() for seed in units}
+        return {seed for by_seed in self.values() for seed in by_seed}
 
     def on_seed(self, seed: int) -> list[SeedFront]:
         """Return the fronts on a seed, one for each rate."""
-        return [units[seed] for units in self.values() if seed in units]
+        return [by_seed[seed] for by_seed in self.values() if seed in by_seed]
 
     def is_complete(self, seed: int) -> bool:
         """Return whether every rate has a complete front on the seed."""
-        return all(seed in units and not units[seed].missing for units in self.values())
+        return all(seed in by_seed and not by_seed[seed].missing for by_seed in self.values())
 
     def front_of_choice(self, choice: Mapping[Configuration, float], seed: int) -> SeedFront:
         """Return the Pareto front on a seed if each configuration is trained with its rate in ``choice``."""
@@ -99,27 +99,27 @@ class LrGrid:
     @property
     def tasks(self) -> tuple[Task, ...]:
         """The tasks, in the order of the trial table."""
-        return tuple(dict.fromkeys(unit.task for unit in self.fronts))
+        return tuple(dict.fromkeys(front.task for front in self.fronts))
 
     def variants(self, task: Task) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(unit.variant for unit in self.fronts if unit.task == task and unit.variant))
+        return tuple(dict.fromkeys(front.variant for front in self.fronts if front.task == task and front.variant))
 
     def arm(self, task: Task, variant: str = "") -> Arm:
         """Return the fronts of a task with fixed rates (default) or with an AutoLR variant, sorted by rate and seed."""
-        found: dict[float, dict[int, SeedFront]] = defaultdict(dict)
-        for unit in self.fronts:
-            if unit.task == task and unit.variant == variant:
-                found[unit.lr][unit.seed] = unit
-        return Arm((lr, dict(sorted(found[lr].items()))) for lr in sorted(found))
+        fronts: dict[float, dict[int, SeedFront]] = defaultdict(dict)
+        for front in self.fronts:
+            if front.task == task and front.variant == variant:
+                fronts[front.lr][front.seed] = front
+        return Arm((lr, dict(sorted(fronts[lr].items()))) for lr in sorted(fronts))
 
 
-def lr_grid(parts: Sequence[tuple[TrialTable, Sequence[Objective]]], *, seeds_vary: str = "order") -> LrGrid:
+def lr_grid(sweeps: Sequence[tuple[TrialTable, Sequence[Objective]]], *, seeds_vary: str = "order") -> LrGrid:
     """Group the runs of one or more sweeps into Pareto fronts.
 
-    Trials with different data settings or training settings belong to different tasks. ``parts`` has the table and the
+    Trials with different data settings or training settings belong to different tasks. ``sweeps`` has the table and the
     objectives of each sweep.
     """
-    study = study_runs(parts, roles=("data", "training"), seeds_vary=seeds_vary)
+    study = study_runs(sweeps, roles=("data", "training"), seeds_vary=seeds_vary)
     notes = [*study.notes, *study.problems.notes]
     runs_by_front: dict[tuple[Task, str, float, int], dict[Configuration, StudyRun]] = {}
     configurations: dict[Task, dict[Configuration, None]] = defaultdict(dict)

@@ -83,14 +83,14 @@ def read_study(folders: Sequence[Path], objectives: Sequence[Objective] = ()) ->
     Raises:
         AnalysisError: a folder has no sweep, a sweep has no objectives yet, or the objectives of the sweeps differ.
     """
-    parts = [read_source(folder, sweep=f"{index + 1}: {folder}") for index, folder in enumerate(folders)]
-    for folder, part in zip(folders, parts, strict=True):
-        if not part.sweep.objectives:
+    sources = [read_source(folder, sweep=f"{index + 1}: {folder}") for index, folder in enumerate(folders)]
+    for folder, source in zip(folders, sources, strict=True):
+        if not source.sweep.objectives:
             raise AnalysisError(f"{folder} has no objectives yet, because its target model is still being made")
-    searched = {_directed(part.sweep.objectives) for part in parts}
+    searched = {_directed(source.sweep.objectives) for source in sources}
     if not objectives or searched == {_directed(objectives)}:
-        return study_of(parts)
-    study = study_of([replace(part, sweep=replace(part.sweep, objectives=tuple(objectives))) for part in parts])
+        return study_of(sources)
+    study = study_of([replace(source, sweep=replace(source.sweep, objectives=tuple(objectives))) for source in sources])
     afterwards = note("objectives_chosen_afterwards", judged=_directed(objectives), searched=tuple(sorted(searched)))
     return replace(study, verdicts=tuple(map(without_tests, study.verdicts)), afterwards=afterwards)
 
@@ -106,44 +106,46 @@ def study_in(sources: Sources) -> LrStudy | None:
     a method with at least two fixed rates.
     """
     # In a search, every trial has a different learning rate, so no rate has a Pareto front.
-    grids = all(sweep.settings.get("sampler") == "grid" for sweep in sources.sweeps)
-    if not sources.sweeps or not grids or not sources.sweep.objectives:
+    all_grids = all(sweep.settings.get("sampler") == "grid" for sweep in sources.sweeps)
+    if not sources.sweeps or not all_grids or not sources.sweep.objectives:
         return None
-    study = study_of([replace(part, table=replace(part.table, notes=())) for part in sources.each_sweep])
+    study = study_of([replace(source, table=replace(source.table, notes=())) for source in sources.each_sweep])
     # Rates without a shared seed are included, because the report must give the reason for a missing verdict.
     return study if study.verdicts or any(len(item.rates) > 1 for item in study.sensitivity) else None
 
 
-def study_of(parts: Sequence[Sources]) -> LrStudy:
+def study_of(sources: Sequence[Sources]) -> LrStudy:
     """Build the study from the sources of one or more sweeps. The sweeps must have the same objectives."""
-    varied = {file.seeds_vary for part in parts for file in part.sweeps} or {"order"}
+    varied = {file.seeds_vary for source in sources for file in source.sweeps} or {"order"}
     grid = lr_grid(
-        [(with_collapse(part), part.sweep.objectives) for part in parts],
+        [(with_collapse(source), source.sweep.objectives) for source in sources],
         seeds_vary=varied.pop() if len(varied) == 1 else "",
     )
-    notes = [*(item for part in parts for item in part.table.notes), *grid.notes]
+    notes = [*(item for source in sources for item in source.table.notes), *grid.notes]
     # A primary question is valid only if all sweeps named the same question before their results were known.
-    named = dict.fromkeys(str(file.settings.get("primary") or "").strip() for part in parts for file in part.sweeps)
-    primary = next(iter(named)) if len(named) == 1 else ""
-    if len(named) > 1:
-        notes.append(note("different_primary_questions", named=tuple(named)))
-    found = verdicts_data(grid, primary)
-    verdicts = tuple(item for item in found if isinstance(item, Verdict))
-    without = tuple(item for item in found if isinstance(item, NoVerdict))
-    return LrStudy(grid, rate_sensitivity(grid), verdicts, arm_fronts(grid), tuple(notes), without, primary)
+    questions = dict.fromkeys(
+        str(file.settings.get("primary") or "").strip() for source in sources for file in source.sweeps
+    )
+    primary = next(iter(questions)) if len(questions) == 1 else ""
+    if len(questions) > 1:
+        notes.append(note("different_primary_questions", named=tuple(questions)))
+    results = verdicts_data(grid, primary)
+    verdicts = tuple(item for item in results if isinstance(item, Verdict))
+    no_verdicts = tuple(item for item in results if isinstance(item, NoVerdict))
+    return LrStudy(grid, rate_sensitivity(grid), verdicts, arm_fronts(grid), tuple(notes), no_verdicts, primary)
 
 
 def fronts_table(grid: LrGrid) -> pd.DataFrame:
     """Return the content of lr_study.csv: a row for each Pareto front, with its hypervolume in every reference box."""
     names = ("model", "dataset", "apart", "method", "auto_lr", "lr", "seed", "trials", "missing", "collapsed_runs")
     rows = []
-    for unit in grid.fronts:
-        task, collapsed = unit.task, collapse([[unit]])
+    for front in grid.fronts:
+        task, collapsed = front.task, collapse([[front]])
         rows.append(
             (
-                *(*task.problem, task.method, unit.variant or "off", unit.lr, unit.seed, len(unit.runs)),
-                *(len(unit.missing), "" if collapsed.runs_unknown else collapsed.runs),
-                *map(unit.hypervolume, ("", *grid.boxes)),
+                *(*task.problem, task.method, front.variant or "off", front.lr, front.seed, len(front.runs)),
+                *(len(front.missing), "" if collapsed.runs_unknown else collapsed.runs),
+                *map(front.hypervolume, ("", *grid.boxes)),
             )
         )
     boxes = (f"hypervolume_{box.replace(' ', '_')}" for box in grid.boxes)

@@ -84,8 +84,8 @@ def seeds_to_tell(difference: float, level: float) -> int | None:
     def log_wealth(n: int) -> float:
         return float(np.logaddexp.reduce(np.log(CAPITAL) + n * np.log1p(SHARES * abs(difference))))
 
-    found = bisect_right(range(_MOST_SEEDS), -math.log(level), key=log_wealth)
-    return found if found < _MOST_SEEDS else None
+    count = bisect_right(range(_MOST_SEEDS), -math.log(level), key=log_wealth)
+    return count if count < _MOST_SEEDS else None
 
 
 def exact_share(count: int, n: int) -> Share:

@@ -94,44 +94,46 @@ def rate_sensitivity(grid: LrGrid) -> tuple[Sensitivity, ...]:
 
 def _sensitivity(grid: LrGrid, task: Task) -> Sensitivity:
     hand = grid.arm(task)
-    shared = _shared(hand)
-    rates = _rows(grid, hand, shared)
+    compared = _compared_seeds(hand)
+    rates = _rows(grid, hand, compared)
     volumes = np.array([row.hypervolume for row in rates])
     best_lr, near_best = None, None
     if len(rates) and np.nanmax(volumes, initial=0.0) > 0:
         best_lr = best_rate(list(hand), np.nan_to_num(volumes).tolist())
         best = list(hand).index(best_lr)
-        far = np.flatnonzero(~(volumes >= (1 - WITHIN) * volumes[best]))
-        low, high = max(far[far < best], default=-1) + 1, min(far[far > best], default=len(rates)) - 1
+        worse = np.flatnonzero(~(volumes >= (1 - WITHIN) * volumes[best]))
+        low, high = max(worse[worse < best], default=-1) + 1, min(worse[worse > best], default=len(rates)) - 1
         near_best = rates[low].lr, rates[high].lr
     finite = volumes[np.isfinite(volumes)]
     spread = float(np.ptp(finite)) if len(finite) else math.nan
     arms = {variant: grid.arm(task, variant) for variant in grid.variants(task)}
-    starts = {variant: _rows(grid, arm, _shared(hand, arm)) for variant, arm in arms.items()}
-    whole = {seed for units in hand.values() for seed in _whole(units)}
-    return Sensitivity(task, rates, best_lr, near_best, spread, starts, tuple(sorted(whole - shared)))
+    starts = {variant: _rows(grid, arm, _compared_seeds(hand, arm)) for variant, arm in arms.items()}
+    complete = {seed for by_seed in hand.values() for seed in _complete_seeds(by_seed)}
+    return Sensitivity(task, rates, best_lr, near_best, spread, starts, tuple(sorted(complete - compared)))
 
 
-def _whole(units: Mapping[int, SeedFront]) -> set[int]:
-    return {seed for seed, unit in units.items() if not unit.missing}
+def _complete_seeds(fronts_by_seed: Mapping[int, SeedFront]) -> set[int]:
+    return {seed for seed, front in fronts_by_seed.items() if not front.missing}
 
 
-def _shared(*arms: Arm) -> set[int]:
+def _compared_seeds(*arms: Arm) -> set[int]:
     """Return the seeds with a complete front at every rate. Rates without any complete front are ignored."""
-    found = [whole for arm in arms for units in arm.values() if (whole := _whole(units))]
-    return set.intersection(*found) if found else set()
+    seeds_by_rate = [
+        seeds for arm in arms for fronts_by_seed in arm.values() if (seeds := _complete_seeds(fronts_by_seed))
+    ]
+    return set.intersection(*seeds_by_rate) if seeds_by_rate else set()
 
 
-def _rows(grid: LrGrid, arm: Arm, shared: set[int]) -> tuple[RateRow, ...]:
-    return tuple(_row(lr, units, shared, grid) for lr, units in arm.items())
+def _rows(grid: LrGrid, arm: Arm, compared: set[int]) -> tuple[RateRow, ...]:
+    return tuple(_row(lr, fronts_by_seed, compared, grid) for lr, fronts_by_seed in arm.items())
 
 
-def _row(lr: float, units: Mapping[int, SeedFront], seeds: set[int], grid: LrGrid) -> RateRow:
-    whole = [unit for seed, unit in units.items() if seed in seeds and not unit.missing]
-    volumes = [unit.hypervolume() for unit in whole]
-    further = {box: [unit.hypervolume(box) for unit in whole] for box in grid.boxes}
+def _row(lr: float, fronts_by_seed: Mapping[int, SeedFront], seeds: set[int], grid: LrGrid) -> RateRow:
+    complete = [front for seed, front in fronts_by_seed.items() if seed in seeds and not front.missing]
+    volumes = [front.hypervolume() for front in complete]
+    further = {box: [front.hypervolume(box) for front in complete] for box in grid.boxes}
     # If no seed is compared, the metrics of all runs are averaged.
-    rows = [run.row for unit in whole or units.values() for run in unit.runs.values()]
+    rows = [run.row for front in complete or fronts_by_seed.values() for run in front.runs.values()]
     finished = [row for row in rows if row["status"] == "finished"]
     metrics = {}
     for name in grid.columns.outcomes:
@@ -142,7 +144,7 @@ def _row(lr: float, units: Mapping[int, SeedFront], seeds: set[int], grid: LrGri
         hypervolume=math.fsum(volumes) / len(volumes) if volumes else math.nan,
         deviation=stdev(volumes) if len(volumes) > 1 else math.nan,
         seeds=len(volumes),
-        diverged=sum(run.diverged for unit in units.values() for run in unit.runs.values()),
+        diverged=sum(run.diverged for front in fronts_by_seed.values() for run in front.runs.values()),
         metrics=metrics,
         further={box: float(np.mean(values)) if values else math.nan for box, values in further.items()},
     )

@@ -98,7 +98,7 @@ class StudyRuns:
 
 
 def study_runs(
-    parts: Sequence[tuple[TrialTable, Sequence[Objective]]],
+    sweeps: Sequence[tuple[TrialTable, Sequence[Objective]]],
     sweep: SweepFile | None = None,
     *,
     roles: Sequence[str] = ("data",),
@@ -111,66 +111,66 @@ def study_runs(
     reference box: the smallest box that contains the boxes of their sweeps.
 
     Args:
-        parts: the table and the objectives of each sweep.
+        sweeps: the table and the objectives of each sweep.
         sweep, seeds_vary: see :func:`analysis.tables.problems.problems_of`.
         roles: the roles of the columns that distinguish tasks, such as ``data`` or ``training``.
 
     Raises:
         AnalysisError: the sweeps have different objectives, or a table lacks the column of an objective.
     """
-    names = {tuple((objective.column, objective.direction) for objective in objectives) for _, objectives in parts}
+    names = {tuple((objective.column, objective.direction) for objective in objectives) for _, objectives in sweeps}
     if len(names) > 1:
         raise AnalysisError("the sweeps have different objectives, so their hypervolumes are not comparable")
-    merged = TrialTable.merge([table for table, _ in parts])
+    merged = TrialTable.merge([table for table, _ in sweeps])
     problems = problems_of(merged, sweep, roles=roles, seeds_vary=seeds_vary)
     varying = tuple(name for name in merged.varying if _is_configuration(merged, name, roles))
-    of_variant = _varying_auto_lr_options(merged)
-    found: dict[tuple[object, ...], StudyRun] = {}
+    variant_options = _varying_auto_lr_options(merged)
+    runs_by_key: dict[tuple[object, ...], StudyRun] = {}
     repeated: list[tuple[pd.Series, pd.Series]] = []
-    scores, automatics = _costs(parts, merged, problems.of_trials), auto_lr_on(merged.trials)
-    for (_, row), problem, costs, automatic in zip(
-        merged.trials.iterrows(), problems.of_trials, scores, automatics, strict=True
+    scores, auto_lr_mask = _costs(sweeps, merged, problems.of_trials), auto_lr_on(merged.trials)
+    for (_, row), problem, costs, has_auto_lr in zip(
+        merged.trials.iterrows(), problems.of_trials, scores, auto_lr_mask, strict=True
     ):
-        variant = (auto_lr_variant(row, of_variant) or "on") if automatic else ""
+        variant = (auto_lr_variant(row, variant_options) or "on") if has_auto_lr else ""
         task = Task(problem, str(row["method"]))
         configuration = tuple(rounded_cell(row.get(name)) for name in varying)
         lr, seed = rounded_cell(row["lr"]), cell(row["seed"])
-        place = (
+        fields = (
             *(task, variant, float(lr) if isinstance(lr, (int, float)) else None, configuration),
             int(seed) if isinstance(seed, (int, float)) else None,
         )
-        key = (*place, len(found) if seed is None else None)
-        if key in found:
-            repeated.append((found[key].row, row))
+        key = (*fields, len(runs_by_key) if seed is None else None)
+        if key in runs_by_key:
+            repeated.append((runs_by_key[key].row, row))
         else:
-            found[key] = StudyRun(*place, costs, row)
+            runs_by_key[key] = StudyRun(*fields, costs, row)
     notes = (_repeated(repeated, merged.columns),) if repeated else ()
-    return StudyRuns(tuple(found.values()), varying, merged.columns, notes, problems)
+    return StudyRuns(tuple(runs_by_key.values()), varying, merged.columns, notes, problems)
 
 
 def _repeated(pairs: Sequence[tuple[pd.Series, pd.Series]], columns: Columns) -> Note:
     compared = ("status", *columns.outcomes)
     different = [
-        any(rounded_cell(first.get(name)) != rounded_cell(later.get(name)) for name in compared)
-        for first, later in pairs
+        any(rounded_cell(first.get(name)) != rounded_cell(second.get(name)) for name in compared)
+        for first, second in pairs
     ]
     return note("repeated_runs", count=len(pairs), different=sum(different))
 
 
 def _costs(
-    parts: Sequence[tuple[TrialTable, Sequence[Objective]]], merged: TrialTable, problems: Sequence[Problem]
+    sweeps: Sequence[tuple[TrialTable, Sequence[Objective]]], merged: TrialTable, problems: Sequence[Problem]
 ) -> list[dict[str, Floats | None]]:
-    of_part = np.repeat(np.arange(len(parts)), [len(table.trials) for table, _ in parts])
+    sweep_of_trial = np.repeat(np.arange(len(sweeps)), [len(table.trials) for table, _ in sweeps])
     scores = merged.measured(merged.columns.metrics)
-    found: list[dict[str, Floats | None]] = [{} for _ in problems]
+    costs_by_trial: list[dict[str, Floats | None]] = [{} for _ in problems]
     for problem in dict.fromkeys(problems):
-        places = [place for place, other in enumerate(problems) if other == problem]
-        box = widest([parts[part][1] for part in sorted(set(of_part[places]))])
-        rows = merged.trials.iloc[places]
+        indices = [index for index, other in enumerate(problems) if other == problem]
+        box = widest([sweeps[sweep_index][1] for sweep_index in sorted(set(sweep_of_trial[indices]))])
+        rows = merged.trials.iloc[indices]
         for name, axes in ({"": box} | further_objectives(box, merged.columns, scores)).items():
-            for place, has_costs, costs in zip(places, *scored(rows, axes), strict=True):
-                found[place][name] = costs if has_costs else None
-    return found
+            for index, has_costs, costs in zip(indices, *scored(rows, axes), strict=True):
+                costs_by_trial[index][name] = costs if has_costs else None
+    return costs_by_trial
 
 
 def _is_configuration(table: TrialTable, name: str, roles: Sequence[str]) -> bool:

@@ -55,11 +55,11 @@ def expected_best(choice: npt.ArrayLike, report: npt.ArrayLike | None = None) ->
         choice: the hypervolume of each rate on the tuning seeds, shape (L,).
         report: the hypervolume of each rate on the fresh seeds, shape (L,); by default, ``choice``.
     """
-    chosen = np.asarray(choice, dtype=np.float64)
-    scores = chosen if report is None else np.asarray(report, dtype=np.float64)
-    count = len(chosen)
+    choice_scores = np.asarray(choice, dtype=np.float64)
+    scores = choice_scores if report is None else np.asarray(report, dtype=np.float64)
+    count = len(choice_scores)
     # The last rate in this order is chosen, so the first of several equal rates must come last.
-    rising = scores[sorted(range(count), key=lambda index: (chosen[index], -index))]
+    rising = scores[sorted(range(count), key=lambda index: (choice_scores[index], -index))]
     # The rate with the r-th lowest choice is chosen in C(r-1, n-1) of the C(L, n) subsets.
     return np.array(
         [

@@ -43,8 +43,8 @@ def is_primary_question(primary: str, method: str, variant: str) -> bool:
             ``ngdiff/safe/freshx4``; "" if no question was named.
         variant: the variant of AutoLR; "" if AutoLR was not run.
     """
-    named, _, asked = primary.partition("/")
-    return method == named and (not variant or asked in ("", variant))
+    named_method, _, named_variant = primary.partition("/")
+    return method == named_method and (not variant or named_variant in ("", variant))
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,10 +78,10 @@ class Columns:
     @property
     def losses(self) -> tuple[str, ...]:
         """The names of the losses, one for each data set."""
-        found: dict[str | None, str] = {}
+        loss_by_set: dict[str | None, str] = {}
         for name in filter(self.is_loss, self.entries):
-            found.setdefault(self[name].of, name)
-        return tuple(found.values())
+            loss_by_set.setdefault(self[name].of, name)
+        return tuple(loss_by_set.values())
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -95,9 +95,9 @@ class Columns:
 
     def primaries(self, measured: Iterable[str]) -> tuple[str, ...]:
         """Return the primary metrics in ``measured``: at most one for the forget set and one for the retain set."""
-        there = set(measured)
-        found = {item.of: name for name, item in reversed(list(self.entries.items())) if item.primary and name in there}
-        return tuple(found[of] for of in ("forget", "retain") if of in found)
+        names = set(measured)
+        by_set = {c.of: name for name, c in reversed(list(self.entries.items())) if c.primary and name in names}
+        return tuple(by_set[of] for of in ("forget", "retain") if of in by_set)
 
     def repetition(self, of: str) -> tuple[str, ...]:
         """Return the names of the metrics that detect repetitive answers on a data set."""
@@ -133,8 +133,8 @@ class Columns:
 
     def primary_objectives(self, measured: Iterable[str]) -> tuple[Objective, ...]:
         """Return the two primary metrics in ``measured`` as objectives; () if one is missing or lacks a bound."""
-        found = tuple(item for name in self.primaries(measured) if (item := self.objective(name)))
-        return found if len(found) == 2 else ()
+        objectives = tuple(item for name in self.primaries(measured) if (item := self.objective(name)))
+        return objectives if len(objectives) == 2 else ()
 
     @property
     def thresholds(self) -> dict[str, Constraint]:
@@ -160,11 +160,11 @@ def _column(name: str, values: Mapping[str, Any]) -> Column:
         None if bound is None or not math.isfinite(bound) else float(bound)
         for bound in values.get("bounds") or (None, None)
     )
-    asked = values.get("threshold")
-    threshold = asked and (
-        Constraint(name, "<", asked["below"])
-        if "below" in asked
-        else Constraint(name, ">=", asked["share"], relative=True)
+    limit = values.get("threshold")
+    threshold = limit and (
+        Constraint(name, "<", limit["below"])
+        if "below" in limit
+        else Constraint(name, ">=", limit["share"], relative=True)
     )
     return Column(
         role=str(values["role"]),

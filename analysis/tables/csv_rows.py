@@ -40,15 +40,15 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
             have as many cells as the header, or a trial id or checkpoint path leads out of the table's folder.
     """
     data = path.read_bytes() if path.is_file() else b""
-    whole = complete_lines(data) if growing else data
+    content = complete_lines(data) if growing else data
     try:
-        text = whole.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise AnalysisError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from None
-    if (zero := text.find("\0")) >= 0:
-        line = text.count("\n", 0, zero) + 1
+    if (zero_index := text.find("\0")) >= 0:
+        line = text.count("\n", 0, zero_index) + 1
         raise AnalysisError(f"{path}, line {line}: the line contains zero bytes, probably because a disk lost data")
-    torn = len(whole) < len(data)
+    is_torn = len(content) < len(data)
     records: dict[int, list[str]] = {}
     reader, line = csv.reader(io.StringIO(text, newline=""), strict=True), 1
     try:
@@ -60,13 +60,13 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
         reason = "a quotation mark is never closed" if "unexpected end of data" in str(error) else error
         raise AnalysisError(f"{path}, line {line}: the file is not valid CSV: {reason}") from None
     if not records:
-        return pd.DataFrame(columns=list(required), dtype=object), torn
+        return pd.DataFrame(columns=list(required), dtype=object), is_torn
     columns = next(iter(records.values()))
-    if lacking := [name for name in required if name not in columns]:
-        named = f"column{'s' * (len(lacking) > 1)} {', '.join(lacking)}"
-        raise AnalysisError(f"{path} lacks the {named}: {columns_hint(lacking, columns)}")
-    if twice := sorted({name for name in columns if columns.count(name) > 1}):
-        raise AnalysisError(f"{path} has the column{'s' * (len(twice) > 1)} {', '.join(twice)} twice")
+    if missing := [name for name in required if name not in columns]:
+        missing_text = f"column{'s' * (len(missing) > 1)} {', '.join(missing)}"
+        raise AnalysisError(f"{path} lacks the {missing_text}: {columns_hint(missing, columns)}")
+    if repeated := sorted({name for name in columns if columns.count(name) > 1}):
+        raise AnalysisError(f"{path} has the column{'s' * (len(repeated) > 1)} {', '.join(repeated)} twice")
     lines = list(records)[1:]
     for line in lines:
         if len(records[line]) != len(columns):
@@ -77,10 +77,10 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
     for name in filter(columns.__contains__, _PATHS):
         for start, cell in frame[name].items():
             if any(
-                place.is_absolute() or ".." in place.parts for place in (PurePosixPath(cell), PureWindowsPath(cell))
+                parsed.is_absolute() or ".." in parsed.parts for parsed in (PurePosixPath(cell), PureWindowsPath(cell))
             ):
                 raise AnalysisError(f"{path}, line {start}: {name} is '{cell}', which leads out of the table's folder")
-    return frame, torn
+    return frame, is_torn
 
 
 def typed_frame(path: Path, cells: pd.DataFrame, *, is_number: Callable[[str], bool]) -> pd.DataFrame:
@@ -102,12 +102,12 @@ def typed_frame(path: Path, cells: pd.DataFrame, *, is_number: Callable[[str], b
         if numeric and None in numbers:
             line, cell = cells.index[numbers.index(None)], texts.iloc[numbers.index(None)]
             raise AnalysisError(f"{path}, line {line}: {name} is '{cell}', expected a number or an empty cell")
-        named = name in _TEXT or (not numeric and any(re.fullmatch(r"0\d+|\d{16,}", cell) for cell in texts))
-        if not named and None not in numbers:
+        is_text = name in _TEXT or (not numeric and any(re.fullmatch(r"0\d+|\d{16,}", cell) for cell in texts))
+        if not is_text and None not in numbers:
             # A float represents every whole number of up to 15 digits exactly.
-            whole = numbers and all(cell.lstrip("-").isdecimal() and len(cell) <= 15 for cell in texts)
-            columns[str(name)] = pd.Series(numbers, dtype="int64" if whole else "float64")
-        elif not named and all(cell in _BOOLEANS for cell in texts):
+            is_integer = numbers and all(cell.lstrip("-").isdecimal() and len(cell) <= 15 for cell in texts)
+            columns[str(name)] = pd.Series(numbers, dtype="int64" if is_integer else "float64")
+        elif not is_text and all(cell in _BOOLEANS for cell in texts):
             columns[str(name)] = pd.Series([_BOOLEANS[cell] for cell in texts], dtype=bool)
         else:
             columns[str(name)] = pd.Series(texts.to_list(), dtype=object)

@@ -52,29 +52,29 @@ def read_external(
             # A sweep caps the loss of each token. The capped mean loss is an upper bound of the objective.
             measured = numbers(trials, objective.name).where(np.isfinite)
             trials[objective.column] = objective.clip(measured)
-    known = trials.columns[pd.Series(trials.dtypes).map(pd.api.types.is_numeric_dtype)]
-    further = [name for name in known if name in rows.columns and not (name in columns or columns.is_setting(name))]
-    described = columns | Columns({name: Column(role="metric") for name in further})
-    before = trials["method"].str.lower().isin(_BASELINES)
-    scores = [name for name in known if before.any() and described[name].role in ("loss", "metric")]
-    first = {str(name): float(trials.loc[before, name].iloc[0]) for name in scores}
-    baseline = {name: value for name, value in first.items() if math.isfinite(value)}
-    lines = tuple(rows.index[before.to_numpy()])
+    numeric = trials.columns[pd.Series(trials.dtypes).map(pd.api.types.is_numeric_dtype)]
+    added = [name for name in numeric if name in rows.columns and not (name in columns or columns.is_setting(name))]
+    all_columns = columns | Columns({name: Column(role="metric") for name in added})
+    is_target = trials["method"].str.lower().isin(_BASELINES)
+    scores = [name for name in numeric if is_target.any() and all_columns[name].role in ("loss", "metric")]
+    target_scores = {str(name): float(trials.loc[is_target, name].iloc[0]) for name in scores}
+    baseline = {name: value for name, value in target_scores.items() if math.isfinite(value)}
+    lines = tuple(rows.index[is_target.to_numpy()])
     notes = (note("target_row", lines=lines),) if lines else ()
     history = pd.DataFrame({"sweep": pd.Series(dtype=object), "trial_id": pd.Series(dtype=object), "step": []})
     if objectives:
-        _check_objectives(path, rows.columns, set(trials.columns), described, objectives)
-    return TrialTable(trials[~before].reset_index(drop=True), history, described, notes), baseline
+        _check_objectives(path, rows.columns, set(trials.columns), all_columns, objectives)
+    return TrialTable(trials[~is_target].reset_index(drop=True), history, all_columns, notes), baseline
 
 
 def _check_objectives(
-    path: Path, header: Iterable[str], there: set[str], columns: Columns, objectives: Sequence[Objective]
+    path: Path, header: Iterable[str], present: set[str], columns: Columns, objectives: Sequence[Objective]
 ) -> None:
     pairs = [pair for pair in (columns.losses, columns.primaries(columns.entries)) if pair]
-    if all({item.column, item.name} & there for item in objectives) or any(set(pair) <= there for pair in pairs):
+    if all({item.column, item.name} & present for item in objectives) or any(set(pair) <= present for pair in pairs):
         return
-    asked = [tuple(item.name for item in objectives), *pairs]
-    expected = " or ".join(dict.fromkeys(" and ".join(pair) for pair in asked))
+    alternatives = [tuple(item.name for item in objectives), *pairs]
+    expected = " or ".join(dict.fromkeys(" and ".join(pair) for pair in alternatives))
     raise AnalysisError(f"{path}, line 1: found the columns {', '.join(header)}; expected method and {expected}")
 
 

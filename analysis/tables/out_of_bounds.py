@@ -24,16 +24,16 @@ def values_outside(frame: pd.DataFrame, columns: Columns) -> list[Note]:
         values = numbers(frame, name)
         infinite = values.abs() == math.inf
         outside = ~infinite & ((values < low - _ROUNDING) | (values > high + _ROUNDING))
-        beyond = frame[outside | (infinite & (frame["status"] == "finished"))]
-        values = values[beyond.index]
-        if len(beyond):
+        outside_rows = frame[outside | (infinite & (frame["status"] == "finished"))]
+        values = values[outside_rows.index]
+        if len(outside_rows):
             notes.append(
                 note(
                     "value_out_of_bounds",
                     name=name,
                     value=float(values.iloc[0]),
-                    trial=beyond["trial_id"].iloc[0],
-                    count=len(beyond),
+                    trial=outside_rows["trial_id"].iloc[0],
+                    count=len(outside_rows),
                     # The table probably has percentages instead of shares.
                     percent=bool((low, high) == (0, 1) and values.between(1, 100).all() and values.max() > 2),
                     bounds=(low, high if math.isfinite(high) else None),

@@ -101,11 +101,11 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
             f"no sweep found in {', '.join(map(str, paths))}: expected a folder with the file sweep.json"
         )
     if len(paths) == 1:
-        read = read_source(paths[0])
-        return replace(read, table=read.table.renamed(str, lambda path: _relative_checkpoint(out, paths[0], path)))
+        source = read_source(paths[0])
+        return replace(source, table=source.table.renamed(str, lambda path: _relative_checkpoint(out, paths[0], path)))
     prefixes = dict(zip(paths, _prefixes(paths), strict=True))
     sweep = shared({prefixes[path]: SweepFile.read(path) for path in sweeps})
-    named = {
+    sources = {
         prefix: with_prefix(
             read_source(path, sweep.columns, objectives=sweep.objectives),
             prefix,
@@ -114,13 +114,13 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
         )
         for path, prefix in prefixes.items()
     }
-    merged = TrialTable.merge([part.table for part in named.values()])
-    before = {prefix: part.sweep.baseline for prefix, part in named.items() if not part.sweeps and part.sweep.baseline}
+    merged = TrialTable.merge([source.table for source in sources.values()])
+    baselines = {prefix: s.sweep.baseline for prefix, s in sources.items() if not s.sweeps and s.sweep.baseline}
     notes = [*merged.notes, *differences(sweep)]
-    if before and any(file.baseline for file in sweep.files.values()):
+    if baselines and any(file.baseline for file in sweep.files.values()):
         notes.append(note("target_of_the_sweeps"))
-    elif before:
-        prefix, baseline = next(iter(before.items()))
+    elif baselines:
+        prefix, baseline = next(iter(baselines.items()))
         sweep = replace(sweep, baseline=baseline)
         notes.append(note("target_of_a_table", name=prefix))
     return Sources(
@@ -129,16 +129,16 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
     )
 
 
-def with_prefix(part: Sources, prefix: str, checkpoint: Callable[[str], str] = str, sweep: str = "") -> Sources:
+def with_prefix(source: Sources, prefix: str, checkpoint: Callable[[str], str] = str, sweep: str = "") -> Sources:
     """Return a copy with the trial ids ``prefix/ID`` and ``prefix`` as the source of all notes.
 
     Args:
         checkpoint: function that takes a checkpoint path and returns the new path.
         sweep: the new value of the column ``sweep``; "" keeps the values.
     """
-    table = part.table.renamed(lambda trial_id: f"{prefix}/{trial_id}", checkpoint, sweep)
+    table = source.table.renamed(lambda trial_id: f"{prefix}/{trial_id}", checkpoint, sweep)
     table = replace(table, notes=tuple(replace(item, source=prefix) for item in table.notes))
-    return replace(part, table=table)
+    return replace(source, table=table)
 
 
 def _relative_checkpoint(out: Path, folder: Path, checkpoint: str) -> str:
@@ -148,8 +148,8 @@ def _relative_checkpoint(out: Path, folder: Path, checkpoint: str) -> str:
 def _prefixes(paths: Sequence[Path]) -> list[str]:
     names: list[str] = []
     for path in paths:
-        base = path.resolve().stem if path.is_file() else path.resolve().name
-        candidates = (base if count == 1 else f"{base} {count}" for count in itertools.count(1))
+        stem = path.resolve().stem if path.is_file() else path.resolve().name
+        candidates = (stem if count == 1 else f"{stem} {count}" for count in itertools.count(1))
         names.append(next(name for name in candidates if name not in names))
     return names
 
@@ -163,38 +163,38 @@ def shared(files: Mapping[str, SweepFile]) -> SweepFile:
     Raises:
         AnalysisError: the objectives of the sweeps differ in more than their bounds.
     """
-    every = list(files.values())
-    known = {name: file for name, file in files.items() if file.objectives}
-    kinds = {
-        name: [(item.name, item.column, item.direction) for item in file.objectives] for name, file in known.items()
+    all_files = list(files.values())
+    ready = {name: file for name, file in files.items() if file.objectives}
+    axes = {
+        name: [(item.name, item.column, item.direction) for item in file.objectives] for name, file in ready.items()
     }
-    first = next(iter(kinds), "")
-    for name, kind in kinds.items():
-        if kind != kinds[first]:
-            pairs = "; ".join(", ".join(f"{item[0]}:{item[2]}" for item in items) for items in (kinds[first], kind))
+    first = next(iter(axes), "")
+    for name, other in axes.items():
+        if other != axes[first]:
+            texts = "; ".join(", ".join(f"{item[0]}:{item[2]}" for item in items) for items in (axes[first], other))
             raise AnalysisError(
-                f"{first} and {name} have different objectives ({pairs}), so they have no common frontier"
+                f"{first} and {name} have different objectives ({texts}), so they have no common frontier"
             )
-    if len(every) == 1:
-        return replace(every[0], files=files)
-    guesses = {file.random_guess_loss for file in known.values()}
-    planned = [file.planned_trials for file in every]
-    stated = {file.constraints for file in every}
+    if len(all_files) == 1:
+        return replace(all_files[0], files=files)
+    guesses = {file.random_guess_loss for file in ready.values()}
+    planned = [file.planned_trials for file in all_files]
+    stated = {file.constraints for file in all_files}
     return SweepFile(
-        name=" + ".join(dict.fromkeys(file.name for file in every)),
-        columns=reduce(or_, [file.columns for file in every]),
+        name=" + ".join(dict.fromkeys(file.name for file in all_files)),
+        columns=reduce(or_, [file.columns for file in all_files]),
         settings={"trials": sum(count or 0 for count in planned) if all(planned) else None}
         | ({"constraints": stated.pop()} if len(stated) == 1 and any(stated) else {}),
-        objectives=widest([file.objectives for file in known.values()]),
+        objectives=widest([file.objectives for file in ready.values()]),
         random_guess_loss=guesses.pop() if len(guesses) == 1 else None,
-        baseline=_merged_baseline([file.baseline for file in every]),
+        baseline=_merged_baseline([file.baseline for file in all_files]),
         files=files,
     )
 
 
-def same_model(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
+def same_model(first: Mapping[str, float], second: Mapping[str, float]) -> bool:
     """Return whether two baselines have equal values, up to rounding, for all metrics that both contain."""
-    return all(math.isclose(one[name], other[name], rel_tol=1e-6) for name in one.keys() & other.keys())
+    return all(math.isclose(first[name], second[name], rel_tol=1e-6) for name in first.keys() & second.keys())
 
 
 def _merged_baseline(baselines: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -207,14 +207,14 @@ def _merged_baseline(baselines: Sequence[Mapping[str, float]]) -> dict[str, floa
 def differences(sweep: SweepFile) -> list[Note]:
     """Return notes on the differences between the merged sweeps."""
     files = list(sweep.files.values())
-    known = [file for file in files if file.objectives]
-    found = []
-    if any(file.objectives != known[0].objectives for file in known):
-        found.append(note("different_bounds"))
-    if any(file.baseline for file in known) and not _merged_baseline([file.baseline for file in known]):
-        found.append(note("different_targets"))
+    ready = [file for file in files if file.objectives]
+    notes = []
+    if any(file.objectives != ready[0].objectives for file in ready):
+        notes.append(note("different_bounds"))
+    if any(file.baseline for file in ready) and not _merged_baseline([file.baseline for file in ready]):
+        notes.append(note("different_targets"))
     if len({file.constraints for file in files}) > 1:
-        found.append(note("different_thresholds"))
-    if len(known) < len(files):
-        found.append(note("target_in_progress"))
-    return found
+        notes.append(note("different_thresholds"))
+    if len(ready) < len(files):
+        notes.append(note("target_in_progress"))
+    return notes

@@ -62,9 +62,9 @@ class SweepFile:
         except ValueError as error:
             raise AnalysisError(f"{path} is not valid JSON: {error}") from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:
-            found = content.get("format") if isinstance(content, dict) else type(content).__name__
+            actual = content.get("format") if isinstance(content, dict) else type(content).__name__
             raise AnalysisError(
-                f"{path} has format {found}, expected {FORMAT}: another version of this program wrote the file"
+                f"{path} has format {actual}, expected {FORMAT}: another version of this program wrote the file"
             )
         try:
             return cls(
@@ -78,7 +78,7 @@ class SweepFile:
                 objectives=tuple(Objective.from_dict(item) for item in content.get("objectives") or ()),
                 random_guess_loss=_finite(content.get("random_guess_loss")),
                 baseline=_numbers(content.get("baseline") or {}),
-                baselines={int(seed): _numbers(own) for seed, own in (content.get("baselines") or {}).items()},
+                baselines={int(seed): _numbers(metrics) for seed, metrics in (content.get("baselines") or {}).items()},
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise AnalysisError(f"{path} is damaged: {type(error).__name__}: {error}") from None
@@ -111,8 +111,8 @@ class SweepFile:
         # A sweep without a measured target must not use the target of another sweep.
         file = self.files.get(str(trial.get("sweep")), self) if measured else self
         seed = trial.get("seed")
-        own = int(seed) if isinstance(seed, (int, float, np.number)) and math.isfinite(seed) else None
-        return file.baseline if own is None else file.baselines.get(own, file.baseline)
+        seed_number = int(seed) if isinstance(seed, (int, float, np.number)) and math.isfinite(seed) else None
+        return file.baseline if seed_number is None else file.baselines.get(seed_number, file.baseline)
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:

@@ -91,8 +91,8 @@ class Objective:
 def widest(boxes: Sequence[Sequence[Objective]]) -> tuple[Objective, ...]:
     """Return the smallest reference box that contains all boxes."""
     return tuple(
-        replace(same[0], low=min(item.low for item in same), high=max(item.high for item in same))
-        for same in zip(*boxes, strict=True)
+        replace(group[0], low=min(item.low for item in group), high=max(item.high for item in group))
+        for group in zip(*boxes, strict=True)
     )
 
 
@@ -108,9 +108,9 @@ def values_of(rows: pd.DataFrame, objectives: Sequence[Objective]) -> Floats:
         return np.empty((0, len(objectives)))
     for objective in objectives:
         if objective.column not in rows.columns:
-            there = columns_hint([objective.column], rows.columns)
+            hint = columns_hint([objective.column], rows.columns)
             raise AnalysisError(
-                f"trials.csv has no column {objective.column} for the objective {objective.name}: {there}"
+                f"trials.csv has no column {objective.column} for the objective {objective.name}: {hint}"
             )
         if not is_numeric_dtype(rows[objective.column]):
             raise AnalysisError(
@@ -133,9 +133,9 @@ def scored(rows: pd.DataFrame, objectives: Sequence[Objective]) -> tuple[Mask, F
     if rows.empty or not objectives:
         return np.zeros(len(rows), dtype=bool), costs
     values = values_of(rows, objectives)
-    known = (rows["status"] == "finished").to_numpy(dtype=bool) & measured(values)
-    costs[known] = costs_of(values[known], objectives)
-    return known, costs
+    is_scored = (rows["status"] == "finished").to_numpy(dtype=bool) & measured(values)
+    costs[is_scored] = costs_of(values[is_scored], objectives)
+    return is_scored, costs
 
 
 def costs_of(values: Floats, objectives: Sequence[Objective]) -> Floats:

@@ -52,8 +52,8 @@ class TrialTable:
 
     def __post_init__(self) -> None:
         if not self.methods and {"external", "method"} <= set(self.trials.columns):
-            known = self.trials.loc[~self.trials["external"].astype(bool), "method"]
-            object.__setattr__(self, "methods", tuple(sorted(set(map(str, known)))))
+            names = self.trials.loc[~self.trials["external"].astype(bool), "method"]
+            object.__setattr__(self, "methods", tuple(sorted(set(map(str, names)))))
 
     @classmethod
     def read(cls, out: Path, *, sweep: str = "") -> TrialTable:
@@ -75,19 +75,19 @@ class TrialTable:
             )
         if not path.exists() and _has_front(out / "pareto.json"):
             raise AnalysisError(f"{path} is missing, although pareto.json lists trials of this sweep")
-        cells, torn = read_rows(path, required=REQUIRED)
+        cells, is_torn = read_rows(path, required=REQUIRED)
         trials = typed_trials(path, cells, columns, sweep)
         _check_trials(path, cells)
-        notes = [note("incomplete_line", file=path.name)] if torn else []
-        repeated = trials["trial_id"].duplicated()
-        if repeated.any():
-            again = tuple(sorted(set(trials.loc[repeated, "trial_id"])))
-            notes.append(note("repeated_rows", file=path.name, trials=again))
-        trials = trials[~repeated].reset_index(drop=True)
+        notes = [note("incomplete_line", file=path.name)] if is_torn else []
+        is_repeated = trials["trial_id"].duplicated()
+        if is_repeated.any():
+            repeated_ids = tuple(sorted(set(trials.loc[is_repeated, "trial_id"])))
+            notes.append(note("repeated_rows", file=path.name, trials=repeated_ids))
+        trials = trials[~is_repeated].reset_index(drop=True)
         history, updates = _read_courses(out, sweep, columns)
         candidates = _read_candidates(out, sweep, columns)
-        if file.settings.get("candidates") == "all" and (lost := _without_last_epoch(trials, candidates)):
-            notes.append(note("missing_epochs", trials=lost))
+        if file.settings.get("candidates") == "all" and (missing_ids := _without_last_epoch(trials, candidates)):
+            notes.append(note("missing_epochs", trials=missing_ids))
         return cls(trials, history, columns, tuple(notes), candidates, updates)
 
     @classmethod
@@ -128,7 +128,7 @@ class TrialTable:
         return replace(self, trials=trials)
 
     def of_sweep(self, name: str) -> TrialTable:
-        return self._mapped(lambda part: part[part["sweep"] == name])
+        return self._mapped(lambda rows: rows[rows["sweep"] == name])
 
     def renamed(self, name: Callable[[str], str], checkpoint: Callable[[str], str], sweep: str = "") -> TrialTable:
         """Return a copy with changed trial ids and checkpoint paths. Empty checkpoint paths stay empty.
@@ -139,11 +139,11 @@ class TrialTable:
             sweep: the new name of the sweep; "" keeps the name.
         """
 
-        def renamed(part: pd.DataFrame) -> pd.DataFrame:
-            part = part.assign(trial_id=part["trial_id"].map(name), sweep=sweep or part["sweep"])
-            if "checkpoint" in part:
-                part["checkpoint"] = [checkpoint(path) if path else "" for path in part["checkpoint"]]
-            return part
+        def renamed(rows: pd.DataFrame) -> pd.DataFrame:
+            rows = rows.assign(trial_id=rows["trial_id"].map(name), sweep=sweep or rows["sweep"])
+            if "checkpoint" in rows:
+                rows["checkpoint"] = [checkpoint(path) if path else "" for path in rows["checkpoint"]]
+            return rows
 
         return self._mapped(renamed)
 
@@ -178,8 +178,8 @@ class TrialTable:
     @cached_property
     def varying(self) -> tuple[str, ...]:
         """The names of the settings whose values differ between trials. Rows of external tables are ignored."""
-        own = self.without_external.trials
-        return tuple(name for name in self.spec_columns if own[name].nunique(dropna=False) > 1)
+        trials = self.without_external.trials
+        return tuple(name for name in self.spec_columns if trials[name].nunique(dropna=False) > 1)
 
     @property
     def finished(self) -> pd.DataFrame:
@@ -202,8 +202,8 @@ class TrialTable:
     def running(self) -> tuple[str, ...]:
         """The ids of the trials that have reported at least once but have not ended."""
         ended = set(zip(self.trials["sweep"], self.trials["trial_id"], strict=True))
-        begun = dict.fromkeys(zip(self.history["sweep"], self.history["trial_id"], strict=True))
-        return tuple(trial_id for sweep, trial_id in begun if (sweep, trial_id) not in ended)
+        started = dict.fromkeys(zip(self.history["sweep"], self.history["trial_id"], strict=True))
+        return tuple(trial_id for sweep, trial_id in started if (sweep, trial_id) not in ended)
 
 
 def auto_lr_on(trials: pd.DataFrame) -> pd.Series:
@@ -250,9 +250,9 @@ def finite_cell(row: pd.Series, column: str) -> float | None:
     return float(value) if isinstance(value, (int, float, np.number)) and math.isfinite(value) else None
 
 
-def thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:
-    """Return at most ``most`` rows, evenly spaced, including the first and the last."""
-    return rows if len(rows) <= most else rows.iloc[np.linspace(0, len(rows) - 1, most).round().astype(int)]
+def thinned(rows: pd.DataFrame, max_rows: int) -> pd.DataFrame:
+    """Return at most ``max_rows`` rows, evenly spaced, including the first and the last."""
+    return rows if len(rows) <= max_rows else rows.iloc[np.linspace(0, len(rows) - 1, max_rows).round().astype(int)]
 
 
 def typed_trials(
@@ -260,8 +260,8 @@ def typed_trials(
 ) -> pd.DataFrame:
     """Convert text cells to a table of trials. Missing required columns are added."""
     trials = typed_frame(path, cells, is_number=columns.is_number)
-    unknown = {name: float("nan") if name in ("lr", "seed") else "" for name in REQUIRED if name not in trials}
-    trials = trials.assign(**unknown)
+    missing = {name: float("nan") if name in ("lr", "seed") else "" for name in REQUIRED if name not in trials}
+    trials = trials.assign(**missing)
     trials.insert(0, "sweep", sweep)
     trials.insert(1, "external", external)
     return trials
@@ -269,14 +269,14 @@ def typed_trials(
 
 def concatenated(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Concatenate data frames. Missing cells are "" in text columns and NaN in numeric columns."""
-    whole = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
+    table = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
     for frame in frames:
         for column in frame.columns:
             # Even a table without rows must have all columns, because readers use them.
-            if column not in whole.columns:
-                whole[column] = pd.Series(index=whole.index, dtype=frame[column].dtype if len(whole) == 0 else object)
-    text = [name for name in whole.columns if not pd.api.types.is_numeric_dtype(whole[name])]
-    return whole.assign(**{name: whole[name].astype(object).where(whole[name].notna(), "") for name in text})
+            if column not in table.columns:
+                table[column] = pd.Series(index=table.index, dtype=frame[column].dtype if len(table) == 0 else object)
+    text_columns = [name for name in table.columns if not pd.api.types.is_numeric_dtype(table[name])]
+    return table.assign(**{name: table[name].astype(object).where(table[name].notna(), "") for name in text_columns})
 
 
 def _check_trials(path: Path, cells: pd.DataFrame) -> None:
@@ -325,9 +325,9 @@ def _without_last_epoch(trials: pd.DataFrame, candidates: pd.DataFrame) -> tuple
     """Return the ids of the finished trials whose last epoch is not in candidates.csv, except for reused trials."""
     if "steps" not in trials:
         return ()
-    ended = trials[(trials["status"] == "finished") & ~is_reused(trials)]
-    known = set(zip(candidates["trial_id"], candidates["step"], strict=True))
-    return tuple(key[0] for key in zip(ended["trial_id"], ended["steps"], strict=True) if key not in known)
+    finished = trials[(trials["status"] == "finished") & ~is_reused(trials)]
+    evaluated = set(zip(candidates["trial_id"], candidates["step"], strict=True))
+    return tuple(key[0] for key in zip(finished["trial_id"], finished["steps"], strict=True) if key not in evaluated)
 
 
 def _is_copy(trials: pd.DataFrame) -> pd.Series:
@@ -341,20 +341,20 @@ def _model_rows(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each model: the settings of its trial, and the values measured at its epoch."""
     trials = trials[~_is_copy(trials)]
     keys = ["sweep", "trial_id"]
-    known = trials[keys].merge(candidates[keys].drop_duplicates(), how="left", indicator=True)["_merge"] == "both"
-    alone = trials[~known.to_numpy() & (trials["status"] == "finished").to_numpy()]
-    alone = alone.assign(epoch=numbers(alone, "epochs_done"), step=numbers(alone, "steps"))
-    if not known.any():
-        return alone
-    own = [name for name in candidates.columns if name in trials.columns and name not in keys]
-    settings = trials.drop(columns=[*own, "status"])
+    evaluated = trials[keys].merge(candidates[keys].drop_duplicates(), how="left", indicator=True)["_merge"] == "both"
+    unlisted = trials[~evaluated.to_numpy() & (trials["status"] == "finished").to_numpy()]
+    unlisted = unlisted.assign(epoch=numbers(unlisted, "epochs_done"), step=numbers(unlisted, "steps"))
+    if not evaluated.any():
+        return unlisted
+    candidate_columns = [name for name in candidates.columns if name in trials.columns and name not in keys]
+    settings = trials.drop(columns=[*candidate_columns, "status"])
     rows = candidates.merge(settings, on=keys).assign(status="finished")
     # The checkpoint and the interpolation in the trial's own row are those of its last epoch.
-    of_end = [name for name in ("checkpoint", "interpolation") if name in trials.columns]
-    ends = trials.loc[trials["status"] == "finished", [*keys, "steps", *of_end]]
-    last = rows[[*keys, "step"]].merge(ends, "left", left_on=[*keys, "step"], right_on=[*keys, "steps"])
-    rows["checkpoint"] = rows["checkpoint"].where(rows["checkpoint"] != "", last["checkpoint"].fillna(""))
-    if "interpolation" in of_end:
-        rows["interpolation"] = last["interpolation"]
+    end_columns = [name for name in ("checkpoint", "interpolation") if name in trials.columns]
+    ends = trials.loc[trials["status"] == "finished", [*keys, "steps", *end_columns]]
+    last_epochs = rows[[*keys, "step"]].merge(ends, "left", left_on=[*keys, "step"], right_on=[*keys, "steps"])
+    rows["checkpoint"] = rows["checkpoint"].where(rows["checkpoint"] != "", last_epochs["checkpoint"].fillna(""))
+    if "interpolation" in end_columns:
+        rows["interpolation"] = last_epochs["interpolation"]
     rows["epochs_done"], rows["steps"] = rows["epoch"], rows["step"]
-    return pd.concat([rows, alone], ignore_index=True)[["epoch", "step", *trials.columns]]
+    return pd.concat([rows, unlisted], ignore_index=True)[["epoch", "step", *trials.columns]]
