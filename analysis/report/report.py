@@ -129,7 +129,8 @@ def _frontiers(out: Path, problem: Problem, source: Sources, full: Sources, item
             kind = unit or listed(short(score.column) for score in scores)
             labels = [table.columns.label(score.column) for score in scores]
             figures.append((file_stem("pareto", unit.lower() or "scores"), data, kind, labels))
-    links, points = anchors(full.table), point_labels(table, full.sweep.objectives)
+    links = anchors(full.table)
+    points = point_labels(table, full.sweep.objectives, links)
     for name, data, kind, axis_labels in figures:
         stem = file_stem(name, *problem.names) if item.anchor else name
         document = save_figure(draw_frontier(data, links=links), out if stem == "pareto" else out / "figures", stem)

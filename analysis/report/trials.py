@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -50,10 +50,11 @@ def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front:
     }
 
 
-def point_labels(table: TrialTable, objectives: Sequence[Objective]) -> dict[str, PointLabel]:
+def point_labels(
+    table: TrialTable, objectives: Sequence[Objective], anchor_by_trial: Mapping[str, str]
+) -> dict[str, PointLabel]:
     """Return the labels of the points in a frontier figure, keyed by the points' links, such as ``#trial-3@13``."""
     shown_columns = [*dict.fromkeys((*(item.column for item in objectives), *shown_metrics(table)))]
-    anchor_by_trial = anchors(table)
     statuses = dict(zip(table.trials["trial_id"], table.trials["status"], strict=True))
     labels = {}
     for rows in (table.trials, table.models.trials):
