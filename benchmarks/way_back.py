@@ -40,13 +40,13 @@ def rows_of(spec: TrialSpec) -> list[dict[str, object]]:
     from trainables.run.run_state import load_weights, weights_between, weights_state
 
     run, _, workspace = unlearn(spec)
-    assert run._initial is not None
+    assert run._initial_state is not None
     final_weights = weights_state(run.model)
     evaluator = workspace.evaluator(batch_size=spec.eval_batch_size)
     rows: list[dict[str, object]] = []
     initial_loss = 0.0
     for share in (index / SHARES for index in range(SHARES + 1)):
-        load_weights(weights_between(run._initial, final_weights, share), run.model)
+        load_weights(weights_between(run._initial_state, final_weights, share), run.model)
         scores = evaluator.scores(run.model)
         losses, metrics = scores.loss_metrics(), scores.measure(("utility", "verbmem")).metrics
         initial_loss = losses["retain_loss"] if not rows else initial_loss

@@ -55,7 +55,7 @@ def method_problems(spec: TrialSpec, method: Method) -> list[str]:
             f"method, such as {objective.name}+ngdiff"
         )
     modality = dataset_modality(spec.dataset)
-    if missing := modality.lacks.get(objective.reference):
+    if missing := modality.missing_outputs.get(objective.reference):
         problems.append(
             f"method '{method.name}' does not apply to data set {spec.dataset}: {modality.models} have no {missing}"
         )

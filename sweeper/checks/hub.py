@@ -11,8 +11,8 @@ from typing import Any
 from search_spaces.messages import format_size
 from trainables.data import DATASETS
 from trainables.modality import MODALITIES, dataset_modality
-from trainables.models.checkpoints import TOKENIZERS, folder_problems
-from trainables.models.hub_cache import FILES, NOT_FILES, cached_snapshot
+from trainables.models.checkpoints import TOKENIZER_FILES, folder_problems
+from trainables.models.hub_cache import FILES, IGNORED_FILES, cached_snapshot
 from trainables.models.registry import find_model
 from trainables.spec import TrialSpec
 
@@ -76,7 +76,7 @@ def _load_problem(kind: str, name: str) -> str | None:
     files = [sibling.rfilename for sibling in listing.siblings or []]
     if not any(name.endswith(".safetensors") and "/" not in name for name in files):
         return "the repository has no *.safetensors weights"
-    return None if set(TOKENIZERS) & set(files) else "the repository has no tokenizer"
+    return None if set(TOKENIZER_FILES) & set(files) else "the repository has no tokenizer"
 
 
 def _format_error(error: Exception) -> str:
@@ -141,7 +141,7 @@ def _size(kind: str, name: str) -> int | None:
         files = listing.siblings or ()
         if kind == "model":
             files = filter_repo_objects(
-                files, allow_patterns=[*FILES], ignore_patterns=[*NOT_FILES], key=lambda item: item.rfilename
+                files, allow_patterns=[*FILES], ignore_patterns=[*IGNORED_FILES], key=lambda item: item.rfilename
             )
         sizes = [item.size for item in files]
     except Exception:

@@ -160,10 +160,10 @@ def _depth(spec: TrialSpec) -> int | None:
     """Return the number of decoder blocks of the model, or None if no local file has this number."""
     from trainables.models.hub_cache import cached_snapshot
     from trainables.models.registry import MODELS
-    from trainables.models.tiny import LAYERS, TWINS
+    from trainables.models.tiny import LAYERS, TINY_MODELS
 
     folder: str | Path | None = spec.target_path or spec.model_path
-    if folder is None and spec.model in TWINS:
+    if folder is None and spec.model in TINY_MODELS:
         return LAYERS
     if folder is None and spec.model in MODELS and (hub_id := MODELS[spec.model].hub_id) is not None:
         folder = cached_snapshot(hub_id)

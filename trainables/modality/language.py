@@ -34,7 +34,7 @@ class Language:
     offline_model: ClassVar[str] = "tiny-phi"
     offline_dataset: ClassVar[str] = "authors"
     unused_fields: ClassVar[Mapping[str, str]] = {}
-    lacks: ClassVar[Mapping[Reference, str]] = {}
+    missing_outputs: ClassVar[Mapping[Reference, str]] = {}
     load_model = staticmethod(checkpoints.load_model)
     load_processor = staticmethod(checkpoints.load_tokenizer)
     predict = staticmethod(losses.predict)

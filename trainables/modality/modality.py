@@ -28,7 +28,8 @@ class Modality(Protocol):
         unit: ``token`` or ``image``, over which losses are averaged.
         offline_model, offline_dataset: a model and a data set that need no network.
         unused_fields: maps each field of a trial's spec that this modality does not use to the reason.
-        lacks: maps each output of the target that this modality does not have to a description of the missing part.
+        missing_outputs: maps each output of the target that this modality does not have to a description of the
+            missing part.
     """
 
     name: ClassVar[str]
@@ -38,7 +39,7 @@ class Modality(Protocol):
     offline_model: ClassVar[str]
     offline_dataset: ClassVar[str]
     unused_fields: ClassVar[Mapping[str, str]]
-    lacks: ClassVar[Mapping[Reference, str]]
+    missing_outputs: ClassVar[Mapping[Reference, str]]
 
     def with_template(self, template: str) -> Modality:
         """Return a copy with this prompt template. A modality without prompts returns itself unchanged."""

@@ -40,7 +40,7 @@ class Vision:
         "template": "images have no prompts",
         "loss_examples": "losses and accuracies are computed in the same forward pass",
     }
-    lacks: ClassVar[Mapping[Reference, str]] = {
+    missing_outputs: ClassVar[Mapping[Reference, str]] = {
         Reference.PAIR_NLL: "text answers, which this method replaces by refusals",
         Reference.HIDDEN: "decoder blocks, whose hidden states the method needs",
     }

@@ -13,7 +13,7 @@ from search_spaces.durable import staged
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json")
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 """A folder with a tokenizer has at least one of these files."""
 
 
@@ -25,7 +25,7 @@ def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folde
 
 def write_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Write a model and its tokenizer to a folder, not atomically."""
-    _quiet()
+    _hide_progress_bars()
     model.save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
     # safetensors creates files that only their owner can read. For shared storage, use the permissions of the umask.
@@ -46,7 +46,7 @@ class LoadError(RuntimeError):
 @contextmanager
 def loading(source: Path | str) -> Iterator[None]:
     """Convert errors in the block to a :class:`LoadError` that names ``source``."""
-    _quiet()
+    _hide_progress_bars()
     try:
         yield
     except Exception as error:
@@ -101,7 +101,7 @@ def folder_problems(folder: Path, *, tokenizer: bool = True) -> list[str]:
     if not (folder / "config.json").is_file():
         problems.append("config.json is missing")
     problems += weights_problems(folder)
-    if tokenizer and not any((folder / name).is_file() for name in TOKENIZERS):
+    if tokenizer and not any((folder / name).is_file() for name in TOKENIZER_FILES):
         problems.append("the tokenizer is missing")
     return problems
 
@@ -136,7 +136,7 @@ def weights_problems(folder: Path) -> list[str]:
     return problems
 
 
-def _quiet() -> None:
+def _hide_progress_bars() -> None:
     from transformers.utils import logging
 
     logging.disable_progress_bar()

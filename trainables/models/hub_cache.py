@@ -13,7 +13,7 @@ from trainables.models.checkpoints import folder_problems, loading, weights_prob
 
 FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
 """The files to download. Code is never downloaded."""
-NOT_FILES = ("*/*", "consolidated*")
+IGNORED_FILES = ("*/*", "consolidated*")
 """Files that are not downloaded: files in subfolders, which have other formats, and copies of the weights."""
 
 
@@ -31,7 +31,7 @@ def fetch_model(hub_id: str) -> Path:
         return cached
     with loading(hub_id):
         # Download the branch, not the commit, so that the cache records main's commit for the next process.
-        folder = Path(snapshot_download(hub_id, allow_patterns=list(FILES), ignore_patterns=list(NOT_FILES)))
+        folder = Path(snapshot_download(hub_id, allow_patterns=list(FILES), ignore_patterns=list(IGNORED_FILES)))
         if folder.name != commit:
             raise ValueError("the repository received a newer commit during the download; try again")
         if problems := weights_problems(folder):

@@ -88,7 +88,7 @@ def _texts(examples: Iterable[Example]) -> Iterable[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Twin:
+class TinyModel:
     """A small version of a model: its tokenizer (as a training function), transformers class and configuration."""
 
     tokenizer: Callable[[Iterable[Example]], PreTrainedTokenizerFast]
@@ -98,15 +98,15 @@ class Twin:
 
 _SIZE = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS}
 _LLAMA = {**_SIZE, "intermediate_size": 352, "max_position_embeddings": 4096, "tie_word_embeddings": False}
-TWINS: Mapping[str, Twin] = MappingProxyType(
+TINY_MODELS: Mapping[str, TinyModel] = MappingProxyType(
     {
-        "tiny-phi": Twin(
+        "tiny-phi": TinyModel(
             train_tokenizer,
             "PhiForCausalLM",
             {**_SIZE, "intermediate_size": 4 * WIDTH, "max_position_embeddings": 2048, "tie_word_embeddings": False},
         ),
         # Like falcon-rw: ALiBi instead of rotary positions, biases, attention before the MLP, one key per head.
-        "tiny-falcon": Twin(
+        "tiny-falcon": TinyModel(
             train_tokenizer,
             "FalconForCausalLM",
             {
@@ -120,14 +120,14 @@ TWINS: Mapping[str, Twin] = MappingProxyType(
             },
         ),
         # Like gpt2-xl: learned positions, dropout of 0.1 in training.
-        "tiny-gpt2": Twin(
+        "tiny-gpt2": TinyModel(
             train_tokenizer,
             "GPT2LMHeadModel",
             {"n_positions": 1024, "n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS, "tie_word_embeddings": True},
         ),
-        "tiny-llama": Twin(train_metaspace_tokenizer, "LlamaForCausalLM", _LLAMA),
+        "tiny-llama": TinyModel(train_metaspace_tokenizer, "LlamaForCausalLM", _LLAMA),
         # Like Mistral-7B-v0.1: several query heads share a key head, and attention has a sliding window.
-        "tiny-mistral": Twin(
+        "tiny-mistral": TinyModel(
             train_metaspace_tokenizer,
             "MistralForCausalLM",
             {**_LLAMA, "num_key_value_heads": HEADS // 2, "sliding_window": SLIDING_WINDOW},
@@ -138,7 +138,7 @@ TWINS: Mapping[str, Twin] = MappingProxyType(
 
 def tokenizer_for(name: str, examples: Iterable[Example]) -> PreTrainedTokenizerFast:
     """Train the tokenizer of the small model ``name`` on the examples. The tokenizer has a padding token."""
-    tokenizer = TWINS[name].tokenizer(examples)
+    tokenizer = TINY_MODELS[name].tokenizer(examples)
     ensure_pad_token(tokenizer)
     return tokenizer
 
@@ -148,7 +148,7 @@ def make_tiny(name: str, tokenizer: PreTrainedTokenizerFast, *, seed: int = 0) -
     import torch
     import transformers
 
-    cls = getattr(transformers, TWINS[name].architecture)
+    cls = getattr(transformers, TINY_MODELS[name].architecture)
     eos = int(tokenizer.eos_token_id)
     token_ids = {
         "bos_token_id": eos if tokenizer.bos_token_id is None else int(tokenizer.bos_token_id),
@@ -157,5 +157,5 @@ def make_tiny(name: str, tokenizer: PreTrainedTokenizerFast, *, seed: int = 0) -
     }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model: PreTrainedModel = cls(cls.config_class(vocab_size=VOCABULARY, **TWINS[name].options, **token_ids))
+        model: PreTrainedModel = cls(cls.config_class(vocab_size=VOCABULARY, **TINY_MODELS[name].options, **token_ids))
     return model

@@ -53,7 +53,7 @@ class FallbackRun:
 
     def __init__(self, spec: TrialSpec, start: Callable[[TrialSpec], UnlearningRun]) -> None:
         self._spec, self._start = spec, start
-        self._memory_spec, self._reported = spec, 0.0
+        self._memory_spec, self._reported_epoch = spec, 0.0
         self.run: UnlearningRun | None = None
 
     @property
@@ -63,7 +63,7 @@ class FallbackRun:
 
     def reset(self) -> None:
         """Discard the run. The next report starts a new run."""
-        self.run, self._reported = None, 0.0
+        self.run, self._reported_epoch = None, 0.0
 
     def next_report(self) -> Report:
         """Return the next report. After a restart, epochs that were already reported are not reported again.
@@ -85,6 +85,6 @@ class FallbackRun:
                 logger.warning("a trial ran out of GPU memory and is retried with %s", memory_settings(reduced_spec))
                 self._memory_spec, self.run = reduced_spec, None
                 continue
-            if report.epoch > self._reported or report.status is not None:
-                self._reported = report.epoch
+            if report.epoch > self._reported_epoch or report.status is not None:
+                self._reported_epoch = report.epoch
                 return report

@@ -82,7 +82,7 @@ class UnlearningRun:
             growth=spec.d_growth,
         )
         needs_initial_state = spec.is_interpolated or spec.can_restart
-        self._initial = training_state(self.model, self.optimizer) if needs_initial_state else None
+        self._initial_state = training_state(self.model, self.optimizer) if needs_initial_state else None
         self.losses = StepLosses(spec, workspace, self.model, refusals=refusals, micro_batch=memory_spec.micro_batch)
         self.auto_lr: AutoLR | None = None
         if spec.auto_lr == "on":
@@ -158,9 +158,9 @@ class UnlearningRun:
 
     def _restart(self, epoch: float) -> None:
         """Restore the target's weights and the initial optimizer state, and lower the learning rate."""
-        assert self._initial is not None
+        assert self._initial_state is not None
         assert self.auto_lr is not None
-        load_training_state(self._initial, self.model, self.optimizer)
+        load_training_state(self._initial_state, self.model, self.optimizer)
         self.auto_lr.restart(self.step, steps=self._total_steps(done=self.step, epoch=epoch))
         self.optimizer.zero_grad()
         self._weighting_state = self.spec.parsed_method.weighting.init(self.spec.seed)
@@ -198,8 +198,8 @@ class UnlearningRun:
         return measurement.metrics
 
     def _interpolate(self) -> None:
-        assert self._initial is not None
-        target_weights, last_weights, current_position = self._initial, weights_state(self.model), 1.0
+        assert self._initial_state is not None
+        target_weights, last_weights, current_position = self._initial_state, weights_state(self.model), 1.0
 
         def evaluate(position: float) -> Quality:
             nonlocal current_position

@@ -26,7 +26,7 @@ from trainables.metrics.repetition import longest_loop, repetition
 from trainables.metrics.rouge import rouge_l_recall
 from trainables.metrics.truth_ratio import forget_truth_ratio, log_truth_ratio, retain_truth_ratio, truth_ratio
 
-PARTS = {
+LOG_KEYS = {
     "retain": "eval_log.json",
     "real_authors": "eval_real_author_wo_options.json",
     "world_facts": "eval_real_world_wo_options.json",
@@ -40,7 +40,7 @@ class EvalLogError(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class EvalPart:
+class EvalSet:
     """One evaluation set with n items.
 
     All losses are in nats per token. ``answer_loss``, ``paraphrased_loss`` and ``rouge_l_recall`` are ``(n,)``.
@@ -60,7 +60,7 @@ class EvalLog:
     """The four evaluation sets of one model, by name."""
 
     path: Path
-    parts: Mapping[str, EvalPart]
+    sets: Mapping[str, EvalSet]
 
 
 def read_eval_log(path: str | PathLike[str]) -> EvalLog:
@@ -77,8 +77,8 @@ def read_eval_log(path: str | PathLike[str]) -> EvalLog:
         log = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise EvalLogError(f"{path} cannot be read as a JSON file: {error}") from error
-    _require(str(path), log, PARTS.values())
-    return EvalLog(path, {name: _read_part(f"{path}: {part}", log[part]) for name, part in PARTS.items()})
+    _require(str(path), log, LOG_KEYS.values())
+    return EvalLog(path, {name: _read_set(f"{path}: {key}", log[key]) for name, key in LOG_KEYS.items()})
 
 
 def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, Any]:
@@ -97,27 +97,27 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
     """
     scores: dict[str, Scores] = {}
     fluency: dict[str, dict[str, float | None]] = {}
-    for name, part in log.parts.items():
+    for name, eval_set in log.sets.items():
         if name in EXTRA_SETS:
-            probabilities = normalised_probability(part.answer_loss, part.perturbed_loss)
+            probabilities = normalised_probability(eval_set.answer_loss, eval_set.perturbed_loss)
         else:
-            probabilities = probability(part.answer_loss)
+            probabilities = probability(eval_set.answer_loss)
         aggregate = forget_truth_ratio if name == "forget" else retain_truth_ratio
-        ratio = aggregate(truth_ratio(part.paraphrased_loss, part.perturbed_loss))
-        scores[name] = Scores(float(probabilities.mean()), float(part.rouge_l_recall.mean()), ratio)
+        ratio = aggregate(truth_ratio(eval_set.paraphrased_loss, eval_set.perturbed_loss))
+        scores[name] = Scores(float(probabilities.mean()), float(eval_set.rouge_l_recall.mean()), ratio)
         fluency[name] = {
-            measure.__name__: None if part.answers is None else float(measure(part.answers).mean())
+            measure.__name__: None if eval_set.answers is None else float(measure(eval_set.answers).mean())
             for measure in (repetition, longest_loop)
         }
     p_value = statistic = None
     if retain_log is not None:
-        forget, reference = log.parts["forget"], retain_log.parts["forget"]
+        forget, reference = log.sets["forget"], retain_log.sets["forget"]
         if {*forget.indices} != {*reference.indices}:
             raise EvalLogError(
                 f"{retain_log.path} has other forget items ({len(reference.indices)}) than {log.path} "
                 f"({len(forget.indices)}); forget quality needs the log of a retain model on the same forget set"
             )
-        ratios = [log_truth_ratio(part.paraphrased_loss, part.perturbed_loss) for part in (forget, reference)]
+        ratios = [log_truth_ratio(item.paraphrased_loss, item.perturbed_loss) for item in (forget, reference)]
         p_value, statistic = forget_quality(*ratios)
     return {
         "model_utility": model_utility(**{name: aggregates for name, aggregates in scores.items() if name != "forget"}),
@@ -127,10 +127,10 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
     }
 
 
-def _read_part(where: str, part: Any) -> EvalPart:
-    has_texts = isinstance(part, dict) and "generated_text" in part
-    _require(where, part, (*_LOSSES, "generated_text" if has_texts else "rougeL_recall"))
-    columns = {name: _column(f"{where}, {name}", part[name], read) for name, read in _READERS.items() if name in part}
+def _read_set(where: str, value: Any) -> EvalSet:
+    has_texts = isinstance(value, dict) and "generated_text" in value
+    _require(where, value, (*_LOSSES, "generated_text" if has_texts else "rougeL_recall"))
+    columns = {name: _column(f"{where}, {name}", value[name], read) for name, read in _READERS.items() if name in value}
     indices = tuple(columns["avg_gt_loss"])
     for name, column in columns.items():
         if differing := sorted(column.keys() ^ {*indices}):
@@ -142,7 +142,7 @@ def _read_part(where: str, part: Any) -> EvalPart:
     texts = ordered.get("generated_text", ())
     answers = tuple(answer for _, answer, _ in texts)
     recalls = ordered.get("rougeL_recall") or rouge_l_recall([reference for _, _, reference in texts], answers)
-    return EvalPart(
+    return EvalSet(
         indices=indices,
         answer_loss=np.array(ordered["avg_gt_loss"]),
         paraphrased_loss=np.array(ordered["avg_paraphrased_loss"]),

@@ -16,7 +16,7 @@ from search_spaces.durable import write_json
 from trainables.metrics.metric import Array
 from trainables.metrics.repetition import longest_loop, repetition
 from trainables.scoring.base import ItemLog
-from trainables.scoring.eval_log import PARTS
+from trainables.scoring.eval_log import LOG_KEYS
 
 if TYPE_CHECKING:
     from trainables.scoring.language import ModelScores
@@ -29,7 +29,7 @@ def item_log(scores: ModelScores) -> ItemLog:
     has the answers to the prompts of metrics that have their own prompts.
     """
     log: ItemLog = {}
-    for part, key in PARTS.items():
+    for part, key in LOG_KEYS.items():
         columns = _answer_columns(scores, part) | _choice_columns(scores, part)
         if columns:
             log[key] = columns

@@ -36,7 +36,7 @@ class PromptedSet:
         max_prompt_tokens = max(1, context_length - self.max_new_tokens) if context_length is not None else None
         prompts = [prompt if max_prompt_tokens is None else prompt[-max_prompt_tokens:] for prompt in self.prompts]
         texts = scorer.generate(model, prompts, max_new_tokens=self.max_new_tokens)
-        return [until(text, stop).strip() for text, stop in zip(texts, self.stop, strict=True)]
+        return [cut_at_stop(text, stop).strip() for text, stop in zip(texts, self.stop, strict=True)]
 
 
 def prompted_sets(data: UnlearningData, tokenizer: PreTrainedTokenizerBase) -> dict[str, PromptedSet]:
@@ -78,7 +78,7 @@ def from_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Example]) -> 
     return PromptedSet(tuple(prompts), tuple(references), CONTINUATION_TOKENS, ((),) * len(prompts))
 
 
-def until(text: str, stop: Sequence[str]) -> str:
+def cut_at_stop(text: str, stop: Sequence[str]) -> str:
     """Return the part of ``text`` before the first occurrence of any stop string."""
     return text[: min((index for stop_string in stop if (index := text.find(stop_string)) >= 0), default=len(text))]
 

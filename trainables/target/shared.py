@@ -13,8 +13,8 @@ from trainables.target.target import Target
 
 FOLDER = "targets"
 """The folder of targets in the storage. Each target has a subfolder, named by its content key."""
-_NEVER_READ = {".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx"}
-_local: dict[str, Target] = {}
+_UNREAD = {".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx"}
+_local_targets: dict[str, Target] = {}
 
 
 def share_target(target: Target, storage: Storage) -> None:
@@ -25,7 +25,7 @@ def share_target(target: Target, storage: Storage) -> None:
     """
     key = f"{FOLDER}/{target.key}"
     if not storage.has_folder(key):
-        files = (path for path in Path(target.path).iterdir() if path.is_file() and path.suffix not in _NEVER_READ)
+        files = (path for path in Path(target.path).iterdir() if path.is_file() and path.suffix not in _UNREAD)
         storage.put(Path(target.path), key, names=[path.name for path in files if not path.name.startswith(".")])
 
 
@@ -39,10 +39,10 @@ def local_target(target: Target, storage: Storage | None) -> Target:
     """
     if storage is None:
         return target
-    if target.key not in _local:
+    if target.key not in _local_targets:
         folder = local_folder(target.key, Path(target.path), storage)
-        _local[target.key] = replace(target, path=str(folder))
-    return _local[target.key]
+        _local_targets[target.key] = replace(target, path=str(folder))
+    return _local_targets[target.key]
 
 
 def local_folder(key: str, origin: Path, storage: Storage) -> Path:

@@ -22,7 +22,7 @@ def predict(model: PreTrainedModel, batch: Batch) -> Predictions:
     # the architecture supports logits_to_keep, the logits of these positions are not computed.
     labels = batch.labels[:, max(1, batch.prompt_length) :]
     width = labels.shape[1]
-    options = {"logits_to_keep": width + 1} if _keeps_logits(type(_base_model(model)).forward) else {}
+    options = {"logits_to_keep": width + 1} if _has_logits_to_keep(type(_base_model(model)).forward) else {}
     logits = model(input_ids=batch.input_ids, use_cache=False, **options).logits[:, -(width + 1) :]
     # The last position has no next token. It is masked and not cut off, so that flattening does not copy the logits.
     targets = pad(labels, (0, 1), value=IGNORED)
@@ -38,5 +38,5 @@ def _base_model(model: PreTrainedModel) -> PreTrainedModel:
 
 
 @functools.cache
-def _keeps_logits(forward: Callable[..., object]) -> bool:
+def _has_logits_to_keep(forward: Callable[..., object]) -> bool:
     return "logits_to_keep" in inspect.signature(forward).parameters

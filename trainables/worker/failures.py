@@ -14,7 +14,7 @@ NO_MEMORY = "memory ran out on the node"
 NODE_LOST = "the node was lost"
 WORKER_DIED = "the worker died"
 
-_SIGNS = {
+_PATTERNS = {
     NO_SPACE: r"No space left on device|Disk quota exceeded|\b(os error|Errno) (28|122)\b|file write failed",
     NO_DISK: r"Input/output error|Read-only file system|Stale file handle|\b(os error|Errno) (5|30|116)\b",
     NO_STORAGE: r"\bStorageError\b|\bAWS Error\b|google::cloud::Status|Azure::",
@@ -32,7 +32,7 @@ _TAIL = 1 << 16  # bytes of a worker's output to keep
 
 def infrastructure_failure(text: str) -> str | None:
     """Return the infrastructure failure that an error's text describes; None if the trial itself caused the error."""
-    for cause, pattern in _SIGNS.items():
+    for cause, pattern in _PATTERNS.items():
         if text.startswith(cause) or re.search(pattern, text):
             return cause
     return None

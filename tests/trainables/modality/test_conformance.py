@@ -68,7 +68,7 @@ def test_a_modalitys_attributes_name_entries_of_the_registries_and_fields_of_a_t
     model, data = MODELS[modality.offline_model], DATASETS[modality.offline_dataset]
     assert (model.modality, data.modality, model.hub_id, data.files) == (modality.name, modality.name, None, None)
     assert set(modality.unused_fields) <= {field.name for field in fields(TrialSpec)}
-    assert set(modality.lacks) <= set(Reference)
+    assert set(modality.missing_outputs) <= set(Reference)
 
 
 def test_losses_do_not_depend_on_the_batches_and_scoring_changes_nothing(made: Made) -> None:

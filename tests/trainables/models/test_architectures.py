@@ -16,7 +16,7 @@ from trainables.data.examples import UnlearningData
 from trainables.modality.language import Language
 from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import load_model, load_tokenizer, save_model
-from trainables.models.tiny import SLIDING_WINDOW, TWINS, VOCABULARY, make_tiny, tokenizer_for
+from trainables.models.tiny import SLIDING_WINDOW, TINY_MODELS, VOCABULARY, make_tiny, tokenizer_for
 from trainables.predictions import evaluate_items
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
@@ -48,7 +48,7 @@ class Twin:
     workspace: Workspace
 
 
-@pytest.fixture(scope="module", params=TWINS)
+@pytest.fixture(scope="module", params=TINY_MODELS)
 def twin(request: pytest.FixtureRequest, tiny_data: UnlearningData, tmp_path_factory: pytest.TempPathFactory) -> Twin:
     name = request.param
     tokenizer = tokenizer_for(name, tiny_data.full)

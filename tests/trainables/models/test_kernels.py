@@ -24,7 +24,7 @@ from trainables.models.kernels import (
     use_onednn,
     with_fast_kernels,
 )
-from trainables.models.tiny import TWINS, make_tiny, tokenizer_for
+from trainables.models.tiny import TINY_MODELS, make_tiny, tokenizer_for
 from trainables.predictions import mean_loss
 from trainables.text.losses import predict
 from trainables.text.tokens import collate, encode_examples
@@ -64,7 +64,7 @@ def test_other_inputs_are_left_to_torch(call: Callable[[Any], torch.Tensor], mon
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        *((name, "none") for name in TWINS if name != "tiny-gpt2"),
+        *((name, "none") for name in TINY_MODELS if name != "tiny-gpt2"),
         ("tiny-phi", "adapter"),
         ("tiny-phi", "checkpointing"),
     ],

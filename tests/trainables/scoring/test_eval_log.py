@@ -15,7 +15,7 @@ import pytest
 
 from tests.facts import assert_names
 from trainables.metrics.rouge import rouge_l_recall
-from trainables.scoring.eval_log import PARTS, EvalLog, EvalLogError, evaluate_log, read_eval_log
+from trainables.scoring.eval_log import LOG_KEYS, EvalLog, EvalLogError, evaluate_log, read_eval_log
 from trainables.scoring.item_log import by_index, write_item_log
 
 Log = dict[str, Any]
@@ -203,7 +203,7 @@ def found() -> dict[str, Log]:
 @pytest.mark.parametrize("name", LOGS)
 def test_the_aggregates_are_the_published_ones(found: dict[str, Log], name: str) -> None:
     assert found[name]["model_utility"] == pytest.approx(PUBLISHED_UTILITY[name], rel=0, abs=1e-9)
-    for part in PARTS:
+    for part in LOG_KEYS:
         expected = dict(zip(("probability", "rouge_l_recall", "truth_ratio"), PUBLISHED[name, part], strict=True))
         assert {score: found[name][part][score] for score in expected} == pytest.approx(expected, rel=0, abs=1e-9)
 
@@ -216,9 +216,9 @@ def test_forget_quality_is_the_published_one_and_1_for_the_retain_model_itself(f
 
 
 @published
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", LOG_KEYS)
 def test_rouge_of_the_logged_texts_is_the_logged_rouge(part: str) -> None:
-    items = json.loads(LOGS["retain90"].read_text())[PARTS[part]]
+    items = json.loads(LOGS["retain90"].read_text())[LOG_KEYS[part]]
     texts = list(items["generated_text"].values())  # question, generated answer, reference
     recomputed = rouge_l_recall([reference for _, _, reference in texts], [generated for _, generated, _ in texts])
     assert recomputed.tolist() == [items["rougeL_recall"][index] for index in items["generated_text"]]

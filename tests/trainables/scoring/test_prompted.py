@@ -14,7 +14,7 @@ from tests.trainables.scoring.conftest import MakeEvaluator
 from trainables.data.examples import Example, Prompted, UnlearningData
 from trainables.data.muse import load_muse
 from trainables.metrics.rouge import rouge_l_recall
-from trainables.scoring.prompted import PromptedSet, from_prompts, from_texts, prompted_sets, until
+from trainables.scoring.prompted import PromptedSet, cut_at_stop, from_prompts, from_texts, prompted_sets
 from trainables.text.scorer import TextScorer
 
 STOP = ("\n\n", "\nQuestion", "Question:")
@@ -26,7 +26,7 @@ def test_a_continuation_ends_before_the_first_stop_string_as_in_muses_code(text:
     cut = text
     for word in STOP:
         cut = cut.split(word)[0]
-    assert until(text, STOP) == cut
+    assert cut_at_stop(text, STOP) == cut
 
 
 def _scorer(tokenizer: Any, batch_size: int = 1) -> TextScorer:

@@ -23,7 +23,7 @@ def storage(tmp_path: Path) -> Storage:
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "node"))
-    monkeypatch.setattr(shared, "_local", {})
+    monkeypatch.setattr(shared, "_local_targets", {})
     return tmp_path / "node" / "sweeper" / "targets"
 
 

@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from trainables.data.examples import Example
-from trainables.models.tiny import TWINS, VOCABULARY, make_tiny, tokenizer_for
+from trainables.models.tiny import TINY_MODELS, VOCABULARY, make_tiny, tokenizer_for
 from trainables.predictions import mean_loss
 from trainables.text.losses import predict
 from trainables.text.tokens import Tokens, collate
@@ -27,7 +27,7 @@ def _sequences() -> list[Tokens]:
 SEQUENCES = _sequences()
 
 
-@pytest.fixture(scope="module", params=TWINS)
+@pytest.fixture(scope="module", params=TINY_MODELS)
 def model(request: pytest.FixtureRequest) -> Any:
     made = make_tiny(request.param, tokenizer_for(request.param, [Example("?", "x")])).eval()
     # A network with fresh weights guesses almost uniformly, which would hide a shift by one token.
