@@ -66,7 +66,7 @@ RETAIN_CHOICES = Need(
 )
 FURTHER_CHOICES = Need(
     f"the sets {' and '.join(EXTRA_SETS)}",
-    lambda data, retain_model: all(any(map(has_choices, data.extra_eval.get(part, ()))) for part in EXTRA_SETS),
+    lambda data, retain_model: all(any(map(has_choices, data.extra_eval.get(set_name, ()))) for set_name in EXTRA_SETS),
 )
 HOLDOUT = Need("a holdout set", lambda data, retain_model: len(data.holdout) > 0)
 KNOWMEM = Need(

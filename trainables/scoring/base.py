@@ -104,7 +104,7 @@ def select_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool =
 
 def generated_answers(items: ItemLog) -> ItemLog:
     name = "generated_text"
-    return {part: {name: columns[name]} for part, columns in items.items() if name in columns}
+    return {set_name: {name: columns[name]} for set_name, columns in items.items() if name in columns}
 
 
 class Scores(ABC):

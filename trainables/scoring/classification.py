@@ -28,10 +28,10 @@ class ImageScores(Scores):
         super().__init__(evaluator, retain)
         self._sets = evaluator.sets
         # The closure does not reference ``self``, because a reference cycle would keep the model in memory longer.
-        self.images = LazyDict[str, ItemLosses](lambda part: evaluator.score(model, evaluator.sets[part]))
+        self.images = LazyDict[str, ItemLosses](lambda set_name: evaluator.score(model, evaluator.sets[set_name]))
 
-    def accuracy(self, part: str) -> float:
-        return agreement(self.images[part])
+    def accuracy(self, set_name: str) -> float:
+        return agreement(self.images[set_name])
 
     @property
     def forget_losses(self) -> ItemLosses:
@@ -44,14 +44,14 @@ class ImageScores(Scores):
     def items(self) -> ItemLog:
         """Return the loss, the most probable label and the true label of each scored image."""
         log: ItemLog = {}
-        for part, losses in self.images.items():
-            labels, first_wrong = self._sets[part].labels, losses.first_wrong
+        for set_name, losses in self.images.items():
+            labels, first_wrong = self._sets[set_name].labels, losses.first_wrong
             columns = {
                 "loss": losses.totals,
                 "predicted": np.where(first_wrong < 0, labels, first_wrong),
                 "label": labels,
             }
-            log[part] = {name: by_index(values) for name, values in columns.items()}
+            log[set_name] = {name: by_index(values) for name, values in columns.items()}
         return log
 
 

@@ -29,8 +29,8 @@ def item_log(scores: ModelScores) -> ItemLog:
     has the answers to the prompts of metrics that have their own prompts.
     """
     log: ItemLog = {}
-    for part, key in LOG_KEYS.items():
-        columns = _answer_columns(scores, part) | _choice_columns(scores, part)
+    for set_name, key in LOG_KEYS.items():
+        columns = _answer_columns(scores, set_name) | _choice_columns(scores, set_name)
         if columns:
             log[key] = columns
     prompted: dict[str, object] = {
@@ -55,19 +55,19 @@ def write_item_log(path: Path, log: Mapping[str, object]) -> None:
     write_json(path, log, indent=None)
 
 
-def _answer_columns(scores: ModelScores, part: str) -> dict[str, object]:
+def _answer_columns(scores: ModelScores, set_name: str) -> dict[str, object]:
     columns: dict[str, object] = {}
-    if (question_set := scores.evaluator.questions.get(part)) is None:
+    if (question_set := scores.evaluator.questions.get(set_name)) is None:
         return columns
     if question_set in scores.answers:
         totals, counts = scores.answers[question_set].totals, scores.answers[question_set].counts
         columns |= {"avg_gt_loss": by_index(totals / counts), "gt_loss": by_index(totals)}
         columns["num_token_gt"] = by_index(counts.astype(int))
-    if part in scores.generated:
+    if set_name in scores.generated:
         columns |= _generation_columns(
             [*map(scores.evaluator.scorer.prompt_of, question_set.questions)],
             question_set.references,
-            *scores.generated[part],
+            *scores.generated[set_name],
         )
     return columns
 
@@ -84,10 +84,10 @@ def _generation_columns(
     }
 
 
-def _choice_columns(scores: ModelScores, part: str) -> dict[str, object]:
-    if part not in scores.choices:
+def _choice_columns(scores: ModelScores, set_name: str) -> dict[str, object]:
+    if set_name not in scores.choices:
         return {}
-    losses, items = scores.choices[part], scores.evaluator.choices[part].items
+    losses, items = scores.choices[set_name], scores.evaluator.choices[set_name].items
     return {
         "avg_paraphrased_loss": by_index(losses.paraphrased, items),
         "paraphrased_loss": by_index([row[0] for row in losses.totals], items),

@@ -103,9 +103,9 @@ class ModelScores(Scores):
         scorer, seconds = evaluator.scorer, [0.0]
         answers = LazyDict[QuestionSet, ItemLosses](lambda question_set: scorer.nll(model, question_set.sequences))
 
-        def choices(part: str) -> ChoiceLosses:
-            bounds = np.cumsum(evaluator.choices[part].sizes)[:-1]
-            losses = scorer.nll(model, evaluator.choices[part].sequences)
+        def choices(set_name: str) -> ChoiceLosses:
+            bounds = np.cumsum(evaluator.choices[set_name].sizes)[:-1]
+            losses = scorer.nll(model, evaluator.choices[set_name].sequences)
             return ChoiceLosses(tuple(np.split(losses.totals, bounds)), tuple(np.split(losses.counts, bounds)))
 
         def generated(name: str) -> tuple[list[str], Array]:
@@ -129,7 +129,7 @@ class ModelScores(Scores):
         self.choices = LazyDict(choices)
         self.generated = LazyDict(generated)
         self.tokens = LazyDict[str, list[TokenScores]](
-            lambda part: scorer.tokens(model, evaluator.questions[part].sequences)
+            lambda set_name: scorer.tokens(model, evaluator.questions[set_name].sequences)
         )
         self.attacks: dict[str, tuple[Array, Array]] = {}
         self._seconds = seconds
@@ -138,9 +138,9 @@ class ModelScores(Scores):
     def generation_seconds(self) -> float:
         return self._seconds[0]
 
-    def losses(self, part: str) -> Array:
+    def losses(self, set_name: str) -> Array:
         """Return the loss of each answer: ``(n,)``, nats per token."""
-        answers = self.answers[self.evaluator.questions[part]]
+        answers = self.answers[self.evaluator.questions[set_name]]
         return answers.totals / answers.counts
 
     @property
@@ -154,21 +154,21 @@ class ModelScores(Scores):
     def items(self) -> ItemLog:
         return item_log(self)
 
-    def recalls(self, part: str, *, prompts: str | None = None) -> Array:
+    def recalls(self, set_name: str, *, prompts: str | None = None) -> Array:
         """Return the ROUGE-L recall of each greedy answer on an evaluation set, ``(n,)``.
 
         ``prompts`` is the name of a metric. If this metric has its own prompts, the continuations of these prompts are
         scored instead.
         """
-        return self._generated(part, prompts)[1]
+        return self._generated(set_name, prompts)[1]
 
-    def greedy_answers(self, part: str, *, prompts: str) -> list[str]:
+    def greedy_answers(self, set_name: str, *, prompts: str) -> list[str]:
         """Return the text of each greedy answer. The arguments are those of :meth:`recalls`."""
-        return self._generated(part, prompts)[0]
+        return self._generated(set_name, prompts)[0]
 
-    def answer_texts(self, part: str) -> list[str]:
+    def answer_texts(self, set_name: str) -> list[str]:
         """Return the text of each reference answer, decoded from its tokens."""
-        answers = [item.ids[item.prompt_length :] for item in self.evaluator.questions[part].sequences]
+        answers = [item.ids[item.prompt_length :] for item in self.evaluator.questions[set_name].sequences]
         return [text.strip() for text in self.evaluator.scorer.decode(answers)]
 
     def attack(self, name: str, per_text: Callable[[ModelScores, str], Array]) -> tuple[Array, Array]:
@@ -177,8 +177,8 @@ class ModelScores(Scores):
             self.attacks[name] = per_text(self, self.evaluator.members), per_text(self, "holdout")
         return self.attacks[name]
 
-    def _generated(self, part: str, prompts: str | None) -> tuple[list[str], Array]:
-        return self.generated[prompts if prompts is not None and prompts in self.evaluator.prompted else part]
+    def _generated(self, set_name: str, prompts: str | None) -> tuple[list[str], Array]:
+        return self.generated[prompts if prompts is not None and prompts in self.evaluator.prompted else set_name]
 
 
 class Evaluator(ModelEvaluator):
@@ -205,13 +205,15 @@ class Evaluator(ModelEvaluator):
         sets = {**sets_with_choices, "forget": data.forget_metric_set, "holdout": data.holdout, "texts": texts}
         sets |= {"trained": data.forget, "retain_losses": data.retain_loss_set}
         # Sets with equal questions and answers, such as forget and trained, are tokenised and scored only once.
-        pairs = {part: tuple((item.question, item.answer) for item in examples) for part, examples in sets.items()}
+        pairs = {
+            set_name: tuple((item.question, item.answer) for item in examples) for set_name, examples in sets.items()
+        }
         question_sets = LazyDict[tuple[tuple[str, str], ...], QuestionSet](lambda key: QuestionSet(key, scorer))
-        self.questions = LazyDict[str, QuestionSet](lambda part: question_sets[pairs[part]])
-        self.choices = LazyDict[str, ChoiceSet](lambda part: ChoiceSet(sets_with_choices[part], scorer))
+        self.questions = LazyDict[str, QuestionSet](lambda set_name: question_sets[pairs[set_name]])
+        self.choices = LazyDict[str, ChoiceSet](lambda set_name: ChoiceSet(sets_with_choices[set_name], scorer))
         self.prompted = prompted_sets(data, scorer.tokenizer)
-        for part in ("forget", "retain"):
-            _ = self.questions[part], self.choices[part]
+        for set_name in ("forget", "retain"):
+            _ = self.questions[set_name], self.choices[set_name]
         _ = self.questions["trained"], self.questions["retain_losses"]
 
     def scores(self, model: PreTrainedModel, *, retain: RetainValues | None = None) -> ModelScores:
@@ -230,5 +232,7 @@ class Evaluator(ModelEvaluator):
         ratios = tuple(scores.choices["forget"].log_truth_ratios.tolist()) if choice_items else ()
         if not self.data.holdout:
             return RetainValues(key, path, ratios, (), (), None)
-        member_logps, holdout_logps = (tuple(loss_scores(scores, part).tolist()) for part in (self.members, "holdout"))
+        member_logps, holdout_logps = (
+            tuple(loss_scores(scores, set_name).tolist()) for set_name in (self.members, "holdout")
+        )
         return RetainValues(key, path, ratios, member_logps, holdout_logps, METRICS["mia_min_k"].measure(scores))
