@@ -15,6 +15,8 @@ from analysis.tables.note import note
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
 
+_ARROWS = {"lower": "\u2190 better", "higher": "better \u2192"}
+
 
 def ablation_data(sources: Sources) -> PanelFigure | None:
     """Return the figure that compares each method without and with AutoLR; None if no method was run both ways.
@@ -26,24 +28,29 @@ def ablation_data(sources: Sources) -> PanelFigure | None:
     table, own = sources.table, sources.table.without_external
     labelled_trials = table.trials.assign(_on=auto_lr_on(table.trials))
     best = best_trials(replace(sources, table=table.with_trials(labelled_trials)), by=("method", "_on"))
-    panels, has_unpaired = [], False
+    panels: list[Panel] = []
+    has_unpaired = False
     for metric in shown_metrics(table):
         values = numbers(own.finished, metric)
         pairs = _pairs(own, values[np.isfinite(values)], "mean")
         changes: dict[str, tuple[float, float]] = {}
         for method in sorted(set(own.finished["method"])):
-            paired = pairs[pairs.index.get_level_values("method") == method]
-            arms = numbers(best[best["method"] == method], metric).to_numpy()
-            if len(paired):
-                changes[f"{method} ({len(paired)})"] = float(paired[False].mean()), float(paired[True].mean())
-            elif len(arms) == 2 and np.isfinite(arms).all():  # sorted: without AutoLR, with AutoLR
-                changes[method], has_unpaired = (float(arms[0]), float(arms[1])), True
-        column = table.columns[metric]
-        title = short(metric) + (f" ({column.unit})" if column.unit else "")
-        arrow = {"lower": "\u2190 better", "higher": "better \u2192"}.get(table.columns.better(metric), "")
-        panels.append(_panel(title, arrow, changes, is_loss=table.columns.is_loss(metric)) if changes else None)
-    lost_pairs = (~_pairs(own, own.trials["status"] == "finished", "any").astype(bool)).any(axis=1).sum()
-    caption = note("ablation", paired=not has_unpaired, lost=int(lost_pairs))
+            pairs_of_method = pairs[pairs.index.get_level_values("method") == method]
+            # Sorted: without AutoLR, with AutoLR.
+            best_values = numbers(best[best["method"] == method], metric).to_numpy()
+            if len(pairs_of_method):
+                means = float(pairs_of_method[False].mean()), float(pairs_of_method[True].mean())
+                changes[f"{method} ({len(pairs_of_method)})"] = means
+            elif len(best_values) == 2 and np.isfinite(best_values).all():
+                changes[method] = float(best_values[0]), float(best_values[1])
+                has_unpaired = True
+        if changes:
+            unit = table.columns[metric].unit
+            title = f"{short(metric)} ({unit})" if unit else short(metric)
+            arrow = _ARROWS.get(table.columns.better(metric), "")
+            panels.append(_panel(title, arrow, changes, is_loss=table.columns.is_loss(metric)))
+    has_finished = _pairs(own, own.trials["status"] == "finished", "any").astype(bool)
+    caption = note("ablation", paired=not has_unpaired, lost=int((~has_finished).any(axis=1).sum()))
     return figure_of(panels, name="auto_lr_ablation", title="Without and with AutoLR", caption=caption)
 
 

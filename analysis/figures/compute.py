@@ -27,7 +27,8 @@ def anytime_figure(sources: Sources) -> PanelFigure | None:
     """
     lines = tuple(_anytime_lines(sources))
     panel = Panel("", "training and evaluation (seconds, all trials)", _HYPERVOLUME, lines, y_min_span=MIN_SPAN)
-    title, caption = "Hypervolume over training and evaluation time", note("anytime_hypervolume")
+    title = "Hypervolume over training and evaluation time"
+    caption = note("anytime_hypervolume")
     return figure_of([panel] if lines else [], name="anytime_hypervolume", title=title, caption=caption)
 
 
@@ -47,8 +48,10 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> tuple[Fl
     models = table.models.trials.reset_index(drop=True)
     is_scored, costs = scored(models, objectives)
     rows_by_trial = models[is_scored].groupby(["sweep", "trial_id"]).indices
-    costs, volumes = costs[is_scored], np.zeros(len(trials))
-    front, volume = np.empty((0, len(objectives))), 0.0
+    costs = costs[is_scored]
+    volumes = np.zeros(len(trials))
+    front = np.empty((0, len(objectives)))
+    volume = 0.0
     for index, key in enumerate(zip(trials["sweep"], trials["trial_id"], strict=True)):
         if key in rows_by_trial:
             front = np.vstack([front, costs[rows_by_trial[key]]])
@@ -60,10 +63,14 @@ def anytime_data(table: TrialTable, objectives: Sequence[Objective]) -> tuple[Fl
 
 def _anytime_lines(sources: Sources) -> Iterator[Line]:
     own, objectives = sources.table.without_external, sources.sweep.objectives
-    is_auto, colours = auto_lr_on(own.trials), colours_of(own.methods)
-    for method in own.trials["method"].unique() if objectives else ():
-        for name, arm, style in ((method, ~is_auto, "line"), (f"{method}, AutoLR", is_auto, "dashed")):
-            trials = own.trials[arm & (own.trials["method"] == method)]
+    if not objectives:
+        return
+    is_auto = auto_lr_on(own.trials)
+    colours = colours_of(own.methods)
+    for method in own.trials["method"].unique():
+        colour, _ = colours[method]
+        for name, is_in_arm, style in ((method, ~is_auto, "line"), (f"{method}, AutoLR", is_auto, "dashed")):
+            trials = own.trials[is_in_arm & (own.trials["method"] == method)]
             if trials.empty:
                 continue
             # The hypervolume is 0 until the first trial ends, and constant between two trials.
@@ -73,7 +80,7 @@ def _anytime_lines(sources: Sources) -> Iterator[Line]:
                     points += [(seconds, points[-1][1]), (seconds, volume)]
             if len(points) > 1:
                 xs, ys = zip(*points, strict=True)
-                yield from finite_lines(name, xs, ys, colours[method][0], style=style)
+                yield from finite_lines(name, xs, ys, colour, style=style)
 
 
 def tuning_figures(study: LrStudy) -> Iterator[PanelFigure]:
@@ -96,10 +103,9 @@ def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure:
         Line("AutoLR", x_range, (curve.auto, curve.auto), INK, "dashed"),
         Line("AutoLR, drawn at its cost in runs", (curve.charge,), (curve.auto,), INK, "marks", "D"),
     )
-    label = (
-        "n* < 1: AutoLR is worse than one hand-picked rate" if curve.auto < expected[0] else f"n* = {curve.equals:.3g}"
-    )
+    is_worse = curve.auto < expected[0]
+    label = "n* < 1: AutoLR is worse than one hand-picked rate" if is_worse else f"n* = {curve.equals:.3g}"
     guides = () if curve.above_all_rates else (Guide("x", curve.equals, label),)
-    axes = ("number n of learning rates tried", _HYPERVOLUME)
-    panel = Panel(title, *axes, lines, guides=guides, x_integer=True, y_min_span=MIN_SPAN)
+    x_label = "number n of learning rates tried"
+    panel = Panel(title, x_label, _HYPERVOLUME, lines, guides=guides, x_integer=True, y_min_span=MIN_SPAN)
     return PanelFigure(name, "How many rates must be tried to match AutoLR?", (panel,), note("tuning_curve"))

@@ -50,12 +50,9 @@ def metrics_data(sources: Sources) -> PanelFigure | None:
     """
     columns = sources.table.columns
     units = {name: columns[name].unit or panel_title(columns, name) for name in shown_metrics(sources.table)}
-    return figure_of(
-        _method_panels(sources, units, from_target=True),
-        name="metrics_over_steps",
-        title="Metrics over steps",
-        caption=note("metrics_over_steps"),
-    )
+    panels = _method_panels(sources, units, from_target=True)
+    caption = note("metrics_over_steps")
+    return figure_of(panels, name="metrics_over_steps", title="Metrics over steps", caption=caption)
 
 
 def gradients_data(sources: Sources) -> PanelFigure | None:
@@ -64,11 +61,10 @@ def gradients_data(sources: Sources) -> PanelFigure | None:
     ``c_t`` is the weight of the retain gradient. The norms and the cosine of the gradients are measured only for
     methods that compute the two gradients separately.
     """
+    panels = _method_panels(sources, _GRADIENT_LABELS, from_target=False)
+    caption = note("gradients_over_steps")
     return figure_of(
-        _method_panels(sources, _GRADIENT_LABELS, from_target=False),
-        name="gradients_over_steps",
-        title="Gradients and learning rate over steps",
-        caption=note("gradients_over_steps"),
+        panels, name="gradients_over_steps", title="Gradients and learning rate over steps", caption=caption
     )
 
 
@@ -98,13 +94,13 @@ def lr_curves_data(sources: Sources) -> PanelFigure | None:
     table = sources.table.without_external
     methods = _methods_with_rates(table.finished)
     with_history = table.finished[table.finished["trial_id"].isin(set(table.history["trial_id"]))]
-    tables = {method: table.with_trials(with_history[with_history["method"] == method]) for method in methods}
-    rates = [rate for item in tables.values() for rate in _fixed_rates(item.trials)]
+    tables = [table.with_trials(with_history[with_history["method"] == method]) for method in methods]
+    rates = [rate for item in tables for rate in _fixed_rates(item.trials)]
     if len(set(rates)) < 2:
         return None
     low, high = min(rates), max(rates)
     return figure_of(
-        (_lr_curves_panel(item, metric, low, high) for item in tables.values() for metric in shown_metrics(table)),
+        (_lr_curves_panel(item, metric, low, high) for item in tables for metric in shown_metrics(table)),
         name="courses_by_learning_rate",
         title="Training curves at each learning rate",
         caption=note("courses_by_learning_rate"),
@@ -117,79 +113,91 @@ def _method_panels(sources: Sources, units: Mapping[str, str], *, from_target: b
     columns, colours = table.columns, colours_of(table.methods)
     trials = shown_trials(sources)
     for column, unit in units.items():
-        curves, all_values = [], []
+        lines: list[Line] = []
+        scale_values: list[float] = []
         for _, row in trials.iterrows():
             reports = thinned(table.history_of(str(row["trial_id"])), _MAX_POINTS)
-            steps, values = numbers(reports, "step").to_numpy(), numbers(reports, column).to_numpy()
+            steps = numbers(reports, "step").to_numpy()
+            values = numbers(reports, column).to_numpy()
             if not np.isfinite(values).any():
                 continue
+            scale_values += values.tolist()
             start = sweep.baseline_of(row).get(column) if from_target else None
-            all_values += [*values, *([start] if start else [])]
+            # A start of 0 does not prevent a logarithmic scale.
+            if start is not None and start != 0:
+                scale_values.append(start)
             if start is not None and steps[0] > 0:
-                steps, values = np.insert(steps, 0, 0.0), np.insert(values, 0, start)
-            curves.append((row, steps, values))
-        scale = _scale(columns, column, all_values)
-        lines: list[Line] = []
-        for row, steps, values in curves:
+                steps = np.insert(steps, 0, 0.0)
+                values = np.insert(values, 0, start)
             colour, marker = colours[str(row["method"])]
             lines += finite_lines(trial_name(row), steps, values, colour, style="dots", marker=marker)
         if not lines:
             continue
         guess = sweep.random_guess_loss if columns[column].of == "forget" else None
-        guides = (Guide("y", 0.0),) if column == "grad_cosine" else ()
-        if guess is not None and max(y for line in lines for y in line.ys) > guess / 4:
-            guides = (Guide("y", guess, "random guess"),)
-        panel = _panel(columns, column, scale, lines)
+        panel = _panel(columns, column, _scale(columns, column, scale_values), lines)
         limits = (-0.03, 1.03) if column == "c_t" else panel.y_limits
-        yield replace(panel, y_label=unit, guides=guides, y_limits=limits)
+        yield replace(panel, y_label=unit, guides=_guides(column, guess, lines), y_limits=limits)
+
+
+def _guides(column: str, guess: float | None, lines: Sequence[Line]) -> tuple[Guide, ...]:
+    if guess is not None and max(y for line in lines for y in line.ys) > guess / 4:
+        return (Guide("y", guess, "random guess"),)
+    return (Guide("y", 0.0),) if column == "grad_cosine" else ()
 
 
 def _lr_curves_panel(table: TrialTable, metric: str, low: float, high: float) -> Panel | None:
     """Return the panel of a metric over steps for the trials of one method; None if no trial reported it twice."""
     max_points = max(12, min(_MAX_POINTS_OF_MANY, _MAX_PANEL_POINTS // max(1, len(table.trials))))
-    runs = []
-    for (_, row), auto in zip(table.trials.iterrows(), auto_lr_on(table.trials), strict=True):
-        reports = thinned(table.history_of(str(row["trial_id"])), max_points)
-        values = numbers(reports, metric)
-        if np.isfinite(values).sum() >= 2:
-            colour, name, style = (INK, "AutoLR", "dashed") if auto else (log_colour(row["lr"], low, high), "", "line")
-            runs.append((name, style, colour, numbers(reports, "step"), values))
-    scale = _scale(table.columns, metric, (value for run in runs for value in run[-1]))
     lines: list[Line] = []
-    for name, style, colour, steps, values in runs:
-        lines += finite_lines(name, steps, values, colour, style=style)
-    return _panel(table.columns, metric, scale, lines, method=table.trials["method"].iloc[0]) if lines else None
+    all_values: list[float] = []
+    for (_, row), is_auto in zip(table.trials.iterrows(), auto_lr_on(table.trials), strict=True):
+        reports = thinned(table.history_of(str(row["trial_id"])), max_points)
+        steps, values = numbers(reports, "step"), numbers(reports, metric)
+        if np.isfinite(values).sum() < 2:
+            continue
+        all_values += values.tolist()
+        if is_auto:
+            lines += finite_lines("AutoLR", steps, values, INK, style="dashed")
+        else:
+            lines += finite_lines("", steps, values, log_colour(row["lr"], low, high))
+    if not lines:
+        return None
+    scale = _scale(table.columns, metric, all_values)
+    return _panel(table.columns, metric, scale, lines, method=table.trials["method"].iloc[0])
 
 
 def _final_metric_panel(table: TrialTable, metric: str) -> Panel | None:
     """Return the panel of a final metric over the rate for the trials of one method; None if nothing can be drawn."""
-    done, method = table.with_trials(table.finished), str(table.trials["method"].iloc[0])
+    done = table.with_trials(table.finished)
+    method = str(table.trials["method"].iloc[0])
     missing_rates = tuple(sorted(set(_fixed_rates(table.trials)) - set(_fixed_rates(done.trials))))
     is_auto = auto_lr_on(done.trials)
     fixed = done.with_trials(done.trials[~is_auto])
-    rate, value = numbers(fixed.trials, "lr"), numbers(fixed.trials, metric)
-    is_usable = np.isfinite(rate) & (rate > 0) & np.isfinite(value)
-    rate, value = rate[is_usable], value[is_usable]
-    auto_values = numbers(done.trials[is_auto], metric)
-    auto_values = auto_values[np.isfinite(auto_values)]
-    if not len(rate):
-        if not missing_rates:
-            return None
-        auto_values = auto_values[:0]
+    lr, scores = numbers(fixed.trials, "lr"), numbers(fixed.trials, metric)
+    is_usable = np.isfinite(lr) & (lr > 0) & np.isfinite(scores)
+    rates, values = lr[is_usable], scores[is_usable]
+    all_rates = [*rates, *missing_rates]
+    if not all_rates:
+        return None
+    auto_scores = numbers(done.trials[is_auto], metric)
+    # Without a fixed-rate trial to compare with, the AutoLR trials are not drawn.
+    auto_values = auto_scores[np.isfinite(auto_scores)] if len(rates) else auto_scores.head(0)
     colour, _ = colours_of(table.methods)[method]
-    lines: list[Line] = [*finite_lines(f"{method}, fixed rate", rate, value, colour, style="marks")]
-    medians = value.groupby(rate).median().sort_index()
+    lines: list[Line] = [*finite_lines(f"{method}, fixed rate", rates, values, colour, style="marks")]
+    medians = values.groupby(rates).median().sort_index()
     only_lr_varies = all(name == "lr" or done.columns[name].role == "auto_lr" for name in fixed.varying)
     # If each rate was tried only once, a line is drawn only if the trials differ in no other setting.
-    if len(medians) > 1 and (len(medians) < len(value) or only_lr_varies):
+    if len(medians) > 1 and (len(medians) < len(values) or only_lr_varies):
         lines += finite_lines("", medians.index, medians, colour)
     bands: tuple[Band, ...] = ()
     if len(auto_values):
-        x_range = (min([*rate, *missing_rates]), max([*rate, *missing_rates]))
-        low, middle, high = (float(amount) for amount in (auto_values.min(), auto_values.median(), auto_values.max()))
-        lines.append(Line("AutoLR, median", x_range, (middle, middle), INK, "dashed"))
-        bands = (Band("AutoLR, range", x_range, (low, low), (high, high), INK),) if high > low else ()
-    panel = _panel(done.columns, metric, _scale(done.columns, metric, [*value, *auto_values]), lines, method=method)
+        x_range = (min(all_rates), max(all_rates))
+        low, median, high = (float(amount) for amount in (auto_values.min(), auto_values.median(), auto_values.max()))
+        lines.append(Line("AutoLR, median", x_range, (median, median), INK, "dashed"))
+        if high > low:
+            bands = (Band("AutoLR, range", x_range, (low, low), (high, high), INK),)
+    scale = _scale(done.columns, metric, [*values, *auto_values])
+    panel = _panel(done.columns, metric, scale, lines, method=method)
     return replace(panel, x_label="learning rate", x_scale="log", bands=bands, absent=missing_rates)
 
 
@@ -210,7 +218,7 @@ def _scale(columns: Columns, column: str, values: Iterable[float]) -> str:
 
 def _panel(columns: Columns, column: str, scale: str, lines: Sequence[Line], *, method: str = "") -> Panel:
     title = panel_title(columns, column)
-    bounded = column == "grad_cosine" or columns[column].role in ("loss", "metric")
+    has_min_span = column == "grad_cosine" or columns[column].role in ("loss", "metric")
     return Panel(
         title=f"{method}: {title}" if method else title,
         x_label="step",
@@ -218,5 +226,5 @@ def _panel(columns: Columns, column: str, scale: str, lines: Sequence[Line], *, 
         lines=tuple(lines),
         y_scale=scale,
         y_limits=columns.limits(column),
-        y_min_span=MIN_SPAN if bounded else 0.0,
+        y_min_span=MIN_SPAN if has_min_span else 0.0,
     )

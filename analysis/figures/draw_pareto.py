@@ -39,8 +39,8 @@ def draw_pareto(data: ParetoData, *, subtitle: str, notes: Sequence[str], links:
         if data.staircase:
             xs, ys = zip(*data.staircase, strict=True)
             axes.plot(xs, ys, color=INK, linewidth=1.4, zorder=2.5, label="attained frontier", solid_joinstyle="miter")
-            polygon = [*xs, data.corner[0]], [*ys, data.corner[1]]
-            axes.fill(*polygon, color=SHADE, linewidth=0, zorder=0.5, label="dominated")
+            corner_x, corner_y = data.corner
+            axes.fill([*xs, corner_x], [*ys, corner_y], color=SHADE, linewidth=0, zorder=0.5, label="dominated")
         for series in data.unfinished:
             mark = {"s": 38, "marker": _UNFINISHED_MARKERS[series.name], "color": MUTED, "linewidths": 1.2, "zorder": 3}
             _scatter(axes, series.points, links, label=series.name, **mark)
@@ -63,14 +63,17 @@ def _draw_models(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None
         for on_front, style in ((False, pale), (True, full)):
             for filled in (True, False):
                 subset = points[(points["on_front"] == on_front) & (points["filled"] == filled)]
-                # A hollow marker has an outline in the method's colour. On the frontier, the outline is thicker.
-                hollow = {"facecolors": PAPER, "edgecolors": colour, "linewidths": 2.0 if on_front else 1.2}
-                marker_style = style | ({"color": colour} | style if filled else hollow)
-                _scatter(axes, subset, links, marker=marker, clip_on=False, **marker_style)
+                if filled:
+                    fill: dict[str, Any] = {"color": colour}
+                else:  # An outline in the method's colour, which is thicker on the frontier.
+                    fill = {"facecolors": PAPER, "edgecolors": colour, "linewidths": 2.0 if on_front else 1.2}
+                _scatter(axes, subset, links, marker=marker, clip_on=False, **(style | fill))
         axes.scatter([], [], marker=marker, s=50, color=colour, label=series.name)
-    for i, path in enumerate(data.paths):
-        thin: dict[str, Any] = {"color": MUTED, "linewidth": 0.6, "alpha": 0.45, "zorder": 2.2}
-        axes.plot(*zip(*path, strict=True), **thin, label=None if i else "epochs of a trial")
+    thin: dict[str, Any] = {"color": MUTED, "linewidth": 0.6, "alpha": 0.45, "zorder": 2.2}
+    for index, path in enumerate(data.paths):
+        xs, ys = zip(*path, strict=True)
+        # All paths share one legend entry.
+        axes.plot(xs, ys, **thin, label="epochs of a trial" if index == 0 else None)
     if data.both_policies:
         axes.scatter([], [], marker="o", s=50, color=MUTED, label="filled: AutoLR")
         axes.scatter([], [], marker="o", s=50, facecolors=PAPER, edgecolors=MUTED, label="hollow: fixed lr")
@@ -80,7 +83,7 @@ def _scatter(axes: Axes, points: pd.DataFrame, links: Mapping[str, str], **style
     collection = axes.scatter(points["x"], points["y"], **style)
     if links:
         models = zip(points["trial_id"], points["epoch"], strict=True)
-        collection.set_urls([links.get(trial) and point_link(links[trial], epoch) for trial, epoch in models])
+        collection.set_urls([point_link(links[trial], epoch) if trial in links else None for trial, epoch in models])
 
 
 def _draw_landmarks(axes: Axes, data: ParetoData) -> None:
@@ -92,18 +95,18 @@ def _draw_landmarks(axes: Axes, data: ParetoData) -> None:
     if data.highlight is None:
         return
     role = "recommended" if data.highlight.recommended else "chosen, but not recommended"
-    texts = f"{role}: {data.highlight.model.name}", data.highlight.model.settings
+    texts = (f"{role}: {data.highlight.model.name}", data.highlight.model.settings)
     label = "\n".join(textwrap.fill(text, _LABEL_WIDTH) for text in texts)
     ring: dict[str, Any] = {"s": 260, "facecolors": "none", "edgecolors": INK, "linewidths": 1.3, "clip_on": False}
     axes.scatter(*data.highlight.position, **ring, zorder=5, label=label)
 
 
 def _draw_guesses(axes: Axes, data: ParetoData) -> None:
+    style: dict[str, Any] = {"color": MUTED, "linestyle": (0, (5, 4)), "linewidth": 1.1, "zorder": 2}
     guesses = [(axes.axvline, data.x.guess), (axes.axhline, data.y.guess)]
-    shown = [(draw, guess) for draw, guess in guesses if guess is not None]
-    for i, (draw, guess) in enumerate(shown):
-        style: dict[str, Any] = {"color": MUTED, "linestyle": (0, (5, 4)), "linewidth": 1.1, "zorder": 2}
-        draw(guess, **style, label=None if i else f"random-guess loss, ln|V| = {number(guess)}")
+    lines = [(draw, guess) for draw, guess in guesses if guess is not None]
+    for index, (draw, guess) in enumerate(lines):
+        draw(guess, **style, label=f"random-guess loss, ln|V| = {number(guess)}" if index == 0 else None)
 
 
 def _draw_texts(figure: Figure, axes: Axes, data: ParetoData, subtitle: str, notes: Sequence[str]) -> None:

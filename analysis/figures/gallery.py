@@ -36,13 +36,16 @@ def gallery(sources: Mapping[Problem, Sources], study: LrStudy | None = None) ->
     figures = []
     for section, data_of in FIGURES:
         for problem, source in sources.items():
-            if (data := data_of(source)) is None:
+            data = data_of(source)
+            if data is None:
                 continue
             if len(sources) > 1:
-                caption = data.caption and replace(data.caption, source=str(problem))
+                caption = replace(data.caption, source=str(problem)) if data.caption else None
                 data = replace(data, name=file_stem(data.name, *problem.names), caption=caption)
             figures.append((section, data))
     if study is not None:
-        objectives = [item.name for item in next(iter(sources.values())).sweep.objectives]
-        figures += [("auto_lr", data) for data in (*tuning_figures(study), *attainment_figures(study, objectives))]
+        first_source = next(iter(sources.values()))
+        objectives = [item.name for item in first_source.sweep.objectives]
+        figures += [("auto_lr", data) for data in tuning_figures(study)]
+        figures += [("auto_lr", data) for data in attainment_figures(study, objectives)]
     return figures

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -28,12 +27,11 @@ def gradient_plane_data(sources: Sources) -> PanelFigure | None:
     The figure shows the gradients at the step nearest to the middle of the trial.
     """
     panels = (
-        panel
+        _panel(str(row["method"]), sources.table.history_of(str(row["trial_id"])))
         for _, row in shown_trials(sources).iterrows()
-        for panel in _panels(str(row["method"]), sources.table.history_of(str(row["trial_id"])))
     )
     return figure_of(
-        list(panels)[:_MAX_METHODS],
+        [panel for panel in panels if panel is not None][:_MAX_METHODS],
         name="gradient_plane",
         title="The gradients and the direction of each method",
         caption=note("gradient_plane"),
@@ -54,18 +52,22 @@ def plane(norm_retain: float, norm_forget: float, cosine: float, c_t: float) -> 
     retain = complex(norm_retain / longest)
     forget = norm_forget / longest * complex(cosine, math.sqrt(1.0 - cosine**2))
     mixed = c_t * retain + (1 - c_t) * forget
-    return retain, forget, mixed / abs(mixed) if abs(mixed) > 1e-12 else 0j
+    direction = mixed / abs(mixed) if abs(mixed) > 1e-12 else 0j
+    return retain, forget, direction
 
 
-def _panels(method: str, history: pd.DataFrame) -> Iterator[Panel]:
+def _panel(method: str, history: pd.DataFrame) -> Panel | None:
+    """Return the panel of a trial; None if no report has all values."""
     columns = ("step", "grad_norm_retain", "grad_norm_forget", "grad_cosine", "c_t")
     values = np.column_stack([numbers(history, name).to_numpy() for name in columns])
     values = values[np.isfinite(values).all(axis=1) & (values[:, 1:3] >= 0).all(axis=1)]
     if len(values) == 0:
-        return
-    distances = np.abs(values[:, 0] - 0.5 * values[:, 0].max())
+        return None
+    steps = values[:, 0]
+    distances = np.abs(steps - 0.5 * steps.max())
+    nearest = np.flatnonzero(distances == distances.min())
     # If two reports are equally near, use the later report.
-    step, norm_retain, norm_forget, cosine, c_t = values[np.flatnonzero(distances == distances.min())[-1]].tolist()
+    step, norm_retain, norm_forget, cosine, c_t = values[nearest[-1]].tolist()
     if method == "ngdiff" and norm_retain + norm_forget > 0:
         # NGDiff uses this ratio at every step, but reports its mean, which is not the ratio of the mean norms.
         c_t = norm_forget / (norm_retain + norm_forget)
@@ -76,18 +78,19 @@ def _panels(method: str, history: pd.DataFrame) -> Iterator[Panel]:
         (direction, INK, "d, combined direction (length 1)"),
     )
     halves = ((retain, OKABE_ITO[0], "retain objective falls"), (forget, OKABE_ITO[1], "forget objective falls"))
-    yield Panel(
-        f"{method}, step {number(int(step))}\ncosine {number(cosine)}, c_t {number(c_t)}",
-        "component along g_R (longer gradient: 1)",
-        "component orthogonal to g_R",
-        tuple(_arrow(name, vector, colour) for vector, colour, name in arrows if vector),
-        tuple(_half_plane(name, vector, colour) for vector, colour, name in halves if vector),
-        (Guide("x", 0.0), Guide("y", 0.0)),
+    return Panel(
+        title=f"{method}, step {number(int(step))}\ncosine {number(cosine)}, c_t {number(c_t)}",
+        x_label="component along g_R (longer gradient: 1)",
+        y_label="component orthogonal to g_R",
+        lines=tuple(_arrow(name, vector, colour) for vector, colour, name in arrows if vector),
+        bands=tuple(_half_plane(name, vector, colour) for vector, colour, name in halves if vector),
+        guides=(Guide("x", 0.0), Guide("y", 0.0)),
         square=(-_MAX_COORDINATE, _MAX_COORDINATE),
     )
 
 
 def _arrow(name: str, tip: complex, colour: str) -> Line:
+    # The barbs of the arrow head are at angles of 0.45 rad to the shaft.
     barb = cmath.rect(0.12, cmath.phase(-tip))
     points = (0j, tip, tip + barb * cmath.rect(1.0, 0.45), tip, tip + barb * cmath.rect(1.0, -0.45))
     return Line(name, tuple(point.real for point in points), tuple(point.imag for point in points), colour)

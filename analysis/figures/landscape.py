@@ -30,31 +30,31 @@ def landscape_data(sources: Sources) -> PanelFigure | None:
     groups = [rows[numbers(rows, "step") == step] for step in steps[indices]]
     unit = next((columns[name].unit for name in columns.losses), "")
     # Each loss has its own panel, because the forget loss rises so fast that the retain loss would look flat.
+    panels = [_panel(group, loss, unit) for loss in ("retain", "forget") for group in groups]
     return figure_of(
-        (_landscape(group, loss, unit) for loss in ("retain", "forget") for group in groups),
-        name="loss_landscape",
-        title="Losses along the update direction",
-        caption=note("landscape"),
-        columns=3,
+        panels, name="loss_landscape", title="Losses along the update direction", caption=note("landscape"), columns=3
     )
 
 
-def _landscape(rows: pd.DataFrame, loss: str, unit: str) -> Panel | None:
+def _panel(rows: pd.DataFrame, loss: str, unit: str) -> Panel | None:
     rows = rows.assign(x=numbers(rows, "x")).sort_values("x", kind="stable")
-    x, first_row = rows["x"], rows.iloc[[0]]
+    x = rows["x"]
     colour, marker = (OKABE_ITO[0], "o") if loss == "retain" else (OKABE_ITO[1], "s")
     lines = finite_lines(f"{loss} loss", x, numbers(rows, f"{loss}_loss"), colour, style="dots", marker=marker)
     if not lines:
         return None
-    zero, slope, curvature, eta, minimiser = (
-        float(numbers(first_row, name).iloc[0]) for name in ("loss_zero", "slope", "curvature", "eta", "eta_star")
-    )
+    # The fit is the same in all rows of a step.
+    first_row = rows.iloc[[0]]
+    fit_columns = ("loss_zero", "slope", "curvature", "eta", "eta_star")
+    fit = {name: float(numbers(first_row, name).iloc[0]) for name in fit_columns}
+    loss_zero, slope, curvature = fit["loss_zero"], fit["slope"], fit["curvature"]
+    has_parabola = bool(np.isfinite([loss_zero, slope, curvature]).all())
     finite_x = x[np.isfinite(x)]
-    if loss == "retain" and np.isfinite([zero, slope, curvature]).all() and len(finite_x) > 1:
+    if loss == "retain" and has_parabola and len(finite_x) > 1:
         grid = np.linspace(finite_x.min(), finite_x.max(), 60)
-        fitted = zero - slope * grid + curvature * grid**2 / 2
-        lines += finite_lines("fitted parabola", grid, fitted, MUTED, style="dashed")
-    marks = ((eta, "eta"), (minimiser, "eta*"))
+        parabola = loss_zero - slope * grid + curvature * grid**2 / 2
+        lines += finite_lines("fitted parabola", grid, parabola, MUTED, style="dashed")
+    marks = ((fit["eta"], "eta"), (fit["eta_star"], "eta*"))
     guides = [Guide("x", value, label) for value, label in marks if x.min() <= value <= x.max()]
     title = f"{loss} loss, step {number(int(first_row['step'].iloc[0]))}"
     return Panel(title, "learning rate x", unit, lines, guides=(Guide("x", 0.0), *guides))

@@ -14,6 +14,7 @@ from analysis.words import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 ABSENT = "no finished trial"
@@ -135,7 +136,8 @@ def finite_lines(  # noqa: PLR0913 - the fields of a Line
 
 def colours_of(names: Iterable[str]) -> dict[str, tuple[str, str]]:
     """Return a colour and a marker for each name. They repeat if there are many names."""
-    return dict(zip(names, zip(itertools.cycle(OKABE_ITO), itertools.cycle(MARKERS), strict=True), strict=False))
+    looks = zip(itertools.cycle(OKABE_ITO), itertools.cycle(MARKERS), strict=True)
+    return dict(zip(names, looks, strict=False))
 
 
 def log_colour(value: float, low: float, high: float) -> str:
@@ -144,7 +146,8 @@ def log_colour(value: float, low: float, high: float) -> str:
     from matplotlib.colors import to_hex
 
     share = math.log(value / low) / math.log(high / low)
-    return to_hex(colormaps["viridis"](_COLOUR_RANGE[0] + share * (_COLOUR_RANGE[1] - _COLOUR_RANGE[0])))
+    first, last = _COLOUR_RANGE
+    return to_hex(colormaps["viridis"](first + share * (last - first)))
 
 
 def draw_panels(data: PanelFigure) -> Figure:
@@ -152,7 +155,8 @@ def draw_panels(data: PanelFigure) -> Figure:
     from matplotlib.figure import Figure
 
     columns = min(data.columns, len(data.panels))
-    rows, width = math.ceil(len(data.panels) / columns), 10.0 if columns > 1 else 6.4
+    rows = math.ceil(len(data.panels) / columns)
+    width = 10.0 if columns > 1 else 6.4
     plot_height = min(_SQUARE_HEIGHT, width / columns) if data.panels[0].square else _PANEL_HEIGHT
     height = max(0.9 + 0.34 * len(panel.y_names) if panel.y_names else plot_height for panel in data.panels)
     with house_style():
@@ -170,7 +174,8 @@ def draw_panels(data: PanelFigure) -> Figure:
             _draw_colour_bar(figure, grid[: len(data.panels)], *data.rates)
         # At 9 points, a letter is about 0.08 inches wide. The marker and the gaps around a name take 0.6 inches.
         entry_width = 0.08 * max(map(len, entries), default=0) + 0.6
-        per_row = max(1, min(4 if columns > 1 else 2, int(width / entry_width)))
+        max_per_row = 4 if columns > 1 else 2
+        per_row = max(1, min(max_per_row, int(width / entry_width)))
         figure.set_size_inches(width, rows * height + 0.7 + 0.25 * math.ceil(len(entries) / per_row))
         if entries:
             figure.legend(list(entries.values()), list(entries), loc="outside lower left", ncols=per_row, fontsize=9)
@@ -178,8 +183,6 @@ def draw_panels(data: PanelFigure) -> Figure:
 
 
 def _draw_panel(axes: Axes, panel: Panel) -> None:
-    from matplotlib.ticker import MaxNLocator, ScalarFormatter
-
     for band in panel.bands:
         axes.fill_between(
             band.xs, band.lows, band.highs,
@@ -192,24 +195,18 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
             panel.absent, [0.0] * len(panel.absent), transform=axes.get_xaxis_transform(), marker="x", color=INK, s=34,
             linewidths=1.4, zorder=5, clip_on=False, label=ABSENT,
         )  # fmt: skip
-    xs = [*(x for line in panel.lines for x in line.xs), *panel.absent]
+    xs = [x for line in panel.lines for x in line.xs] + list(panel.absent)
     ys = [y for line in panel.lines for y in line.ys] + [y for band in panel.bands for y in (*band.lows, *band.highs)]
-    for guide in panel.guides:
-        (xs if guide.axis == "x" else ys).append(guide.value)
-    apply_scale(axes, "x", panel.x_scale, *limits_of(panel.x_scale, xs, min_span=panel.x_min_span))
-    apply_scale(axes, "y", panel.y_scale, *(panel.y_limits or limits_of(panel.y_scale, ys, min_span=panel.y_min_span)))
+    xs += [guide.value for guide in panel.guides if guide.axis == "x"]
+    ys += [guide.value for guide in panel.guides if guide.axis == "y"]
+    x_limits = limits_of(panel.x_scale, xs, min_span=panel.x_min_span)
+    y_limits = panel.y_limits or limits_of(panel.y_scale, ys, min_span=panel.y_min_span)
+    apply_scale(axes, "x", panel.x_scale, *x_limits)
+    apply_scale(axes, "y", panel.y_scale, *y_limits)
     for i, guide in enumerate(panel.guides):
         _draw_guide(axes, guide, i)
-    for axis, label, scale, is_integer in (
-        (axes.xaxis, panel.x_label, panel.x_scale, panel.x_integer or panel.x_label == "step"),
-        (axes.yaxis, panel.y_label, panel.y_scale, False),
-    ):
-        if scale == "linear":
-            axis.set_major_locator(MaxNLocator(5, integer=is_integer, steps=[1, 2, 2.5, 5, 10]))
-            ticks = ScalarFormatter()
-            ticks.set_powerlimits((-3, 5))
-            axis.set_major_formatter(ticks)
-        axis.set_label_text(label if scale == "linear" else f"{label}, log scale")
+    _label_axis(axes.xaxis, panel.x_label, panel.x_scale, is_integer=panel.x_integer or panel.x_label == "step")
+    _label_axis(axes.yaxis, panel.y_label, panel.y_scale, is_integer=False)
     if panel.y_names:
         axes.set_yticks(range(len(panel.y_names)), panel.y_names)
         axes.set_ylim(len(panel.y_names) - 0.4, -0.6)
@@ -218,16 +215,29 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     axes.set_title(panel.title, loc="left", fontsize=10.5)
 
 
+def _label_axis(axis: Axis, label: str, scale: str, *, is_integer: bool) -> None:
+    """Set the label of an axis. For a linear axis, also set the ticks."""
+    from matplotlib.ticker import MaxNLocator, ScalarFormatter
+
+    if scale == "linear":
+        axis.set_major_locator(MaxNLocator(5, integer=is_integer, steps=[1, 2, 2.5, 5, 10]))
+        ticks = ScalarFormatter()
+        ticks.set_powerlimits((-3, 5))
+        axis.set_major_formatter(ticks)
+    axis.set_label_text(label if scale == "linear" else f"{label}, log scale")
+
+
 def _draw_line(axes: Axes, line: Line) -> None:
     face = line.colour if line.filled else PAPER
     if line.style == "marks":
-        colours: dict[str, Any] = {"facecolors": face, "edgecolors": line.colour}
-        colours = {"color": line.colour} if line.marker in "x+1" else colours
-        axes.scatter(line.xs, line.ys, s=26, marker=line.marker, linewidths=1.2, zorder=3, label=line.name, **colours)
+        is_stroke = line.marker in "x+1"  # these markers have no face
+        look: dict[str, Any] = {"color": line.colour} if is_stroke else {"facecolors": face, "edgecolors": line.colour}
+        axes.scatter(line.xs, line.ys, s=26, marker=line.marker, linewidths=1.2, zorder=3, label=line.name, **look)
         return
     has_markers = (line.style == "dots" and len(line.xs) <= _MAX_MARKERS) or len(line.xs) == 1
+    dashes: Any = (0, (4, 2)) if line.style == "dashed" else "-"
     axes.plot(
-        line.xs, line.ys, color=line.colour, linestyle=(0, (4, 2)) if line.style == "dashed" else "-", linewidth=1.6,
+        line.xs, line.ys, color=line.colour, linestyle=dashes, linewidth=1.6,
         marker=line.marker if has_markers else None, markerfacecolor=face, markersize=4, zorder=2.5, label=line.name,
     )  # fmt: skip
 

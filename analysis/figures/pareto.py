@@ -111,32 +111,34 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
     groups = [(str(method), rows, False) for method, rows in own.groupby("method")]
     groups += [(f"{method} ({source})", rows, True) for (method, source), rows in external.groupby(["method", "sweep"])]
     looks = colours_of(dict.fromkeys([*table.methods, *(name for name, _, _ in groups)]))
-    methods = tuple(
-        Series(name, _points(rows, pair, front.members.index, hollow), ext, *looks[name]) for name, rows, ext in groups
-    )
+    methods = []
+    for name, rows, is_external in groups:
+        colour, marker = looks[name]
+        methods.append(Series(name, _points(rows, pair, front.members.index, hollow), is_external, colour, marker))
     points_by_status = ((status, _points(table.with_status(status), pair)) for status in STATUSES[1:])
     unfinished = tuple(Series(status, points) for status, points in points_by_status if len(points))
     target_values = [sweep.baseline.get(item.column) for item in pair]
     # A sweep caps the loss of each token. An external table has only the mean loss, so the mean is capped.
     clipped = [float(item.clip(value)) for item, value in zip(pair, target_values, strict=True) if value is not None]
     baseline = (clipped[0], clipped[1]) if len(clipped) == 2 else None
-    positions = [position for series in methods + unfinished for position in _positions(series.points)]
+    positions = [position for series in (*methods, *unfinished) for position in _positions(series.points)]
     positions += [baseline] if baseline else []
-    choice, own_trials = choice or choose_model(table, sweep), len(table.without_external.trials)
+    choice = choice or choose_model(table, sweep)
+    own_count = len(table.without_external.trials)
     return ParetoData(
         title=sweep_title(table, sweep),
         subtitle=note(
             "frontier_subtitle",
             hypervolume=front.hypervolume,
-            ended=own_trials,
+            ended=own_count,
             planned=sweep.planned_trials,
-            external=len(table.trials) - own_trials,
+            external=len(table.trials) - own_count,
             members=len(front.members),
             every_epoch=table.every_epoch,
         ),
         x=_axis(pair[0], [x for x, _ in positions], sweep),
         y=_axis(pair[1], [y for _, y in positions], sweep),
-        methods=methods,
+        methods=tuple(methods),
         unfinished=unfinished,
         both_policies=has_both,
         staircase=_staircase(front) if len(sweep.objectives) == 2 else (),
@@ -161,11 +163,17 @@ def _points(
 ) -> pd.DataFrame:
     """Return :attr:`Series.points` for those rows that have both objectives."""
     values = values_of(rows, pair)
-    x, y = (item.clip(values[:, i]) for i, item in enumerate(pair))
-    points = {"trial_id": rows["trial_id"], "epoch": numbers(rows, "epoch"), "x": x, "y": y}
-    points["on_front"] = rows.index.isin(list(on_front))
-    found = pd.DataFrame(points | {"filled": ~rows["trial_id"].isin(hollow)}, index=rows.index)
-    return found.loc[np.asarray(~np.isnan(values).any(axis=1), dtype=bool)]
+    has_both = ~np.isnan(values).any(axis=1)
+    x_objective, y_objective = pair
+    points = {
+        "trial_id": rows["trial_id"],
+        "epoch": numbers(rows, "epoch"),
+        "x": x_objective.clip(values[:, 0]),
+        "y": y_objective.clip(values[:, 1]),
+        "on_front": rows.index.isin(list(on_front)),
+        "filled": ~rows["trial_id"].isin(hollow),
+    }
+    return pd.DataFrame(points, index=rows.index).loc[np.asarray(has_both, dtype=bool)]
 
 
 def _positions(points: pd.DataFrame) -> list[Position]:
@@ -182,10 +190,10 @@ def _highlight(choice: ModelChoice, table: TrialTable, pair: Sequence[Objective]
 def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Iterator[list[Position]]:
     if table.every_epoch:
         models = table.models.trials
-        for _, rows in models[models["trial_id"].isin(front.trial_ids)].groupby("trial_id"):
-            line = _positions(_points(rows.sort_values("step"), pair))
-            if len(line) > 1:
-                yield line
+        for _, epochs in models[models["trial_id"].isin(front.trial_ids)].groupby("trial_id"):
+            path = _positions(_points(epochs.sort_values("step"), pair))
+            if len(path) > 1:
+                yield path
 
 
 def _axis(objective: Objective, values: Sequence[float], sweep: SweepFile) -> AxisData:
@@ -195,7 +203,8 @@ def _axis(objective: Objective, values: Sequence[float], sweep: SweepFile) -> Ax
     # overlap.
     scale = scale_for(values) if is_loss and objective.direction == "min" else "linear"
     # For a loss to be maximized, the axis includes the guess. A loss to be minimized is far below the guess.
-    shown_values = [*values, guess] if guess is not None and (objective.direction == "max" or not values) else values
+    includes_guess = objective.direction == "max" or not values
+    shown_values = [*values, guess] if guess is not None and includes_guess else values
     limits = limits_of(scale, shown_values, min_span=MIN_SPAN)
     if guess is not None and not limits[0] <= guess <= limits[1]:
         guess = None
@@ -207,11 +216,13 @@ def _staircase(front: Frontier) -> tuple[Position, ...]:
     if len(front.members) == 0:
         return ()
     first, second = front.objectives
-    xs, ys = first.clip(front.values[:, 0]).tolist(), second.clip(front.values[:, 1]).tolist()
+    xs = first.clip(front.values[:, 0]).tolist()
+    ys = second.clip(front.values[:, 1]).tolist()
     corners = [(xs[0], second.worst)]
     for x, y in zip(xs, ys, strict=True):
-        corners += [(x, corners[-1][1]), (x, y)]
-    return tuple(dict.fromkeys([*corners, (first.worst, corners[-1][1])]))
+        _, last_y = corners[-1]
+        corners += [(x, last_y), (x, y)]
+    return tuple(dict.fromkeys([*corners, (first.worst, ys[-1])]))  # without repeated corners
 
 
 def sweep_title(table: TrialTable, sweep: SweepFile) -> str:
@@ -233,7 +244,8 @@ def _notes(table: TrialTable, sweep: SweepFile, front: Frontier, finished: pd.Da
         if len(trials):
             is_drawn = table.every_epoch and measured(values_of(trials, pair)).any()
             yield note("unfinished_trials", status=status, trials=tuple(trials["trial_id"]), drawn=bool(is_drawn))
-    if unscored := tuple(trial_id for trial_id in front.unscored if trial_id in set(table.finished["trial_id"])):
+    finished_ids = set(table.finished["trial_id"])
+    if unscored := tuple(trial_id for trial_id in front.unscored if trial_id in finished_ids):
         yield note("unscored_trials", trials=unscored)
     values = values_of(finished, pair)
     clipped = np.column_stack([item.clip(values[:, i]) for i, item in enumerate(pair)])

@@ -80,12 +80,14 @@ def limits_of(scale: str, values: Iterable[float], *, min_span: float = 0.0) -> 
         return 0.0, 1.0
     low, high = min(finite), max(finite)
     if scale == "log":
-        margin = max((high / low) ** 0.07, 1.1)
-        return low / margin, high * margin
-    margin = max(0.05 * (high - low) or 0.05 * abs(high) or 0.05, (min_span - (high - low)) / 2)
+        factor = max((high / low) ** 0.07, 1.1)
+        return low / factor, high * factor
+    span = high - low
+    # The span is 0 if all values are equal. The highest value may be 0, too.
+    margin = max(0.05 * span or 0.05 * abs(high) or 0.05, (min_span - span) / 2)
     # If all values are small and none is negative, the axis does not extend far below 0.
-    near_zero = low >= 0 and low - margin < 0 and high + margin < min_span
-    return (-0.03 * min_span, 0.97 * min_span) if near_zero else (low - margin, high + margin)
+    is_near_zero = low >= 0 and low - margin < 0 and high + margin < min_span
+    return (-0.03 * min_span, 0.97 * min_span) if is_near_zero else (low - margin, high + margin)
 
 
 def apply_scale(axes: Axes, which: Literal["x", "y"], scale: str, low: float, high: float) -> None:
@@ -95,8 +97,10 @@ def apply_scale(axes: Axes, which: Literal["x", "y"], scale: str, low: float, hi
     set_scale, set_limits = (axes.set_xscale, axes.set_xlim) if which == "x" else (axes.set_yscale, axes.set_ylim)
     if scale == "log":
         set_scale(scale, nonpositive="mask")
-        axis, decades = axes.xaxis if which == "x" else axes.yaxis, math.log10(high / low)
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades <= 2 else (1, 3) if decades <= 4 else (1,)))
+        axis = axes.xaxis if which == "x" else axes.yaxis
+        decades = math.log10(high / low)
+        few_ticks = (1, 3) if decades <= 4 else (1,)
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades <= 2 else few_ticks))
         axis.set_minor_locator(NullLocator())
         axis.set_major_formatter(FuncFormatter(lambda value, _: number(float(f"{value:g}"))))
     set_limits(low, high)

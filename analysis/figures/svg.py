@@ -92,13 +92,15 @@ def inline_svg(document: str, *, prefix: str, description: str, labels: Mapping[
 
 
 def _link_attributes(link: re.Match[str], labels: Mapping[str, PointLabel]) -> str:
-    label = labels.get(link[1] + (link[2] or ""))
+    trial, epoch = link[1], link[2] or ""
+    href = f'href="{trial}"'
+    label = labels.get(trial + epoch)
     if label is None:
-        return f'href="{link[1]}"'
+        return href
     attributes = {
         "aria-label": f"{label.name}: {label.settings}; {label.values}",
         "data-name": label.name,
         "data-settings": label.settings,
         "data-values": label.values,
     }
-    return " ".join([f'href="{link[1]}"', *(f'{key}="{html.escape(text)}"' for key, text in attributes.items())])
+    return " ".join([href, *(f'{key}="{html.escape(text)}"' for key, text in attributes.items())])
