@@ -69,7 +69,9 @@ def thresholds_of(sweep: SweepFile) -> Thresholds:
     files = (sweep, *sweep.files.values())
     measured = {name for file in files for scores in (file.baseline, *file.baselines.values()) for name in scores}
     unlimited = {name for name, item in columns.entries.items() if item.primary and item.threshold is None}
-    paper_thresholds = columns.thresholds if measured & columns.thresholds.keys() or not measured & unlimited else {}
+    has_paper_scores = bool(measured & columns.thresholds.keys())
+    has_other_scores = bool(measured & unlimited)
+    paper_thresholds = columns.thresholds if has_paper_scores or not has_other_scores else {}
     added = (item for name, item in paper_thresholds.items() if columns[name].of not in stated_sets)
     return Thresholds((*stated, *added), stated, sweep.baseline_of, columns)
 
@@ -94,21 +96,29 @@ def stand_ins(
     bounds: dict[str, tuple[Constraint, Constraint]] = {}
     for name, column in columns.entries.items():
         if column.primary and column.threshold is None and finite_cell(row, name) is not None and target.get(name):
-            is_kept, rises = column.of == _DATA_SET[KEEPING], column.direction == "max"
-            # If smaller values mean keeping, or larger values mean forgetting, the inverse of the fraction is used.
-            shares = [x if rises == is_kept else 1.0 / x for x in (_RETAIN_SHARES if is_kept else _FORGET_SHARES)]
-            least, proof = (Constraint(name, ">=" if rises else "<=", share, relative=True) for share in shares)
-            bounds.setdefault(KEEPING if is_kept else FORGETTING, (least, proof))
+            side = KEEPING if column.of == _DATA_SET[KEEPING] else FORGETTING
+            bounds.setdefault(side, _metric_bounds(name, side, rises=column.direction == "max"))
     for name in filter(columns.is_loss, columns.entries):
         target_loss, guess = target.get(name), columns[name].bounds[1]
-        proof_bound = _rounded((target_loss or 0.0) + _LOSS_PROOF * max((guess or 0.0) - (target_loss or 0.0), 0.0))
+        start = target_loss or 0.0
+        proof_bound = _rounded(start + _LOSS_PROOF * max((guess or 0.0) - start, 0.0))
         if columns[name].of == _DATA_SET[FORGETTING] and target_loss is not None:
             least = Constraint(name, ">", _rounded(target_loss + LEAST_GAIN * (guess or 0.0)))
-            bounds.setdefault(FORGETTING, (least, least if guess is None else Constraint(name, ">=", proof_bound)))
-        if columns[name].of == _DATA_SET[KEEPING] and guess is not None and (target_loss or 0.0) < NEAR_GUESS * guess:
+            proof = least if guess is None else Constraint(name, ">=", proof_bound)
+            bounds.setdefault(FORGETTING, (least, proof))
+        if columns[name].of == _DATA_SET[KEEPING] and guess is not None and start < NEAR_GUESS * guess:
             least = Constraint(name, "<", _rounded(NEAR_GUESS * guess))
             bounds.setdefault(KEEPING, (least, Constraint(name, "<=", proof_bound)))
     return bounds
+
+
+def _metric_bounds(name: str, side: str, *, rises: bool) -> tuple[Constraint, Constraint]:
+    least, proof = _RETAIN_SHARES if side == KEEPING else _FORGET_SHARES
+    # If smaller values mean keeping, or larger values mean forgetting, the inverse of the fraction is used.
+    if rises != (side == KEEPING):
+        least, proof = 1.0 / least, 1.0 / proof
+    sign = ">=" if rises else "<="
+    return Constraint(name, sign, least, relative=True), Constraint(name, sign, proof, relative=True)
 
 
 def _rounded(value: float) -> float:
@@ -149,7 +159,9 @@ class Check:
         """Why ``met`` is None: ``unmeasured``, ``no target value`` or ``target is 0``; "" if ``met`` is not None."""
         if self.met is not None:
             return ""
-        return "unmeasured" if self.value is None else "no target value" if self.target is None else "target is 0"
+        if self.value is None:
+            return "unmeasured"
+        return "no target value" if self.target is None else "target is 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,17 +286,21 @@ def assess(row: pd.Series, thresholds: Thresholds) -> Assessment:
 
     def check(item: Constraint, source: str) -> Check:
         value, baseline, side = finite_cell(row, item.name), target.get(item.name), side_of(item, columns)
-        return Check(
-            item, value, baseline, item.met(value, baseline), source, side, _miss(item, value, baseline, side, columns)
-        )
+        miss = _miss(item, value, baseline, side, columns)
+        return Check(item, value, baseline, item.met(value, baseline), source, side, miss)
 
     checks = [check(item, "stated" if item in thresholds.stated else "paper") for item in thresholds.all]
     stand_in_bounds = stand_ins(row, target, columns)
     evidence = []
     for side in SIDES:
-        if not any(_decides(item, side, thresholds) for item in checks):
-            bounds = [check(item, "stand-in") for item in stand_in_bounds.get(side, ())]
-            evidence.append(Evidence(side, *bounds, by_loss=all(columns.is_loss(x.threshold.name) for x in bounds)))
+        if any(_decides(item, side, thresholds) for item in checks):
+            continue
+        if side not in stand_in_bounds:
+            evidence.append(Evidence(side))
+            continue
+        least, proof = stand_in_bounds[side]
+        by_loss = columns.is_loss(least.name)
+        evidence.append(Evidence(side, check(least, "stand-in"), check(proof, "stand-in"), by_loss=by_loss))
     repetition = columns.repetition("retain")
     measured = {name: value for name in repetition if (value := finite_cell(row, name)) is not None}
     changes = [value - target[name] for name, value in measured.items() if name in target]
@@ -309,7 +325,8 @@ def _miss(threshold: Constraint, value: float | None, target: float | None, side
         return 0.0
     bound = threshold.bound * (target or 0.0) if threshold.relative else threshold.bound
     low, high = columns[threshold.name].bounds
-    worst = {FORGETTING: target, KEEPING: low if threshold.sign.startswith(">") else high}.get(side)
+    worse_bound = low if threshold.sign.startswith(">") else high
+    worst = {FORGETTING: target, KEEPING: worse_bound}.get(side)
     # Without a worst score, the scale is the bound of the threshold or, if this bound is 0, the score's range.
     scale = abs(bound - worst) if worst is not None else abs(bound)
     scale = scale or (high - low if low is not None and high is not None else 1.0)

@@ -101,10 +101,8 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
     oriented = oriented_of(values, objectives)
     rows = np.flatnonzero(scored)[nondominated(oriented[scored])]
     # Ties are sorted by id, so that the order does not depend on which trial finished first.
-    sort_keys = [
-        *(finished[name].to_numpy()[rows] for name in ("step", "trial_id") if name in finished),
-        *oriented[rows].T[::-1],
-    ]
+    tie_breakers = [finished[name].to_numpy()[rows] for name in ("step", "trial_id") if name in finished]
+    sort_keys = [*tie_breakers, *reversed(oriented[rows].T)]  # the last key is compared first
     rows = rows[np.lexsort(sort_keys)] if len(rows) else rows
     costs = costs_of(values[rows], objectives)
     return Frontier(
@@ -121,9 +119,11 @@ def selectable_models(table: TrialTable, objectives: Sequence[Objective]) -> Tri
     if not table.every_epoch:
         return models
     front_index = frontier(models, objectives).members.index
-    ends = set(zip(*(table.finished[name] for name in ("sweep", "trial_id", "steps")), strict=True))
-    is_end = [key in ends for key in zip(*(models.trials[name] for name in ("sweep", "trial_id", "step")), strict=True)]
-    return table.with_trials(models.trials[models.trials.index.isin(front_index) | np.asarray(is_end, dtype=bool)])
+    finished, rows = table.finished, models.trials
+    ends = set(zip(finished["sweep"], finished["trial_id"], finished["steps"], strict=True))
+    keys = zip(rows["sweep"], rows["trial_id"], rows["step"], strict=True)
+    is_end = np.array([key in ends for key in keys], dtype=bool)
+    return table.with_trials(rows[rows.index.isin(front_index) | is_end])
 
 
 LEAST_GAIN = 0.01
@@ -138,7 +138,8 @@ def has_begun_unlearning(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
     columns = [item.column for item in sweep.objectives]
     targets = [sweep.baseline_of(row) for _, row in rows.iterrows()]
     before = np.array([[target.get(name, np.nan) for name in columns] for target in targets]).reshape(-1, len(columns))
-    gain = costs_of(before, sweep.objectives) - costs_of(values_of(rows, sweep.objectives), sweep.objectives)
+    after = values_of(rows, sweep.objectives)
+    gain = costs_of(before, sweep.objectives) - costs_of(after, sweep.objectives)
     has_begun = np.isnan(before).any(axis=1) | (gain > LEAST_GAIN).any(axis=1)
     return has_begun if has_begun.any() else np.ones(len(rows), dtype=bool)
 

@@ -51,18 +51,18 @@ def further_objectives(
     - A box such as ``verbmem and utility`` has a metric of the forget set and the primary metric of the retain set.
     """
     boxes: dict[str, tuple[Objective, ...]] = {}
-    logged = tuple(
-        replace(item, low=LOG_FLOOR * item.high, log=True)
-        if columns.is_loss(item.column) and item.direction == "min" and item.low == 0
-        else item
-        for item in objectives
-    )
+    logged = tuple(_on_log_scale(item) if columns.is_loss(item.column) else item for item in objectives)
     if logged != tuple(objectives):
         boxes[LOG_RETAIN] = logged
     scores = _scores(columns, measured)
     if scores and {item.column for item in scores} != {item.column for item in objectives}:
         boxes[" and ".join(item.name.replace("_", " ") for item in scores)] = scores
     return boxes
+
+
+def _on_log_scale(loss: Objective) -> Objective:
+    is_suitable = loss.direction == "min" and loss.low == 0
+    return replace(loss, low=LOG_FLOOR * loss.high, log=True) if is_suitable else loss
 
 
 def _scores(columns: Columns, measured: Sequence[str]) -> tuple[Objective, ...]:

@@ -143,8 +143,9 @@ def judge(rows: pd.DataFrame, thresholds: Thresholds, objectives: Sequence[Objec
     with_outcome = partial(Judgement, position=position, considered=len(rows), assessment=best)
     if good_models:
         return with_outcome(Outcome.GOOD, judged=len(checked), selection=selection)
-    if unknown := best.unknown_sides if partly_decided else best.inconclusive_sides:
-        return with_outcome(Outcome.ONE_SIDED, judged=len(candidates), unknown_side=unknown[0])
+    unknown_sides = best.unknown_sides if partly_decided else best.inconclusive_sides
+    if unknown_sides:
+        return with_outcome(Outcome.ONE_SIDED, judged=len(candidates), unknown_side=unknown_sides[0])
     if partly_decided:
         return with_outcome(Outcome.THRESHOLD_UNKNOWN, judged=len(checked))
     return with_outcome(Outcome.NOT_JUDGED, judged=0, selection=selection)
@@ -160,24 +161,27 @@ def _outcome(
         for side in SIDES
     }
     forgets, keeps = miss_by_side[FORGETTING] == 0, miss_by_side[KEEPING] == 0
-    if (forgets & keeps).any():
-        other_checks = [checks for checks, both in zip(missed.values(), forgets & keeps, strict=True) if both]
+    meets_both_sides = forgets & keeps
+    if meets_both_sides.any():
+        # These models miss only thresholds that belong to neither side.
+        other_checks = [checks for checks, is_met in zip(missed.values(), meets_both_sides, strict=True) if is_met]
         threshold = Counter(check.threshold for checks in other_checks for check in checks).most_common(1)[0][0]
         is_missed = np.array([any(check.threshold == threshold for check in checks) for checks in missed.values()])
-        values = numbers(missed_rows[forgets & keeps & is_missed], threshold.name)
+        values = numbers(missed_rows[meets_both_sides & is_missed], threshold.name)
         return Outcome.MISSED, _decisive(rows, threshold, values), False
     if forgets.any() and keeps.any():
         return Outcome.NO_TRADE_OFF, None, True
-    for side, other in ((FORGETTING, keeps), (KEEPING, forgets)):
+    for side, meets_other, outcome in ((FORGETTING, keeps, Outcome.TOO_LITTLE), (KEEPING, forgets, Outcome.TOO_MUCH)):
         # If a model that misses the other side comes closest to this side, the sides conflict.
-        if other.any() and not (miss_by_side[side][~other] < miss_by_side[side][other].min()).any():
-            side_checks = [checks for checks, is_other in zip(missed.values(), other, strict=True) if is_other]
+        miss = miss_by_side[side]
+        if meets_other.any() and not (miss[~meets_other] < miss[meets_other].min()).any():
+            side_checks = [checks for checks, is_met in zip(missed.values(), meets_other, strict=True) if is_met]
             counts = Counter(check.threshold for checks in side_checks for check in checks if check.side == side)
             order = [*thresholds.all, *counts]
             threshold = max(counts, key=lambda item: (counts[item], -order.index(item)))
             values = numbers(missed_rows, threshold.name).dropna()
             decisive = _decisive(rows, threshold, values) if counts[threshold] == len(side_checks) else None
-            return Outcome.TOO_LITTLE if side == FORGETTING else Outcome.TOO_MUCH, decisive, False
+            return outcome, decisive, False
     return Outcome.NO_TRADE_OFF, None, False
 
 

@@ -41,7 +41,9 @@ def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict
 
 def json_number(value: float) -> float | int | None:
     """Convert a whole number to an integer (3.0 to 3) and NaN to None. Return any other number unchanged."""
-    return None if math.isnan(value) else int(value) if float(value).is_integer() else float(value)
+    if math.isnan(value):
+        return None
+    return int(value) if float(value).is_integer() else float(value)
 
 
 def json_value(value: object) -> object:

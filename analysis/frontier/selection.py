@@ -94,17 +94,25 @@ def select(
     beaten = beaten_rows(_costs(rows.iloc[best_known], objectives, columns))
     remaining = [i for i, is_beaten in zip(best_known, beaten, strict=True) if not is_beaten]
     keeping = _keeping(rows.iloc[remaining], [assessments[i] for i in remaining], columns)
-    cost = dict(zip(remaining, [distance[i][0] for i in remaining] if keeping is None else keeping, strict=True))
+    if keeping is None:
+        cost = {i: distance[i][0] for i in remaining}
+    else:
+        cost = dict(zip(remaining, keeping, strict=True))
     max_cost = min(cost.values()) + TOLERANCE
     near_best = [i for i in remaining if cost[i] <= max_cost]
     limit = min(assessments[i].forget_repetition for i in near_best) + TOLERANCE
-    position = min((i for i in near_best if assessments[i].forget_repetition <= limit), key=distance.__getitem__)
-    nearest = min(near_best, key=distance.__getitem__)
-    # Forgetting more than required has no advantage, so the model that keeps most is preferred.
-    decision = Decision.TRADE_OFF if keeping is None else Decision.KEEPING
+    least_repetitive = [i for i in near_best if assessments[i].forget_repetition <= limit]
+    position = min(least_repetitive, key=distance.__getitem__)
+    if len(remaining) == 1:
+        decision = Decision.ONLY
+    elif position != min(near_best, key=distance.__getitem__):
+        decision = Decision.FLUENCY
+    else:
+        # Forgetting more than required has no advantage, so the model that keeps most is preferred.
+        decision = Decision.TRADE_OFF if keeping is None else Decision.KEEPING
     return Selection(
         position,
-        Decision.ONLY if len(remaining) == 1 else decision if position == nearest else Decision.FLUENCY,
+        decision,
         eligible=len(acceptable),
         repeating=len(acceptable) - len(fluent),
         unmeasured=len(fluent) - len(best_known),
@@ -143,12 +151,8 @@ def beaten_rows(costs: Floats) -> Mask:
 def _keeping(rows: pd.DataFrame, assessments: Sequence[Assessment], columns: Columns) -> Sequence[float] | None:
     """Return each row's cost in the primary retain metric; None if a row lacks it or has no decision on forgetting."""
     measured = [name for name in columns.metrics if np.isfinite(numbers(rows, name)).all()]
-    scores = [
-        item
-        for name in columns.primaries(measured)
-        if columns[name].of == "retain"
-        if (item := columns.objective(name))
-    ]
+    retain_metrics = [name for name in columns.primaries(measured) if columns[name].of == "retain"]
+    scores = [score for score in map(columns.objective, retain_metrics) if score is not None]
     # If no threshold decides forgetting, a model that forgets nothing would be best.
     if not scores or not all(FORGETTING in item.decided_sides for item in assessments):
         return None
@@ -160,7 +164,8 @@ def _costs(rows: pd.DataFrame, objectives: Sequence[Objective], columns: Columns
     compared = {item.column: item for item in objectives}
     # A loss is left out if the capped loss on the same data set is an objective.
     covered = {columns[name].of for name in compared if columns.is_loss(name)}
-    for name in (*(name for name in columns.losses if columns[name].of not in covered), *columns.metrics):
+    other_losses = [name for name in columns.losses if columns[name].of not in covered]
+    for name in (*other_losses, *columns.metrics):
         if (score := columns.objective(name)) is not None:
             compared.setdefault(name, score)
     costs = np.full((len(rows), len(compared)), np.nan)
@@ -168,5 +173,6 @@ def _costs(rows: pd.DataFrame, objectives: Sequence[Objective], columns: Columns
         values = numbers(rows, name).to_numpy(dtype=np.float64)
         in_nats = columns.is_loss(name) and columns[name].of == "retain"
         finite = np.isfinite(values)
-        costs[finite, index] = score.oriented(score.clip(values[finite])) / (1.0 if in_nats else score.high - score.low)
+        scale = 1.0 if in_nats else score.high - score.low
+        costs[finite, index] = score.oriented(score.clip(values[finite])) / scale
     return costs

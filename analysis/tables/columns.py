@@ -156,24 +156,27 @@ def short(name: str) -> str:
 
 
 def _column(name: str, values: Mapping[str, Any]) -> Column:
-    low, high = (
-        None if bound is None or not math.isfinite(bound) else float(bound)
-        for bound in values.get("bounds") or (None, None)
-    )
-    limit = values.get("threshold")
-    threshold = limit and (
-        Constraint(name, "<", limit["below"])
-        if "below" in limit
-        else Constraint(name, ">=", limit["share"], relative=True)
-    )
+    low, high = values.get("bounds") or (None, None)
     return Column(
         role=str(values["role"]),
         label=str(values.get("label") or ""),
         unit=str(values.get("unit") or ""),
         direction=values.get("direction"),
-        bounds=(low, high),
+        bounds=(_finite_bound(low), _finite_bound(high)),
         of=values.get("of"),
         primary=bool(values.get("primary")),
-        threshold=threshold or None,
+        threshold=_threshold(name, values.get("threshold")),
         fluency=bool(values.get("fluency")),
     )
+
+
+def _finite_bound(bound: float | None) -> float | None:
+    return None if bound is None or not math.isfinite(bound) else float(bound)
+
+
+def _threshold(name: str, limit: Mapping[str, float] | None) -> Constraint | None:
+    if not limit:
+        return None
+    if "below" in limit:
+        return Constraint(name, "<", limit["below"])
+    return Constraint(name, ">=", limit["share"], relative=True)

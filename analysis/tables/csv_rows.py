@@ -7,7 +7,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 
 import pandas as pd
 
@@ -63,10 +63,9 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
         return pd.DataFrame(columns=list(required), dtype=object), is_torn
     columns = next(iter(records.values()))
     if missing := [name for name in required if name not in columns]:
-        missing_text = f"column{'s' * (len(missing) > 1)} {', '.join(missing)}"
-        raise AnalysisError(f"{path} lacks the {missing_text}: {columns_hint(missing, columns)}")
+        raise AnalysisError(f"{path} lacks the {_column_list(missing)}: {columns_hint(missing, columns)}")
     if repeated := sorted({name for name in columns if columns.count(name) > 1}):
-        raise AnalysisError(f"{path} has the column{'s' * (len(repeated) > 1)} {', '.join(repeated)} twice")
+        raise AnalysisError(f"{path} has the {_column_list(repeated)} twice")
     lines = list(records)[1:]
     for line in lines:
         if len(records[line]) != len(columns):
@@ -74,13 +73,19 @@ def read_rows(path: Path, *, required: Sequence[str], growing: bool = True) -> t
                 f"{path}, line {line}: found {len(records[line])} cells, expected {len(columns)} as in the header"
             )
     frame = pd.DataFrame([records[line] for line in lines], lines, columns, dtype=object)
-    for name in filter(columns.__contains__, _PATHS):
+    for name in [name for name in _PATHS if name in columns]:
         for start, cell in frame[name].items():
-            if any(
-                parsed.is_absolute() or ".." in parsed.parts for parsed in (PurePosixPath(cell), PureWindowsPath(cell))
-            ):
+            if _leads_out(PurePosixPath(cell)) or _leads_out(PureWindowsPath(cell)):
                 raise AnalysisError(f"{path}, line {start}: {name} is '{cell}', which leads out of the table's folder")
     return frame, is_torn
+
+
+def _column_list(names: Sequence[str]) -> str:
+    return f"{'column' if len(names) == 1 else 'columns'} {', '.join(names)}"
+
+
+def _leads_out(path: PurePath) -> bool:
+    return path.is_absolute() or ".." in path.parts
 
 
 def typed_frame(path: Path, cells: pd.DataFrame, *, is_number: Callable[[str], bool]) -> pd.DataFrame:

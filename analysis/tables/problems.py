@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -163,7 +164,7 @@ def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ..
 
 def file_stem(name: str, *words: str) -> str:
     """Join the words to the stem of a figure's file name. Special characters become hyphens."""
-    return "_".join("".join(c if c.isalnum() or c in "-_" else "-" for c in word) for word in (name, *words))
+    return re.sub(r"[^\w-]", "-", "_".join((name, *words)))
 
 
 def _problem_mask(table: TrialTable, problems: Problems, problem: Problem) -> Mask:
@@ -175,8 +176,8 @@ def _problem_mask(table: TrialTable, problems: Problems, problem: Problem) -> Ma
     for column in ("model", "dataset"):
         may_match &= table.trials[column].isin(("", table.trials.at[first, column])).to_numpy()
     for column in problems.columns[problem.model, problem.dataset]:
-        possible = (None, problems.cells.at[first, column])
-        may_match &= np.array([value in possible for value in problems.cells[column]], dtype=bool)
+        value = problems.cells.at[first, column]
+        may_match &= np.array([cell is None or cell == value for cell in problems.cells[column]], dtype=bool)
     return np.asarray(mask | may_match, dtype=bool)
 
 

@@ -177,19 +177,26 @@ def shared(files: Mapping[str, SweepFile]) -> SweepFile:
             )
     if len(all_files) == 1:
         return replace(all_files[0], files=files)
+    settings: dict[str, object] = {"trials": _total_trials(all_files)}
+    constraints = all_files[0].constraints
+    if constraints and all(file.constraints == constraints for file in all_files):
+        settings["constraints"] = constraints
     guesses = {file.random_guess_loss for file in ready.values()}
-    planned = [file.planned_trials for file in all_files]
-    stated = {file.constraints for file in all_files}
     return SweepFile(
         name=" + ".join(dict.fromkeys(file.name for file in all_files)),
         columns=reduce(or_, [file.columns for file in all_files]),
-        settings={"trials": sum(count or 0 for count in planned) if all(planned) else None}
-        | ({"constraints": stated.pop()} if len(stated) == 1 and any(stated) else {}),
+        settings=settings,
         objectives=widest([file.objectives for file in ready.values()]),
         random_guess_loss=guesses.pop() if len(guesses) == 1 else None,
         baseline=_merged_baseline([file.baseline for file in all_files]),
         files=files,
     )
+
+
+def _total_trials(files: Sequence[SweepFile]) -> int | None:
+    """Return the planned number of trials of all sweeps together; None if it is unknown for a sweep."""
+    planned = [file.planned_trials for file in files]
+    return None if None in planned or 0 in planned else sum(count or 0 for count in planned)
 
 
 def same_model(first: Mapping[str, float], second: Mapping[str, float]) -> bool:

@@ -97,8 +97,10 @@ class SweepFile:
     @property
     def seeds_vary(self) -> str:
         """What the seed of a trial changes: ``order`` (of examples), ``target`` or ``data``; "" if sweeps differ."""
-        varied = {file.seeds_vary for file in self.files.values()} or {str(self.settings.get("seeds_vary") or "order")}
-        return varied.pop() if len(varied) == 1 else ""
+        if not self.files:
+            return str(self.settings.get("seeds_vary") or "order")
+        values = {file.seeds_vary for file in self.files.values()}
+        return values.pop() if len(values) == 1 else ""
 
     def baseline_of(self, trial: pd.Series) -> Mapping[str, float]:
         """Return the metrics of the target model from which a trial started.
