@@ -56,8 +56,8 @@ def default_space(
     Raises:
         SpaceError: a range is empty, or two options with the same name can apply to the same trial.
     """
-    parameters: list[Parameter] = [Choice("method", tuple(methods))]
-    parameters.append(Choice("auto_lr", ("off", "on") if auto_lr == "both" else (auto_lr,)))
+    auto_lr_values = ("off", "on") if auto_lr == "both" else (auto_lr,)
+    parameters: list[Parameter] = [Choice("method", tuple(methods)), Choice("auto_lr", auto_lr_values)]
     parameters.append(Choice("lr", _unique(lr)) if lr else Number("lr", *lr_range, log=True))
     return _space(parameters + _option_parameters(methods, options))
 
@@ -79,8 +79,10 @@ def paper_space(
     """
     paper_values = {key: PAPER_C for fields in methods.values() for key in fields if plain_name(key) == "c"}
     values = {**paper_values, **options}
-    subset = {name: {key: item for key, item in fields.items() if key in values} for name, fields in methods.items()}
-    space = default_space(methods=subset, lr=lr or PAPER_LR, auto_lr=auto_lr, options=values)
+    searched_options: dict[str, dict[str, Field]] = {}
+    for name, fields in methods.items():
+        searched_options[name] = {key: field for key, field in fields.items() if key in values}
+    space = default_space(methods=searched_options, lr=lr or PAPER_LR, auto_lr=auto_lr, options=values)
     return replace(space, constants={**PAPER_CONSTANTS, **space.constants})
 
 
@@ -111,10 +113,12 @@ def lr_study_space(
     variants = [
         Choice(field.name, _unique(values), when=field.when)
         for field, values in arms
-        if all(set(required) & set(values_by_name.get(name, required)) for name, required in field.when.items())
+        if _can_have_effect(field, values_by_name)
     ]
     parameters = [
-        *(Choice("method", tuple(methods)), Choice("auto_lr", ("off", "on")), *variants),
+        Choice("method", tuple(methods)),
+        Choice("auto_lr", ("off", "on")),
+        *variants,
         Choice("lr", _unique(lr), when={"auto_lr": ("off",)}),
         Choice("lr", _unique(start_lr or lr), when={"auto_lr": ("on",)}, key=AUTO_START),
         *_option_parameters(methods, options, ranges=False),
@@ -122,16 +126,24 @@ def lr_study_space(
     return _space(parameters)
 
 
+def _can_have_effect(field: Field, values_by_name: Mapping[str, Sequence[Value]]) -> bool:
+    """Return whether the condition of a setting can hold. Fields without listed values may have any value."""
+    conditions = [(required, values_by_name[name]) for name, required in field.when.items() if name in values_by_name]
+    return all(set(required) & set(values) for required, values in conditions)
+
+
 def _option_parameters(methods: Methods, option_values: OptionValues, *, ranges: bool = True) -> list[Parameter]:
     """Return one parameter for each option with values in ``option_values`` or, if ``ranges`` is true, with a range."""
     params: list[Parameter] = []
-    for key, field in {key: field for fields in methods.values() for key, field in fields.items()}.items():
+    fields_by_key = {key: field for fields in methods.values() for key, field in fields.items()}
+    for key, field in fields_by_key.items():
         method_names = tuple(name for name, fields in methods.items() if key in fields)
         when = {} if len(method_names) == len(methods) else {"method": method_names}
         if option_values.get(key):
             params.append(Choice(field.name, _unique(option_values[key]), when=when, key=key))
         elif ranges and (span := field.range) is not None:
-            log, log_to_one = span.scale == LOG, span.scale == LOG_TO_ONE
+            log = span.scale == LOG
+            log_to_one = span.scale == LOG_TO_ONE
             params.append(Number(field.name, span.low, span.high, log=log, log_to_one=log_to_one, when=when, key=key))
     return params
 

@@ -47,8 +47,8 @@ def parse_checksums(content: bytes) -> dict[str, str]:
     If the content cannot be parsed, return ``{CHECKSUMS: ""}``. :func:`damaged_files` then reports the checksum file.
     """
     try:
-        lines = content.decode().splitlines()
-        return {name: checksum for checksum, name in (line.split("  ", 1) for line in lines)}
+        pairs = (line.split("  ", 1) for line in content.decode().splitlines())
+        return {name: checksum for checksum, name in pairs}
     except ValueError:
         return {CHECKSUMS: ""}
 
@@ -71,6 +71,7 @@ def _checksum(path: Path) -> str:
         with path.open("rb") as file, ThreadPoolExecutor() as pool:
             offsets = range(0, max(1, path.stat().st_size), _BLOCK)
             block_crcs = pool.map(lambda offset: zlib.crc32(os.pread(file.fileno(), _BLOCK, offset)), offsets)
-            return f"{zlib.crc32(b''.join(crc.to_bytes(4, 'little') for crc in block_crcs)):08x}"
+            crc_bytes = b"".join(crc.to_bytes(4, "little") for crc in block_crcs)
+            return f"{zlib.crc32(crc_bytes):08x}"
     except FileNotFoundError:
         return ""

@@ -15,7 +15,9 @@ _WORDS = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
 def all_met(verdicts: Iterable[bool | None]) -> bool | None:
     """Return False if any verdict is False, True if all are True, and None otherwise (or without verdicts)."""
     distinct_verdicts = set(verdicts)
-    return False if False in distinct_verdicts else None if None in distinct_verdicts or not distinct_verdicts else True
+    if False in distinct_verdicts:
+        return False
+    return True if distinct_verdicts == {True} else None
 
 
 class ConstraintError(ValueError):
@@ -33,9 +35,8 @@ class Constraint:
 
     def __str__(self) -> str:
         """Return the text that :func:`parse_constraint` reads."""
-        return (
-            f"{self.name}{self.sign}{100 * self.bound:g}%" if self.relative else f"{self.name}{self.sign}{self.bound:g}"
-        )
+        bound = f"{100 * self.bound:g}%" if self.relative else f"{self.bound:g}"
+        return f"{self.name}{self.sign}{bound}"
 
     def format_bound(self) -> str:
         """Return the bound in words, such as ``at least 70% of the target's value``."""
@@ -55,8 +56,9 @@ class Constraint:
                 return None
             bound *= baseline
         excess = bound - value if self.sign.startswith(">") else value - bound
+        is_strict = len(self.sign) == 1
         # A value equal to a strict bound violates the bound.
-        return math.ulp(0.0) if excess == 0.0 and len(self.sign) == 1 else excess
+        return math.ulp(0.0) if is_strict and excess == 0.0 else excess
 
     def met(self, value: float | None, baseline: float | None = None) -> bool | None:
         """Return whether a value meets the bound; None if a number is missing.
@@ -83,7 +85,8 @@ def parse_constraint(text: str) -> Constraint:
             number = math.nan
         if math.isfinite(number):
             relative = bool(match["percent"])
-            return Constraint(match["name"], match["sign"], number / 100 if relative else number, relative)
+            bound = number / 100 if relative else number
+            return Constraint(match["name"], match["sign"], bound, relative=relative)
     raise ConstraintError(
         f"constraint '{text}': expected a metric, a sign (>=, <=, > or <) and a number or percentage, such as "
         "utility>=0.7 or utility>=70% (70% of the target's value)"

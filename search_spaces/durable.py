@@ -117,7 +117,8 @@ def append(path: Path, content: bytes, *, header: bytes = b"", sync: bool = Fals
         remaining = memoryview(content if size else header + content)
         try:
             while remaining:
-                remaining = remaining[file.write(remaining) :]
+                byte_count = file.write(remaining)
+                remaining = remaining[byte_count:]
             if sync:
                 os.fsync(file.fileno())
         except OSError:

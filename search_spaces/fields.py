@@ -21,10 +21,7 @@ LINEAR, LOG, LOG_TO_ONE = "linear", "log", "log to one"
 """The scales of sampling: uniform in x, in log x, or in log(1 - x)."""
 
 KIND_NAMES: Mapping[type, str] = {float: "a number", int: "a whole number", str: "a text", bool: "true or false"}
-SWITCHES: Mapping[str, bool] = {
-    **dict.fromkeys(("true", "yes", "on"), True),
-    **dict.fromkeys(("false", "no", "off"), False),
-}
+SWITCHES: Mapping[str, bool] = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +107,8 @@ class Field:
     @property
     def kind_name(self) -> str:
         """The type of the values, in words."""
-        return "names" if self.many else KIND_NAMES[self.kind] + (" or null" if self.optional else "")
+        suffix = " or null" if self.optional else ""
+        return "names" if self.many else f"{KIND_NAMES[self.kind]}{suffix}"
 
     @property
     def allowed(self) -> Collection[str]:
@@ -145,8 +143,10 @@ class Field:
                 raise ValueError(f"{option} needs at least one name; see 'python -m sweeper list {self.name}'")
             return names
         parts = text.replace(",", " ").split()
-        repeat_hint = f"; to give a sweep several values, write {' '.join(f'{option} {part}' for part in parts)}"
-        hint = repeat_hint if self.repeats and len(parts) > 1 else ""
+        hint = ""
+        if self.repeats and len(parts) > 1:
+            repeated_option = " ".join(f"{option} {part}" for part in parts)
+            hint = f"; to give a sweep several values, write {repeated_option}"
         if self.kind is str:
             if hint and self.scope == "trial":
                 raise ValueError(f"{option} takes one name at a time, got '{text}'{hint}")
@@ -154,8 +154,8 @@ class Field:
         try:
             return self.words[text] if text in self.words else self.kind(text)
         except ValueError:
-            kind = " or ".join((KIND_NAMES[self.kind], *self.words))
-            raise ValueError(f"{option} must be {kind}, got '{text}'{hint}") from None
+            expected = " or ".join([KIND_NAMES[self.kind], *self.words])
+            raise ValueError(f"{option} must be {expected}, got '{text}'{hint}") from None
 
     def fits(self, value: object) -> bool:
         """Return whether a value has the field's type. Integers and floats fit a number field; booleans do not."""
@@ -169,14 +169,17 @@ class Field:
 
     def problem(self, value: object) -> str | None:
         """Return a message if a value is not valid, otherwise None."""
-        if (value is None and self.optional) or (isinstance(value, str) and value in self.words.values()):
+        is_null = value is None and self.optional
+        is_word = isinstance(value, str) and value in self.words.values()
+        if is_null or is_word:
             return None
         if self.allowed and not (isinstance(value, str) and value in self.allowed):
             return f"unknown {self.name} '{value}': {expected_one_of(str(value), self.allowed)}"
         if not self.fits(value):
             return f"{self.title} must be {self.kind_name}, got {format_value(value)}"
         if isinstance(value, int | float) and self.kind is not bool:
-            if not (math.isfinite(value) and self.low <= value <= self.high and self.above < value):
+            is_in_range = math.isfinite(value) and self.low <= value <= self.high and value > self.above
+            if not is_in_range:
                 return f"{self.title} must be {self._expected}, got {format_value(value)}"
             if self.kind is int and value != int(value):
                 return f"{self.title} must be a whole number, got {format_value(value)}"
@@ -191,12 +194,14 @@ class Field:
     def _expected(self) -> str:
         is_open = self.above > self.low
         if math.isfinite(self.high):
-            return f"in {'(' if is_open else '['}{format_value(self.lower_bound)}, {format_value(self.high)}]"
+            bracket = "(" if is_open else "["
+            return f"in {bracket}{format_value(self.lower_bound)}, {format_value(self.high)}]"
         if self.kind is int:
             return f"at least {format_value(self.low)} {self.unit}".rstrip()
         if math.isinf(self.lower_bound):
             return "a finite number"
-        return f"a finite number{' greater than' if is_open else ', at least'} {format_value(self.lower_bound)}"
+        relation = " greater than" if is_open else ", at least"
+        return f"a finite number{relation} {format_value(self.lower_bound)}"
 
 
 def format_value(value: object) -> str:

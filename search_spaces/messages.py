@@ -39,15 +39,21 @@ def did_you_mean(unknown_name: str, choices: Collection[str]) -> str:
 
 def columns_hint(required: Collection[str], columns: Collection[str], *, limit: int = 20) -> str:
     """List the columns found and suggest a column: ``the columns found are Method; did you mean 'Method'?``."""
-    listed, rest_count = list(columns)[:limit], max(0, len(columns) - limit)
-    suggestion = next(filter(None, (did_you_mean(name, columns) for name in required)), "")
-    hint = f"the columns found are {', '.join(listed) or 'none'}" + (f" and {rest_count} more" if rest_count else "")
-    return f"{hint}; {suggestion}" if suggestion else hint
+    column_list = ", ".join(list(columns)[:limit]) or "none"
+    hint = f"the columns found are {column_list}"
+    if len(columns) > limit:
+        hint += f" and {len(columns) - limit} more"
+    for name in required:
+        if suggestion := did_you_mean(name, columns):
+            return f"{hint}; {suggestion}"
+    return hint
 
 
 def expected_one_of(unknown_name: str, choices: Collection[str]) -> str:
     """Return a hint for an unknown name: ``did you mean 'ngdiff'? expected one of gdiff, ngdiff``."""
-    return " ".join(filter(None, (did_you_mean(unknown_name, choices), f"expected one of {', '.join(choices)}")))
+    suggestion = did_you_mean(unknown_name, choices)
+    expected = f"expected one of {', '.join(choices)}"
+    return f"{suggestion} {expected}" if suggestion else expected
 
 
 def resume_command(out: object) -> str:

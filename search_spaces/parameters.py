@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from search_spaces.values import Value, is_number, same
+from search_spaces.values import Value, is_number, is_one_of, same
 
 if TYPE_CHECKING:
     import optuna
@@ -68,7 +68,9 @@ class Number:
 
         if self.log_to_one:
             return FloatDistribution(_from_one(self.high), _from_one(self.low), log=True)
-        return (IntDistribution if self.integer else FloatDistribution)(self.low, self.high, log=self.log)
+        if self.integer:
+            return IntDistribution(int(self.low), int(self.high), log=self.log)
+        return FloatDistribution(self.low, self.high, log=self.log)
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> Value:
         distribution = self.distribution()
@@ -85,7 +87,8 @@ class Number:
 
     def problems(self) -> list[str]:
         """Return a message for each problem with the range. All its numbers must be finite."""
-        key, low, high, numbers = self.key, self.low, self.high, (self.low, self.high, *self.grid)
+        key, low, high = self.key, self.low, self.high
+        numbers = (low, high, *self.grid)
         problems = []
         if low >= high:
             problems.append(f"{key}: low must be less than high, got {low:g} and {high:g}")
@@ -128,7 +131,7 @@ class Choice:
         return self.key if len(self.values) > 1 else None
 
     def accepts(self, value: object) -> bool:
-        return any(same(value, choice) for choice in self.values)
+        return is_one_of(value, self.values)
 
     def optuna_value(self, value: Any) -> Value:
         """Return the choice that equals the value."""
@@ -158,19 +161,32 @@ Parameter = Number | Choice
 def format_parameter(parameter: Parameter, *, grid: bool = False) -> str:
     """Return a description such as ``1e-05 to 0.001, log, with method gdiff``. With ``grid``, list the points."""
     if isinstance(parameter, Choice) or (grid and parameter.points()):
-        values = ", ".join(map(str, parameter.points() or ()))
+        text = ", ".join(map(str, parameter.points() or ()))
     else:
-        scale = ", log" if parameter.log else ", log of 1 - x" if parameter.log_to_one else ""
-        values = f"{parameter.low:g} to {parameter.high:g}{scale}"
-    conditions = (f"{key} {' or '.join(map(str, required))}" for key, required in parameter.when.items())
-    return values + "".join(f", with {condition}" for condition in conditions)
+        text = f"{parameter.low:g} to {parameter.high:g}"
+        if parameter.log:
+            text += ", log"
+        elif parameter.log_to_one:
+            text += ", log of 1 - x"
+    for key, values in parameter.when.items():
+        text += f", with {key} {' or '.join(map(str, values))}"
+    return text
 
 
 def to_dict(parameter: Parameter) -> dict[str, object]:
     """Return a JSON-serialisable mapping for :func:`parameter_from_dict`."""
     values = asdict(parameter)
-    is_integer = values.pop("integer", None)
-    return {"type": "choice" if is_integer is None else "int" if is_integer else "float", **values}
+    if isinstance(parameter, Choice):
+        return {"type": "choice", **values}
+    is_integer = values.pop("integer")
+    return {"type": "int" if is_integer else "float", **values}
+
+
+_CONSTRUCTORS: Mapping[object, Callable[..., Parameter]] = {
+    "choice": Choice,
+    "float": Number,
+    "int": partial(Number, integer=True),
+}
 
 
 def parameter_from_dict(values: Mapping[str, object]) -> Parameter:
@@ -180,12 +196,8 @@ def parameter_from_dict(values: Mapping[str, object]) -> Parameter:
         AttributeError, KeyError, TypeError: the mapping is damaged.
     """
     arguments = dict(values)
-    constructors: dict[object, Callable[..., Parameter]] = {
-        "choice": Choice,
-        "float": Number,
-        "int": partial(Number, integer=True),
-    }
-    return constructors[arguments.pop("type")](**arguments)
+    constructor = _CONSTRUCTORS[arguments.pop("type")]
+    return constructor(**arguments)
 
 
 def _from_one(value: float) -> float:

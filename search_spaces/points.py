@@ -6,13 +6,13 @@ A point may be incomplete. The sampler chooses the other parameters.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from search_spaces.messages import did_you_mean
-from search_spaces.parameters import Parameter, format_parameter
+from search_spaces.parameters import Condition, Parameter, format_parameter
 from search_spaces.space import Space
-from search_spaces.values import Value, plain_name, same
+from search_spaces.values import Value, is_one_of, plain_name, same
 from search_spaces.yaml_nodes import YamlError, load, plain_scalar
 
 Point = dict[str, Value]
@@ -33,8 +33,8 @@ def read_points(text: str) -> list[Point]:
         return _load(Path(text))
     point: Point = {}
     for pair in text.split(","):
-        name, equals_sign, value_text = (part.strip() for part in pair.partition("="))
-        if not (name and equals_sign and value_text):
+        name, _, value_text = (part.strip() for part in pair.partition("="))
+        if not name or not value_text:
             raise PointError(f"expected NAME=VALUE,... such as lr=1e-3,c=0.5, or a file, got '{text}'")
         if name in point:
             raise PointError(f"{name} appears twice in '{text}'")
@@ -50,7 +50,8 @@ def _load(path: Path) -> list[Point]:
     if not isinstance(points, list) or not points:
         raise PointError(f"{path}: expected a list of points, such as - {{lr: 1e-3, c: 0.5}}")
     for index, point in enumerate(points):
-        if not isinstance(point, dict) or not point or any(isinstance(value, list | dict) for value in point.values()):
+        is_flat = isinstance(point, dict) and not any(isinstance(value, list | dict) for value in point.values())
+        if not point or not is_flat:
             example = "such as {lr: 1e-3, c: 0.5}"
             raise PointError(f"{path}:{lines[index]}: expected names with one value each, {example}")
     return points
@@ -68,10 +69,10 @@ def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value
     names = dict.fromkeys(item.name for item in space.parameters)
     for name, value in point.items():
         if name not in names and name not in space.constants:
-            hint = f" ({suggestion})" if (suggestion := did_you_mean(name, names)) else ""
-            raise PointError(
-                f"the space has no parameter {name}{hint}; its parameters are {', '.join(names) or 'all constant'}"
-            )
+            suggestion = did_you_mean(name, names)
+            hint = f" ({suggestion})" if suggestion else ""
+            parameters = ", ".join(names) or "all constant"
+            raise PointError(f"the space has no parameter {name}{hint}; its parameters are {parameters}")
         if name not in names and not same(value, space.constants[name]):
             raise PointError(f"{name} is {space.constants[name]} in every trial and cannot be {value}")
     config = {**space.constants, **point}
@@ -80,7 +81,8 @@ def params_of_point(space: Space, point: Mapping[str, Value]) -> dict[str, Value
     for name in reversed(names):
         if name in config and name not in space.constants:
             parameter = _select_parameter(space, config, name)
-            config = {plain_name(key): values[0] for key, values in parameter.when.items()} | config
+            implied_values = {plain_name(key): values[0] for key, values in parameter.when.items()}
+            config = implied_values | config
             if parameter.optuna_name:
                 params[parameter.optuna_name] = parameter.optuna_value(config[name])
     return params
@@ -90,14 +92,10 @@ def _select_parameter(space: Space, config: Mapping[str, Value], name: str) -> P
     candidates = [item for item in space.parameters if item.name == name]
     valid = [item for item in candidates if item.accepts(config[name])]
     if not valid:
-        raise PointError(
-            f"{name} cannot be {config[name]}: the space allows {' or '.join(map(format_parameter, candidates))}"
-        )
-    active = [item for item in valid if all(_is_compatible(config, key, values) for key, values in item.when.items())]
-    conditions = " or ".join(
-        " and ".join(f"{key} {'/'.join(map(str, values))}" for key, values in item.when.items()) or "anything"
-        for item in active or valid
-    )
+        expected = " or ".join(format_parameter(item) for item in candidates)
+        raise PointError(f"{name} cannot be {config[name]}: the space allows {expected}")
+    active = [item for item in valid if _is_compatible(config, item.when)]
+    conditions = " or ".join(_format_condition(item.when) for item in active or valid)
     if not active:
         raise PointError(f"{name} applies only with {conditions}")
     is_ambiguous = any(len(values) > 1 and plain_name(key) not in config for key, values in active[0].when.items())
@@ -106,6 +104,16 @@ def _select_parameter(space: Space, config: Mapping[str, Value], name: str) -> P
     return active[0]
 
 
-def _is_compatible(config: Mapping[str, Value], key: str, values: Sequence[Value]) -> bool:
-    name = plain_name(key)
-    return name not in config or any(same(config[name], value) for value in values)
+def _is_compatible(config: Mapping[str, Value], condition: Condition) -> bool:
+    """Return whether a condition can hold for a configuration that may be incomplete."""
+    for key, values in condition.items():
+        name = plain_name(key)
+        if name in config and not is_one_of(config[name], values):
+            return False
+    return True
+
+
+def _format_condition(condition: Condition) -> str:
+    """Return a text such as ``method gdiff/npo and auto_lr on``."""
+    parts = [f"{key} {'/'.join(map(str, values))}" for key, values in condition.items()]
+    return " and ".join(parts) or "anything"

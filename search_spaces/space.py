@@ -22,7 +22,7 @@ from search_spaces.parameters import (
     parameter_from_dict,
     to_dict,
 )
-from search_spaces.values import Value, plain_name, same
+from search_spaces.values import Value, is_one_of, plain_name, same
 
 if TYPE_CHECKING:
     import optuna
@@ -62,7 +62,8 @@ class Space:
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> dict[str, Value]:
         """Return the configuration that an Optuna trial suggests."""
-        config, by_key = dict(self.constants), dict(self.constants)
+        config = dict(self.constants)
+        by_key = dict(self.constants)
         for parameter in self.parameters:
             if _is_active(parameter, by_key):
                 config[parameter.name] = by_key[parameter.key] = parameter.suggest(trial)
@@ -93,7 +94,8 @@ class Space:
         Raises:
             ValueError: the configuration is not in the space.
         """
-        config, by_key = dict(self.constants), dict(self.constants)
+        config = dict(self.constants)
+        by_key = dict(self.constants)
         for parameter in self.parameters:
             if _is_active(parameter, by_key) and parameter.name in values:
                 config[parameter.name] = by_key[parameter.key] = values[parameter.name]
@@ -119,7 +121,8 @@ class Space:
             if parameter.name not in config or not parameter.accepts(config[parameter.name]):
                 invalid.append(parameter.key)
                 continue
-            value = by_key[parameter.key] = config[parameter.name]
+            value = config[parameter.name]
+            by_key[parameter.key] = value
             if name := parameter.optuna_name:
                 params[name] = parameter.optuna_value(value)
         invalid += [name for name in config if name in inactive]
@@ -129,7 +132,7 @@ class Space:
 
     def distributions(self) -> dict[str, optuna.distributions.BaseDistribution]:
         """Return the Optuna distributions by Optuna name."""
-        return {name: item.distribution() for item in self.parameters if (name := item.optuna_name)}
+        return {item.optuna_name: item.distribution() for item in self.parameters if item.optuna_name}
 
     def format_values(self, *, grid: bool = False) -> dict[str, Value]:
         """Return the value of each constant and a description of each parameter, by plain name.
@@ -138,14 +141,17 @@ class Space:
         """
         descriptions = {plain_name(key): value for key, value in self.constants.items()}
         for parameter in self.parameters:
-            previous = [descriptions[parameter.name]] if parameter.name in descriptions else []
-            descriptions[parameter.name] = "; ".join(map(str, [*previous, format_parameter(parameter, grid=grid)]))
+            description = format_parameter(parameter, grid=grid)
+            if parameter.name in descriptions:
+                description = f"{descriptions[parameter.name]}; {description}"
+            descriptions[parameter.name] = description
         return descriptions
 
     def problems(self) -> list[str]:
         """Return a message for each problem with the space."""
-        parameter_problems = [sentence for parameter in self.parameters for sentence in parameter.problems()]
-        return [*parameter_problems, *(sentence for _, sentence in relation_problems(self.parameters, self.constants))]
+        problems = [message for parameter in self.parameters for message in parameter.problems()]
+        problems += [message for _, message in relation_problems(self.parameters, self.constants)]
+        return problems
 
     def to_dict(self) -> dict[str, object]:
         """Return a JSON-serialisable mapping for :meth:`from_dict`."""
@@ -165,9 +171,7 @@ class Space:
 
 
 def _is_active(parameter: Parameter, by_key: Mapping[str, object]) -> bool:
-    return all(
-        key in by_key and any(same(by_key[key], value) for value in values) for key, values in parameter.when.items()
-    )
+    return all(key in by_key and is_one_of(by_key[key], values) for key, values in parameter.when.items())
 
 
 def _extend(
@@ -195,7 +199,8 @@ def relation_problems(parameters: Sequence[Parameter], constants: Mapping[str, V
             remedy = "give them mutually exclusive conditions (when)"
             yield key, f"{key}: {other} and {key} both set '{parameter.name}', possibly in the same trial; {remedy}"
         for parent, values in parameter.when.items():
-            if parent in keys and parent not in previous and parent not in constants:
+            comes_later = parent in keys and parent not in previous
+            if comes_later and parent not in constants:
                 yield key, f"{key}: its condition refers to {parent}, which must come before {key}"
             elif problem := _condition_problem(parent, values, previous, constants):
                 yield key, f"{key}: {problem}"
@@ -220,18 +225,20 @@ def _condition_problem(
     never_applies = f"this parameter never applies, because its condition needs {parent} to be"
     value_list = " or ".join(repr(value) for value in values)
     if parent in constants:
-        if any(same(constants[parent], value) for value in values):
+        if is_one_of(constants[parent], values):
             return None
         return f"{never_applies} {value_list}, but {parent} is {constants[parent]!r}"
     if parent not in previous:
         return f"its condition refers to {parent}, which is not in the space"
-    if isinstance(parameter := previous[parent], Number) and not parameter.integer:
+    parameter = previous[parent]
+    if isinstance(parameter, Number) and not parameter.integer:
         return f"its condition refers to {parent}, which is continuous; a condition needs values that can be listed"
-    if not any(previous[parent].accepts(value) for value in values):
+    if not any(parameter.accepts(value) for value in values):
         return f"{never_applies} {value_list}, but {parent} cannot have this value"
     return None
 
 
 def _are_exclusive(left: Condition, right: Condition) -> bool:
     """Return whether two conditions never hold together, because they need different values of one parameter."""
-    return any(not any(same(a, b) for a in left[key] for b in right[key]) for key in left.keys() & right.keys())
+    shared_keys = left.keys() & right.keys()
+    return not all(any(is_one_of(value, right[key]) for value in left[key]) for key in shared_keys)

@@ -24,8 +24,9 @@ from search_spaces.space import Space, SpaceError, relation_problems
 from search_spaces.values import Value, is_number, plain_name
 from search_spaces.yaml_nodes import YamlError, load
 
-_ENDS, _OPTIONAL = {"low", "high"}, {"log", "log_to_one", "grid"}
-"""The required and the optional keys of a range."""
+_ENDS = {"low", "high"}
+_OPTIONAL = {"log", "log_to_one", "grid"}
+"""The keys that a range may have besides its ends."""
 Fields = Mapping[str, Field]
 
 
@@ -85,11 +86,15 @@ def _parameter(key: str, definition: Any, fields: Fields) -> Parameter:
         raise SpaceError([f"{key}: expected {expected}, and optionally when; got {', '.join(entries) or 'nothing'}"])
     if field.kind not in (int, float):
         raise SpaceError([f"{key}: a range needs numbers, but {key} must be {field.kind_name}"])
-    low, high, grid = (_values(key, entries.get(name, []), fields) for name in ("low", "high", "grid"))
-    log, log_to_one = (SWITCHES.get(str(entries.get(name, False)).lower()) for name in ("log", "log_to_one"))
+    low = _values(key, entries["low"], fields)
+    high = _values(key, entries["high"], fields)
+    grid = _values(key, entries.get("grid", []), fields)
+    log = SWITCHES.get(str(entries.get("log", False)).lower())
+    log_to_one = SWITCHES.get(str(entries.get("log_to_one", False)).lower())
     if log is None or log_to_one is None:
         raise SpaceError([f"{key}: log and log_to_one must be true or false"])
-    if not (len(low) == len(high) == 1 and all(map(is_number, (*low, *high, *grid)))):
+    has_two_ends = len(low) == 1 and len(high) == 1
+    if not has_two_ends or not all(is_number(value) for value in (*low, *high, *grid)):
         raise SpaceError([f"{key}: a range needs one number for low and one for high, and numbers for grid"])
     numbers: dict[str, Any] = {"low": low[0], "high": high[0], "grid": grid}
     is_integer = field.kind is int
@@ -104,10 +109,9 @@ def _values(key: str, definition: Any, fields: Fields) -> tuple[Value, ...]:
         return tuple(values)
     if field.kind is bool or "on" in field.allowed:
         on, off = (True, False) if field.kind is bool else ("on", "off")
-        switches = [SWITCHES.get(str(value).lower()) for value in values]
-        values = [
-            value if switch is None else on if switch else off for value, switch in zip(values, switches, strict=True)
-        ]
-    if problems := [problem for value in values if (problem := field.problem(value))]:
+        value_by_word = {word: on if is_on else off for word, is_on in SWITCHES.items()}
+        values = [value_by_word.get(str(value).lower(), value) for value in values]
+    problems = [problem for problem in map(field.problem, values) if problem is not None]
+    if problems:
         raise SpaceError(problems)
-    return tuple(dict.fromkeys(map(field.convert, values)))
+    return tuple(dict.fromkeys(field.convert(value) for value in values))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TypeGuard
 
 Value = str | int | float | bool | None
@@ -16,6 +17,11 @@ def plain_name(key: str) -> str:
 def same(left: object, right: object) -> bool:
     """Return whether two values are equal. ``True`` does not equal 1."""
     return left == right and isinstance(left, bool) == isinstance(right, bool)
+
+
+def is_one_of(value: object, choices: Iterable[object]) -> bool:
+    """Return whether a value is the :func:`same` as one of the choices."""
+    return any(same(value, choice) for choice in choices)
 
 
 def is_number(value: object) -> TypeGuard[int | float]:

@@ -7,7 +7,7 @@ scalars as the text ``off`` and the numbers 0.00001 and 10. Only ``true`` and ``
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,8 @@ from search_spaces.values import Value
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_WORDS: Mapping[str, Value] = {
-    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-}
+_NULLS = ("", "~", "null", "Null", "NULL")
+_BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _PLAIN = "plain"
 _TEXT = "tag:yaml.org,2002:str"
 
@@ -42,8 +39,10 @@ class _Loader(yaml.SafeLoader):
 
 def plain_scalar(text: str) -> Value:
     """Convert the text of an unquoted YAML scalar to a value, such as ``1e-5`` to 0.00001."""
-    if text in _WORDS:
-        return _WORDS[text]
+    if text in _NULLS:
+        return None
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
     if _INTEGER.fullmatch(text):
         return int(text)
     return float(text) if _FLOAT.fullmatch(text) else text
@@ -70,7 +69,8 @@ def load(path: Path, scalar: Callable[[str], Value] = plain_scalar) -> tuple[Any
         raise YamlError(f"{path}: cannot be read: {error.strerror or error}") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line, reason = mark.line + 1 if mark else 1, ", ".join(filter(None, (error.context, error.problem)))
+        line = mark.line + 1 if mark else 1
+        reason = ", ".join(filter(None, (error.context, error.problem)))
     except ReaderError as error:
         line, reason = text.count("\n", 0, error.position) + 1, "a control character is not allowed"
     except RecursionError:
