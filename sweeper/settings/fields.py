@@ -39,7 +39,7 @@ def _trial_options(*roles: Role) -> Iterator[Field]:
     for name, field in FIELDS.items():
         if field.role not in roles or not field.flag or name in _DESCRIBED_PER_COMMAND:
             continue
-        commands = [command for command in RUNS if not (command == STUDY and name in ARMS)]
+        commands = [PARETO, RUN] if name in ARMS else list(RUNS)  # lr-study accepts several values of ARMS
         if field.role in ("data", "placement") and name != "retain_path":
             commands.append(TARGET)
         is_scored = field.role in ("data", "placement", "scoring") and name not in ("model_path", "metrics_every")
@@ -52,7 +52,8 @@ _METHOD_HELP = "Name of a method (see 'list methods'); can be repeated."
 _C_HELP = "Weight of the retain loss in gdiff; can be repeated."
 _REPEATED_PATH: dict[str, Any] = {"is_path": True, "repeats": True}
 
-_integer, _number = partial(option, kind=int), partial(option, kind=float)
+_integer = partial(option, kind=int)
+_number = partial(option, kind=float)
 _flag = partial(option, kind=bool, default=False)
 
 COMMAND_OPTIONS: list[Field] = [

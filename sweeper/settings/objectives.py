@@ -105,12 +105,13 @@ def with_objectives(metrics: tuple[str, ...], objectives: tuple[Objective, ...])
     An empty ``metrics`` stands for the default set of metrics. It stays empty if this set contains all metrics that the
     objectives need.
     """
+    measured_objectives = [item for item in objectives if item.name not in LOSS_METRICS]
     # A distance is reported together with the value from which it is computed.
-    names = [name for item in objectives if item.name not in LOSS_METRICS for name in (item.name, item.column)]
-    if not metrics:
-        extra = dict.fromkeys(name for name in names if name not in DEFAULT_SET)
-        return ("default", *extra) if extra else ()
-    return tuple(dict.fromkeys((*metrics, *names)))
+    names = [name for item in measured_objectives for name in (item.name, item.column)]
+    if metrics:
+        return tuple(dict.fromkeys([*metrics, *names]))
+    extra_names = dict.fromkeys(name for name in names if name not in DEFAULT_SET)
+    return ("default", *extra_names) if extra_names else ()
 
 
 def parse_metric_constraint(text: str) -> Constraint:
@@ -131,7 +132,9 @@ def constraint_problems(constraints: Sequence[str], base: TrialSpec) -> list[str
     problems = []
     modality = dataset_modality(base.dataset)
     metrics = base.metrics or ("default",)
-    measured = {*LOSS_METRICS, *(metric for name in metrics for metric in SETS.get(name, (name,)))}
+    measured = set(LOSS_METRICS)
+    for name in metrics:
+        measured.update(SETS.get(name, (name,)))
     for text in constraints:
         try:
             constraint = parse_metric_constraint(text)

@@ -16,7 +16,7 @@ from search_spaces.messages import counted, expected_one_of
 from sweeper.settings.fields import RUN, STUDY, SWEEPS
 from sweeper.settings.resources import AUTO, local_gpu_count
 from sweeper.settings.search import read_search
-from sweeper.settings.sources import Options, Raw
+from sweeper.settings.sources import Given, Options, Raw
 from sweeper.settings.spaces import is_space_file, read_space, spec_problems, tries_auto_lr
 from sweeper.settings.study import check_study, study_space, study_values
 from sweeper.settings.sweep_settings import LAST, SweepSettings
@@ -59,12 +59,14 @@ def resolve(command: str, raw: Raw, problems: Sequence[str] = ()) -> Resolved:
 
 
 def _run(options: Options) -> TrialSpec:
-    if options["landscape"] is not None and (options["auto_lr"] != "on" or options["out"] is None):
+    can_write_landscape = options["auto_lr"] == "on" and options["out"] is not None
+    if options["landscape"] is not None and not can_write_landscape:
         text = "--landscape evaluates AutoLR's steps and writes a file: give --auto-lr on and --out DIR"
         options.add(text, "landscape")
     method_options = options.method_options
     counts = {f"option {name}": len(values) for name, values in method_options.items()}
-    for title, count in (counts | {f"--{name}": len(options[name]) for name in ("method", "lr")}).items():
+    counts |= {"--method": len(options["method"]), "--lr": len(options["lr"])}
+    for title, count in counts.items():
         if count > 1:
             options.add(f"{title} is given {count} times, but a single run takes one value; 'pareto' accepts several")
     spec = replace(_base(options), auto_lr=options["auto_lr"])
@@ -84,9 +86,12 @@ def _sweep(options: Options) -> Resolved:
     gpus = options["gpus_per_trial"]
     if gpus is None:
         gpus = 1.0 if local_gpu_count() and not options["address"] else 0.0
-    options.values |= {"method": methods, "tracking_uri": options["tracking_uri"] or default_uri()}
-    options.values |= {"gpus_per_trial": gpus} | (study_values(options, methods) if is_study else {})
-    base, auto_lr = _base(options), options["auto_lr"]
+    options.values |= {"method": methods, "gpus_per_trial": gpus}
+    options.values["tracking_uri"] = options["tracking_uri"] or default_uri()
+    if is_study:
+        options.values |= study_values(options, methods)
+    base = _base(options)
+    auto_lr = options["auto_lr"]
     if auto_lr in ("on", "both"):
         options.extend(trial_problems(replace(base, auto_lr="on", method="gd", options=())))
     is_file = is_space_file(options["space"])
@@ -96,13 +101,14 @@ def _sweep(options: Options) -> Resolved:
         check_study(options, base)
     space = study_space(options, base) if is_study else read_space(options, base)
     if space and not tries_auto_lr(space, auto_lr):
-        options.without_auto_lr(
-            "put 'auto_lr: on' into the space file" if is_file else "give --auto-lr on, or --auto-lr both"
-        )
+        remedy = "put 'auto_lr: on' into the space file" if is_file else "give --auto-lr on, or --auto-lr both"
+        options.without_auto_lr(remedy)
     search, base = read_search(options, space, base)
     if options.problems or space is None:
         return Resolved(options, base)
-    storage = options["storage"]
+    storage = options["storage"] or None
+    if storage and not is_address(storage):
+        storage = _absolute(storage)
     derived_values = {
         "name": "",  # set below, because it contains the methods of the space
         "kind": options.command,
@@ -116,23 +122,24 @@ def _sweep(options: Options) -> Resolved:
         "constraints": options["constraint"],
         "candidates": options["candidates"] or LAST,
         "time_budget_seconds": options["time_budget"],
-        "warm_start": tuple(map(_absolute, options["warm_start"] or ())),
-        "reuse": tuple(map(_absolute, options["reuse"] or ())),
+        "warm_start": tuple(_absolute(folder) for folder in options["warm_start"] or ()),
+        "reuse": tuple(_absolute(folder) for folder in options["reuse"]),
         "ship": not options["no_ship"],
-        "storage": str(Path(storage).resolve()) if storage and not is_address(storage) else storage or None,
+        "storage": storage,
         "tracking_uri": absolute_uri(options["tracking_uri"]),
         "given": _values_to_store(options),
     }
     # The other settings have the values of the options with the same names.
     option_values = {item.name: options[item.name] for item in fields(SweepSettings) if item.name in options.fields}
-    settings = SweepSettings(**option_values | derived_values)
+    settings = SweepSettings(**(option_values | derived_values))
     name = "-".join([options.command, *settings.methods[:3], base.model, base.dataset])
     return Resolved(options, base, replace(settings, name=name.replace("+", "_").replace("/", "_")))
 
 
 def _base(options: Options) -> TrialSpec:
     """Return a trial spec with the values of the options and the defaults of the model, but without a method."""
-    model, dataset = options.explicit("model"), options.explicit("dataset")
+    model = options.explicit("model")
+    dataset = options.explicit("dataset")
     path = options.explicit("model_path") or options.explicit("target_path")
     if model is not None and (model in MODELS or is_hub_id(model)):
         info = find_model(model)
@@ -140,17 +147,18 @@ def _base(options: Options) -> TrialSpec:
         expected = f"{expected_one_of(model, MODELS)}, or a hub id ORGANISATION/NAME; or use --model-path DIR"
         options.add(f"unknown model '{model}': {expected}", "model")
         info = MODELS["tiny-phi"]
+    elif path:
+        info = local_model(Path(path).name)
     else:
-        info = local_model(Path(path).name) if path else MODELS[dataset_modality(dataset).offline_model]
+        info = MODELS[dataset_modality(dataset).offline_model]
     if options.explicit("model_path") and options.explicit("target_path"):
         text = "--model-path and --target-path are mutually exclusive: a target needs no base model"
         options.add(text, "target_path")
-    values: dict[str, Any] = {
-        name: _absolute(options[name]) if field.role == "placement" else options[name]
-        for name, field in options.fields.items()
-        if name in FIELDS and not field.repeats and name not in ("model", "dataset", "auto_lr")
-        if options.raw.get(name)
-    }
+    values: dict[str, Any] = {}
+    for name, field in options.fields.items():
+        is_copied = name in FIELDS and not field.repeats and name not in ("model", "dataset", "auto_lr")
+        if is_copied and options.raw.get(name):
+            values[name] = _absolute(options[name]) if field.role == "placement" else options[name]
     defaults = {"batch_size": info.batch_size, "eval_batch_size": info.eval_batch_size, "lora_rank": info.lora_rank}
     spec = TrialSpec(model=info.name, dataset=dataset or info.dataset)
     if spec.dataset in DATASETS and (length := DATASETS[spec.dataset].max_length):
@@ -170,15 +178,8 @@ def _check_spec(options: Options, spec: TrialSpec, methods: Sequence[str]) -> No
 
 
 def _check_resources(options: Options) -> None:
-    cpus, gpus, is_here = options["cpus_per_trial"], options["gpus_per_trial"], not options["address"]
-
-    def check_fit(unit: str, *, required: float, available: int) -> None:
-        if is_here and required > available:
-            field = options.fields[f"{unit.lower()}s_per_trial"]
-            takes, has = counted(required, unit), counted(available, unit)
-            options.add(f"a trial takes {takes}, but this machine has {has}: lower {field.flag}", field.name)
-
-    check_fit("CPU", required=cpus, available=os.cpu_count() or 1)
+    gpus = options["gpus_per_trial"]
+    _check_fit(options, "cpus_per_trial", unit="CPU", available=os.cpu_count() or 1)
     if gpus == AUTO:
         return
     if gpus > 1:
@@ -189,17 +190,29 @@ def _check_resources(options: Options) -> None:
             "gpus_per_trial",
         )
     else:
-        check_fit("GPU", required=gpus, available=local_gpu_count())
+        _check_fit(options, "gpus_per_trial", unit="GPU", available=local_gpu_count())
+
+
+def _check_fit(options: Options, name: str, *, unit: str, available: int) -> None:
+    required = options[name]
+    if not options["address"] and required > available:
+        text = f"a trial takes {counted(required, unit)}, but this machine has {counted(available, unit)}"
+        options.add(f"{text}: lower {options.fields[name].flag}", name)
 
 
 def _values_to_store(options: Options) -> Raw:
-    def absolute(value: str | float | bool) -> str | float | bool:
-        return _absolute(value) if isinstance(value, str) and value and Path(value).exists() else value
-
     return {
-        name: [replace(item, value=absolute(item.value)) for item in values] if options.fields[name].is_path else values
+        name: [_with_absolute_path(given) for given in values] if options.fields[name].is_path else values
         for name, values in options.raw.items()
     }
+
+
+def _with_absolute_path(given: Given) -> Given:
+    """Make the path absolute if the file or folder exists. Return any other value unchanged."""
+    path = given.value
+    if isinstance(path, str) and path and Path(path).exists():
+        return replace(given, value=_absolute(path))
+    return given
 
 
 def _absolute(path: str) -> str:

@@ -50,7 +50,8 @@ def read_search(options: Options, space: Space | None, base: TrialSpec) -> tuple
     # In a small space, other samplers would propose the same points repeatedly.
     sampler = "grid" if _defaults_to_grid(options, space) else options["sampler"]
     objectives, base = _objectives(options, base)
-    lacks_epoch_values = base.metrics_every != 1 and not {item.column for item in objectives} <= set(LOSS_METRICS)
+    has_only_losses = all(item.column in LOSS_METRICS for item in objectives)
+    lacks_epoch_values = base.metrics_every != 1 and not has_only_losses
     scheduler, grace = _scheduling(options, base, sampler=sampler, lacks_epoch_values=lacks_epoch_values)
     trials = options["trials"]
     if not options.problems and space is not None and sampler == "grid":
@@ -64,12 +65,14 @@ def read_search(options: Options, space: Space | None, base: TrialSpec) -> tuple
     if options["warm_start"] and sampler not in LEARNERS:
         text = f"--warm-start: the sampler {sampler} does not learn from trials; use one of {', '.join(LEARNERS)}"
         options.add(text, "warm_start")
-    if not options.problems and not trials and options["epoch_budget"]:
+    is_scheduled = scheduler != NO_SCHEDULER
+    has_only_epoch_budget = not trials and options["epoch_budget"]
+    if has_only_epoch_budget and not options.problems:
         mean_epochs = float(base.epochs)
-        if scheduler != NO_SCHEDULER:
+        if is_scheduled:
             mean_epochs = _epochs_per_trial(base.epochs, grace=grace, reduction=options["reduction"])
         trials = math.ceil(options["epoch_budget"] / mean_epochs)
-    trials = trials or DEFAULT_TRIALS[scheduler == NO_SCHEDULER]
+    trials = trials or DEFAULT_TRIALS[not is_scheduled]
     search = SearchSettings(sampler=sampler, scheduler=scheduler, grace=grace, trials=trials, enqueue=tuple(points))
     return search, base
 
@@ -100,21 +103,24 @@ def _objectives(options: Options, base: TrialSpec) -> tuple[tuple[Objective, ...
 
 def _scheduling(options: Options, base: TrialSpec, *, sampler: str, lacks_epoch_values: bool) -> tuple[str, int]:
     """Return the scheduler, and the number of epochs after which the scheduler first compares trials."""
-    epochs, eval_every = base.epochs, base.eval_every
+    epochs = base.epochs
+    eval_every = base.eval_every
     explicit_options = [name for name in ("grace", "reduction", "stopping") if options.explicit(name) is not None]
-    # By default, trials are first compared after the first evaluated epoch.
-    grace = options["grace"] if "grace" in explicit_options else max(options["grace"], eval_every)
+    grace = options["grace"]
+    if "grace" not in explicit_options:
+        grace = max(grace, eval_every)  # trials are first compared after the first evaluated epoch
     scheduler = options.explicit("scheduler")
     if scheduler is None:
-        is_repeated = sampler == "grid" or (options["seeds"] or 1) > 1
+        is_repeated = sampler == "grid" or options["seeds"] > 1
+        has_only_last_epochs = options["candidates"] in (None, LAST)
         # Without objectives after every epoch, a trial that is stopped early might have no objective values.
-        needs_all_epochs = lacks_epoch_values or is_repeated or (options["candidates"] or LAST) == LAST
-        scheduler = NO_SCHEDULER if needs_all_epochs or (epochs <= grace and not explicit_options) else "moasha"
+        needs_all_epochs = lacks_epoch_values or is_repeated or has_only_last_epochs
+        is_too_short = epochs <= grace and not explicit_options
+        scheduler = NO_SCHEDULER if needs_all_epochs or is_too_short else "moasha"
     if scheduler == NO_SCHEDULER and explicit_options:
         flags = ", ".join(f"--{name}" for name in explicit_options)
-        options.add(
-            f"no scheduler compares trials, so {flags} would have no effect; give --scheduler moasha", "scheduler"
-        )
+        text = f"no scheduler compares trials, so {flags} would have no effect; give --scheduler moasha"
+        options.add(text, "scheduler")
     elif scheduler != NO_SCHEDULER and grace >= epochs:
         options.add(
             f"--grace {grace}: trials end after {epochs} epochs and would never be compared; with --scheduler "
@@ -138,9 +144,8 @@ def _grid_trials(options: Options, space: Space) -> int | None:
         options.add(f"--sampler grid: {error}", "sampler")
         return None
     if trials is not None and trials > size:
-        options.add(
-            f"--trials {trials}: the grid has only {size} trials; give at most {size}, or leave out --trials", "trials"
-        )
+        text = f"--trials {trials}: the grid has only {size} trials; give at most {size}, or leave out --trials"
+        options.add(text, "trials")
     return trials if trials is not None else size
 
 
@@ -156,24 +161,25 @@ def rungs(*, epochs: int, grace: int, reduction: int) -> tuple[int, ...]:
 def _epochs_per_trial(epochs: int, *, grace: int, reduction: int) -> float:
     """Return the mean number of epochs per trial if only one in ``reduction`` trials passes each rung."""
     bounds = [0, *rungs(epochs=epochs, grace=grace, reduction=reduction), epochs]
-    return float(sum((end - begin) / reduction**index for index, (begin, end) in enumerate(itertools.pairwise(bounds))))
+    lengths = [end - begin for begin, end in itertools.pairwise(bounds)]
+    return float(sum(length / reduction**k for k, length in enumerate(lengths)))
 
 
 def _points(options: Options, space: Space | None, trials: int | None, *, sampler: str) -> list[Point]:
     points: list[Point] = []
     for text in options["enqueue"] or ():
         try:
-            points += (new_points := read_points(text))
+            new_points = read_points(text)
+            points += new_points
             for point in new_points:
                 if space is not None:
                     params_of_point(space, point)
         except PointError as error:
             options.add(f"--enqueue {text}: {error}", "enqueue")
     if points and sampler == "grid":
-        options.add(
-            "--enqueue has no effect in a grid search, which visits every point; use another sampler", "enqueue"
-        )
-    runs = len(points) * (options["seeds"] or 1)
+        text = "--enqueue has no effect in a grid search, which visits every point; use another sampler"
+        options.add(text, "enqueue")
+    runs = len(points) * options["seeds"]
     if trials is not None and runs > trials > 0:
         counts = f"{counted(len(points), 'point')}, which need {counted(runs, 'run')} over all seeds"
         options.add(f"--enqueue has {counts}, but --trials is only {trials}", "enqueue")

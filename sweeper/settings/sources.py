@@ -68,9 +68,10 @@ def from_python(command: str, options: Mapping[str, object]) -> dict[str, Sequen
         TypeError: an argument is not an option of the command.
     """
     fields = fields_of(command)
-    if unknown := [name for name in options if name not in fields]:
-        suggestion = did_you_mean(unknown[0], fields)
-        raise TypeError(f"{command} has no option {', '.join(unknown)}{suggestion and f': {suggestion}'}")
+    if unknown_names := [name for name in options if name not in fields]:
+        suggestion = did_you_mean(unknown_names[0], fields)
+        hint = f": {suggestion}" if suggestion else ""
+        raise TypeError(f"{command} has no option {', '.join(unknown_names)}{hint}")
     values_by_name = {name: _given_values(fields[name], value, PYTHON) for name, value in options.items()}
     return {name: values for name, values in values_by_name.items() if values}
 
@@ -87,7 +88,9 @@ def _given_values(field: Field, value: object, source: str) -> list[Given]:
 def _as_list(value: object) -> list[Any]:
     if value is None:
         return []
-    return [value] if isinstance(value, str | Path) or not isinstance(value, Sequence) else list(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return list(value)
+    return [value]
 
 
 def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], list[str]]:
@@ -95,7 +98,7 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
     from search_spaces.yaml_nodes import YamlError, load
 
     try:
-        content, lines = load(path, lambda text: None if text in ("", "~", "null") else text)
+        content, lines = load(path, scalar=lambda text: None if text in ("", "~", "null") else text)
     except YamlError as error:
         return {}, [f"--config {error}"]
     if not isinstance(content, dict | None):
@@ -105,6 +108,7 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
     problems: list[str] = []
     for key, value in (content or {}).items():
         source = f"{path}:{lines[key]}"
+        elements = _as_list(value)
         field = fields.get(key.replace("-", "_"))
         if field is None:
             suggestion = did_you_mean(key.replace("_", "-"), {name.replace("_", "-") for name in fields})
@@ -112,10 +116,10 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
             problems.append(f"{source}: unknown option '{key}': {expected}")
         elif field.name in values_by_name:  # written with - and with _, or under two names
             problems.append(f"{source}: {key} is given twice")
-        elif field.name != "option" and any(isinstance(element, Mapping | list) for element in _as_list(value)):
+        elif field.name != "option" and any(isinstance(element, Mapping | list) for element in elements):
             expected = f"{field.metavar or 'a value'} as on the command line"
             problems.append(f"{source}: {key} needs {expected}, got {json.dumps(value)}")
-        elif len(_as_list(value)) > 1 and not (field.repeats or field.name in ("metrics", "objectives")):
+        elif len(elements) > 1 and not (field.repeats or field.name in ("metrics", "objectives")):
             problems.append(f"{source}: {key} takes one value, got {', '.join(map(str, value))}")
         elif given_values := _given_values(field, value, source):
             values_by_name[field.name] = given_values
@@ -134,8 +138,9 @@ def to_config(command: str, raw: Raw) -> str:
     for name, field in fields_of(command).items():
         texts = [_scalar(given.value) for given in raw.get(name, ())]
         if texts and name != "out":
-            key = f"{field.flag.removeprefix('--')}:"
-            lines += [key, *(f"  - {text}" for text in texts)] if field.repeats else [f"{key} {texts[0]}"]
+            key = field.flag.removeprefix("--")
+            list_lines = [f"{key}:", *(f"  - {text}" for text in texts)]
+            lines += list_lines if field.repeats else [f"{key}: {texts[0]}"]
     return "\n".join(lines) + "\n"
 
 
@@ -146,24 +151,31 @@ def _scalar(value: object) -> str:
 
 def command_line(command: str, raw: Raw, *arguments: str) -> str:
     """Return a command line with these option values, without passwords."""
-    words = [word for name, field in fields_of(command).items() for word in _arguments(field, raw.get(name, ()))]
-    return shlex.join(["python", "-m", "sweeper", command, *arguments, *words])
+    words = ["python", "-m", "sweeper", command, *arguments]
+    for name, field in fields_of(command).items():
+        words += _arguments(field, raw.get(name, ()))
+    return shlex.join(words)
 
 
 def _arguments(field: Field, values: Sequence[Given]) -> list[str]:
-    if field.kind is not bool:
-        return [word for given in values for word in (field.flag, redact_uri(str(given.value)))]
-    flags = {True: field.flag, False: field.flag.replace("--", "--no-", 1)}
-    switches = [SWITCHES.get(str(given.value).lower(), field.default) for given in values]
-    return [flags[switch] for switch in switches if switch != field.default]
+    if field.kind is bool:
+        negative_flag = field.flag.replace("--", "--no-", 1)
+        switches = [SWITCHES.get(str(given.value).lower(), field.default) for given in values]
+        return [field.flag if switch else negative_flag for switch in switches if switch != field.default]
+    words: list[str] = []
+    for given in values:
+        words += [field.flag, redact_uri(str(given.value))]
+    return words
 
 
 def to_json(raw: Raw) -> dict[str, list[list[object]]]:
     """Return the option values for sweep.json, without passwords."""
-    return {
-        name: [[redact_uri(item.value) if isinstance(item.value, str) else item.value, item.source] for item in values]
-        for name, values in raw.items()
-    }
+    return {name: [_stored_pair(given) for given in values] for name, values in raw.items()}
+
+
+def _stored_pair(given: Given) -> list[object]:
+    value = redact_uri(given.value) if isinstance(given.value, str) else given.value
+    return [value, given.source]
 
 
 def from_json(stored_values: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, Sequence[Given]]:
@@ -181,24 +193,24 @@ class Options:
         self.values: dict[str, Any] = {name: self._read(name) for name in self.fields}
 
     def _read(self, name: str) -> Any:
-        values, field = [], self.fields[name]
+        field = self.fields[name]
+        values = []
         for given in self.raw.get(name, ()):
             try:
                 value = field.read(given.value)
             except ValueError as error:
-                self._add(str(error), given)
+                self.problems.append(f"{given.prefix}{error}")
                 continue
             if name == "template" and is_template_file(value):
                 if not os.path.isfile(value):
-                    self._add(
-                        f"--template {value}: no such file; expected a file, or a name in 'list templates'", given
-                    )
+                    expected = "expected a file, or a name in 'list templates'"
+                    self.problems.append(f"{given.prefix}--template {value}: no such file; {expected}")
                     continue
                 value = Path(value).stem  # the file has already been loaded as a plug-in
             if name == "lora_rank" and value == 0:  # 0: train all weights, even if the model has a default rank
                 value = None
             if name != "c" and (problem := field.problem(value)):  # c is checked with the methods
-                self._add(problem, given)
+                self.problems.append(f"{given.prefix}{problem}")
                 if field.scope == "command":  # an invalid field of a trial is kept, because other fields depend on it
                     continue
             values.append(value)
@@ -219,15 +231,15 @@ class Options:
 
     def add(self, problem: str, name: str = "") -> None:
         """Add a problem. If the value of the option ``name`` is from a file, prepend the file and line."""
-        self._add(problem, *self.raw.get(name, ())[:1])
+        given_values = self.raw.get(name, ())
+        prefix = given_values[0].prefix if given_values else ""
+        self.problems.append(f"{prefix}{problem}")
 
     def extend(self, problems: Iterable[str | None], name: str = "") -> None:
         """Add each problem that is not None."""
-        for problem in filter(None, problems):
-            self.add(problem, name)
-
-    def _add(self, problem: str, *given_values: Given) -> None:
-        self.problems.append("".join(given.prefix for given in given_values) + problem)
+        for problem in problems:
+            if problem:
+                self.add(problem, name)
 
     def without_auto_lr(self, remedy: str) -> None:
         """Add a problem for each AutoLR option that the user gave (:meth:`is_typed`).
@@ -235,7 +247,8 @@ class Options:
         Call this method only if AutoLR is off. ``remedy`` tells the user how to use AutoLR.
         """
         for name, field in self.fields.items():
-            if self.is_typed(name) and field.scope == "trial" and field.role == "auto_lr" and name != "auto_lr":
+            needs_auto_lr = field.scope == "trial" and field.role == "auto_lr" and name != "auto_lr"
+            if needs_auto_lr and self.is_typed(name):
                 self.add(f"{field.flag} has no effect, because AutoLR is off; to use AutoLR, {remedy}", name)
 
     @functools.cached_property

@@ -23,10 +23,9 @@ from trainables.optimizers import LR_FREE, LR_FREE_LR, LR_FREE_RANGE, OPTIMIZERS
 from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import method_problems, trial_problems
 
-_JOINT_FIELDS = (
-    tuple(item.name for item in FIELDS.values() if item.role == "method"),
-    ("optimizer", "auto_lr", "lr", *(item.name for item in FIELDS.values() if "optimizer" in item.when)),
-)
+_METHOD_FIELDS = tuple(item.name for item in FIELDS.values() if item.role == "method")
+_OPTIMIZER_FIELDS = tuple(item.name for item in FIELDS.values() if "optimizer" in item.when)
+_JOINT_FIELDS = (_METHOD_FIELDS, ("optimizer", "auto_lr", "lr", *_OPTIMIZER_FIELDS))
 """Groups of fields whose combinations of values are checked. All other fields are checked one by one."""
 
 
@@ -48,15 +47,17 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
             parsed_methods.append(parse_method(name))
         except MethodError as error:
             problems[str(error)] = "method"
+    method_options = [item for method in parsed_methods for item in method.options.values()]
+    # If no method is valid, check the values against all options with the same name.
+    known_options = method_options if parsed_methods else list(OPTIONS.values())
     for option, values in options.items():
-        # If no method is valid, check the values against all options with this name.
-        option_sets = [method.options for method in parsed_methods] or [{item.name: item} for item in OPTIONS.values()]
-        fields = [option_set[option] for option_set in option_sets if option in option_set]
+        fields = [item for item in known_options if item.name == option]
         if parsed_methods and not fields:
-            hint = did_you_mean(option, {name for option_set in option_sets for name in option_set})
-            problems[f"option {option} does not apply to {', '.join(methods)}{hint and f'; {hint}'}"] = option
-        value_problems = (item.problem(value) for item in fields for value in values)
-        problems |= dict.fromkeys(filter(None, value_problems), option)
+            suggestion = did_you_mean(option, {item.name for item in known_options})
+            hint = f"; {suggestion}" if suggestion else ""
+            problems[f"option {option} does not apply to {', '.join(methods)}{hint}"] = option
+        value_problems = [item.problem(value) for item in fields for value in values]
+        problems |= {problem: option for problem in value_problems if problem is not None}
     problems |= dict.fromkeys(unknown_names(spec.metrics), "metrics")
     # The methods are checked separately, so gd replaces them here: gd has no options and accepts any retain objective.
     other_problems = trial_problems(replace(spec, method="gd", options=()))
@@ -78,15 +79,9 @@ def read_space(options: Options, base: TrialSpec) -> Space | None:
 
     Values that were given as options replace those of a built-in space.
     """
-    space_name, rates, auto_lr = options["space"], options["lr"], options["auto_lr"]
+    space_name = options["space"]
     if is_space_file(space_name):
-        exclusive = [name for name in ("method", "c", "option") if options.raw.get(name)]
-        exclusive += ["lr"] * (len(rates) > 1) + ["auto_lr"] * (auto_lr == "both")
-        fixed = ["lr"] * (len(rates) == 1) + ["auto_lr"] * (auto_lr == "on")
-        auto_lr_base = replace(base, auto_lr="on") if auto_lr == "on" else base
-        space, problems = file_space(Path(space_name), auto_lr_base, exclusive=exclusive, fixed=fixed)
-        options.extend(problems, "space")
-        return space
+        return _read_space_file(options, base)
     if options.problems:
         return None
     lr_free = base.optimizer in LR_FREE
@@ -96,8 +91,8 @@ def read_space(options: Options, base: TrialSpec) -> Space | None:
     try:
         space = SPACES[space_name or "default"](
             methods=methods,
-            lr=rates or default_rates,
-            auto_lr=auto_lr,
+            lr=options["lr"] or default_rates,
+            auto_lr=options["auto_lr"],
             options=values_by_key(methods, options.method_options),
             lr_range=LR_FREE_RANGE if lr_free else find_model(base.model).lr_range,
         )
@@ -106,6 +101,25 @@ def read_space(options: Options, base: TrialSpec) -> Space | None:
         return None
     fixed = [name for name in FIELDS if name not in ("method", "lr", "auto_lr", "seed") and options.explicit(name)]
     return replace(space, constants={key: value for key, value in space.constants.items() if key not in fixed})
+
+
+def _read_space_file(options: Options, base: TrialSpec) -> Space:
+    rates = options["lr"]
+    auto_lr = options["auto_lr"]
+    exclusive = [name for name in ("method", "c", "option") if options.raw.get(name)]
+    fixed = []
+    if len(rates) > 1:
+        exclusive.append("lr")
+    elif rates:
+        fixed.append("lr")
+    if auto_lr == "both":
+        exclusive.append("auto_lr")
+    elif auto_lr == "on":
+        fixed.append("auto_lr")
+        base = replace(base, auto_lr="on")
+    space, problems = file_space(Path(options["space"]), base, exclusive=exclusive, fixed=fixed)
+    options.extend(problems, "space")
+    return space
 
 
 def file_space(
@@ -118,16 +132,20 @@ def file_space(
         fixed: names of given options that are mutually exclusive with a space file that sets the same field.
     """
     space, problems = load_space(path, space_fields())
-    space_names = {*(parameter.name for parameter in space.parameters), *map(plain_name, space.constants)}
+    space_names = {item.name for item in space.parameters} | {plain_name(key) for key in space.constants}
     if "method" not in space_names and not problems:
         problems.append(f"{path}: the file must list the methods to search, such as method: [gdiff, ngdiff]")
-    for name in (*exclusive, *(name for name in fixed if name in space_names)):
+    for name in [*exclusive, *(name for name in fixed if name in space_names)]:
         flag = name.replace("_", "-")
         problems.append(f"--{flag} and --space {path} are mutually exclusive: put {name} into the file")
-    if keys_by_problem := {**_value_problems(space, base), **dict.fromkeys(_rate_problems(space), ("optimizer",))}:
-        lines = load(path)[1]
-        # A problem that several parameters cause together is reported at the last of their lines.
-        problems += [f"{path}:{max(lines[key] for key in keys)}: {text}" for text, keys in keys_by_problem.items()]
+    keys_by_problem = _value_problems(space, base)
+    keys_by_problem |= dict.fromkeys(_rate_problems(space), ("optimizer",))
+    if keys_by_problem:
+        _, lines = load(path)
+        for problem, keys in keys_by_problem.items():
+            # A problem that several parameters cause together is reported at the last of their lines.
+            line = max(lines[key] for key in keys)
+            problems.append(f"{path}:{line}: {problem}")
     return space, problems
 
 
@@ -142,7 +160,8 @@ def space_fields() -> dict[str, Field]:
 
 def tries_auto_lr(space: Space, default: str) -> bool:
     """Return whether any trial may use AutoLR. ``default`` is the value if the space does not set ``auto_lr``."""
-    return space.constants.get("auto_lr", default) != "off" or any(item.name == "auto_lr" for item in space.parameters)
+    is_searched = any(item.name == "auto_lr" for item in space.parameters)
+    return is_searched or space.constants.get("auto_lr", default) != "off"
 
 
 def _value_problems(space: Space, base: TrialSpec) -> dict[str, Collection[str]]:
@@ -157,17 +176,27 @@ def _value_problems(space: Space, base: TrialSpec) -> dict[str, Collection[str]]
     for key, values in checked_values.items():
         if key in OPTIONS or key in option_names():
             options = {plain_name(key): [float(str(value)) for value in values]}
+            # A problem that occurs without this option keeps its causes.
             causes_by_problem = dict.fromkeys(spec_problems(base, methods, options), (key,)) | causes_by_problem
     single_fields = [(name,) for name in FIELDS if not any(name in group for group in _JOINT_FIELDS)]
     for group in (*_JOINT_FIELDS, *single_fields):
         for config in _corners(space, group).grid():
             changes: dict[str, Any] = {name: config[name] for name in group if name in config}
-            for problem in trial_problems(replace(base, **changes)) if changes else ():
-                without = {name: {key: value for key, value in changes.items() if key != name} for name in changes}
-                causes = [name for name in without if problem not in trial_problems(replace(base, **without[name]))]
-                causes_by_problem.setdefault(problem, causes or [*changes])
+            if changes:
+                for problem in trial_problems(replace(base, **changes)):
+                    causes_by_problem.setdefault(problem, _causes(problem, base, changes))
     base_problems = {*trial_problems(base), *spec_problems(base, (), {})}
     return {problem: keys for problem, keys in causes_by_problem.items() if problem not in base_problems}
+
+
+def _causes(problem: str, base: TrialSpec, changes: Mapping[str, Any]) -> list[str]:
+    """Return the changed fields without whose change the problem does not occur; all changed fields if none is."""
+    causes = []
+    for name in changes:
+        other_changes = {key: value for key, value in changes.items() if key != name}
+        if problem not in trial_problems(replace(base, **other_changes)):
+            causes.append(name)
+    return causes or list(changes)
 
 
 def _rate_problems(space: Space) -> list[str]:
@@ -175,12 +204,12 @@ def _rate_problems(space: Space) -> list[str]:
 
     Its rates must not be below :data:`LR_FREE_RANGE`, and no other optimizer may have the same rate.
     """
-    rates_by_lr_free: dict[bool, set[object]] = {True: set(), False: set()}
-    for config in _corners(space, ("optimizer", "lr")).grid():
-        if (optimizer := config.get("optimizer")) in OPTIMIZERS:
-            rates_by_lr_free[optimizer in LR_FREE].add(config.get("lr"))
-    small_rates = [lr for lr in rates_by_lr_free[True] if lr is None or float(str(lr)) < LR_FREE_RANGE[0]]
-    if not (invalid_rates := small_rates or [*rates_by_lr_free[True] & rates_by_lr_free[False]]):
+    pairs = [(config.get("optimizer"), config.get("lr")) for config in _corners(space, ("optimizer", "lr")).grid()]
+    lr_free_rates = {lr for optimizer, lr in pairs if optimizer in LR_FREE}
+    other_rates = {lr for optimizer, lr in pairs if optimizer in OPTIMIZERS and optimizer not in LR_FREE}
+    small_rates = [lr for lr in lr_free_rates if lr is None or float(str(lr)) < LR_FREE_RANGE[0]]
+    invalid_rates = small_rates or list(lr_free_rates & other_rates)
+    if not invalid_rates:
         return []
     got = "not given" if invalid_rates[0] is None else invalid_rates[0]
     return [

@@ -34,9 +34,8 @@ def check_study(options: Options, base: TrialSpec) -> None:
     probes = options["auto_lr_probe"]
     if options["auto_lr_probe_batches"] and "fresh" not in (probes or (base.auto_lr_probe,)):
         got = ", ".join(probes)
-        options.add(
-            f"--auto-lr-probe-batches applies only to --auto-lr-probe fresh, got {got}", "auto_lr_probe_batches"
-        )
+        text = f"--auto-lr-probe-batches applies only to --auto-lr-probe fresh, got {got}"
+        options.add(text, "auto_lr_probe_batches")
     seeds_vary = options["seeds_vary"]
     if SEEDS_VARY[seeds_vary] is not None and base.target_path is not None:
         options.add(
@@ -50,11 +49,13 @@ def check_study(options: Options, base: TrialSpec) -> None:
             "vary; vary order or target, or use --dataset authors",
             "seeds_vary",
         )
-    primary, variants = options["primary"], _arm_names(_arms(options, base))
+    primary = options["primary"]
+    variants = _arm_names(_arms(options, base))
     comparisons = [f"{method}/{variant}" for method in options["method"] for variant in variants]
     if len(variants) == 1:  # then the name of a method identifies its only comparison
         comparisons += options["method"]
-    if primary is not None and not options.problems and primary.strip() not in comparisons:
+    is_unknown = primary is not None and primary.strip() not in comparisons
+    if is_unknown and not options.problems:
         expected = expected_one_of(primary, comparisons)
         options.add(f"--primary {primary} is not a comparison of this study: {expected}", "primary")
 
@@ -84,10 +85,10 @@ def _arms(options: Options, base: TrialSpec) -> dict[str, Sequence[Any]]:
 
 def _arm_names(arms: Mapping[str, Sequence[Any]]) -> list[str]:
     """Return the names of the variants of AutoLR, for example ``clip/freshx4``."""
-    names = (
-        f"{rule}/{probe}" + (f"x{batches}" if probe == "fresh" and batches > 1 else "")
-        for rule, probe, batches in itertools.product(*(arms[name] for name in ARMS))
-    )
+    names = []
+    for rule, probe, batches in itertools.product(*(arms[name] for name in ARMS)):
+        suffix = f"x{batches}" if probe == "fresh" and batches > 1 else ""
+        names.append(f"{rule}/{probe}{suffix}")
     return list(dict.fromkeys(names))
 
 
@@ -96,7 +97,8 @@ def _default_rates(options: Options) -> tuple[float, ...]:
     is_local = options.explicit("model_path") or options.explicit("target_path")
     name = options.explicit("model") or ("" if is_local else "tiny-phi")
     low, high = (MODELS.get(name) or local_model(name)).lr_range
-    first, last = math.log10(low) - 0.5, math.log10(high) + 0.5
+    first = math.log10(low) - 0.5
+    last = math.log10(high) + 0.5
     exponents = (first + (last - first) * index / (_DEFAULT_RATE_COUNT - 1) for index in range(_DEFAULT_RATE_COUNT))
     return tuple(float(f"{10**exponent:.1e}") for exponent in exponents)
 

@@ -129,15 +129,17 @@ class SweepSettings:
     @property
     def goals(self) -> Goals:
         """The objectives as pairs (column, direction). Empty if only last epochs can be on the frontier."""
-        has_all_epochs = self.candidates == ALL
-        return tuple((item.column, item.direction) for item in self.parsed_objectives) if has_all_epochs else ()
+        if self.candidates != ALL:
+            return ()
+        return tuple((item.column, item.direction) for item in self.parsed_objectives)
 
     @property
     def params(self) -> dict[str, object]:
         """The sweep's parameters in MLflow: the values that all trials share, and texts with the searched values."""
         values = {name: value for name, value in self.base.row().items() if name in FIELDS}
         seeds = ", ".join(map(str, self.all_seeds))
-        seed_values = {name: seeds for name in ("seed", SEEDS_VARY[self.seeds_vary]) if name and self.seeds > 1}
+        seed_names = [name for name in ("seed", SEEDS_VARY[self.seeds_vary]) if name is not None]
+        seed_values = dict.fromkeys(seed_names, seeds) if self.seeds > 1 else {}
         searched_values = self.space.format_values(grid=self.sampler == "grid")
         return {**values, **dict(self.base.options), **seed_values, **searched_values}
 
@@ -145,7 +147,8 @@ class SweepSettings:
     def methods(self) -> tuple[str, ...]:
         method_choices = [item for item in self.space.parameters if item.name == "method" and isinstance(item, Choice)]
         names = [str(value) for item in method_choices for value in item.values]
-        return tuple(dict.fromkeys(names)) or (str(self.space.constants.get("method", self.base.method)),)
+        constant = str(self.space.constants.get("method", self.base.method))
+        return tuple(dict.fromkeys(names)) or (constant,)
 
     @property
     def problems(self) -> list[str]:
@@ -153,7 +156,8 @@ class SweepSettings:
         choices = [item for item in self.space.parameters if isinstance(item, Choice)]
         choice_values = [(item.name, value) for item in choices for value in item.values]
         values = [*self.base.values().items(), *self.space.constants.items(), *choice_values]
-        return [text for name, value in values if name in FIELDS and (text := FIELDS[name].problem(value))]
+        problems = [FIELDS[name].problem(value) for name, value in values if name in FIELDS]
+        return [problem for problem in problems if problem is not None]
 
     @property
     def all_seeds(self) -> tuple[int, ...]:
@@ -167,7 +171,8 @@ class SweepSettings:
 
     def base_spec(self, seed: int) -> TrialSpec:
         """Return the values that all trials with this seed share."""
-        changes: dict[str, Any] = {name: seed} if (name := SEEDS_VARY[self.seeds_vary]) else {}
+        varied_seed = SEEDS_VARY[self.seeds_vary]
+        changes: dict[str, Any] = {} if varied_seed is None else {varied_seed: seed}
         return replace(self.base, **changes)
 
     def ray_storage(self, out: Path) -> Path:
@@ -190,9 +195,10 @@ class SweepSettings:
 
     def make_spec(self, config: Mapping[str, Any], *, target_key: str) -> TrialSpec:
         """Return the spec of a trial with the proposed values ``config``. Options of other methods are left out."""
-        values = dict(config)
+        searched_options = {name: config[name] for name in option_names() if name in config}
+        values = {name: value for name, value in config.items() if name not in searched_options}
         method = parse_method(str(values.get("method", self.base.method)))
-        option_values = dict(self.base.options) | {name: values.pop(name) for name in option_names() if name in values}
+        option_values = dict(self.base.options) | searched_options
         options = method.resolve({name: float(value) for name, value in option_values.items()})
         base = self.base_spec(int(values.get("seed", self.seed)))
         return replace(base, **values, options=tuple(sorted(options.items())), target_key=target_key)

@@ -37,9 +37,8 @@ def tracking_problem(uri: str) -> str | None:
         if scheme in ("http", "https"):
             if parts.hostname and parts.port != 0:  # reading the port raises an error for a number above 65535
                 return None
-            return (
-                f"tracking URI '{redact_uri(uri)}' names no host and port: expected for example http://localhost:5000"
-            )
+            expected = "expected for example http://localhost:5000"
+            return f"tracking URI '{redact_uri(uri)}' names no host and port: {expected}"
     except ValueError as error:
         reason = "a / or @ in the password must be percent-encoded" if "@" in uri else str(error)
         return f"tracking URI '{redact_uri(uri)}' cannot be read: {reason}"
@@ -54,7 +53,7 @@ def tracking_problem(uri: str) -> str | None:
         if importlib.util.find_spec(package) is None:
             return f"tracking URI '{redact_uri(uri)}' needs the Python package {package}, which is not installed"
         return None
-    if "databricks" in (uri, scheme):
+    if uri == "databricks" or scheme == "databricks":
         return None
     if scheme in ("", "file"):
         return f"tracking URI '{uri}' is a folder, but MLflow keeps runs in a database: expected {_EXAMPLES}"
@@ -106,7 +105,8 @@ def _is_half_password(authority: str) -> bool:
 
 def is_database(uri: str) -> bool:
     """Return whether the URI names a database."""
-    return uri.partition(":")[0].partition("+")[0] in ("sqlite", *_DATABASE_DRIVERS)
+    scheme = uri.partition(":")[0]
+    return scheme.partition("+")[0] in ("sqlite", *_DATABASE_DRIVERS)
 
 
 def sqlite_path(uri: str) -> Path | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 PLATEAU = "plateau"
 NEVER = "none"
@@ -37,11 +37,16 @@ def parse_until(text: str | None) -> Plateau | None:
     if text in (None, "", NEVER):
         return None
     name, *numbers = str(text).split(":")
+    plateau = Plateau()
     try:
-        plateau = Plateau(*(convert(number) for convert, number in zip((int, float), numbers, strict=False)))
+        if len(numbers) > 0:
+            plateau = replace(plateau, trials=int(numbers[0]))
+        if len(numbers) > 1:
+            plateau = replace(plateau, growth=float(numbers[1]))
     except ValueError:
-        plateau = Plateau(trials=0)
-    if name != PLATEAU or len(numbers) > 2 or plateau.trials < 1 or not 0.0 <= plateau.growth < math.inf:
+        plateau = Plateau(trials=0)  # reported below
+    is_in_range = plateau.trials >= 1 and 0.0 <= plateau.growth < math.inf
+    if name != PLATEAU or len(numbers) > 2 or not is_in_range:
         raise UntilError(
             f"--until '{text}': expected none, or plateau:TRIALS:GROWTH, such as plateau:10:0.001 (end the sweep "
             "when the last 10 trials have increased the hypervolume by at most 0.001)"
