@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -49,8 +50,9 @@ def query_cluster(address: str, folders: Sequence[Path], storages: Sequence[str]
 
 def node_problems(nodes: Mapping[str, Facts | None]) -> list[str]:
     """Return an error message for each problem of each node."""
-    local_versions, errors = versions(), []
-    del local_versions[PROJECT]  # a sweep sends its own version of this project to the nodes
+    # The version of this project is not compared, because a sweep sends its own version to the nodes.
+    local_versions = {package: version for package, version in versions().items() if package != PROJECT}
+    errors = []
     for name, facts in nodes.items():
         if facts is None:
             errors.append(f"{name} does not answer")
@@ -71,9 +73,10 @@ def format_nodes(nodes: Mapping[str, Facts | None]) -> list[str]:
         if facts is None:
             lines.append(f"{name}  does not answer")
             continue
-        gpus = {gpu: facts.gpus.count(gpu) for gpu in facts.gpus}
-        parts = [f"{facts.cpus} CPUs", ", ".join(f"{count} x {gpu}" for gpu, count in gpus.items()) or "no GPU"]
-        parts += [] if facts.memory_gb is None else [f"{facts.memory_gb:.0f} GB of memory free"]
-        disks = "; ".join(f"{path}: {free:.0f} GB free" for path, free in facts.free_gb.items())
-        lines.append("; ".join(filter(None, (f"{name}  {', '.join(parts)}", disks))))
+        gpus = ", ".join(f"{count} x {gpu}" for gpu, count in Counter(facts.gpus).items())
+        hardware = [f"{facts.cpus} CPUs", gpus or "no GPU"]
+        if facts.memory_gb is not None:
+            hardware.append(f"{facts.memory_gb:.0f} GB of memory free")
+        disks = [f"{path}: {free:.0f} GB free" for path, free in facts.free_gb.items()]
+        lines.append("; ".join([f"{name}  {', '.join(hardware)}", *disks]))
     return lines

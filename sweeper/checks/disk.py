@@ -58,12 +58,15 @@ class Disk:
 def estimate_disk(spec: TrialSpec, target: Path, *, models: int, running: int) -> Disk:
     """Estimate the size of checkpoints and saved states. ``target`` is the folder of the target model."""
     shapes = _shapes(target)
-    weight_count = sum(math.prod(shape) for shape in shapes.values())
-    if (rank := spec.lora_rank) is not None:
-        matrices = (shape for name, shape in shapes.items() if not any(part in name for part in _UNADAPTED))
-        weight_count = sum(rank * sum(shape) for shape in matrices if len(shape) == 2)
-    buffers = OPTIMIZER_INFO[spec.optimizer].buffers
-    return Disk(FLOAT * weight_count, FLOAT * weight_count * (1 + buffers), models, running)
+    if spec.lora_rank is None:
+        weight_count = sum(math.prod(shape) for shape in shapes.values())
+    else:
+        # The adapter of a matrix has one factor with r columns and one factor with r rows.
+        adaptable = [shape for name, shape in shapes.items() if not any(part in name for part in _UNADAPTED)]
+        weight_count = sum(spec.lora_rank * sum(shape) for shape in adaptable if len(shape) == 2)
+    checkpoint = FLOAT * weight_count
+    state = checkpoint * (1 + OPTIMIZER_INFO[spec.optimizer].buffers)
+    return Disk(checkpoint=checkpoint, state=state, models=models, running=running)
 
 
 def check_disk(disk: Disk, out: Path) -> str:
@@ -89,6 +92,7 @@ def _shapes(folder: Path) -> dict[str, list[int]]:
     shapes: dict[str, list[int]] = {}
     for path in folder.glob("*.safetensors"):
         with path.open("rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+            header_size = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(header_size))
         shapes |= {name: entry["shape"] for name, entry in header.items() if name != "__metadata__"}
     return shapes

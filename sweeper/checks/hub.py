@@ -58,12 +58,14 @@ def _load_problem(kind: str, name: str) -> str | None:
         problems = folder_problems(folder)
         if not problems:
             return None
-        if truncation := next((problem for problem in problems if "is truncated" in problem), None):
+        truncations = [problem for problem in problems if "is truncated" in problem]
+        if truncations:
             # The hub's client accepts any file with the right name, so it would not download a damaged file again.
             remedy = f"delete {folder} and the files that its symbolic links point to, then try again"
-            return f"its files in the local cache are damaged ({truncation}); {remedy}"
+            return f"its files in the local cache are damaged ({truncations[0]}); {remedy}"
         cache_note = f"the local cache has only a part of the repository ({problems[0]}), and "
-    api, timeout = HfApi(), TIMEOUT_SECONDS - 1
+    api = HfApi()
+    timeout = TIMEOUT_SECONDS - 1
     try:
         listing: Any = api.repo_info(name, repo_type=kind, timeout=timeout)
         if kind == "dataset":
@@ -74,9 +76,10 @@ def _load_problem(kind: str, name: str) -> str | None:
     except Exception as error:
         return cache_note + _format_error(error)
     files = [sibling.rfilename for sibling in listing.siblings or []]
-    if not any(name.endswith(".safetensors") and "/" not in name for name in files):
+    if not any(file.endswith(".safetensors") and "/" not in file for file in files):
         return "the repository has no *.safetensors weights"
-    return None if set(TOKENIZER_FILES) & set(files) else "the repository has no tokenizer"
+    has_tokenizer = any(file in TOKENIZER_FILES for file in files)
+    return None if has_tokenizer else "the repository has no tokenizer"
 
 
 def _format_error(error: Exception) -> str:
@@ -90,7 +93,8 @@ def _format_error(error: Exception) -> str:
         return "the repository has no config.json, so transformers cannot load the model"
     response = error.response if isinstance(error, HfHubHTTPError) else None
     outcome = "the hub cannot be reached" if response is None else f"the hub answered {response.status_code}"
-    return f"{outcome} ({(str(error).strip() or type(error).__name__).splitlines()[0][:120]})"
+    first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return f"{outcome} ({first_line[:120]})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,8 @@ class Download:
 
     def format(self) -> str:
         """Return a text such as ``model microsoft/phi-1_5, 2.8 GB``."""
-        return f"{self.kind} {self.name}" + (f", {format_size(self.bytes)}" if self.bytes is not None else "")
+        size = "" if self.bytes is None else f", {format_size(self.bytes)}"
+        return f"{self.kind} {self.name}{size}"
 
 
 def downloads(spec: TrialSpec) -> tuple[Download, ...]:

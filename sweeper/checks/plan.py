@@ -84,9 +84,12 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
         ended: the number of trials that have ended. These trials do not run again.
         epochs_spent: the number of epochs that the sweep has already used of its epoch budget.
     """
-    base, resources, remaining = settings.base, settings.resources, max(0, settings.trials - ended)
+    base = settings.base
+    resources = settings.resources
+    remaining = max(0, settings.trials - ended)
     slots, place = _slots(settings)
-    at_once = max(1, min(settings.max_concurrent or slots, slots, remaining or 1))
+    max_concurrent = settings.max_concurrent or slots
+    at_once = max(1, min(max_concurrent, slots, remaining))
     gpus = settings.gpus_per_trial if settings.shares_gpus else resources.gpus
     pace = estimate_pace(base, _previous_sweeps(settings, out), gpus=gpus)
     epochs = float(base.epochs)
@@ -96,7 +99,8 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
     if pace is not None:
         budget = math.inf if settings.time_budget_seconds is None else settings.time_budget_seconds
         seconds = min(budget, pace.trial_seconds(epochs) * remaining / at_once)
-    model_fields = _model_fields(base, models=remaining, running=remaining if settings.pauses_trials else at_once)
+    state_count = remaining if settings.pauses_trials else at_once
+    model_fields = _model_fields(base, models=remaining, running=state_count)
     if pace is None:
         model_fields["unknown"]["seconds"] = NO_SWEEP
     if out is None:
@@ -138,20 +142,22 @@ def _slots(settings: SweepSettings) -> tuple[int, str]:
 def _previous_sweeps(settings: SweepSettings, out: Path | None) -> list[Path]:
     """Return the folders in which :func:`estimate_pace` looks for similar trials, in order of preference."""
     folder = out or Path("runs") / settings.name
-    tables = [path for parent in (folder.parent, Path("runs")) for path in parent.glob("*/trials.csv")]
-    other_sweeps = [path.parent for path in sorted(tables, key=lambda path: -path.stat().st_mtime)]
-    return [folder, *map(Path, (*settings.reuse, *settings.warm_start)), *other_sweeps]
+    tables = [*folder.parent.glob("*/trials.csv"), *Path("runs").glob("*/trials.csv")]
+    newest_first = sorted(tables, key=lambda path: path.stat().st_mtime, reverse=True)
+    named_sweeps = [Path(name) for name in (*settings.reuse, *settings.warm_start)]
+    return [folder, *named_sweeps, *(path.parent for path in newest_first)]
 
 
 def _model_fields(spec: TrialSpec, *, models: int, running: int) -> dict[str, Any]:
     missing = downloads(spec)
     entry = None if missing or spec.target_path else cache_folder() / "targets" / target_spec_of(spec).trained_key
     is_cached = entry is not None and is_trained(entry)
-    target = "not in the cache, so it is fine-tuned first (the time estimate does not include this)"
     if spec.target_path is not None:
         target = f"given: {spec.target_path}"
     elif is_cached:
         target = "cached"
+    else:
+        target = "not in the cache, so it is fine-tuned first (the time estimate does not include this)"
     fields: dict[str, Any] = {"downloads": missing, "target": target}
     folder = _model_folder(spec, entry if is_cached else None)
     if folder is None:
@@ -166,7 +172,8 @@ def _model_fields(spec: TrialSpec, *, models: int, running: int) -> dict[str, An
 def _model_folder(spec: TrialSpec, entry: Path | None) -> Path | None:
     """Return a local folder with the weights of the target or its base model, or None if there is no such folder."""
     hub_id = find_model(spec.model).hub_id
-    for folder in (spec.target_path, entry, spec.model_path, hub_id and cached_snapshot(hub_id)):
+    snapshot = None if hub_id is None else cached_snapshot(hub_id)
+    for folder in (spec.target_path, entry, spec.model_path, snapshot):
         if folder and count_parameters(Path(folder)):
             return Path(folder)
     return None
@@ -174,8 +181,9 @@ def _model_folder(spec: TrialSpec, entry: Path | None) -> Path | None:
 
 def _plan_settings(settings: SweepSettings) -> dict[str, object]:
     row = settings.base.row()
-    extra = [name for name, item in FIELDS.items() if row.get(name) not in (item.default, None, "", ())]
-    values = {name: row[name] for name in dict.fromkeys((*_KEY_FIELDS, *extra)) if name in row and name != "target_key"}
+    changed_fields = [name for name, item in FIELDS.items() if row.get(name) not in (item.default, None, "", ())]
+    names = dict.fromkeys([*_KEY_FIELDS, *changed_fields])
+    values = {name: row[name] for name in names if name in row and name != "target_key"}
     if settings.kind == RUN:
         return values | dict(settings.base.options)
     ranges = settings.space.format_values(grid=settings.sampler == "grid")

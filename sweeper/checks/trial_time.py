@@ -47,17 +47,14 @@ def estimate_pace(spec: TrialSpec, folders: Iterable[Path], *, gpus: float | str
     compared_fields = [name for name, item in FIELDS.items() if item.role in _ROLES and name not in _IGNORED_FIELDS]
     for folder in folders:
         try:
-            settings, rows = read_settings(folder), ResultTables(folder).trials.read()
+            settings = read_settings(folder)
+            rows = ResultTables(folder).trials.read()
         except (SweepError, OSError, ValueError):
             continue
         is_similar = all(getattr(settings.base, name) == getattr(spec, name) for name in compared_fields)
         if not is_similar or settings.gpus_per_trial != gpus:
             continue
-        trials = [
-            row
-            for row in rows
-            if not row.get("reused_from") and row["status"] == Status.FINISHED and as_float(row.get("epochs_done")) > 0
-        ]
+        trials = [row for row in rows if _has_times(row)]
         if not trials:
             continue
         return TrialPace(
@@ -66,6 +63,11 @@ def estimate_pace(spec: TrialSpec, folders: Iterable[Path], *, gpus: float | str
             source=f"{counted(len(trials), 'trial')} of {folder}",
         )
     return None
+
+
+def _has_times(row: Mapping[str, str]) -> bool:
+    """Return whether a trial ran in its own sweep, has finished, and trained for at least one epoch."""
+    return not row.get("reused_from") and row["status"] == Status.FINISHED and as_float(row.get("epochs_done")) > 0
 
 
 def _epoch_seconds(row: Mapping[str, str]) -> float:

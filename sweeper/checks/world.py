@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from search_spaces.durable import LOCK
 from search_spaces.messages import resume_command
-from sweeper.settings.sources import Options, Raw, raise_if_any
+from sweeper.settings.sources import Options, Problems, Raw, raise_if_any
 from trainables import plugins
 from trainables.storage import address_problem as storage_address_problem
 from trainables.storage import is_address, storage_problem
@@ -52,11 +52,12 @@ def load_plugins(raw: Raw, problems: Sequence[str] = ()) -> None:
         Problems: a plug-in is missing or broken, or defines a name that this project already uses. The exception lists
             the argument ``problems``, too.
     """
-    files = [item for name in ("plugin", "template") for item in raw.get(name, ()) if os.path.isfile(str(item.value))]
-    missing_plugins = [given for given in raw.get("plugin", ()) if given not in files]
+    plugin_values = raw.get("plugin", ())
+    files = [given for given in (*plugin_values, *raw.get("template", ())) if os.path.isfile(str(given.value))]
     messages = [
-        f"{item.prefix}--plugin {item.value}: no such file; expected a file as in docs/extend.md"
-        for item in missing_plugins
+        f"{given.prefix}--plugin {given.value}: no such file; expected a file as in docs/extend.md"
+        for given in plugin_values
+        if given not in files
     ]
     for given in files:
         path = Path(str(given.value)).absolute()
@@ -64,7 +65,8 @@ def load_plugins(raw: Raw, problems: Sequence[str] = ()) -> None:
             plugins.use([plugins.read(path, user_path=str(path))])
         except plugins.PluginError as error:
             messages += error.problems
-    raise_if_any([*problems, *messages] if messages else [])
+    if messages:
+        raise Problems([*problems, *messages])
     if plugins.active():
         from sweeper.store.columns import plugin_problems
         from trainables.spec_checks import name_conflicts
@@ -141,18 +143,21 @@ def _check_models(options: Options, base: TrialSpec) -> None:
 
     model = options["model"]
     has_path = options["model_path"] or options["target_path"]
-    if model and model not in MODELS and is_hub_id(model) and not has_path and Path(model).is_dir():
+    is_hub_name = model and model not in MODELS and is_hub_id(model)
+    if is_hub_name and not has_path and Path(model).is_dir():
         options.add(f"--model {model}: this is a folder; give it with --model-path {model}", "model")
     modality = dataset_modality(base.dataset)
     for name in ("model_path", "target_path", "retain_path"):
         if folder := options[name]:
-            needs_processor, flag = name != "model_path", FIELDS[name].flag
+            flag = FIELDS[name].flag
+            needs_processor = name != "model_path"
             problems = model_folder_problems(Path(folder), flag=flag, modality=modality, processor=needs_processor)
             options.extend(problems, name)
     layers = options.method_options.get("layer", ())
-    depth = _depth(base) if layers and not any("layer" in text for text in options.problems) else None
+    has_layer_problem = any("layer" in text for text in options.problems)
+    depth = _depth(base) if layers and not has_layer_problem else None
     if depth is not None:
-        options.extend((layer_problem(value, depth=depth) for value in layers), "option")
+        options.extend([layer_problem(value, depth=depth) for value in layers], "option")
     options.extend(_chat_problems(base), "template")
 
 
@@ -163,11 +168,14 @@ def _depth(spec: TrialSpec) -> int | None:
     from trainables.models.tiny import LAYERS, TINY_MODELS
 
     folder: str | Path | None = spec.target_path or spec.model_path
-    if folder is None and spec.model in TINY_MODELS:
-        return LAYERS
-    if folder is None and spec.model in MODELS and (hub_id := MODELS[spec.model].hub_id) is not None:
-        folder = cached_snapshot(hub_id)
-    config = _read_json(Path(folder) / "config.json") if folder else {}
+    if folder is None:
+        if spec.model in TINY_MODELS:
+            return LAYERS
+        hub_id = MODELS[spec.model].hub_id if spec.model in MODELS else None
+        folder = cached_snapshot(hub_id) if hub_id is not None else None
+    if not folder:
+        return None
+    config = _read_json(Path(folder) / "config.json")
     depth = config.get("num_hidden_layers", config.get("n_layer"))
     return depth if isinstance(depth, int) else None
 
@@ -188,12 +196,14 @@ def _chat_problems(spec: TrialSpec) -> Iterator[str]:
 
     if spec.template != CHAT:
         return
+    info = MODELS.get(spec.model)
+    is_built_locally = info is not None and info.hub_id is None and info.make is None
     tokenizer = ""
     if folder := spec.target_path or spec.model_path:
         has_template = "chat_template" in _read_json(Path(folder) / "tokenizer_config.json")
         if not has_template and not (Path(folder) / CHAT_FILE).is_file():
             tokenizer = f"the tokenizer in {folder}"
-    elif spec.model in MODELS and MODELS[spec.model].hub_id is None and MODELS[spec.model].make is None:
+    elif is_built_locally:
         tokenizer = f"the tokenizer of {spec.model} (a locally built model)"
     if tokenizer:
         yield f"--template chat: {tokenizer} has no chat template; {WITHOUT_CHAT}"
@@ -212,15 +222,14 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
     repositories: list[tuple[str, str]] = []
     if dataset.hub_id is not None and spec.data_dir is None:
         repositories.append(("dataset", dataset.hub_id))
-    elif not (
-        problems
-        or dataset.choice_problems(spec.forget_split, spec.forget_class, spec.data_seed)
-        or (spec.limit is not None and spec.limit <= 0)
-    ):
-        try:
-            target_spec_of(spec).metric_names()
-        except DataError as error:
-            problems += error.problems
+    else:
+        has_problem = problems or dataset.choice_problems(spec.forget_split, spec.forget_class, spec.data_seed)
+        is_limit_valid = spec.limit is None or spec.limit > 0
+        if is_limit_valid and not has_problem:
+            try:
+                target_spec_of(spec).metric_names()
+            except DataError as error:
+                problems += error.problems
     hub_id = find_model(spec.model).hub_id
     if spec.model_path is None and spec.target_path is None and hub_id is not None:
         repositories.append(("model", hub_id))
@@ -248,7 +257,8 @@ def _folder_problems(options: Options, name: str) -> Iterator[str]:
     from sweeper.settings.objectives import objective_set
     from sweeper.store.folder import SweepError, check_record, read_settings
 
-    flag, own_objectives = f"--{name.replace('_', '-')}", options["objectives"] or ""
+    flag = f"--{name.replace('_', '-')}"
+    own_objectives = options["objectives"] or ""
     for folder in options[name] or ():
         try:
             objectives = read_settings(Path(folder)).objectives
