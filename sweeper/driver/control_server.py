@@ -69,7 +69,10 @@ class ControlServer(Follower):
 
     def apply(self, event: Event, state: SweepState) -> None:
         """Show the failure of a trial as a warning in status.json."""
-        if event.kind is Kind.TRIAL_ENDED and (outcome := event.payload["outcome"])["status"] == Status.FAILED:
+        if event.kind is not Kind.TRIAL_ENDED:
+            return
+        outcome = event.payload["outcome"]
+        if outcome["status"] == Status.FAILED:
             self._record_warning(f"trial {event.trial_id} failed: {outcome.get('error') or 'no reason was recorded'}")
 
     def poll(self) -> None:
@@ -101,21 +104,26 @@ class ControlServer(Follower):
 
     def _write_final_status(self, error: BaseException | None) -> None:
         failure = end = None
-        if (sweep := self._sweep) is not None:
-            failure = sweep.controller.failure
-            end = sweep.controller.end if sweep.remaining_trials > 0 or failure is not None else None
-        state = FINISHED if error is None and failure is None else INTERRUPTED
-        if error is not None and not isinstance(error, Interrupted | KeyboardInterrupt):
+        if self._sweep is not None:
+            failure = self._sweep.controller.failure
+            if self._sweep.remaining_trials > 0 or failure is not None:
+                end = self._sweep.controller.end
+        if error is None:
+            state = FINISHED if failure is None else INTERRUPTED
+        elif isinstance(error, Interrupted | KeyboardInterrupt):
+            state = INTERRUPTED
+        else:
             state = FAILED
             self._record_warning(" ".join(str(error).split()) or type(error).__name__)
-        reason = end.because if end and error is None else ""
+        reason = end.because if end is not None and error is None else ""
         self._write(replace(self._current_status(), state=state, doing="", ended_because=reason))
 
     def _current_status(self) -> StatusFile:
         if self._sweep is None:
             return self._status
         display = self._sweep.display
-        return replace(self._status, doing=display.activity, left=display.remaining and display.remaining())
+        left = None if display.remaining is None else display.remaining()
+        return replace(self._status, doing=display.activity, left=left)
 
     def _write(self, status: StatusFile) -> None:
         if status != self._written_status:

@@ -21,10 +21,7 @@ from sweeper.store.folder import SweepError
 from sweeper.store.tables import TABLES
 from trainables.run.reports import Status
 
-_ARTIFACTS = (
-    *("sweep.json", *TABLES),
-    *("pareto.json", "pareto.png", "pareto.svg", "report.html", "figures"),
-)
+_ARTIFACTS = ("sweep.json", *TABLES, "pareto.json", "pareto.png", "pareto.svg", "report.html", "figures")
 """The files and folders in the sweep's folder that are uploaded to the sweep's MLflow run."""
 
 
@@ -73,22 +70,23 @@ def finalize(sweep: OpenSweep) -> Summary:
         SweepError: some results could not be written, downloaded or uploaded.
         Interrupted: a signal interrupted the sweep, or some trials have not run.
     """
-    out, log, failure = sweep.out, sweep.log, sweep.controller.failure
+    out, log = sweep.out, sweep.log
+    failure = sweep.controller.failure
     end = sweep.controller.end if sweep.remaining_trials > 0 else None
-    interrupted = is_interrupted() or (sweep.remaining_trials > 0 and end is None)
-    missing = [] if interrupted else sweep.checkpoints.fetch_models()
-    write_error = _write_results(sweep) if log.state.ended or not interrupted else None
+    was_interrupted = is_interrupted() or (sweep.remaining_trials > 0 and end is None)
+    missing_files = [] if was_interrupted else sweep.checkpoints.fetch_models()
+    write_error = _write_results(sweep) if log.state.ended or not was_interrupted else None
     pareto_file = out / "pareto.json"
     pareto: dict[str, Any] = json.loads(pareto_file.read_text(encoding="utf-8")) if pareto_file.is_file() else {}
-    log.record(Kind.SWEEP_ENDED, payload={"status": "interrupted" if interrupted else "finished"})
-    tracking_error = _close_tracker(sweep, pareto, status="interrupted" if interrupted or failure else "finished")
+    log.record(Kind.SWEEP_ENDED, payload={"status": "interrupted" if was_interrupted else "finished"})
+    tracking_error = _close_tracker(sweep, pareto, status="interrupted" if was_interrupted or failure else "finished")
     upload_error = sweep.syncer.close() if sweep.syncer is not None else None
     if write_error is not None or log.unwritten_trials:
         raise SweepError(_disk_error(out, write_error, log.unwritten_trials))
-    if interrupted:
+    if was_interrupted:
         raise Interrupted
-    if missing or upload_error:
-        raise SweepError(_storage_error(out, sweep.settings, missing, upload_error))
+    if missing_files or upload_error:
+        raise SweepError(_storage_error(out, sweep.settings, missing_files, upload_error))
     return _summary(sweep, pareto, end, tracking=tracking_error or redact_uri(sweep.settings.tracking_uri))
 
 
@@ -115,10 +113,15 @@ def _close_tracker(sweep: OpenSweep, pareto: Mapping[str, Any], *, status: str) 
 
 
 def _summary(sweep: OpenSweep, pareto: Mapping[str, Any], end: End | None, *, tracking: str) -> Summary:
-    trials, failure, frontier = sweep.log.state.ended_trials, sweep.controller.failure, pareto.get("front", ())
+    trials = sweep.log.state.ended_trials
+    failure = sweep.controller.failure
+    frontier = pareto.get("front", ())
     unmeasured = len(unmeasured_epochs(sweep.out, sweep.settings))
-    end = end or (failure if unmeasured else None)
-    trials_without_result = sum(not trial.has_result for trial in trials)
+    if end is None and unmeasured:
+        end = failure
+    run_again = sum(not trial.has_result for trial in trials)
+    if failure is not None:
+        run_again += max(0, sweep.remaining_trials)
     origins = [trial.reused_from for trial in trials if trial.reused_from]
     repeated = sum(Path(origin).parent == sweep.out for origin in origins)
     return Summary(
@@ -135,7 +138,7 @@ def _summary(sweep: OpenSweep, pareto: Mapping[str, Any], end: End | None, *, tr
         repeated=repeated,
         ended_because=end.because if end else None,
         further=end.further if end else "",
-        run_again=trials_without_result + (max(0, sweep.remaining_trials) if failure else 0),
+        run_again=run_again,
         unmeasured=unmeasured,
     )
 
@@ -149,9 +152,13 @@ def _disk_error(out: Path, error: OSError | None, unwritten: int) -> str:
     )
 
 
-def _storage_error(out: Path, settings: SweepSettings, missing: Sequence[str], error: str | None) -> str:
-    text = f"{some_of(missing)} could not be downloaded from" if missing else "the last files could not be uploaded to"
+def _storage_error(out: Path, settings: SweepSettings, missing_files: Sequence[str], error: str | None) -> str:
+    if missing_files:
+        text = f"{some_of(missing_files)} could not be downloaded from"
+    else:
+        text = "the last files could not be uploaded to"
+    uri = None if settings.bucket is None else settings.bucket.uri
     return (
-        f"{text} the sweep's object storage ({error or (settings.bucket and settings.bucket.uri)}). No finished "
-        f"trial is lost. When the storage can be reached, continue with:\n  {resume_command(out)}"
+        f"{text} the sweep's object storage ({error or uri}). No finished trial is lost. When the storage can be "
+        f"reached, continue with:\n  {resume_command(out)}"
     )

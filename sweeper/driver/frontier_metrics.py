@@ -47,13 +47,17 @@ def unmeasured_epochs(out: Path, settings: SweepSettings) -> list[UnmeasuredEpoc
     from analysis.tables.trial_table import TrialTable, numbers
     from trainables.metrics.registry import SETS
 
-    sweep, table = SweepFile.read(out), TrialTable.read(out)
-    requested = {name for entry in settings.base.metrics or ("default",) for name in SETS.get(entry, (entry,))}
-    names = [name for name in table.columns.metrics if name in sweep.baseline and name in requested]
+    sweep = SweepFile.read(out)
+    table = TrialTable.read(out)
+    requested_names: set[str] = set()
+    for entry in settings.base.metrics or ("default",):
+        requested_names.update(SETS.get(entry, (entry,)))  # the metrics of a set, or one metric
+    names = [name for name in table.columns.metrics if name in sweep.baseline and name in requested_names]
     if not names or table.trials.empty:
         return []
     front = frontier(table.models, sweep.objectives)
-    nearest = front.members.iloc[np.argsort(np.linalg.norm(front.costs, axis=1), kind="stable")[:max_epochs]]
+    distances = np.linalg.norm(front.costs, axis=1)  # to the ideal corner
+    nearest = front.members.iloc[np.argsort(distances, kind="stable")[:max_epochs]]
     measured_flags = np.any([numbers(nearest, name).notna() for name in names], axis=0).tolist()
     return [
         UnmeasuredEpoch(str(row["trial_id"]), int(row["step"]), str(row["checkpoint"]))
@@ -77,12 +81,13 @@ def measure_frontier(sweep: OpenSweep, wait_for_head: Callable[[], None]) -> Non
 
     settings, display = sweep.settings, sweep.display
     sweep.checkpoints.fetch_models()
-    if not (epochs := unmeasured_epochs(sweep.out, settings)):
+    epochs = unmeasured_epochs(sweep.out, settings)
+    if not epochs:
         return
     cpus, gpus = settings.cpus_per_trial, sweep.gpus_per_trial
-    shared = {"target": sweep.target, "spec": settings.base, "cpus": cpus, "gpus": gpus, "storage": settings.bucket}
+    inputs = {"target": sweep.target, "spec": settings.base, "cpus": cpus, "gpus": gpus, "storage": settings.bucket}
     wait_for_head()
-    score = task_with(measure_checkpoint, shared, max_retries=1, num_cpus=cpus, num_gpus=gpus)
+    score = task_with(measure_checkpoint, inputs, max_retries=1, num_cpus=cpus, num_gpus=gpus)
 
     def checkpoint_folder(checkpoint: str) -> Path:
         return Path(checkpoint) if settings.bucket else (sweep.out / checkpoint).resolve()
@@ -91,8 +96,8 @@ def measure_frontier(sweep: OpenSweep, wait_for_head: Callable[[], None]) -> Non
     while epoch_by_task:
         display.activity = f"measuring the metrics of frontier epochs: {len(epoch_by_task)} of {len(epochs)} remain"
         sweep.log.flush()
-        done, _ = ray.wait(list(epoch_by_task), timeout=_POLL_SECONDS)
-        for task in done:
+        done_tasks, _ = ray.wait(list(epoch_by_task), timeout=_POLL_SECONDS)
+        for task in done_tasks:
             epoch = epoch_by_task.pop(task)
             try:
                 scores = ray.get(task)
@@ -100,9 +105,8 @@ def measure_frontier(sweep: OpenSweep, wait_for_head: Callable[[], None]) -> Non
                     write_item_log(sweep.out / "items" / f"{Path(epoch.checkpoint).name}.json", scores.items)
                 payload = {"step": epoch.step, "metrics": dict(scores.metrics)}
             except (RayError, OSError) as error:
-                reason = str(error).strip().splitlines()[-1:]
-                logger.warning(
-                    "cannot measure the metrics of %s: %s", epoch.checkpoint, *reason or [type(error).__name__]
-                )
+                lines = str(error).strip().splitlines()
+                reason = lines[-1] if lines else type(error).__name__
+                logger.warning("cannot measure the metrics of %s: %s", epoch.checkpoint, reason)
             else:
                 sweep.log.record(Kind.METRICS_MEASURED, epoch.trial_id, payload)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -36,6 +37,7 @@ from sweeper.store.state import SweepState
 from sweeper.store.tables import ResultTables
 from trainables.metrics.registry import primary_metrics
 from trainables.run.reports import Status
+from trainables.spec import TrialSpec
 from trainables.target.target import Target
 
 logger = logging.getLogger(__name__)
@@ -87,8 +89,8 @@ class OpenSweep:
 
         On a cluster, the result may exceed ``slots``, because Ray's autoscaler adds nodes for trials that do not fit.
         """
-        requested = self.settings.max_concurrent or slots
-        return min(requested, slots) if self.settings.address is None else requested
+        requested_count = self.settings.max_concurrent or slots
+        return min(requested_count, slots) if self.settings.address is None else requested_count
 
     def estimate(self, max_concurrent: int = 1) -> Remaining:
         return remaining(
@@ -115,10 +117,15 @@ def open_sweep(
     tables = ResultTables(out, without=unused_columns(settings.methods, settings.base.metrics))
     states = _requeue(log, settings, out, retry_failed=retry_failed, console=console)
     study = open_study(log, settings, target, console=console)
+
+    def make_spec(config: Mapping[str, Any]) -> TrialSpec:
+        target_of_seed = targets.get(config["seed"], target)
+        return settings.make_spec(config, target_key=target_of_seed.key)
+
     controller = Controller(
         log=log,
         study=study,
-        make_spec=lambda config: settings.make_spec(config, target_key=targets.get(config["seed"], target).key),
+        make_spec=make_spec,
         # With object storage, checkpoints of this sweep's own trials may not have been downloaded yet.
         reusable=ReusableTrials(out, [Path(folder) for folder in settings.reuse], includes_own=syncer is None),
         limits=Limits(plateau=parse_until(settings.until), epoch_budget=settings.epoch_budget),
@@ -197,7 +204,8 @@ def attach(sweep: OpenSweep) -> None:
 def _shares(settings: SweepSettings, state: SweepState) -> GpuShares:
     """Return the GPU sharing, with the memory measured in this sweep and in the sweeps of --warm-start and --reuse."""
     shares = GpuShares()
-    for folder in dict.fromkeys((*settings.warm_start, *settings.reuse)):
+    source_folders = [*settings.warm_start, *settings.reuse]
+    for folder in dict.fromkeys(source_folders):  # each folder once
         shares.learn(ResultTables(Path(folder)).trials.read())
     shares.learn([trial.row() for trial in state.ended_trials])
     return shares
@@ -205,9 +213,10 @@ def _shares(settings: SweepSettings, state: SweepState) -> GpuShares:
 
 def _tracker(log: EventLog, settings: SweepSettings, sweep_id: str, syncer: Syncer | None) -> Tracker:
     sweep = TrackedSweep.of(settings, id=sweep_id, out=log.path.parent.resolve())
+    database = sqlite_path(settings.tracking_uri)
+    database_folder = Path.cwd() if database is None else database.parent
     store = ExperimentStore(
-        uri=settings.tracking_uri,
-        experiment=settings.experiment,
-        artifact_root=(sqlite_path(settings.tracking_uri) or Path.cwd() / "mlflow.db").parent / "mlartifacts",
+        uri=settings.tracking_uri, experiment=settings.experiment, artifact_root=database_folder / "mlartifacts"
     )
-    return Tracker(log, sweep, store, (lambda trial_id: False) if syncer is None else syncer.is_awaited)
+    is_awaited = (lambda trial_id: False) if syncer is None else syncer.is_awaited
+    return Tracker(log, sweep, store, is_awaited)

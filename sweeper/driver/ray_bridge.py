@@ -40,18 +40,19 @@ class TrialSearcher(Searcher):
 
     def suggest(self, trial_id: str) -> Any:
         """Return the config of the next trial, None if no trial can start now, or FINISHED if no trial remains."""
-        scheduler, controller, shares = self._scheduler, self._sweep.controller, self._sweep.shares
+        scheduler = self._scheduler
+        controller = self._sweep.controller
+        shares = self._sweep.shares
         if not scheduler.has_room() or (shares is not None and not shares.has_room()):
             return None
-        if (trial := controller.next_trial()) is None:
+        trial = controller.next_trial()
+        if trial is None:
             return Searcher.FINISHED if scheduler.running == 0 else None  # a running trial may lead to a promotion
+        restore_from = None
         state = self._sweep.states.get(trial.id)
-        is_current = state is not None and state.step == self._sweep.log.state.trials[trial.id].last_step
-        config = {
-            "trial_id": trial.id,
-            "spec": trial.spec.to_dict(),
-            "restore_from": state.path if state is not None and is_current else None,
-        }
+        if state is not None and state.step == self._sweep.log.state.trials[trial.id].last_step:
+            restore_from = state.path
+        config = {"trial_id": trial.id, "spec": trial.spec.to_dict(), "restore_from": restore_from}
         if shares is None:
             return config
         gpus = shares.share_of(trial.spec)
@@ -79,7 +80,8 @@ class ReportRecorder(Stopper):
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Record a report. Return whether a user asked to stop the trial. ``trial_id`` is Tune's id for the trial."""
-        trial = self._sweep.log.state.trials.get(str((result.get("config") or {}).get("trial_id")))
+        config = result.get("config") or {}
+        trial = self._sweep.log.state.trials.get(str(config.get("trial_id")))
         if trial is None:
             return False
         report = result.get("report")
@@ -110,16 +112,18 @@ class TrialRecorder(Callback):
         if outcome is None and controller.is_stopped_early(trial_id):
             _call_safely(controller.end_stopped, trial_id)
         else:
-            outcome = outcome or {"status": str(Status.FAILED), "error": "the trial ended without reporting an outcome"}
-            _call_safely(controller.end_trial, trial_id, outcome)
+            no_outcome = {"status": str(Status.FAILED), "error": "the trial ended without reporting an outcome"}
+            _call_safely(controller.end_trial, trial_id, outcome or no_outcome)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Record the failure of a trial whose worker died too often. Save Ray's error and the worker's logs."""
         _call_safely(_forget_statistics, trial)
-        trial_id, text = trial.config["trial_id"], _last_failure(trial)
+        trial_id = trial.config["trial_id"]
+        text = _last_failure(trial)
         error = one_line(text or WORKER_DIED)
         with contextlib.suppress(OSError):
-            error += f" (see {write_log(self._sweep.out, trial_id, text or error, *worker_logs(text))})"
+            log_file = write_log(self._sweep.out, trial_id, text or error, *worker_logs(text))
+            error += f" (see {log_file})"
         _call_safely(self._sweep.controller.end_trial, trial_id, {"status": str(Status.FAILED), "error": error})
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
@@ -142,12 +146,12 @@ def _call_safely(action: Callable[_P, object], *args: _P.args, **kwargs: _P.kwar
 
 def _last_failure(trial: Any) -> str:
     """Return Ray's error text for the last failure of a trial."""
-    text = ""
     try:
         text = Path(trial.error_file).read_text(encoding="utf-8", errors="replace")
     except (AttributeError, OSError, TypeError):
         text = str(trial.get_error() or "")
-    return re.split(r"^Failure # \d+ .*$", text, flags=re.MULTILINE)[-1].strip()
+    failures = re.split(r"^Failure # \d+ .*$", text, flags=re.MULTILINE)
+    return failures[-1].strip()
 
 
 def _forget_statistics(trial: Any) -> None:

@@ -42,8 +42,9 @@ def run_trials(sweep: OpenSweep, capacity: int) -> None:
         time_left = sweep.estimate(max_concurrent)
         sweep.console.print(f"{ended_count} of {counted(settings.trials, 'trial')} done; remaining: {time_left}")
     trials_left = sweep.remaining_trials
-    max_running = max(min(max_concurrent, trials_left), trials_left if settings.pauses_trials else 0)
-    disk = estimate_disk(settings.base, Path(sweep.target.path), models=trials_left, running=max_running)
+    # A paused trial keeps its state on the disk, so any number of trials may need space at once.
+    max_states = trials_left if settings.pauses_trials else min(max_concurrent, trials_left)
+    disk = estimate_disk(settings.base, Path(sweep.target.path), models=trials_left, running=max_states)
     sweep.console.print(check_disk(disk, sweep.out), soft_wrap=True)
     tuner = _tuner(sweep, max_concurrent=max_concurrent)
     for name in ("ray.tune", "ray.train"):  # only the syncer reports a storage that does not respond
@@ -130,10 +131,10 @@ def run_config(sweep: OpenSweep) -> Any:
 def _resources(settings: SweepSettings) -> Any:
     from ray import tune
 
-    cpus, gpus = settings.cpus_per_trial, settings.resources.gpus
-    if not settings.shares_gpus:
-        return {"cpu": cpus, "gpu": gpus}
-    return lambda config: tune.PlacementGroupFactory([{"CPU": cpus, "GPU": config["gpus"]}])
+    cpus = settings.cpus_per_trial
+    if settings.shares_gpus:
+        return lambda config: tune.PlacementGroupFactory([{"CPU": cpus, "GPU": config["gpus"]}])
+    return {"cpu": cpus, "gpu": settings.resources.gpus}
 
 
 def _share_gpus(shares: GpuShares, sweep: OpenSweep) -> int:
@@ -142,9 +143,13 @@ def _share_gpus(shares: GpuShares, sweep: OpenSweep) -> int:
 
     settings = sweep.settings
     nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("GPU", 0)]
-    gpu_sizes = [gb for node_sizes in ask_nodes(gpu_memory, nodes=nodes).values() for gb in node_sizes or ()]
+    gpu_sizes: list[float] = []  # in GB
+    for node_sizes in ask_nodes(gpu_memory, nodes=nodes).values():
+        if node_sizes is not None:
+            gpu_sizes += node_sizes
     capacity = slots(nodes, Resources(cpus=settings.cpus_per_trial, gpus=equal_share(MAX_PER_GPU)))
-    shares.gpus, shares.gpu_gb = sum(node["Resources"]["GPU"] for node in nodes), min(gpu_sizes, default=None)
+    shares.gpus = sum(node["Resources"]["GPU"] for node in nodes)
+    shares.gpu_gb = min(gpu_sizes, default=None)
     shares.max_concurrent = min(settings.max_concurrent or capacity, capacity)
     shares.say = partial(sweep.console.print, soft_wrap=True)
     shares.print_new()

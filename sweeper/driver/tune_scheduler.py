@@ -74,8 +74,9 @@ class TuneScheduler(FIFOScheduler):
                 tune_controller.stop_trial(trial)
         self._promote()
         if self._promoted_trial is not None:
-            promoted, self._promoted_trial = self._promoted_trial, None
-            return promoted
+            promoted_trial = self._promoted_trial
+            self._promoted_trial = None
+            return promoted_trial
         for trial in tune_controller.get_trials():
             if trial.status == "PENDING":
                 return trial
@@ -89,9 +90,12 @@ class TuneScheduler(FIFOScheduler):
         controller = self._sweep.controller
         if self._promoted_trial is not None or self.running >= self._max_concurrent or controller.is_over:
             return
-        paused = self._paused()
-        if controller.scheduler and (trial_id := controller.scheduler.promote_next([*paused])) is not None:
-            self._promoted_trial = paused[trial_id]
+        if controller.scheduler is None:
+            return
+        paused_trials = self._paused()
+        trial_id = controller.scheduler.promote_next(list(paused_trials))
+        if trial_id is not None:
+            self._promoted_trial = paused_trials[trial_id]
 
     def _paused(self) -> dict[str, Any]:
         return {trial_id: trial for trial_id, trial in self._trials.items() if trial.status == "PAUSED"}
