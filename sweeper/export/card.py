@@ -57,10 +57,12 @@ def card_text(card: Card) -> str:
     spec, method = card.spec, card.spec.parsed_method
     task, dataset = dataset_modality(spec.dataset).task, DATASETS.get(spec.dataset)
     data = (spec.dataset,) if dataset is None else (dataset.description, dataset.citation)
+    citations = [text for text in (method.objective.citation, method.weighting.citation) if text]
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     epoch = finite_cell(card.row, "epoch")
+    is_last_epoch = epoch is None or epoch == spec.epochs
     return environment.get_template("card.md.j2").render(
         card=card,
         spec=spec,
@@ -73,25 +75,26 @@ def card_text(card: Card) -> str:
         template=None if spec.template == CHAT else repr(_template(spec)),
         scores=_scores(card),
         settings=_settings(card),
-        citations=[*dict.fromkeys(filter(None, (method.objective.citation, method.weighting.citation)))],
+        citations=list(dict.fromkeys(citations)),  # each publication once
         data=[text.rstrip(".") for text in data if text],
         command=unlearn_command(spec),
-        epoch=None if epoch in (None, float(spec.epochs)) else number(epoch),
+        epoch=None if is_last_epoch else number(epoch),
     )
 
 
 def _front_matter(card: Card, task: str) -> dict[str, Any]:
     spec, licence = card.spec, card.licence
+    data_hub_id = DATASETS[spec.dataset].hub_id if spec.dataset in DATASETS else None
     content = {
         "library_name": "peft" if card.kind == ADAPTER else "transformers",
         "pipeline_tag": task,
         "license": licence.name or ("other" if licence.files else "unknown"),
         # An adapter's base is the fine-tuned target, which is not on the hub.
         "base_model": find_model(spec.model).hub_id if card.kind != ADAPTER else None,
-        "datasets": [DATASETS[spec.dataset].hub_id] if spec.dataset in DATASETS else None,
-        "tags": ["machine-unlearning", spec.method, *(["lora"] if spec.lora_rank else [])],
+        "datasets": None if data_hub_id is None else [data_hub_id],
+        "tags": ["machine-unlearning", spec.method] + (["lora"] if spec.lora_rank else []),
     }
-    return {name: value for name, value in content.items() if value not in (None, [None])}
+    return {name: value for name, value in content.items() if value is not None}
 
 
 def _template(spec: TrialSpec) -> str:
@@ -109,16 +112,16 @@ def _scores(card: Card) -> list[tuple[str, str, str, str]]:
 
 
 def _settings(card: Card) -> dict[str, object]:
-    spec, row = card.spec, card.row
+    spec = card.spec
     values = spec.values()
-    settings = {
-        name: value
-        for name, value in {**spec.row(), "epochs": spec.epochs}.items()
-        if value is not None and name != "target_key" and (name not in FIELDS or FIELDS[name].has_effect(values))
-    }
-    epoch = finite_cell(row, "epoch")
+    settings: dict[str, object] = {}
+    for name, value in {**spec.row(), "epochs": spec.epochs}.items():
+        has_effect = name not in FIELDS or FIELDS[name].has_effect(values)
+        if value is not None and has_effect and name != "target_key":
+            settings[name] = value
+    epoch = finite_cell(card.row, "epoch")
     return settings | {
-        "steps taken": number(finite_cell(row, "steps")),
-        "epochs taken": number(finite_cell(row, "epochs_done") if epoch is None else epoch),
-        "content hash of the settings": row.get("spec_hash"),
+        "steps taken": number(finite_cell(card.row, "steps")),
+        "epochs taken": number(finite_cell(card.row, "epochs_done") if epoch is None else epoch),
+        "content hash of the settings": card.row.get("spec_hash"),
     }

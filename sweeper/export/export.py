@@ -14,6 +14,7 @@ from sweeper.export.licence import licence_of
 from trainables.models.adapters import ADAPTER_CONFIG, merge_adapter
 from trainables.models.hub_cache import cached_snapshot
 from trainables.models.registry import find_model
+from trainables.spec import TrialSpec
 
 
 class ExportError(Exception):
@@ -32,15 +33,14 @@ def export(checkpoint: Path, folder: Path, card: Card, *, merge: bool) -> Iterat
     """
     config = checkpoint / ADAPTER_CONFIG
     base = str(json.loads(config.read_text(encoding="utf-8"))["base_model_name_or_path"]) if config.is_file() else ""
-    kind = MERGED if base and merge else ADAPTER if base else WHOLE
+    adapter_kind = MERGED if merge else ADAPTER
+    kind = adapter_kind if base else WHOLE
     if kind == MERGED and Path(base).is_absolute() and not Path(base).is_dir():
         raise ExportError(
             f"--merge: the adapter's base model {base} does not exist; train the target again with "
             "'python -m sweeper target'"
         )
-    spec = card.spec
-    model_folder, hub_id = spec.model_path or spec.target_path, find_model(spec.model).hub_id
-    licence = licence_of(Path(model_folder) if model_folder else cached_snapshot(hub_id) if hub_id else None)
+    licence = licence_of(_base_folder(card.spec))
     with staged(folder) as staging:
         if kind == MERGED:
             merge_adapter(checkpoint, base, staging)
@@ -56,3 +56,11 @@ def export(checkpoint: Path, folder: Path, card: Card, *, merge: bool) -> Iterat
         yield f"the adapter requires its base model, {base}; --merge writes a model that needs no base model"
     if licence.name is None:
         yield "licence: the base model names no licence; find out which one applies before you publish this model"
+
+
+def _base_folder(spec: TrialSpec) -> Path | None:
+    """Return the folder of the base model: the user's folder or the snapshot in the cache of the hub, if any."""
+    if folder := spec.model_path or spec.target_path:
+        return Path(folder)
+    hub_id = find_model(spec.model).hub_id
+    return cached_snapshot(hub_id) if hub_id else None

@@ -28,5 +28,6 @@ def licence_of(folder: Path | None) -> Licence:
         content = metadata_load(folder / "README.md") or {}
     except (OSError, ValueError, yaml.YAMLError):
         content = {}
-    name = content.get("license_name") or content.get("license")
-    return Licence(name.strip() if isinstance(name, str) and name.strip() else None, files)
+    value = content.get("license_name") or content.get("license")
+    name = value.strip() if isinstance(value, str) else ""
+    return Licence(name or None, files)

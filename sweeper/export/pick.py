@@ -65,31 +65,30 @@ class Choice:
     def metrics(self) -> dict[str, float]:
         """The numbers in the model's row: losses, metrics, costs except durations, and progress (such as epochs)."""
         row: pd.Series = self.pick.row
-        return {
-            column: float(row[column])
-            for column in map(str, row.index)
-            if self.table.columns[column].role in ("progress", "loss", "metric", "cost")
-            and not column.endswith("_seconds")
-            and column not in ("epoch", "step")
-            and not isinstance(row[column], str)
-            and row[column] == row[column]
-        }
+        metrics = {}
+        for column in map(str, row.index):
+            is_outcome = self.table.columns[column].role in ("progress", "loss", "metric", "cost")
+            is_position_or_duration = column in ("epoch", "step") or column.endswith("_seconds")
+            is_number = not isinstance(row[column], str) and row[column] == row[column]  # NaN is not equal to itself
+            if is_outcome and is_number and not is_position_or_duration:
+                metrics[column] = float(row[column])
+        return metrics
 
     @property
     def content(self) -> dict[str, Any]:
         """The JSON object that ``pick --json`` prints."""
-        row = self.pick.row
+        row, pick = self.pick.row, self.pick
         content = {
             "trial_id": row["trial_id"],
             "epoch": json_number(row["epoch"]),
             "spec_hash": row["spec_hash"],
             "rule": self.rule,
-            "reason": self.pick.reason,
-            "judgement": {name: getattr(self.pick, name) for name in ("recommended", "outcome", "lines")},
+            "reason": pick.reason,
+            "judgement": {"recommended": pick.recommended, "outcome": pick.outcome, "lines": pick.lines},
             "settings": {name: row[name] for name in self.table.spec_columns},
             "metrics": self.metrics,
             "checkpoint": str(self.checkpoint) if self.exists else None,
-            "eligible": self.pick.eligible,
+            "eligible": pick.eligible,
         }
         plain_content: Any = json_value(content)
         return {**plain_content, **self.outputs}
@@ -112,24 +111,30 @@ def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
     sweep = _read_sweep_with(out, options["constraint"])
     table = TrialTable.read(out, sweep=sweep.name)
     pick = judged_pick(table, sweep, rule=rule, limits=limits, best=best)
-    name = model_name(pick.row, with_epoch=table.every_epoch)
-    checkpoint = out / str(pick.row["checkpoint"]) if pick.row["checkpoint"] else None
-    choice = Choice(best.words if best is not None else rule or "answer", name, checkpoint, out, pick, table, sweep)
-    if any(options[name] is not None for name in ("copy_to", "export", "register")):
-        if choice.checkpoint is None or not choice.exists:
-            raise Problems([choice.missing])
-        if damage := weights_problems(choice.checkpoint):
-            raise LoadError(f"the checkpoint {choice.checkpoint} is damaged: {'; '.join(damage)}")
-        return _deliver(choice, options, command=command_line(PICK, raw, str(out)))
-    return choice
+    choice = Choice(
+        rule=rule or "answer" if best is None else best.words,
+        name=model_name(pick.row, with_epoch=table.every_epoch),
+        checkpoint=out / str(pick.row["checkpoint"]) if pick.row["checkpoint"] else None,
+        out=out,
+        pick=pick,
+        table=table,
+        sweep=sweep,
+    )
+    if all(options[name] is None for name in ("copy_to", "export", "register")):
+        return choice
+    if choice.checkpoint is None or not choice.exists:
+        raise Problems([choice.missing])
+    if damage := weights_problems(choice.checkpoint):
+        raise LoadError(f"the checkpoint {choice.checkpoint} is damaged: {'; '.join(damage)}")
+    return _deliver(choice, options, command=command_line(PICK, raw, str(out)))
 
 
 def _read_sweep_with(out: Path, constraints: Sequence[str]) -> SweepFile:
     """Return the sweep with ``constraints`` added. They replace the sweep's own constraints on the same metrics."""
     sweep = SweepFile.read(out)
     replaced_metrics = {parse_constraint(text).name for text in constraints}
-    remaining = [text for text in sweep.constraints if parse_constraint(text).name not in replaced_metrics]
-    return replace(sweep, settings={**sweep.settings, "constraints": [*constraints, *remaining]})
+    remaining_constraints = [text for text in sweep.constraints if parse_constraint(text).name not in replaced_metrics]
+    return replace(sweep, settings={**sweep.settings, "constraints": [*constraints, *remaining_constraints]})
 
 
 def _deliver(choice: Choice, options: Options, *, command: str) -> Choice:
@@ -200,9 +205,12 @@ def _request(options: Options) -> tuple[str | None, tuple[Constraint, ...], Best
             except ConstraintError as error:
                 options.add(str(error))
     for direction, sign in (("max", "<="), ("min", ">=")):
-        values = {name: options[f"{direction}_{name}"] for name in LIMIT_COLUMNS}
-        limits += [parse_constraint(f"{name}{sign}{value}") for name, value in values.items() if value is not None]
-    best = [Best(column, direction) for direction in ("max", "min") for column in options[f"{direction}imize"]]
+        for name in LIMIT_COLUMNS:
+            value = options[f"{direction}_{name}"]
+            if value is not None:
+                limits.append(parse_constraint(f"{name}{sign}{value}"))
+    best = [Best(column, "max") for column in options["maximize"]]
+    best += [Best(column, "min") for column in options["minimize"]]
     rule = options["rule"] or (CONSTRAINT if limits else None)
     if rule == CONSTRAINT and not limits:
         options.add("the rule 'constraint' needs a limit, such as --where 'verbmem<=0.1'", "rule")

@@ -14,9 +14,9 @@ from trainables.modality import dataset_modality
 from trainables.spec import FIELDS, TrialSpec
 
 _ALWAYS_INCLUDED = (
-    *("method", "model", "dataset", "lr", "seed", "batch_size", "eval_batch_size", "max_length", "lora_rank"),
+    "method", "model", "dataset", "lr", "seed", "batch_size", "eval_batch_size", "max_length", "lora_rank",
     "auto_lr_probe_batches",
-)
+)  # fmt: skip
 """Fields that the command always includes, because their defaults depend on other fields."""
 
 
@@ -46,13 +46,12 @@ def unlearn_command(spec: TrialSpec, *, out: str = "DIR") -> str:
 
     On the same CPU with the same number of threads, the results are bit-identical to those of the trial.
     """
-    values, unused = spec.values(), dataset_modality(spec.dataset).unused_fields
-    values_by_option: dict[str, Any] = {
-        name: _format_value(values[name])
-        for name, field in FIELDS.items()
-        if field.flag and name not in unused and field.has_effect(values)
-        if name in _ALWAYS_INCLUDED or values[name] != field.default
-    }
+    values, unused_names = spec.values(), dataset_modality(spec.dataset).unused_fields
+    values_by_option: dict[str, Any] = {}
+    for name, field in FIELDS.items():
+        is_needed = name in _ALWAYS_INCLUDED or values[name] != field.default
+        if field.flag and is_needed and name not in unused_names and field.has_effect(values):
+            values_by_option[name] = _format_value(values[name])
     values_by_option["option"] = [f"{name}={_format_value(number)}" for name, number in spec.options]
     values_by_option["plugin"] = [plugin.path for plugin in plugins.active()]
     return command_line(RUN, from_python(RUN, {**values_by_option, "out": out}))
