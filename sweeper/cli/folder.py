@@ -13,7 +13,7 @@ import click
 from search_spaces.messages import did_you_mean, no_sweep, resume_command
 from sweeper.cli.errors import FAILED, exit_with, plain_errors
 from sweeper.cli.options import json_option
-from sweeper.settings.sources import raise_if_any
+from sweeper.settings.sources import Problems
 
 if TYPE_CHECKING:
     from sweeper.followers.status_file import StatusFile
@@ -53,7 +53,9 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
     request_stop(out, run_id, trial)
     effect = f"trial {trial} stops after its current epoch" if trial else "the sweep stops and writes its report"
     click.echo(f"requested: {effect}; Ctrl-C ends this command, but does not cancel the request", err=True)
-    while _is_still_running(out, run_id) and not (trial and _trial_row(out, trial)):
+    while _is_still_running(out, run_id):
+        if trial and _trial_row(out, trial):
+            break
         time.sleep(_POLL_SECONDS)
     result: dict[str, object]
     if trial is None:
@@ -87,7 +89,7 @@ def _running_sweep(out: Path, trial: str | None) -> StatusFile:
     if not (out / "sweep.json").is_file():
         raise UsageError(no_sweep(out))
     if row := _trial_row(out, trial):
-        raise_if_any([f"trial {trial} has ended already: {row['status']}"])
+        raise Problems([f"trial {trial} has ended already: {row['status']}"])
     status_file = StatusFile.read(out)
     if not is_locked(out):
         raise UsageError(f"the sweep in {out} is not running: there is nothing to stop")
@@ -98,9 +100,10 @@ def _running_sweep(out: Path, trial: str | None) -> StatusFile:
         )
     running_ids = [item.id for item in read_state(out).trials.values() if item.phase in (Phase.RUNNING, Phase.PAUSED)]
     if trial is not None and trial not in running_ids:
-        suggestion = did_you_mean(trial, running_ids)
-        message = f"the running trials are {', '.join(running_ids)}" if running_ids else "no trial runs at the moment"
-        raise_if_any([f"trial {trial} is not running: {'; '.join(filter(None, (message, suggestion)))}"])
+        reason = f"the running trials are {', '.join(running_ids)}" if running_ids else "no trial runs at the moment"
+        if suggestion := did_you_mean(trial, running_ids):
+            reason += f"; {suggestion}"
+        raise Problems([f"trial {trial} is not running: {reason}"])
     return status_file
 
 
@@ -130,7 +133,7 @@ def config(folder: str, out: str | None) -> None:
     project.
     """
     if out is not None and Path(out).exists():
-        raise_if_any([f"--out {out}: the file exists already; name a new file"])
+        raise Problems([f"--out {out}: the file exists already; name a new file"])
     from sweeper.store.plugins import FOLDER, restore_plugins
 
     restore_plugins(Path(folder))
@@ -140,9 +143,10 @@ def config(folder: str, out: str | None) -> None:
 
     plugin_files = {item.name: str((Path(folder) / FOLDER / item.name).resolve()) for item in active()}
     settings = read_settings(Path(folder))
-    if "given" not in json.loads((Path(folder) / "sweep.json").read_text(encoding="utf-8"))["settings"]:
+    stored_sweep = json.loads((Path(folder) / "sweep.json").read_text(encoding="utf-8"))
+    if "given" not in stored_sweep["settings"]:
         command = "the key 'command' in sweep.json contains its options"
-        raise_if_any([f"{folder}: cannot write the YAML, because an older version started this sweep; {command}"])
+        raise Problems([f"{folder}: cannot write the YAML, because an older version started this sweep; {command}"])
     text = config_text(settings, plugins=plugin_files)
     if out is None:
         click.echo(text, nl=False)
@@ -166,7 +170,9 @@ def config_text(settings: SweepSettings, *, plugins: Mapping[str, str]) -> str:
     if "tracking_uri" in settings.given:
         values["tracking_uri"] = settings.tracking_uri
     overrides = {name: [] if value is None else [Given(value, STORED)] for name, value in values.items()}
-    for name, is_script in (("plugin", True), ("template", False)):
-        if paths := [path for path in plugins.values() if path.endswith(".py") is is_script]:
+    scripts = [path for path in plugins.values() if path.endswith(".py")]
+    templates = [path for path in plugins.values() if not path.endswith(".py")]
+    for name, paths in (("plugin", scripts), ("template", templates)):
+        if paths:
             overrides[name] = [Given(path, STORED) for path in paths]
     return to_config(settings.kind, {**settings.given, **overrides})

@@ -22,7 +22,11 @@ def listing(raw: Raw, problems: list[str], *, kind: str, as_json: bool) -> None:
     from sweeper.checks.world import load_plugins
 
     load_plugins(raw)
-    rows = dict(zip(KINDS, (_methods, _optimizers, _models, _datasets, _metrics, _templates), strict=True))[kind]()
+    rows_of_kind = {
+        "methods": _methods, "optimizers": _optimizers, "models": _models,
+        "datasets": _datasets, "metrics": _metrics, "templates": _templates,
+    }  # fmt: skip
+    rows = rows_of_kind[kind]()
     if as_json:
         click.echo(json.dumps(rows))
         return
@@ -51,11 +55,12 @@ def _methods() -> list[dict[str, object]]:
         passes = 2 if method.weighting.needs in (Needs.GRAMIAN, Needs.GRADIENTS) else 1
         options = []
         for option in method.owned_options.values():
-            span = option.range
-            scales = {LINEAR: "uniformly", LOG: "log-uniformly", LOG_TO_ONE: f"log-uniformly in 1 - {option.name}"}
-            text = f"searched from {span.low:g} to {span.high:g}, {scales[span.scale]}" if span else "not searched"
             bounds = f"allowed from {option.lower_bound:g} to {option.high:g}"
-            options.append(f"{option.name}: {option.help} (default {option.default:g}, {bounds}, {text})")
+            search = "not searched"
+            if span := option.range:
+                scales = {LINEAR: "uniformly", LOG: "log-uniformly", LOG_TO_ONE: f"log-uniformly in 1 - {option.name}"}
+                search = f"searched from {span.low:g} to {span.high:g}, {scales[span.scale]}"
+            options.append(f"{option.name}: {option.help} (default {option.default:g}, {bounds}, {search})")
         is_objective = name == method.objective.name
         rows.append(
             {
@@ -112,43 +117,48 @@ def _models() -> list[dict[str, object]]:
 def _metrics() -> list[dict[str, object]]:
     from trainables.metrics.registry import METRICS, SETS
 
-    return [
-        {
-            "name": name,
-            "label": metric.axis("token or image"),
-            "better": metric.better,
-            "bounds": f"{metric.low:g} to {_UNIFORM_GUESS if metric.high is None else format(metric.high, 'g')}",
-            "measured": "always, after every epoch"
-            if metric.loss
-            else f"with --metrics {' or '.join((name, *(group for group, names in SETS.items() if name in names)))}",
-            "needs": ", ".join(filter(None, (metric.kind, *(need.description for need in metric.needs)))),
-            "cost": str(metric.cost),
-            "formula": metric.formula,
-            "citation": metric.citation,
-            "yours": _source("metric", name.removesuffix("_distance")),
-        }
-        for name, metric in METRICS.items()
-    ]
+    rows: list[dict[str, object]] = []
+    for name, metric in METRICS.items():
+        high = _UNIFORM_GUESS if metric.high is None else f"{metric.high:g}"
+        set_names = [set_name for set_name, metric_names in SETS.items() if name in metric_names]
+        entries = " or ".join([name, *set_names])
+        needs = [metric.kind] + [need.description for need in metric.needs]
+        rows.append(
+            {
+                "name": name,
+                "label": metric.axis("token or image"),
+                "better": metric.better,
+                "bounds": f"{metric.low:g} to {high}",
+                "measured": "always, after every epoch" if metric.loss else f"with --metrics {entries}",
+                "needs": ", ".join(need for need in needs if need),
+                "cost": str(metric.cost),
+                "formula": metric.formula,
+                "citation": metric.citation,
+                "yours": _source("metric", name.removesuffix("_distance")),
+            }
+        )
+    return rows
 
 
 def _datasets() -> list[dict[str, object]]:
     from trainables.data import DATASETS
 
-    return [
-        {
-            "name": item.name,
-            "description": item.description,
-            "forget splits": ", ".join(item.forget_splits),
-            "forget class": item.forget_class and f"{item.forget_class} (default) or another class",
-            "hub": item.hub_id,
-            "data-dir": f"{'required' if item.hub_id is None else 'used instead of the hub'}; must contain {item.files}"
-            if item.files
-            else None,
-            "citation": item.citation,
-            "yours": _source("data set", item.name),
-        }
-        for item in DATASETS.values()
-    ]
+    rows: list[dict[str, object]] = []
+    for item in DATASETS.values():
+        use = "required" if item.hub_id is None else "used instead of the hub"
+        rows.append(
+            {
+                "name": item.name,
+                "description": item.description,
+                "forget splits": ", ".join(item.forget_splits),
+                "forget class": f"{item.forget_class} (default) or another class" if item.forget_class else None,
+                "hub": item.hub_id,
+                "data-dir": f"{use}; must contain {item.files}" if item.files else None,
+                "citation": item.citation,
+                "yours": _source("data set", item.name),
+            }
+        )
+    return rows
 
 
 def _templates() -> list[dict[str, object]]:
@@ -169,4 +179,5 @@ def _source(kind: str, name: str) -> str | None:
     """Return the file of the plug-in that defines the name, or None if no plug-in defines it."""
     from trainables.plugins import owner
 
-    return plugin.path if (plugin := owner(kind, name)) is not None else None
+    plugin = owner(kind, name)
+    return None if plugin is None else plugin.path

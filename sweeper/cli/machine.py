@@ -19,7 +19,7 @@ import click
 
 from sweeper.cli.errors import FAILED, interrupted_by_signals, plain_errors
 from sweeper.cli.options import command, json_option
-from sweeper.settings.sources import Options, Raw, raise_if_any
+from sweeper.settings.sources import Options, Problems, Raw, raise_if_any
 
 _PACKAGES = ("torch", "ray", "transformers", "peft", "datasets", "optuna", "mlflow", "moocore", "rouge-score")
 
@@ -46,12 +46,13 @@ def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage
     from trainables.storage import is_address, storage_problem
 
     if shared and address is None:
-        raise_if_any(["--shared names a folder that the nodes of a cluster share: give --address too"])
+        raise Problems(["--shared names a folder that the nodes of a cluster share: give --address too"])
     remedy = "use --shared for folders, together with --address"
     raise_if_any([f"--storage {text} is a folder: {remedy}" for text in storage if not is_address(text)])
-    raise_if_any([text for uri in storage if (text := storage_problem(uri))])
+    storage_problems = [storage_problem(uri) for uri in storage]
+    raise_if_any([problem for problem in storage_problems if problem])
     versions = {"python": sys.version.split()[0]} | {name: _version(name) for name in _PACKAGES}
-    missing = [name for name, version in versions.items() if version is None]
+    missing_packages = [name for name, version in versions.items() if version is None]
     import torch
 
     from sweeper.checks.hub import hub_problems
@@ -65,9 +66,9 @@ def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage
     faults = node_problems(nodes)
     if as_json:
         machine = {"cpus": os.cpu_count(), "gpus": gpus, "disk_free_bytes": free_bytes, "cache": str(cache_folder())}
-        node_facts = {name: facts and asdict(facts) for name, facts in nodes.items()}
+        node_facts = {name: None if facts is None else asdict(facts) for name, facts in nodes.items()}
         cluster = {"nodes": node_facts, "faults": faults} if address else {}
-        report = {"versions": versions, "missing": missing, **machine, "hub_reachable": reachable, **cluster}
+        report = {"versions": versions, "missing": missing_packages, **machine, "hub_reachable": reachable, **cluster}
         click.echo(json.dumps(report))
     else:
         lines = {name: version or "missing" for name, version in versions.items()}
@@ -81,11 +82,11 @@ def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage
             click.echo(f"{'storage':<13} {uri.partition('?')[0]} can be read and written from here")
         for line in format_nodes(nodes):
             click.echo(f"{'node':<13} {line}")
-    if missing:
-        click.echo(f"missing: {', '.join(missing)}; run 'make env'", err=True)
+    if missing_packages:
+        click.echo(f"missing: {', '.join(missing_packages)}; run 'make env'", err=True)
     for fault in faults:
         click.echo(f"node {fault}", err=True)
-    if missing or faults:
+    if missing_packages or faults:
         sys.exit(FAILED)
 
 
@@ -133,8 +134,10 @@ def cache(raw: Raw, problems: list[str], *, prune: bool, as_json: bool) -> None:
     raise_if_any(options.problems)
     folder, older_than = cache_folder(), options["older_than"]
     rows = list(entries(folder, now=time.time(), older_than=older_than if prune else None))
-    for path in (path for entry in rows if prune for path in entry.paths):
-        remove_atomically(Path(path))
+    if prune:
+        for entry in rows:
+            for path in entry.paths:
+                remove_atomically(Path(path))
     total = sum(entry.bytes for entry in rows)
     if as_json:
         click.echo(json.dumps({"folder": str(folder), "removed": prune, "entries": [asdict(entry) for entry in rows]}))
@@ -159,13 +162,16 @@ def entries(folder: Path, *, now: float, older_than: float | None = None) -> Ite
             if older_than is not None and days < older_than:
                 continue
             if subfolder.name in _MODEL_FOLDERS:
-                yield Entry(subfolder.name, f"{path.stem} {_describe(path)}".rstrip(), _size(path), days, (str(path),))
+                what = f"{path.stem} {_describe(path)}".rstrip()
+                yield Entry(kind=subfolder.name, what=what, bytes=_size(path), days=days, paths=(str(path),))
             else:
                 small_files.append((path, days))
         if small_files:
+            what = counted(len(small_files), "file")
             paths = tuple(str(path) for path, _ in small_files)
-            total_bytes, days = sum(_size(path) for path, _ in small_files), min(days for _, days in small_files)
-            yield Entry(subfolder.name, counted(len(small_files), "file"), total_bytes, days, paths)
+            total_bytes = sum(_size(path) for path, _ in small_files)
+            min_days = min(days for _, days in small_files)
+            yield Entry(kind=subfolder.name, what=what, bytes=total_bytes, days=min_days, paths=paths)
 
 
 def _last_used(path: Path) -> float:
@@ -189,7 +195,8 @@ def _size(path: Path) -> int:
 def _format_age(days: float) -> str:
     if days >= 2:
         return f"used {days:.0f} days ago"
-    return f"used {days * 24:.0f} h ago" if days * 24 >= 1 else "used within the hour"
+    hours = days * 24
+    return f"used {hours:.0f} h ago" if hours >= 1 else "used within the hour"
 
 
 _STOP_TIMEOUT = 10.0  # seconds to wait for the server to end after SIGTERM
@@ -215,39 +222,41 @@ def ui(raw: Raw, problems: list[str], *, browser: bool) -> None:
     # With one worker and no job execution, the server responds after 6 s instead of 22 s, with a quarter of the memory.
     environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     arguments = ["ui", "--backend-store-uri", uri, "--workers", "1", "--port", str(port)]
-    server = f"http://127.0.0.1:{port}"
-    sys.exit(_serve([sys.executable, "-m", "mlflow", *arguments], environment, lambda: _announce(server, browser)))
+    server_command = [sys.executable, "-m", "mlflow", *arguments]
+    url = f"http://127.0.0.1:{port}"
+    sys.exit(_serve(server_command, environment, announce=lambda: _announce(url, browser=browser)))
 
 
-def _announce(server: str, browser: bool) -> None:
+def _announce(url: str, *, browser: bool) -> None:
     import urllib.request
     import webbrowser
 
     while True:
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"{server}/health", timeout=5):
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/health", timeout=5):
             break
         time.sleep(_POLL_SECONDS)
-    click.echo(f"{server}\n  filters to type into the search box of an experiment:")
+    click.echo(f"{url}\n  filters to type into the search box of an experiment:")
     click.echo("  tags.pareto = 'true'       the trials on the frontier")
     click.echo("  tags.recommended = 'true'  the recommended model, if any")
     if browser and _is_desktop():
-        webbrowser.open(server)
+        webbrowser.open(url)
 
 
 def _is_desktop() -> bool:
     """Return whether :mod:`webbrowser` would open a window rather than a text browser in this terminal."""
-    has_display = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
-    return has_display and sys.stdout.isatty()
+    has_display = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    is_desktop_system = sys.platform in ("darwin", "win32") or has_display
+    return is_desktop_system and sys.stdout.isatty()
 
 
-def _serve(command: list[str], environment: dict[str, str], announce: Callable[[], None]) -> int:
-    """Run the server ``command``, and call ``announce`` in another thread. Return the server's exit code.
+def _serve(server_command: list[str], environment: dict[str, str], announce: Callable[[], None]) -> int:
+    """Run ``server_command``, and call ``announce`` in another thread. Return the server's exit code.
 
     When the server ends or a signal arrives, the server's process group is stopped.
     """
     with interrupted_by_signals():
         # The server's output goes to stderr, because the URL is printed on stdout.
-        server = subprocess.Popen(command, env=environment, start_new_session=True, stdout=2)
+        server = subprocess.Popen(server_command, env=environment, start_new_session=True, stdout=2)
         try:
             threading.Thread(target=announce, daemon=True).start()
             return server.wait()

@@ -46,7 +46,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 def _epilog(name: str) -> str | None:
     lines = [f"  python -m sweeper {line}" for line in EXAMPLES.get(name, ())]
-    return "\n".join(["\b", "Examples:" if len(lines) > 1 else "Example:", *lines]) if lines else None
+    if not lines:
+        return None
+    title = "Example:" if len(lines) == 1 else "Examples:"
+    return "\n".join(["\b", title, *lines])
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -42,18 +42,18 @@ def unlearn(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> N
         print_plan(plan_of_run(spec, out), as_json=as_json)
         return
     rerun = command_line(RUN, raw)
+    note = ""
     if out is None:
+        note = "; without --out, only the target is saved, not the state of the run"
         click.echo("without --out, the unlearned model is evaluated and then discarded; --out DIR keeps it", err=True)
-    with continues_with(
-        rerun, "" if out is not None else "; without --out, only the target is saved, not the state of the run"
-    ):
+    with continues_with(rerun, note):
         console = own_console()
         row = run_once(spec, out=out, console=console, started=time.time(), landscape_points=points, command=rerun)
     if as_json:
         click.echo(json.dumps(row))
     else:
         names = [name for name in ("status", "steps", *METRIC_COLUMNS) if row.get(name) is not None]
-        width = max(map(len, (*names, "written to")))
+        width = max(len(name) for name in [*names, "written to"])
         for name in names:
             click.echo(f"{name:<{width}} {row[name]}")
         if out is not None:
@@ -85,19 +85,23 @@ def target(raw: Raw, problems: list[str], *, as_json: bool) -> None:
     from sweeper.followers.console import own_console
 
     console, out = own_console(), resolved.options["out"]
+    prepared_target = None
     with continues_with(command_line(TARGET, raw)):
-        prepared = None if retain_only else prepare_with_progress(resolved.base, console=console)
-        folder = str(retain_model_with_progress(resolved.base, console=console)) if prepared is None else prepared.path
+        if retain_only:
+            folder = str(retain_model_with_progress(resolved.base, console=console))
+        else:
+            prepared_target = prepare_with_progress(resolved.base, console=console)
+            folder = prepared_target.path
     if out:
         shutil.copytree(folder, out, dirs_exist_ok=True)
         folder = str(Path(out))
     if as_json:
-        scores = {"key": prepared.key, "baseline": prepared.baseline} if prepared is not None else {}
+        scores = {} if prepared_target is None else {"key": prepared_target.key, "baseline": prepared_target.baseline}
         click.echo(json.dumps({"path": folder, **scores}))
         return
     click.echo(folder)
-    if prepared is not None:
-        click.echo(", ".join(f"{name} {value:.4g}" for name, value in prepared.baseline.items()))
+    if prepared_target is not None:
+        click.echo(", ".join(f"{name} {value:.4g}" for name, value in prepared_target.baseline.items()))
 
 
 @command(EVALUATE, json_option())
@@ -126,7 +130,8 @@ def _log_lines(scores: dict[str, Any]) -> list[str]:
     if scores["forget_quality"] is not None:
         lines.append(f"forget quality  {scores['forget_quality']:.6g}")
     sets = {name: values for name, values in scores.items() if isinstance(values, dict)}
-    columns = [name for name in next(iter(sets.values())) if any(values[name] is not None for values in sets.values())]
+    first_values = next(iter(sets.values()))
+    columns = [name for name in first_values if any(values[name] is not None for values in sets.values())]
     lines.append(f"{'':<14}" + "".join(f"{column:>16}" for column in columns))
     for name, values in sets.items():
         cells = ["" if values[column] is None else f"{values[column]:.6f}" for column in columns]

@@ -14,6 +14,7 @@ from sweeper.settings.fields import fields_of
 from sweeper.settings.sources import CLI, Given, Raw, with_config
 
 Decorator = Callable[[Any], Any]
+_NUMBER_METAVARS: dict[type, str] = {int: "INTEGER", float: "NUMBER"}
 CONFIG = click.option(
     "--config",
     type=click.Path(),
@@ -44,23 +45,27 @@ def command(name: str, *decorators: Decorator) -> Callable[[Callable[..., None]]
         @functools.wraps(function)
         def callback(**values: Any) -> None:
             raw, problems = given_values(name, values.pop("config", None))
-            function(raw, problems, **{key: value for key, value in values.items() if key not in fields})
+            other_values = {key: value for key, value in values.items() if key not in fields}
+            function(raw, problems, **other_values)
 
-        result: Any = plain_errors(callback)
-        for option in (*reversed(decorators), *map(_option, reversed(fields.values()))):
-            result = option(result)
-        return click.command(name)(result)
+        decorated: Any = plain_errors(callback)
+        option_decorators = [_option(field) for field in fields.values()]
+        for decorator in reversed([*option_decorators, *decorators]):  # the last one stands next to the function
+            decorated = decorator(decorated)
+        return click.command(name)(decorated)
 
     return decorate
 
 
 def given_values(name: str, config: str | None) -> tuple[Raw, list[str]]:
     """Return the option values from the command line and the ``--config`` file, and the problems with the file."""
-    context, cli_values = click.get_current_context(), {}
+    context = click.get_current_context()
+    cli_values = {}
     for key, field in fields_of(name).items():
         if context.get_parameter_source(key) is not click.core.ParameterSource.DEFAULT:
-            values = context.params[key] if field.repeats else (context.params[key],)
-            cli_values[key] = [Given(value, CLI) for value in values]
+            value = context.params[key]
+            values = value if field.repeats else [value]
+            cli_values[key] = [Given(item, CLI) for item in values]
     return with_config(name, cli_values, config)
 
 
@@ -71,18 +76,18 @@ def _option(field: Field) -> Decorator:
     if field.kind is bool:
         negation = f"/--no-{field.flag.removeprefix('--')}" if field.default else ""
         return click.option(field.flag + negation, field.name, is_flag=True, default=None, help=text)
-    default_metavar = {int: "INTEGER", float: "NUMBER"}.get(field.kind, "NAME,..." if field.many else None)
+    list_metavar = "NAME,..." if field.many else None
     return click.option(
         field.flag,
         field.name,
         type=click.Path() if field.is_path else str,  # sweeper.settings.sources parses the value
         multiple=field.repeats,
-        metavar=field.metavar or default_metavar,
+        metavar=field.metavar or _NUMBER_METAVARS.get(field.kind) or list_metavar,
         help=text,
     )
 
 
 def _format_default(default: object) -> str:
-    if isinstance(default, float):
-        return f"{default:g}"
-    return "" if default in (None, "", ()) or isinstance(default, bool) else str(default)
+    if isinstance(default, bool) or default in (None, "", ()):
+        return ""
+    return f"{default:g}" if isinstance(default, float) else str(default)

@@ -47,18 +47,20 @@ def run_to_the_end(
 
     settings = read_settings(out)
     is_study = settings.kind == STUDY
-    tracking = {"tracking_uri": (changes or {}).get("tracking_uri", uri_with_password(settings.tracking_uri))}
-    if "@" in settings.tracking_uri and tracking["tracking_uri"] == settings.tracking_uri:
+    changed_settings = dict(changes or {})
+    tracking_uri = changed_settings.get("tracking_uri", uri_with_password(settings.tracking_uri))
+    if "@" in settings.tracking_uri and tracking_uri == settings.tracking_uri:
         say(
             f"passwords are not stored; if MLflow at {redact_uri(settings.tracking_uri)} needs a password, set "
             "MLFLOW_TRACKING_URI to the address with the password"
         )
 
     def run_all() -> Summary:
-        updates = {**(changes or {}), **tracking}
+        updates = changed_settings | {"tracking_uri": tracking_uri}
         summary = run(out, console=own_console(), changes=updates, retry_failed=retry_failed, end_process=end_process)
         while is_study and (extension := _extension(out)):
-            summary = run(out, console=own_console(), changes={**extension, **tracking}, end_process=end_process)
+            updates = extension | {"tracking_uri": tracking_uri}
+            summary = run(out, console=own_console(), changes=updates, end_process=end_process)
         return summary
 
     stdout = sys.stdout  # saved because stdout is redirected while Ray runs
@@ -91,32 +93,29 @@ def _print_outcome(get_summary: Callable[[], Summary], out: Path, *, is_study: b
         return INTERRUPTED
     study = evaluate_studies([out]) if is_study else None
     if as_json:
-        click.echo(json.dumps(asdict(summary) | ({"lr_study": study_content(study)} if study else {})))
+        content = asdict(summary)
+        if study is not None:
+            content["lr_study"] = study_content(study)
+        click.echo(json.dumps(content))
     else:
         click.echo("\n".join(summary_lines(summary)))
         if study is not None:
             print_study(study)
+    all_failed = summary.status.get("failed", 0) == summary.trials
     is_incomplete = summary.run_again or (summary.unmeasured and summary.ended_because)
-    return FAILED if summary.status.get("failed", 0) == summary.trials or is_incomplete else 0
+    return FAILED if all_failed or is_incomplete else 0
 
 
 def summary_lines(summary: Summary) -> list[str]:
     status = ", ".join(f"{count} {_STATUS_TEXTS.get(name, name)}" for name, count in summary.status.items())
-    trials, requested, out = counted(summary.trials, "trial"), counted(summary.asked, "trial"), summary.out
-    lines = [f"{trials}: {status}" if summary.trials else "no trial ended"]
+    lines = [f"{counted(summary.trials, 'trial')}: {status}" if summary.trials else "no trial ended"]
     if summary.repeated:
         lines.append(f"{summary.repeated} of them repeat other trials of this sweep, so their results were copied")
     if summary.reused:
         lines.append(f"{summary.reused} of them did not run, because their results were copied from previous sweeps")
-    lines += filter(None, _answer_lines(summary.answer or {}, Path(out)))
-    if summary.hypervolume is None:
-        lines.append("no frontier")
-    else:
-        frontier = counted(summary.front, "trial")
-        if summary.front_trials != summary.front:
-            frontier = f"{counted(summary.front, 'epoch')} of {counted(summary.front_trials, 'trial')}"
-        lines.append(f"frontier: {frontier}, hypervolume {summary.hypervolume:.4f}")
-    lines.append(f"report: {out}/report.html")
+    lines += [line for line in _answer_lines(summary.answer or {}, Path(summary.out)) if line]
+    lines.append(_frontier_line(summary))
+    lines.append(f"report: {summary.out}/report.html")
     if summary.tracking:
         lines.append(f"MLflow: {summary.tracking}")
     if summary.run_again:
@@ -124,18 +123,31 @@ def summary_lines(summary: Summary) -> list[str]:
         lines.append(f"no result for {failed}, because a disk, memory or a node failed; resume runs these trials again")
     if summary.unmeasured:
         reason = f" ({summary.ended_because})" if summary.ended_because else ""
-        missing = counted(summary.unmeasured, "epoch")
-        lines.append(f"metrics are missing for {missing} on the frontier{reason}; resume measures these metrics")
-    command = f"  {resume_command(out)} {summary.further}".rstrip()
+        epochs = counted(summary.unmeasured, "epoch")
+        lines.append(f"metrics are missing for {epochs} on the frontier{reason}; resume measures these metrics")
+    return lines + _next_step_lines(summary)
+
+
+def _frontier_line(summary: Summary) -> str:
+    if summary.hypervolume is None:
+        return "no frontier"
+    trials = counted(summary.front_trials, "trial")
+    has_one_epoch_per_trial = summary.front == summary.front_trials
+    members = trials if has_one_epoch_per_trial else f"{counted(summary.front, 'epoch')} of {trials}"
+    return f"frontier: {members}, hypervolume {summary.hypervolume:.4f}"
+
+
+def _next_step_lines(summary: Summary) -> list[str]:
+    command = f"  {resume_command(summary.out)} {summary.further}".rstrip()
     if summary.trials < summary.asked and summary.ended_because:
-        missing = f"{summary.asked - summary.trials} of {requested}"
-        lines += [f"{missing} did not run because of {summary.ended_because}; continue with:", command]
-    elif summary.run_again or summary.unmeasured:
-        lines += ["after fixing the cause, continue with:", command]
-    elif not summary.status.get("finished"):
-        advice = "; a lower learning rate (--lr) may prevent divergence" if summary.status.get("diverged") else ""
-        lines.append(f"no trial finished: see the column 'error' of trials.csv{advice}")
-    return lines
+        trials = f"{summary.asked - summary.trials} of {counted(summary.asked, 'trial')}"
+        return [f"{trials} did not run because of {summary.ended_because}; continue with:", command]
+    if summary.run_again or summary.unmeasured:
+        return ["after fixing the cause, continue with:", command]
+    if summary.status.get("finished"):
+        return []
+    advice = "; a lower learning rate (--lr) may prevent divergence" if summary.status.get("diverged") else ""
+    return [f"no trial finished: see the column 'error' of trials.csv{advice}"]
 
 
 def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
@@ -145,14 +157,15 @@ def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
         checkpoint = f"checkpoint: {out / answer['checkpoint']}" if answer.get("checkpoint") else "no checkpoint"
         epoch = "" if answer.get("epoch") is None else f" after epoch {answer['epoch']:g}"
         yield checkpoint if answer.get("recommended") else f"closest model: trial {trial_id}{epoch} ({checkpoint})"
-    yield from (answer.get("advice", ""), *answer.get("judged", ()))
+    yield answer.get("advice", "")
+    yield from answer.get("judged", ())
 
 
 def evaluate_studies(folders: Sequence[Path], *, path: Path | None = None, objectives: str | None = None) -> LrStudy:
     """Evaluate finished learning-rate studies as one study, and write the result to a JSON file and a CSV file.
 
     Args:
-                path: the path of the JSON file; by default, lr_study.json in the first folder.
+        path: the path of the JSON file; by default, lr_study.json in the first folder.
         objectives: the objectives of the evaluation, such as ``verbmem:min,utility:max``; by default, the objectives of
             the studies.
     """
@@ -185,7 +198,8 @@ def _extension(out: Path) -> dict[str, Any]:
     grid_extensions = extensions(evaluate_studies([out]), settings)
     for line in format_extensions(grid_extensions):
         click.echo(line, err=True)
-    return extended_settings(settings, grid_extensions) if any(extension.rates for extension in grid_extensions) else {}
+    has_new_rates = any(extension.rates for extension in grid_extensions)
+    return extended_settings(settings, grid_extensions) if has_new_rates else {}
 
 
 def print_study(study: LrStudy) -> None:
@@ -223,7 +237,8 @@ def _print_table(console: Console, data: DataTable) -> None:
 
     table = Table(title=data.caption, title_justify="left")
     for index, name in enumerate(data.columns):
-        table.add_column(name, justify="right" if index else "left", no_wrap=not index)
+        is_first = index == 0
+        table.add_column(name, justify="left" if is_first else "right", no_wrap=is_first)
     for row in data.rows:
         table.add_row(*row)
     console.print(table)

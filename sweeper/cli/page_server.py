@@ -31,7 +31,9 @@ def table_stamps(sources: Sequence[Path]) -> tuple[object, ...]:
 
     A source is a CSV file, or a folder with the tables of a sweep or run.
     """
-    files = [path for source in sources for path in ([source] if source.is_file() else map(source.joinpath, _WATCHED))]
+    files: list[Path] = []
+    for source in sources:
+        files += [source] if source.is_file() else [source / name for name in _WATCHED]
     stamps: list[object] = []
     for path in files:
         with contextlib.suppress(OSError):
@@ -44,8 +46,8 @@ def live_page(page: str) -> str:
     """Insert reload.js into an HTML page, and allow the script in the page's content security policy."""
     script = resources.files("sweeper.cli").joinpath("reload.js").read_text("utf-8").strip()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    allowed = f"connect-src 'self'; script-src 'sha256-{digest}' "
-    page = re.sub(r"script-src (?='|&#39;)", allowed, page, count=1)
+    allowed_sources = f"connect-src 'self'; script-src 'sha256-{digest}' "
+    page = re.sub(r"script-src (?='|&#39;)", allowed_sources, page, count=1)
     return page.replace("</body>", f"<script>{script}</script>\n</body>", 1)
 
 
@@ -54,7 +56,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Send the page. For the path ``/made``, send the modification time of the page (ns)."""
-        host = (self.headers.get("Host") or "").rpartition(":")[0] or self.headers.get("Host")
+        host_and_port = self.headers.get("Host") or ""
+        host = host_and_port.rpartition(":")[0] or host_and_port  # the port is optional
         if host not in _LOCAL:  # an external host name that resolves to this machine (DNS rebinding)
             self.send_error(403)
         elif self.path in ("/", "/report.html"):
@@ -121,6 +124,6 @@ def watch(
             try:
                 rebuild()
             except Exception as error:
-                if getattr(error, "exit_code", None) is None and not isinstance(error, OSError):
+                if getattr(error, "exit_code", None) is None and not isinstance(error, OSError):  # a bug
                     raise
                 say(f"the page was not updated: {error}")

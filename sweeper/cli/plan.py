@@ -23,24 +23,29 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
     lines: dict[str, object] = {"out": plan.out or "none, so the model is not kept"}
     lines |= {name.replace("_", " "): value for name, value in plan.settings.items()}
     lines["trials"] = f"{plan.trials} of {plan.asked}" if plan.trials != plan.asked else plan.trials
-    gpus = f" and {counted(plan.resources.gpus, 'GPU')}" if plan.resources.gpus else ""
     if plan.shares_gpus:
         gpus = " and a fraction of a GPU (auto: measured on the first of several similar trials)"
+    else:
+        gpus = f" and {counted(plan.resources.gpus, 'GPU')}" if plan.resources.gpus else ""
     cpus = counted(plan.resources.cpus, "CPU")
     lines["placement"] = f"{counted(plan.at_once, 'trial')} at once {plan.place}; each trial takes {cpus}{gpus}"
     lines["downloads"] = "; ".join(item.format() for item in plan.downloads) or "none"
     lines["target"] = plan.target
     unknown_values = {name: f"unknown: {reason}" for name, reason in plan.unknown.items()}
-    lines["time"] = unknown_values.get("seconds")
     if plan.pace is not None and plan.seconds is not None:
         lines["time"] = f"about {duration(plan.seconds)} if no trial ends early; estimated from {plan.pace.source}"
-    lines["memory"] = unknown_values.get("memory")
+    else:
+        lines["time"] = unknown_values.get("seconds")
     if plan.memory is not None:
         scope = "for weights, gradients and optimizer state, without activations and, on a CPU, without Python itself"
         lines["memory"] = f"about {format_size(plan.memory)} per trial {scope}"
-    disk = plan.disk.format(Path(plan.out), free=plan.free).removeprefix("disk: ") if plan.disk else "nothing is kept"
+    else:
+        lines["memory"] = unknown_values.get("memory")
+    disk = "nothing is kept"
+    if plan.disk is not None:
+        disk = plan.disk.format(Path(plan.out), free=plan.free).removeprefix("disk: ")
     lines["disk"] = unknown_values.get("disk", disk)
-    width = max(map(len, lines))
+    width = max(len(name) for name in lines)
     click.echo(f"dry run of {plan.what}: nothing was started")
     for name, value in lines.items():
         click.echo(f"  {name:<{width}}  {value}")

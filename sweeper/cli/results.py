@@ -45,7 +45,8 @@ def report(
     --out. If the only source is the folder of a single run, figures are drawn, but no report is written.
     """
     options = Options("report", raw, problems=problems)
-    paths = [*{Path(source).resolve(): Path(source) for source in sources}.values()]
+    path_by_location = {Path(source).resolve(): Path(source) for source in sources}  # each source once
+    paths = list(path_by_location.values())
     is_single_run = len(paths) == 1 and _is_run(paths[0])
     if raw.get("port") and not watch:
         options.add(
@@ -105,14 +106,14 @@ def _is_run(path: Path) -> bool:
 @click.command()
 @click.argument("sources", nargs=-1, type=click.Path())
 @click.option("--out", type=click.Path(), help="Write comparison.md, .tex, .csv and .html to this folder.")
-@click.option("--format", "chosen", default="md", show_default=True, help="Format to print: md, tex, csv or html.")
+@click.option("--format", "format_name", default="md", show_default=True, help="Format to print: md, tex, csv or html.")
 @json_option("Print the tables as JSON on stdout.")
 @plain_errors
-def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: bool) -> None:
+def compare(sources: tuple[str, ...], out: str | None, format_name: str, as_json: bool) -> None:
     """Compare the methods in one or more sweep folders and CSV files, with and without AutoLR."""
     problems = [] if sources else ["name at least one sweep folder or CSV file to compare"]
-    if chosen not in FORMATS:
-        problems.append(f"unknown format '{chosen}': {expected_one_of(chosen, FORMATS)}")
+    if format_name not in FORMATS:
+        problems.append(f"unknown format '{format_name}': {expected_one_of(format_name, FORMATS)}")
     for source in map(Path, sources):
         if not source.is_file() and not (source / "sweep.json").is_file():
             problems.append(no_sweep(source))
@@ -127,7 +128,8 @@ def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: boo
     from sweeper.store.columns import column_dictionary
 
     columns = Columns.from_dict(column_dictionary(random_guess=None, unit="token"))
-    tables = comparison_data(comparison_sources([Path(source) for source in dict.fromkeys(sources)], columns))
+    paths = [Path(source) for source in dict.fromkeys(sources)]  # each source once
+    tables = comparison_data(comparison_sources(paths, columns))
     if out is not None:
         Path(out).mkdir(parents=True, exist_ok=True)
         for suffix, write in WRITERS.items():
@@ -135,7 +137,7 @@ def compare(sources: tuple[str, ...], out: str | None, chosen: str, as_json: boo
     if as_json:
         click.echo(json.dumps(comparison_content(tables)))
     else:
-        click.echo(WRITERS[chosen](tables), nl=False)
+        click.echo(WRITERS[format_name](tables), nl=False)
 
 
 def _watch(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
@@ -196,7 +198,8 @@ def _choice_lines(choice: Choice) -> Iterator[str]:
     for column, value in choice.metrics.items():
         target = f"   (target {number(baseline[column])})" if column in baseline else ""
         yield f"  {column:<{width}}  {number(value)}{target}"
-    suffix = " (no longer exists)" if choice.checkpoint is not None and not choice.exists else ""
+    is_deleted = choice.checkpoint is not None and not choice.exists
+    suffix = " (no longer exists)" if is_deleted else ""
     yield f"checkpoint: {choice.checkpoint or 'none was saved'}{suffix}"
     yield from choice.notes
     if registered := choice.content.get("registered"):

@@ -15,7 +15,7 @@ from sweeper.cli.options import CONFIG, DRY_RUN, command, json_option
 from sweeper.cli.outcome import evaluate_studies, print_study, run_to_the_end
 from sweeper.cli.plan import print_plan
 from sweeper.settings.fields import PARETO, RESUME, STUDY
-from sweeper.settings.sources import Options, Raw, raise_if_any
+from sweeper.settings.sources import Options, Problems, Raw, raise_if_any
 
 _JSON = json_option("Print the summary as JSON on stdout.")
 _FROM_OPTIONS = ("folders", "out", "objectives")
@@ -48,8 +48,9 @@ def lr_study(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> 
     raise_if_any(options.problems)
     from analysis.report.study_text import study_content
 
-    folders, out = [*map(Path, options["folders"])], options["out"]
-    study = evaluate_studies(folders, path=Path(out) if out else None, objectives=options.explicit("objectives"))
+    folders = [Path(folder) for folder in options["folders"]]
+    path = Path(options["out"]) if options["out"] else None
+    study = evaluate_studies(folders, path=path, objectives=options.explicit("objectives"))
     if as_json:
         click.echo(json.dumps(study_content(study)))
     else:
@@ -69,8 +70,10 @@ def resume(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json
     options = Options(RESUME, raw, problems=problems)
     names = ("trials", "epoch_budget", "until", "address")
     changes = {name: options[name] for name in names if options[name] is not None}
-    changes |= {"extend": True} if options["extend"] else {}
-    changes |= {"ship": False} if options["no_ship"] else {}
+    if options["extend"]:
+        changes["extend"] = True
+    if options["no_ship"]:
+        changes["ship"] = False
     if changes.get("address") == "none":
         changes["address"] = None
     if is_address(folder):
@@ -165,9 +168,10 @@ def _fetch_tables(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
     folder = options["out"] or str(Path("runs") / storage.name)
     raise_if_any(output_problems(folder))
     driver_problem = other_driver(storage, Path(folder), say=lambda line: click.echo(line, err=True))
-    raise_if_any([driver_problem] if driver_problem else [])  # before anything is written to the folder
+    if driver_problem:
+        raise Problems([driver_problem])  # before anything is written to the folder
     if not fetch_sweep(storage, Path(folder)):
-        raise_if_any([f"{uri} holds no sweep: there is no sweep.json in it"])
+        raise Problems([f"{uri} holds no sweep: there is no sweep.json in it"])
     changes: dict[str, Any] = {"storage": storage.parent.uri, "stored_as": storage.name}
     database = sqlite_path(read_settings(Path(folder)).tracking_uri)
     if database is not None and not database.parent.is_dir():
@@ -203,15 +207,19 @@ def _check_changes(options: Options, out: Path, changes: Mapping[str, Any]) -> N
     options.extend([address_problem(changes.get("address"))], "address")
     if "extend" in changes and settings.kind != STUDY:
         options.add(f"--extend: the sweep in {out} is not a learning-rate study, so it has no grid to extend")
-    trials, ended = changes.get("trials"), len(read_state(out).ended)
-    is_grid = settings.sampler == "grid"
-    size = (len(settings.space.grid()) + len(settings.extension)) * settings.seeds if is_grid else math.inf
-    if trials is not None and 0 < trials < ended:
-        options.add(f"--trials {trials} is the new total, but {ended} trials have ended: give at least {ended}")
-    elif trials is not None and trials > size:
+    trials = changes.get("trials")
+    ended_count = len(read_state(out).ended)
+    max_trials = math.inf
+    if settings.sampler == "grid":
+        max_trials = (len(settings.space.grid()) + len(settings.extension)) * settings.seeds
+    if trials is not None and 0 < trials < ended_count:
         options.add(
-            f"--trials {trials}: the grid of this sweep has only {size} trials; start a new sweep with more values or "
-            f"seeds and --reuse {out}, which runs only the missing trials"
+            f"--trials {trials} is the new total, but {ended_count} trials have ended: give at least {ended_count}"
+        )
+    elif trials is not None and trials > max_trials:
+        options.add(
+            f"--trials {trials}: the grid of this sweep has only {max_trials} trials; start a new sweep with more "
+            f"values or seeds and --reuse {out}, which runs only the missing trials"
         )
     try:
         parse_until(changes.get("until"))
