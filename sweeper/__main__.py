@@ -33,7 +33,9 @@ def start() -> None:
             _exit_fast(exit_request.code or 0)
         raise
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in (*PACKAGES, *sys.stdlib_module_names, ""):
+        package = (error.name or "").partition(".")[0]
+        is_own_or_standard = package in PACKAGES or package in sys.stdlib_module_names
+        if not package or is_own_or_standard:
             raise
         _refuse(
             f"this Python ({sys.executable}) lacks the package '{error.name}': activate the project's environment with "

@@ -129,14 +129,18 @@ class Sweep:
 
         sources = self._read()
         figures = {"pareto": draw_frontier(pareto_data(sources.table, sources.sweep))}
-        return figures | {data.name: draw_panels(data) for _, data in gallery(by_problem(sources)[0])}
+        sources_by_problem, _ = by_problem(sources)
+        for _, data in gallery(sources_by_problem):
+            figures[data.name] = draw_panels(data)
+        return figures
 
     def pick(self, **options: Any) -> dict[str, Any]:
         """Call :func:`pick` for this sweep."""
         return pick(self.out, **options)
 
     def _check(self) -> None:
-        raise_if_any([] if (self.out / "sweep.json").is_file() else [no_sweep(self.out)])
+        if not (self.out / "sweep.json").is_file():
+            raise Problems([no_sweep(self.out)])
 
     def _read(self) -> Sources:
         self._check()
@@ -158,7 +162,8 @@ def output_folder(out: str | None, *, name: str) -> Path:
     if out is not None:
         return Path(out)
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    for suffix in itertools.chain([""], map("-{}".format, itertools.count(2))):
+    for number in itertools.count(1):
+        suffix = "" if number == 1 else f"-{number}"
         folder = Path("runs") / f"{name}-{stamp}{suffix}"
         try:
             folder.mkdir(parents=True)
@@ -198,7 +203,8 @@ def evaluate(**options: Any) -> dict[str, Any]:
     Raises:
         Problems: some options are invalid; the exception lists all problems.
     """
-    return evaluate_raw(*_raw(EVALUATE, options))
+    raw, problems = _raw(EVALUATE, options)
+    return evaluate_raw(raw, problems)
 
 
 def pick(out: Path | str, **options: Any) -> dict[str, Any]:
@@ -221,19 +227,25 @@ def pick(out: Path | str, **options: Any) -> dict[str, Any]:
 def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[str]]:
     """Return the option values, including the values in the config file, and the error messages about the file."""
     values = dict(options)
-    config = values.pop("config", None) if command in (PARETO, RUN) else None
-    return with_config(command, from_python(command, values), None if config is None else str(config))
+    has_config_option = command in (PARETO, RUN)
+    config = values.pop("config", None) if has_config_option else None
+    config_path = None if config is None else str(config)
+    return with_config(command, from_python(command, values), config_path)
 
 
 def evaluate_raw(raw: Raw, problems: Sequence[str] = ()) -> dict[str, Any]:
     """Return the result of :func:`evaluate`. ``problems`` are the error messages about the ``--config`` file."""
     options = Options(EVALUATE, raw)
-    log, folder = options["eval_log"], options["model_path"]
-    if (log is None) == (folder is None):
+    log = options["eval_log"]
+    folder = options["model_path"]
+    has_one_source = (log is None) != (folder is None)
+    if not has_one_source:
         raise Problems(["evaluate needs either --model-path DIR (a model to score) or --eval-log FILE (a log to read)"])
     if folder is None:
-        model_only = [field for field in fields_of(EVALUATE).values() if field.scope == "trial" or field.name == "out"]
-        if unused_flags := [field.flag for field in model_only if raw.get(field.name)]:
+        model_fields = [
+            field for field in fields_of(EVALUATE).values() if field.scope == "trial" or field.name == "out"
+        ]
+        if unused_flags := [field.flag for field in model_fields if raw.get(field.name)]:
             flags = ", ".join(unused_flags)
             reason = "with --eval-log, the log determines the items and metrics"
             raise Problems([f"{flags} can be used only with --model-path; {reason}"])
@@ -285,8 +297,10 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
 def _scores_of_log(eval_log: str, retain_eval_log: str | None) -> dict[str, Any]:
     from trainables.scoring.eval_log import EvalLogError, evaluate_log, read_eval_log
 
-    logs, problems = [], []
-    for path in [eval_log] if retain_eval_log is None else [eval_log, retain_eval_log]:
+    paths = [eval_log] if retain_eval_log is None else [eval_log, retain_eval_log]
+    logs = []
+    problems = []
+    for path in paths:
         try:
             logs.append(read_eval_log(Path(path)))
         except EvalLogError as error:

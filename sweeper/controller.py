@@ -53,7 +53,8 @@ class Controller(Follower):
 
     def apply(self, event: Event, state: SweepState) -> None:
         """Pass the report of an epoch to the scheduler, and the result of an ended trial to the study."""
-        if (trial := state.trials.get(event.trial_id)) is None:
+        trial = state.trials.get(event.trial_id)
+        if trial is None:
             return
         if event.kind is Kind.TRIAL_REQUEUED:
             self.failure = None
@@ -62,7 +63,9 @@ class Controller(Follower):
         elif event.kind is Kind.TRIAL_ENDED and trial.has_result:
             self.study.tell(trial.id, trial.row(), candidates=list(trial.candidates()))
         elif event.kind is Kind.TRIAL_ENDED:
-            self.failure = _FATAL.get(infrastructure_failure(str(trial.outcome.get("error"))) or "", self.failure)
+            failure = infrastructure_failure(str(trial.outcome.get("error")))
+            if failure in _FATAL:
+                self.failure = _FATAL[failure]
 
     # Which trial runs next ------------------------------------------------------------------------------------------
 
@@ -92,19 +95,23 @@ class Controller(Follower):
 
     def _has_running_duplicate(self, candidate: NextTrial) -> bool:
         """Return whether another trial with the same spec is starting or running, and its result can be reused."""
-        return self.reusable.includes_own and any(
-            trial.phase in (Phase.PROPOSED, Phase.RUNNING)
-            and trial.settings.get("spec_hash") == candidate.spec.spec_hash
-            and not (trial.id == candidate.id or self.study.is_queued(trial.id))
-            for trial in self.log.state.trials.values()
-        )
+        if not self.reusable.includes_own:
+            return False
+        spec_hash = candidate.spec.spec_hash
+        for trial in self.log.state.trials.values():
+            is_active = trial.phase in (Phase.PROPOSED, Phase.RUNNING)
+            has_same_spec = trial.settings.get("spec_hash") == spec_hash
+            if is_active and has_same_spec and trial.id != candidate.id and not self.study.is_queued(trial.id):
+                return True
+        return False
 
     def requeue(self, trial: NextTrial) -> None:
         self.study.requeue(trial.id)
 
     def queue_next(self) -> bool:
         """Queue the next trial without starting it. Return whether a trial is queued. Record reused results, too."""
-        if (trial := self.next_trial()) is not None:
+        trial = self.next_trial()
+        if trial is not None:
             self.requeue(trial)
         return trial is not None
 
@@ -129,7 +136,7 @@ class Controller(Follower):
     def _pop_promoted(self) -> NextTrial | None:
         if self.scheduler is None or not self._at_rung or self.is_over:
             return None
-        trial_id = self.scheduler.promote_next([*self._at_rung])
+        trial_id = self.scheduler.promote_next(list(self._at_rung))
         return None if trial_id is None else self._at_rung.pop(trial_id)
 
     def _reuse(self, trial_id: str, cached: CachedTrial) -> None:
@@ -171,8 +178,9 @@ class Controller(Follower):
     def is_stopped_early(self, trial_id: str) -> bool:
         """Return whether the scheduler or a user has stopped the trial. A paused trial counts as stopped."""
         trial = self.log.state.trials.get(trial_id)
-        stopped = self.scheduler is not None and self.scheduler.ended_at(trial_id) is not None
-        return stopped or (trial is not None and trial.stop_requested)
+        is_ended_by_scheduler = self.scheduler is not None and self.scheduler.ended_at(trial_id) is not None
+        is_stopped_by_user = trial is not None and trial.stop_requested
+        return is_ended_by_scheduler or is_stopped_by_user
 
     def request_stop(self, trial_id: str) -> None:
         """Record a user's request to stop a running or paused trial after its current epoch. Thread-safe."""
@@ -182,7 +190,7 @@ class Controller(Follower):
 
     def end_paused(self, *, all_trials: bool) -> None:
         """End the trials paused at a rung. If ``all_trials`` is False, end only those that a user asked to stop."""
-        for trial_id in [*self._at_rung]:
+        for trial_id in list(self._at_rung):
             if all_trials or self.log.state.trials[trial_id].stop_requested:
                 del self._at_rung[trial_id]
                 self.end_stopped(trial_id)
@@ -197,4 +205,5 @@ class Controller(Follower):
         report = reports[-1] if reports else {}
         outcome = {name: report[name] for name in TRIAL_COLUMNS if name in report and name not in PARAMETERS}
         outcome |= {"steps": report.get("step"), "epochs_done": report.get("epoch")}
-        self.end_trial(trial_id, outcome | {"status": str(Status.STOPPED), "checkpoint": None, "error": None})
+        outcome |= {"status": str(Status.STOPPED), "checkpoint": None, "error": None}
+        self.end_trial(trial_id, outcome)

@@ -60,8 +60,8 @@ def run_once(
     run = UnlearningRun(spec, workspace)
     if out is None:
         first_step_at = time.time()
-        *_, report = _reports(run, console)
-        return _row(run, report, started_at=started, first_step_at=first_step_at)
+        last_report = list(_reports(run, console))[-1]
+        return _row(run, last_report, started_at=started, first_step_at=first_step_at)
     if run.auto_lr is not None:
         run.auto_lr.landscape_points = landscape_points
     unfinished_run = UnfinishedRun(out)
@@ -88,10 +88,12 @@ def run_once(
 
 def _reports(run: UnlearningRun, console: Console) -> Iterator[Report]:
     """Yield the reports of the run, and print its progress."""
-    spec, losses = run.spec, ""
+    spec = run.spec
+    losses = ""
 
     def progress() -> str:
-        return f"{spec.method}, {run.epoch:g} of {counted(spec.epochs, 'epoch')}" + (losses and f": {losses}")
+        text = f"{spec.method}, {run.epoch:g} of {counted(spec.epochs, 'epoch')}"
+        return f"{text}: {losses}" if losses else text
 
     with progress_bar(console) as bar, heartbeat(console, progress):
         task = bar.add_task(spec.method, total=spec.epochs)
@@ -100,10 +102,13 @@ def _reports(run: UnlearningRun, console: Console) -> Iterator[Report]:
             losses = ", ".join(f"{name} {value:.4f}" for name, value in report.losses.items())
             bar.update(task, completed=report.epoch, description=f"{spec.method} {losses}")
             yield report
-    if (fraction := report.training.get("interpolation")) is not None:
-        position = f"lies {fraction:.0%} of the way from the target to the weights of the last step"
-        model_text = "has the weights of the last step" if fraction == 1.0 else position
-        console.print(f"the model {model_text} (--interpolate {spec.interpolate})", soft_wrap=True)
+    fraction = report.training.get("interpolation")
+    if fraction is not None:
+        if fraction == 1.0:
+            position = "has the weights of the last step"
+        else:
+            position = f"lies {fraction:.0%} of the way from the target to the weights of the last step"
+        console.print(f"the model {position} (--interpolate {spec.interpolate})", soft_wrap=True)
 
 
 def _row(
@@ -122,5 +127,5 @@ def _row(
         "first_step_at": first_step_at,
         "ended_at": now,
     }
-    unused = unused_columns([spec.method], spec.metrics)
-    return {column: values.get(column) for column in TRIAL_COLUMNS if column not in unused}
+    unused_names = unused_columns([spec.method], spec.metrics)
+    return {column: values.get(column) for column in TRIAL_COLUMNS if column not in unused_names}

@@ -106,25 +106,30 @@ def _load_targets(
     def load(seed: int, while_loading: Callable[[], object] = lambda: None) -> Target:
         spec = settings.base_spec(seed)
         process = target_process(spec, python=lambda: cluster.python, is_new=origin.target_path is None)
-        with nullcontext() if is_prepared_remotely(settings) else process as wait_for_target:
+        local_process = nullcontext() if is_prepared_remotely(settings) else process
+        with local_process as wait_for_target:
             while_loading()
             return prepare_for_sweep(
                 spec, settings=settings, cluster=cluster, out=out, console=console, fill_cache=wait_for_target
             )
 
     if origin.target_path is None:  # a new sweep, which will need Ray
-        # A cluster that is too small ends the sweep before a target is fine-tuned for hours.
-        targets = {first: load(first, lambda: cluster.slots(shared_folders=settings.shared_folders(out.resolve())))}
+
+        def check_size() -> None:  # a cluster that is too small ends the sweep before a target is fine-tuned for hours
+            cluster.slots(shared_folders=settings.shared_folders(out.resolve()))
+
+        targets = {first: load(first, while_loading=check_size)}
     else:
         if base.target_path is None and target_spec_of(base).trained_key != Path(origin.target_path).name:
             raise changed_error  # before another target is fine-tuned, which may take hours
         if settings.bucket and origin.target_key:
             fetch_target(origin.target_key, Path(origin.target_path), settings.bucket)
         targets = {first: load(first)}
-    if origin.target_key not in (None, targets[first].key):
+    if origin.target_key is not None and origin.target_key != targets[first].key:
         raise changed_error
     targets |= {seed: load(seed) for seed in other_seeds}
-    if len({target.vocabulary_size for target in targets.values()}) > 1:
+    vocabulary_sizes = {target.vocabulary_size for target in targets.values()}
+    if len(vocabulary_sizes) > 1:
         raise SweepError(
             "the targets of the seeds have vocabularies of different sizes, so their losses are not comparable; use "
             "--seeds-vary order or target"
