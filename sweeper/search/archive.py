@@ -75,7 +75,8 @@ class ParetoArchive:
         rows = list(candidates) if self._every_epoch else []
         if row.get("status") == Status.FINISHED:
             rows.append(row)
-        results = [result for item in rows if (result := self.result(item)) is not None]
+        all_results = [self.result(item) for item in rows]
+        results = [result for result in all_results if result is not None]
         best = self._best(results)
         if acceptable := [result for result in results if result.acceptable]:
             points = np.vstack([self._front, self._costs(acceptable)])
@@ -90,7 +91,7 @@ class ParetoArchive:
             item.violation(as_float(row.get(item.name)), self._baseline.get(item.name)) for item in self.constraints
         ]
         violations = tuple(violation for violation in checks if violation is not None and math.isfinite(violation))
-        if len(violations) < len(checks) or not all(map(math.isfinite, values)):
+        if len(violations) < len(checks) or not all(math.isfinite(value) for value in values):
             return None
         return Result(values, violations)
 
@@ -101,5 +102,6 @@ class ParetoArchive:
         acceptable = [result for result in results if result.acceptable]
         if not acceptable:
             return min(reversed(results), key=lambda result: result.total_violation, default=None)
-        volumes = [hypervolume(np.vstack([self._front, cost[None]])) for cost in self._costs(acceptable)]
-        return acceptable[max(range(len(volumes)), key=lambda index: (volumes[index], index))]
+        volumes = [hypervolume(np.vstack([self._front, costs])) for costs in self._costs(acceptable)]
+        best_index = max(range(len(volumes)), key=lambda index: (volumes[index], index))
+        return acceptable[best_index]

@@ -73,7 +73,8 @@ class SuccessiveHalving:
 
     def decide(self, trial_id: str, report: Mapping[str, Any]) -> Decision:
         """Record the objectives of an epoch. Return the decision. A second call for the same epoch changes nothing."""
-        epoch, curve = float(report["epoch"]), self._curves.setdefault(trial_id, {})
+        epoch = float(report["epoch"])
+        curve = self._curves.setdefault(trial_id, {})
         if epoch not in curve:
             curve[epoch] = tuple(axis.cost(report.get(column)) for column, axis in self._axes.items())
         for rung in self.rungs:
@@ -113,16 +114,22 @@ class SuccessiveHalving:
         """Return the ids of the trials that may continue after the rung, best first."""
         points_by_trial = self._arrived[rung]
         limit = len(points_by_trial) // self._reduction
-        ranked = sorted(zip(ranks(list(points_by_trial.values())), points_by_trial, strict=True))
+        trial_ranks = ranks(list(points_by_trial.values()))
+        ranked = sorted(zip(trial_ranks, points_by_trial, strict=True))
         return [trial_id for rank, trial_id in ranked if rank <= limit and points_by_trial[trial_id]]
 
 
 def _points_up_to(rung: int, curve: Mapping[float, tuple[float, ...]]) -> Points:
     """Return a trial's distinct finite points up to the rung, or () if the point at the rung is not finite."""
-    if not all(map(math.isfinite, curve[rung])):
+    if not _is_finite(curve[rung]):
         return ()
     # All epochs are used, because the retain loss often rises for some epochs and then recovers.
-    return tuple(sorted({costs for epoch, costs in curve.items() if epoch <= rung and all(map(math.isfinite, costs))}))
+    points = {costs for epoch, costs in curve.items() if epoch <= rung and _is_finite(costs)}
+    return tuple(sorted(points))
+
+
+def _is_finite(costs: Sequence[float]) -> bool:
+    return all(math.isfinite(cost) for cost in costs)
 
 
 def ranks(point_sets: Sequence[Points]) -> list[int]:
@@ -139,23 +146,28 @@ def ranks(point_sets: Sequence[Points]) -> list[int]:
     order = sorted({points for points in point_sets if points})
     if not order:
         return [0] * len(point_sets)
-    layer_of_points = moocore.pareto_rank(np.concatenate([np.asarray(points) for points in order]))
+    all_points = np.concatenate([np.asarray(points) for points in order])
+    layer_of_point = moocore.pareto_rank(all_points)
     ends = np.cumsum([len(points) for points in order])
-    layers = [int(layers_of_set.min()) for layers_of_set in np.split(layer_of_points, ends[:-1])]
+    layers = [int(point_layers.min()) for point_layers in np.split(layer_of_point, ends[:-1])]
     set_counts = Counter(point_sets)
     rank: dict[Points, int] = {}
     better = 0
     for layer in sorted(set(layers)):
         # A trial's gain can only shrink as other trials are ranked, so only the largest known gain is updated.
         queue = [(-math.inf, points) for points, set_layer in zip(order, layers, strict=True) if set_layer == layer]
-        layer_points, volume = np.empty((0, len(order[0][0]))), 0.0
+        layer_points = np.empty((0, len(order[0][0])))
+        volume = 0.0
         while queue:
             _, points = heapq.heappop(queue)
             union = np.vstack([layer_points, np.asarray(points)])
-            loss = volume - float(moocore.hypervolume(np.minimum(union, 1.0), ref=np.ones(union.shape[1])))
-            if queue and queue[0] < (loss, points):
-                heapq.heappush(queue, (loss, points))
+            union_volume = float(moocore.hypervolume(np.minimum(union, 1.0), ref=np.ones(union.shape[1])))
+            negative_gain = volume - union_volume
+            if queue and queue[0] < (negative_gain, points):  # another trial may gain more
+                heapq.heappush(queue, (negative_gain, points))
                 continue
-            rank[points], layer_points, volume = better, union, volume - loss
+            rank[points] = better
             better += set_counts[points]
+            layer_points = union
+            volume -= negative_gain
     return [rank.get(points, better) for points in point_sets]

@@ -5,6 +5,7 @@ The added rates depend only on the tables and on sweep.json. So a killed study a
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -37,18 +38,21 @@ class Extension:
 
 def extensions(study: LrStudy, settings: SweepSettings) -> tuple[Extension, ...]:
     """Return an extension for each method whose best fixed rate is the lowest or highest rate tried."""
-    baseline_by_rate: dict[str, dict[float, str]] = {}
+    baselines_by_method: dict[str, dict[float, str]] = defaultdict(dict)  # the first baseline that needs each rate
     for verdict in study.verdicts:
         for baseline in verdict.baselines:
-            for rate in baseline.edge.beyond if baseline.edge else ():
-                baseline_by_rate.setdefault(verdict.task.method, {}).setdefault(float(f"{rate:.2g}"), baseline.name)
+            rates_beyond_edge = () if baseline.edge is None else baseline.edge.beyond
+            for rate in rates_beyond_edge:
+                rounded_rate = float(f"{rate:.2g}")
+                baselines_by_method[verdict.task.method].setdefault(rounded_rate, baseline.name)
     result = []
-    for method, rates in baseline_by_rate.items():
+    for method, baseline_by_rate in baselines_by_method.items():
         grid = [point["lr"] for point in fixed_points(settings, method)]
         added = [point["lr"] for point in settings.extension if point["method"] == method]
         tried = tuple(sorted({*grid, *added}))
-        new_rates = tuple(rate for rate in sorted(rates) if _is_allowed(rate, grid, added) and rate not in tried)
-        result.append(Extension(method, new_rates, rates[min(rates)], tried))
+        rates = sorted(baseline_by_rate)
+        new_rates = tuple(rate for rate in rates if rate not in tried and _is_allowed(rate, grid, added))
+        result.append(Extension(method=method, rates=new_rates, baseline=baseline_by_rate[rates[0]], tried=tried))
     return tuple(result)
 
 
@@ -85,6 +89,8 @@ def fixed_points(settings: SweepSettings, method: str) -> list[Point]:
 
 
 def _is_allowed(rate: float, grid: Sequence[float], added: Sequence[float]) -> bool:
-    is_below = rate < min(grid)
-    same_side = {added_rate for added_rate in added if (added_rate < min(grid) if is_below else added_rate > max(grid))}
-    return len(same_side) < MAX_RATES and FIELDS["lr"].problem(rate) is None
+    if rate < min(grid):
+        added_at_edge = {added_rate for added_rate in added if added_rate < min(grid)}
+    else:
+        added_at_edge = {added_rate for added_rate in added if added_rate > max(grid)}
+    return len(added_at_edge) < MAX_RATES and FIELDS["lr"].problem(rate) is None

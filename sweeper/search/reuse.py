@@ -71,9 +71,10 @@ class ReusableTrials:
             self._previous |= _by_hash(folder, read_state(folder))
 
     def find(self, spec_hash: str, state: SweepState) -> CachedTrial | None:
-        if (cached := self._previous.get(spec_hash)) is not None or not self.includes_own:
-            return cached
-        return _by_hash(self._out, state).get(spec_hash)
+        cached = self._previous.get(spec_hash)
+        if cached is None and self.includes_own:
+            return _by_hash(self._out, state).get(spec_hash)
+        return cached
 
 
 def _by_hash(out: Path, state: SweepState) -> dict[str, CachedTrial]:
@@ -81,7 +82,8 @@ def _by_hash(out: Path, state: SweepState) -> dict[str, CachedTrial]:
     trial_by_hash: dict[str, CachedTrial] = {}
     for trial in state.ended_trials:
         spec_hash = str(trial.settings["spec_hash"])
-        if trial.outcome["status"] in REUSABLE_STATUSES and not (trial.reused_from and spec_hash in trial_by_hash):
+        is_further_copy = bool(trial.reused_from) and spec_hash in trial_by_hash
+        if trial.outcome["status"] in REUSABLE_STATUSES and not is_further_copy:
             trial_by_hash[spec_hash] = CachedTrial(out, trial)
     return trial_by_hash
 

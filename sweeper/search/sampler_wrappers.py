@@ -89,7 +89,9 @@ class StartupSampler(BaseSampler):
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: Distributions) -> dict[str, Any]:
         index = sampled_before(study, trial)
         if index < self._trials:
-            return sobol_point(self._distributions, index, seed=self._seed) if index else center_of(self._distributions)
+            if index == 0:
+                return center_of(self._distributions)
+            return sobol_point(self._distributions, index, seed=self._seed)
         params: dict[str, Any] = self._model.sample_relative(study, trial, search_space)
         return params
 
@@ -129,8 +131,9 @@ def value_at(distribution: Any, share: float) -> Any:
     """
     if isinstance(distribution, CategoricalDistribution):
         return distribution.choices[int(share * len(distribution.choices))]
+    is_integer = isinstance(distribution, IntDistribution)
     low, high = distribution.low, distribution.high
-    if is_integer := isinstance(distribution, IntDistribution):
+    if is_integer:  # each integer gets an equal part of the range
         low, high = low - 0.5, high + 0.5
     value = math.exp(math.log(low) + share * math.log(high / low)) if distribution.log else low + share * (high - low)
     value = min(max(value, distribution.low), distribution.high)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from search_spaces.space import Space
 
@@ -95,10 +95,12 @@ def _gp(search: Search) -> optuna.samplers.BaseSampler:
 def _qmc(search: Search) -> optuna.samplers.BaseSampler:
     from sweeper.search.sampler_wrappers import WholeSpaceSampler, sampled_before, sobol_point
 
-    space = search.space.distributions()
-    return WholeSpaceSampler(
-        space, lambda study, trial: sobol_point(space, sampled_before(study, trial), seed=search.seed)
-    )
+    distributions = search.space.distributions()
+
+    def propose(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> dict[str, Any]:
+        return sobol_point(distributions, sampled_before(study, trial), seed=search.seed)
+
+    return WholeSpaceSampler(distributions, propose)
 
 
 def _random(search: Search) -> optuna.samplers.BaseSampler:

@@ -84,9 +84,11 @@ def comparison_axes(objectives: Iterable[BoundedObjective]) -> dict[str, Axis]:
     """
     from trainables.metrics.registry import METRICS
 
-    return {
-        item.column: Axis(item.low, item.high, log=item.column in METRICS and METRICS[item.column].loss)
-        if item.direction == "min"
-        else Axis(item.high, item.low)
-        for item in objectives
-    }
+    axes = {}
+    for item in objectives:
+        if item.direction == "min":
+            is_loss = item.column in METRICS and METRICS[item.column].loss
+            axes[item.column] = Axis(best=item.low, worst=item.high, log=is_loss)
+        else:
+            axes[item.column] = Axis(best=item.high, worst=item.low)
+    return axes

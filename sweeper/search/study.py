@@ -109,8 +109,12 @@ class SweepStudy:
         """Add ``priors`` (trials of previous sweeps), and plan ``points`` (Optuna parameters to try first)."""
         for prior in priors:
             final = self._final_state({"status": Status.FINISHED}, prior.result)
-            data = {"params": self._space.params_of(prior.config), "user_attrs": {_PRIOR: prior.origin}}
-            self._add_trial({**data, "system_attrs": _FIRST_GENERATION}, final)
+            data = {
+                "params": self._space.params_of(prior.config),
+                "user_attrs": {_PRIOR: prior.origin},
+                "system_attrs": _FIRST_GENERATION,
+            }
+            self._add_trial(data, final)
         self._priors = len(priors)
         self._planned += [(point, {}) for point in points]
 
@@ -130,26 +134,27 @@ class SweepStudy:
 
     def restore(self, state: SweepState) -> None:
         """Add the trials of the event log to the Optuna study. :meth:`ask` returns trials without a result again."""
-        results = {
-            trial.id: self._final_state(row := trial.row(), self._add_outcome(trial.id, row, list(trial.candidates())))
-            for trial in state.ended_trials
-            if trial.has_result
-        }
+        final_states: dict[str, dict[str, Any]] = {}
+        for trial in state.ended_trials:
+            if trial.has_result:
+                row = trial.row()
+                result = self._add_outcome(trial.id, row, list(trial.candidates()))
+                final_states[trial.id] = self._final_state(row, result)
         data = {int(trial.id): trial.search or self._derive(trial) for trial in state.trials.values() if trial.settings}
         for index in range(1 + max(data, default=-1)):
             trial_id = format_id(index)
             if index in data:
-                self._add_trial(data[index], results.get(trial_id, {}), state.trials[trial_id])
-                if trial_id not in results:
+                self._add_trial(data[index], final_states.get(trial_id, {}), state.trials[trial_id])
+                if trial_id not in final_states:
                     self._unfinished.append(trial_id)
                 continue
             # A log that was rebuilt from the tables lacks the trials that have no row.
             group, repetition = divmod(index, len(self._seeds))
-            configs = [
+            group_configs = [
                 item["user_attrs"]["config"] for other, item in data.items() if other // len(self._seeds) == group
             ]
-            planned = self._plan(index, configs[0] if configs else None)
-            params, attributes = planned or ({}, {"seed": self._seeds[repetition]})
+            config = group_configs[0] if group_configs else None
+            params, attributes = self._plan(index, config) or ({}, {"seed": self._seeds[repetition]})
             self._study.enqueue_trial(params, user_attrs=attributes)
 
     def requeue(self, trial_id: str) -> None:
@@ -197,9 +202,11 @@ class SweepStudy:
 
         if trial_id in self._recorded or trial_id in self._unfinished:
             return
-        final = self._final_state(row, self._add_outcome(trial_id, row, candidates))
+        result = self._add_outcome(trial_id, row, candidates)
+        final = self._final_state(row, result)
         trial = self._own_trials()[int(trial_id)]
-        for name, violation in (final.pop("constraints", None) or {}).items():
+        constraints = final.pop("constraints", None) or {}
+        for name, violation in constraints.items():
             optuna.trial.Trial(self._study, trial._trial_id).set_constraint(name, violation)
         self._study.tell(trial.number, **final)
 
@@ -211,10 +218,12 @@ class SweepStudy:
         """Return the Optuna state, values and constraints of an ended trial."""
         from optuna.trial import TrialState
 
-        if row.get("status") == Status.FINISHED and result is not None:
-            constraints = dict(zip(map(str, self.archive.constraints), result.violations, strict=True))
+        status = row.get("status")
+        if status == Status.FINISHED and result is not None:
+            names = [str(constraint) for constraint in self.archive.constraints]
+            constraints = dict(zip(names, result.violations, strict=True))
             return {"state": TrialState.COMPLETE, "values": result.values, "constraints": constraints or None}
-        return {"state": TrialState.PRUNED if row.get("status") == Status.STOPPED else TrialState.FAIL}
+        return {"state": TrialState.PRUNED if status == Status.STOPPED else TrialState.FAIL}
 
     def _add_trial(self, data: Mapping[str, Any], final: Mapping[str, Any], trial: Trial | None = None) -> None:
         """Add a trial to the Optuna study. If ``final`` is empty, the trial's state is RUNNING."""
@@ -226,9 +235,10 @@ class SweepStudy:
             distributions={name: distributions[name] for name in params},
             user_attrs=data["user_attrs"],
             system_attrs=dict(data["system_attrs"]),  # a copy, because Optuna changes it
-            **{"state": TrialState.RUNNING, **final},
+            **(final or {"state": TrialState.RUNNING}),
         )
-        if trial is not None and final and (ended_at := trial.outcome.get("ended_at")):
+        ended_at = trial.outcome.get("ended_at") if trial is not None else None
+        if trial is not None and final and ended_at:
             frozen.datetime_start = datetime.fromtimestamp(trial.started_at or ended_at)
             frozen.datetime_complete = datetime.fromtimestamp(ended_at)
         self._study.add_trial(frozen)
@@ -243,21 +253,25 @@ class SweepStudy:
         try:
             config = self._space.configuration(trial.settings)
         except ValueError:  # a point outside the space
-            _, attributes = self._plan(index, None) or ({}, {})
-            config, params = attributes.get(_POINT, {}), {}
+            planned = self._plan(index, None)
+            config = planned[1].get(_POINT, {}) if planned is not None else {}
+            params: dict[str, Value] = {}
         else:
             params = self._space.params_of(config)
         seed = self._seeds[repetition]
-        is_planned = self._plan(index, config if repetition else None) is not None
+        system_attrs: dict[str, Any] = dict(_FIRST_GENERATION)
+        if self._plan(index, config if repetition else None) is not None:
+            system_attrs["fixed_params"] = params
         return {
             "params": params,
             "user_attrs": {"seed": seed, "config": {**config, "seed": seed}},
-            "system_attrs": {**_FIRST_GENERATION, **({"fixed_params": params} if is_planned else {})},
+            "system_attrs": system_attrs,
         }
 
     def _enqueue_next(self) -> None:
-        trials, index = self._own_trials(), self.proposed_trials
-        if len(trials) > index:
+        trials = self._own_trials()
+        index = self.proposed_trials
+        if len(trials) > index:  # a trial is already waiting in Optuna's queue
             return
         repetition = index % len(self._seeds)
         config = trials[index - repetition].user_attrs["config"] if repetition else None
@@ -320,7 +334,7 @@ def open_study(log: EventLog, settings: SweepSettings, target: Target, *, consol
             points += result.points
             priors += result.priors
             limit -= len(result.points)
-        log.record(Kind.SEARCH_STARTED, payload={"points": points, "priors": [*map(asdict, priors)]})
+        log.record(Kind.SEARCH_STARTED, payload={"points": points, "priors": [asdict(prior) for prior in priors]})
     if search := log.state.search:
         study.begin(points=search["points"], priors=[Prior.from_dict(prior) for prior in search["priors"]])
     study.restore(log.state)

@@ -35,7 +35,8 @@ class Prior:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Prior:
         """Rebuild a prior from the result of :func:`dataclasses.asdict`."""
-        result = Result(*(tuple(values["result"][name]) for name in ("values", "violations")))
+        stored = values["result"]
+        result = Result(values=tuple(stored["values"]), violations=tuple(stored["violations"]))
         return cls(values["config"], result, values["origin"])
 
 
@@ -82,7 +83,8 @@ def warm_start(
         baseline=baseline,
         every_epoch=bool(previous.goals),
     )
-    space, searched = settings.space, (*_SEARCHED, *option_names())
+    space = settings.space
+    searched = (*_SEARCHED, *option_names())
     fixed = {name: value for name, value in space.constants.items() if name in searched}
     priors: list[Prior] = []
     others: list[tuple[Mapping[str, Value], Result]] = []
@@ -93,8 +95,9 @@ def warm_start(
         if result is None:
             continue
         values = trial.settings
+        has_fixed_values = all(same(value, values[name]) for name, value in fixed.items() if name in values)
         try:
-            if not all(same(value, values[name]) for name, value in fixed.items() if name in values):
+            if not has_fixed_values:
                 raise ValueError("the trial differs in a setting that is fixed in the new space")
             config = space.configuration({**values, **space.constants})
             spec = settings.make_spec(config | {"seed": values["seed"]}, target_key=target_key)
@@ -115,7 +118,9 @@ def warm_start(
 
 
 def format_warm_start(result: WarmStart, folder: Path) -> str:
-    clauses = [f"{counted(len(result.priors), 'comparable trial')}"] if result.priors or not result.points else []
+    clauses = []
+    if result.priors or not result.points:
+        clauses.append(counted(len(result.priors), "comparable trial"))
     if result.points:
         differences = "; ".join(result.differences) or "another target"
         points = counted(len(result.points), "configuration")
@@ -131,7 +136,7 @@ def _front(
     candidates: Sequence[tuple[Mapping[str, Value], Result]], objectives: Sequence[Objective]
 ) -> list[Mapping[str, Value]]:
     """Return the configurations on the Pareto front, ordered by decreasing contribution to the hypervolume."""
-    candidates = [item for item in candidates if item[1].acceptable]
+    candidates = [(params, result) for params, result in candidates if result.acceptable]
     if not candidates:
         return []
     costs = costs_of(np.asarray([result.values for _, result in candidates]), objectives)
@@ -139,19 +144,24 @@ def _front(
     order = front[np.argsort(-contributions(costs[front]), kind="stable")]
     distinct: list[Mapping[str, Value]] = []
     for index in order:
-        if candidates[index][0] not in distinct:
-            distinct.append(candidates[index][0])
+        params, _ = candidates[index]
+        if params not in distinct:
+            distinct.append(params)
     return distinct
 
 
 def _differences(previous: SweepSettings, settings: SweepSettings) -> tuple[str, ...]:
-    searched = {*_SEARCHED, *(item.name for item in (*previous.space.parameters, *settings.space.parameters))}
-    previous_values, current_values = (
-        {**item.base.values(), **{name: value for name, value in item.space.constants.items() if name in FIELDS}}
-        for item in (previous, settings)
-    )
+    parameters = [*previous.space.parameters, *settings.space.parameters]
+    searched = {*_SEARCHED, *(parameter.name for parameter in parameters)}
+    previous_values, current_values = _field_values(previous), _field_values(settings)
     return tuple(
         f"{name} {previous_values[name]} in that sweep, {current_values[name]} in this sweep"
-        for name, item in FIELDS.items()
-        if item.decides and name not in searched and previous_values[name] != current_values[name]
+        for name, field in FIELDS.items()
+        if field.decides and name not in searched and previous_values[name] != current_values[name]
     )
+
+
+def _field_values(settings: SweepSettings) -> dict[str, object]:
+    """Return the value of each field in trials that do not search the field."""
+    constants = {name: value for name, value in settings.space.constants.items() if name in FIELDS}
+    return {**settings.base.values(), **constants}
