@@ -93,11 +93,24 @@ PARAMETERS = tuple(dict.fromkeys((*_FIRST_PARAMETERS, *FIELDS)))
 """The columns with the settings of a trial."""
 METRIC_COLUMNS = (*LOSS_METRICS, *DEFAULT_SET, *_OPTIONAL)
 TRIAL_COLUMNS = (
-    *(*_names(_IDS), *PARAMETERS, *_names(_STATUS), *LOSS_METRICS, *DEFAULT_SET, *_names(_COSTS)),
-    *(*_OPTIONAL, _GENERATION.name, _REUSED.name, *_names(_MEMORY), _INTERPOLATION.name),
+    *_names(_IDS),
+    *PARAMETERS,
+    *_names(_STATUS),
+    *LOSS_METRICS,
+    *DEFAULT_SET,
+    *_names(_COSTS),
+    *_OPTIONAL,
+    *_names((_GENERATION, _REUSED, *_MEMORY, _INTERPOLATION)),
 )
 HISTORY_COLUMNS = (
-    *("trial_id", *_names(_STEPS), "lr", *_names(_COURSE), *LOSS_METRICS, *DEFAULT_SET, *_names(_RULES), *_OPTIONAL),
+    "trial_id",
+    *_names(_STEPS),
+    "lr",
+    *_names(_COURSE),
+    *LOSS_METRICS,
+    *DEFAULT_SET,
+    *_names(_RULES),
+    *_OPTIONAL,
     _REPORTED.name,
 )
 CANDIDATE_COLUMNS = ("trial_id", "epoch", "step", *sorted(LOSS_METRICS), *DEFAULT_SET, *_OPTIONAL, "checkpoint")
@@ -109,17 +122,17 @@ def unused_columns(methods: Iterable[str], metrics: Iterable[str]) -> frozenset[
 
     The option ``c`` and the default metrics are never omitted. ``metrics`` may contain names of metric sets.
     """
-    options = {"c", *(name for method in methods for name in parse_method(method).options)}
+    used_options = {"c"}
+    for method in methods:
+        used_options.update(parse_method(method).options)
     requested = {name for metric in metrics for name in SETS.get(metric, (metric,))}
-    unrequested = {name for name in _OPTIONAL if not {name, name.removesuffix("_distance")} & requested}
-    return frozenset({*option_names()} - options | unrequested)
+    requested.update([f"{name}_distance" for name in requested])  # a metric's distance is requested with the metric
+    unused_options = frozenset(option_names()) - used_options
+    return unused_options.union(name for name in _OPTIONAL if name not in requested)
 
 
-OUTCOME_METRICS = tuple(
-    name
-    for name in TRIAL_COLUMNS
-    if name in METRIC_COLUMNS or any(name == item.name and item.role in ("progress", "cost") for item in _COLUMNS)
-)
+_PROGRESS_AND_COSTS = tuple(column.name for column in _COLUMNS if column.role in ("progress", "cost"))
+OUTCOME_METRICS = tuple(name for name in TRIAL_COLUMNS if name in (*METRIC_COLUMNS, *_PROGRESS_AND_COSTS))
 """The numeric columns of a trial's outcome."""
 HISTORY_METRICS = tuple(name for name in HISTORY_COLUMNS if name not in ("trial_id", "step", _REPORTED.name))
 AUTO_LR_COLUMNS = ("trial_id", "step", *UPDATE_COLUMNS)
@@ -142,14 +155,15 @@ def column_dictionary(*, random_guess: float | None = None, unit: str = "token")
         for item in settings
     }
     for name, metric in METRICS.items():
-        has_bounds = metric.high is not None or random_guess is not None
-        bounds = metric.bounds(random_guess or 0.0)
+        bounds = None
+        if metric.high is not None or random_guess is not None:
+            bounds = [bound if math.isfinite(bound) else None for bound in metric.bounds(random_guess or 0.0)]
         entries[name] = {
             "role": "loss" if metric.loss else "metric",
             "label": metric.label,
             "unit": metric.unit and metric.unit.format(item=unit),
             "direction": metric.direction,
-            "bounds": [bound if math.isfinite(bound) else None for bound in bounds] if has_bounds else None,
+            "bounds": bounds,
             "ideal": metric.ideal,
             "of": metric.of,
             "primary": metric.primary or None,

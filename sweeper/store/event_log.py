@@ -125,20 +125,22 @@ class EventLog:
         If a follower raises OSError, the next call flushes the follower again.
         """
         with self._lock:
-            written_events, is_flushed = self._write(), True
+            written_events = self._write()
+            is_written = written_events is not None
+            is_flushed = True
             for follower in self._followers:
                 if follower.needs_disk:
-                    for event in written_events or ():
+                    for event in written_events or []:
                         self._notify(follower, event)
                 try:
-                    if written_events is not None or not follower.needs_disk:
+                    if is_written or not follower.needs_disk:
                         follower.flush(self.state)
                 except OSError as error:
                     is_flushed = False
                     logger.warning("%s cannot write: %s; the write is tried again", type(follower).__name__, error)
                 except Exception:
                     logger.exception("error in %s; the sweep continues", type(follower).__name__)
-            return is_flushed and written_events is not None
+            return is_written and is_flushed
 
     def _write(self) -> list[Event] | None:
         """Append the waiting events to the file. Return the appended events, or None if writing fails."""

@@ -57,7 +57,8 @@ class Event:
     @classmethod
     def new(cls, seq: int, kind: Kind, trial_id: str, payload: Mapping[str, Any]) -> Event:
         """Return an event with the current time. Its payload equals the payload that will be read from the file."""
-        return cls(seq, time.time(), kind, trial_id, json.loads(json.dumps(_json(payload), allow_nan=False)))
+        stored_payload = json.loads(json.dumps(_json(payload), allow_nan=False))
+        return cls(seq=seq, time=time.time(), kind=kind, trial_id=trial_id, payload=stored_payload)
 
     def to_line(self) -> bytes:
         content = {"seq": self.seq, "time": self.time, "kind": self.kind, "trial_id": self.trial_id}

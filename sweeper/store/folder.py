@@ -154,8 +154,12 @@ def write_sweep_json(
     targets, the entry ``baseline`` has the mean of their metrics.
     """
     target = next(iter(targets.values()), None)
-    guess = math.log(target.vocabulary_size) if target is not None else None
     unit = dataset_modality(settings.base.dataset).unit
+    guess = math.log(target.vocabulary_size) if target is not None else None
+    objectives = None
+    if guess is not None:
+        objectives = [item.to_dict(guess, unit=unit) for item in settings.parsed_objectives]
+    package_versions = {name: importlib.metadata.version(name) for name in _VERSIONS}
     content = {
         "format": FORMAT,
         "sweep_id": origin.sweep_id,
@@ -163,13 +167,10 @@ def write_sweep_json(
         "created": origin.created,
         "command": settings.command,
         "commit": commit(),
-        "versions": {"unlearning-sweeper": __version__}
-        | {name: importlib.metadata.version(name) for name in _VERSIONS},
+        "versions": {"unlearning-sweeper": __version__, **package_versions},
         "plugins": plugin_records(),
         "settings": settings.to_dict(),
-        "objectives": [item.to_dict(guess, unit=unit) for item in settings.parsed_objectives]
-        if guess is not None
-        else None,
+        "objectives": objectives,
         "columns": column_dictionary(random_guess=guess, unit=unit),
         "random_guess_loss": guess,
         "vocabulary_size": target.vocabulary_size if target is not None else None,

@@ -49,8 +49,9 @@ def hold_lease(
         return
     if problem := other_driver(storage, out, say=say):
         raise OtherDriver(problem)
-    lease, stop = {"driver": uuid.uuid4().hex, **_folder_identity(out)}, threading.Event()
+    lease = {"driver": uuid.uuid4().hex, **_folder_identity(out)}
     _write(storage, lease)
+    stop = threading.Event()
     thread = threading.Thread(target=_renew, args=(storage, lease, stop, interval), name="lease", daemon=True)
     thread.start()
     try:
@@ -67,7 +68,8 @@ def _renew(storage: Storage, lease: Mapping[str, str], stop: threading.Event, in
     is_warned = False
     while not stop.wait(interval):
         with contextlib.suppress(StorageError, OSError):
-            if (other := _other_lease(storage, lease)) is not None and not is_warned:
+            other = _other_lease(storage, lease)
+            if other is not None and not is_warned:
                 logger.warning("%s and runs the same trials; stop one of the drivers", _format(storage, other))
                 is_warned = True
             _write(storage, lease)
@@ -79,7 +81,8 @@ def _write(storage: Storage, lease: Mapping[str, str]) -> None:
 
 def _other_lease(storage: Storage, lease: Mapping[str, str]) -> dict[str, Any] | None:
     current = _read(storage)
-    return None if current is None or current["driver"] == lease["driver"] else current
+    is_other = current is not None and current["driver"] != lease["driver"]
+    return current if is_other else None
 
 
 def other_driver(storage: Storage, out: Path, *, say: Callable[[str], object]) -> str | None:
@@ -92,7 +95,10 @@ def other_driver(storage: Storage, out: Path, *, say: Callable[[str], object]) -
         StorageError: the storage does not answer.
     """
     lease = _read(storage)
-    if lease is None or (out.is_dir() and _folder_identity(out).items() <= lease.items()):
+    if lease is None:
+        return None
+    is_for_this_folder = out.is_dir() and _folder_identity(out).items() <= lease.items()
+    if is_for_this_folder:
         return None
     say(f"{_format(storage, lease)}; waiting {TIMEOUT:.0f} s to see whether that driver is still running")
     time.sleep(TIMEOUT)

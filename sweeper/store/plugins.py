@@ -54,14 +54,17 @@ def restore_plugins(out: Path) -> list[str]:
         records = json.loads((out / "sweep.json").read_text(encoding="utf-8")).get("plugins", [])
     except (OSError, ValueError, AttributeError):
         return []  # read_settings() reports this error
-    problems, notes, loadable = list[str](), list[str](), []
+    problems: list[str] = []
+    notes: list[str] = []
+    loadable = []
     for record in records:
         if record["file"] is None:
             cause = "it belongs to an installed package, and this version loads plug-ins only from files"
             notes.append(f"plug-in {record['name']} is not loaded, because {cause}")
             continue
         loadable.append(record)
-        digest, path, original = record["digest"], out / record["file"], Path(record["path"])
+        digest = record["digest"]
+        path, original = out / record["file"], Path(record["path"])
         if path != out / FOLDER / Path(record["file"]).name:
             problems.append(f"{out / 'sweep.json'}: plug-in {record['file']} must be in {out / FOLDER}")
         elif not path.is_file() or _digest(path) != digest:

@@ -36,31 +36,37 @@ def read_state(out: Path) -> SweepState:
 def events_of_tables(out: Path) -> list[Event]:
     """Return the events that can be rebuilt from the tables in a folder, ordered by time."""
     tables = ResultTables(out)
-    trials, history = {row["trial_id"]: row for row in tables.trials.read()}, tables.history.read()
+    trials = {row["trial_id"]: row for row in tables.trials.read()}
+    history = tables.history.read()
     candidates = {(row["trial_id"], row["step"]): _values(row) for row in tables.candidates.read()}
     updates: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in tables.auto_lr.read():
         updates[row["trial_id"], row["step"]].append(_values(row))
     timed_events: list[tuple[float, Kind, str, dict[str, Any]]] = []
-    for trial_id in sorted({*trials, *(row["trial_id"] for row in history)}):
+    trial_ids = {*trials, *(row["trial_id"] for row in history)}
+    for trial_id in sorted(trial_ids):
         row = trials.get(trial_id, {})
         settings = {name: row[name] for name in _SETTINGS if name in row}
         timed_events.append((0.0, Kind.TRIAL_PROPOSED, trial_id, {"settings": _values(settings)}))
         if row.get("reused_from"):
             timed_events.append((0.0, Kind.TRIAL_REUSED, trial_id, {"origin": row["reused_from"]}))
     for row in history:
-        trial_id, step, reported_at = row.pop("trial_id"), int(row["step"]), float(row.get("reported_at") or 0.0)
+        trial_id = row.pop("trial_id")
+        step = int(row["step"])
+        reported_at = float(row.get("reported_at") or 0.0)
         key = (trial_id, row["step"])
         report = _values(row) | {"step": step, "epoch": float(row["epoch"]), "auto_lr": updates[key]}
         report["evaluated"] = key in candidates or _is_evaluated(row, trials.get(trial_id, {}))
         timed_events.append((reported_at, Kind.TRIAL_REPORTED, trial_id, {"report": report}))
         candidate = candidates.get(key, {})
-        if late_metrics := {name: candidate[name] for name in METRICS if name in candidate and name not in report}:
+        late_metrics = {name: candidate[name] for name in METRICS if name in candidate and name not in report}
+        if late_metrics:
             timed_events.append((reported_at, Kind.METRICS_MEASURED, trial_id, {"step": step, "metrics": late_metrics}))
     for trial_id, row in trials.items():
         outcome = _values({name: text for name, text in row.items() if name not in ("trial_id", *_SETTINGS)})
-        timed_events.append((float(row.get("ended_at") or 0.0), Kind.TRIAL_ENDED, trial_id, {"outcome": outcome}))
-    timed_events.sort(key=lambda item: item[0])
+        ended_at = float(row.get("ended_at") or 0.0)
+        timed_events.append((ended_at, Kind.TRIAL_ENDED, trial_id, {"outcome": outcome}))
+    timed_events.sort(key=lambda timed_event: timed_event[0])
     return [Event.new(seq, kind, trial_id, payload) for seq, (_, kind, trial_id, payload) in enumerate(timed_events)]
 
 

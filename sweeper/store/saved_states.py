@@ -32,7 +32,8 @@ def tune_storage(settings: SweepSettings, out: Path) -> tuple[dict[str, Any], in
     arguments = {"storage_path": states.path}
     if settings.bucket is not None:
         arguments["storage_filesystem"] = states.filesystem
-    return arguments, 1 + max(_attempts(states), default=0)
+    last_attempt = max(_attempts(states), default=0)
+    return arguments, last_attempt + 1
 
 
 def state_keys(states: Storage, trial_id: str) -> list[str]:
@@ -75,9 +76,10 @@ def find_states(settings: SweepSettings, out: Path, last_steps: Mapping[str, int
     folder = RUN_STATES if settings.bucket is not None else states.path
     state_by_trial = {}
     for trial_id, last_step in last_steps.items():
-        complete_states = _complete_states(states, trial_id, is_local=settings.bucket is None)
-        if (newest := next(((key, step) for key, step in complete_states if step <= last_step), None)) is not None:
-            state_by_trial[trial_id] = SavedState(f"{folder}/{newest[0]}", newest[1])
+        for key, step in _complete_states(states, trial_id, is_local=settings.bucket is None):
+            if step <= last_step:
+                state_by_trial[trial_id] = SavedState(f"{folder}/{key}", step)
+                break
     return state_by_trial
 
 
@@ -98,5 +100,5 @@ def _complete_states(states: Storage, trial_id: str, *, is_local: bool) -> Itera
 
 def _attempts(states: Storage) -> list[int]:
     """Return the numbers of all Tune runs of the sweep, newest first."""
-    numbers = (name.removeprefix("attempt-") for name in states.names(folders=True) if name.startswith("attempt-"))
-    return sorted((int(number) for number in numbers if number.isdecimal()), reverse=True)
+    suffixes = [name.removeprefix("attempt-") for name in states.names(folders=True) if name.startswith("attempt-")]
+    return sorted((int(suffix) for suffix in suffixes if suffix.isdecimal()), reverse=True)

@@ -60,7 +60,9 @@ class Trial:
 
     def candidates(self, reports: Sequence[Row] | None = None) -> Iterator[Row]:
         """Yield a row of candidates.csv, without the column ``checkpoint``, for each evaluated epoch."""
-        for report in self.reports if reports is None else reports:
+        if reports is None:
+            reports = self.reports
+        for report in reports:
             if report.get("evaluated", True):
                 yield {"trial_id": self.id, **report, **self.measured.get(int(report["step"]), {})}
 
@@ -85,7 +87,8 @@ class SweepState:
         """Update the state with one event. The resulting state depends only on the events and their order."""
         if event.kind is Kind.TRIAL_PROPOSED:
             trial = self.trials.setdefault(event.trial_id, Trial(event.trial_id, {}))
-            trial.settings, trial.search = event.payload["settings"], event.payload.get("search", {})
+            trial.settings = event.payload["settings"]
+            trial.search = event.payload.get("search", {})
         elif event.kind is Kind.SEARCH_STARTED:
             self.search = event.payload
         elif event.trial_id:
@@ -97,11 +100,14 @@ class SweepState:
                 trial.reused_from = event.payload["origin"]
             case Kind.TRIAL_REQUEUED:
                 trial.reports = [item for item in trial.reports if int(item["step"]) <= event.payload["step"]]
-                trial.phase, trial.outcome, trial.reused_from = Phase.PROPOSED, {}, ""
+                trial.phase = Phase.PROPOSED
+                trial.outcome = {}
+                trial.reused_from = ""
                 trial.stop_requested = False
                 self.ended.pop(trial.id, None)
             case Kind.TRIAL_STARTED:
-                trial.phase, trial.started_at = Phase.RUNNING, event.time
+                trial.phase = Phase.RUNNING
+                trial.started_at = event.time
             case Kind.TRIAL_REPORTED:
                 report = event.payload["report"]
                 if int(report["step"]) > trial.last_step:  # a restarted worker repeats reports
@@ -109,7 +115,9 @@ class SweepState:
             case Kind.TRIAL_PAUSED:
                 trial.phase = Phase.PAUSED
             case Kind.TRIAL_ENDED:
-                trial.phase, trial.outcome, trial.stop_requested = Phase.ENDED, event.payload["outcome"], False
+                trial.phase = Phase.ENDED
+                trial.outcome = event.payload["outcome"]
+                trial.stop_requested = False
                 self.ended[trial.id] = None
             case Kind.STOP_REQUESTED:
                 trial.stop_requested = True

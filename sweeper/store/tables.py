@@ -41,7 +41,8 @@ class CsvTable:
         """Return the rows of the file. An incomplete last row is omitted."""
         if not self.path.is_file():
             return []
-        return list(csv.DictReader(io.StringIO(_whole_rows(self.path.read_bytes()).decode(), newline="")))
+        text = _whole_rows(self.path.read_bytes()).decode()
+        return list(csv.DictReader(io.StringIO(text, newline="")))
 
     def append(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Append rows, with a header if the file is new.
@@ -54,8 +55,8 @@ class CsvTable:
     def rewrite(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Replace the file atomically."""
         rows = list(rows)
-        other_columns = (name for name in self.columns if any(name in row for row in rows))
-        columns = tuple(dict.fromkeys((*self._default_columns, *other_columns)))
+        used_columns = [name for name in self.columns if any(name in row for row in rows)]
+        columns = tuple(dict.fromkeys((*self._default_columns, *used_columns)))  # each name once, in this order
         content = _lines(columns, rows, header=True)
         write_atomically(self.path, content, sync=True)
         self.columns = columns

@@ -42,9 +42,12 @@ class RunFile:
         """Read unfinished.json in ``out``. Return None if the file is missing or damaged."""
         try:
             content = json.loads((out / RUN_FILE).read_text(encoding="utf-8"))
-            spec = TrialSpec.from_dict(content["spec"])
-            plugins = tuple(map(str, content.get("plugins", ())))
-            return cls(spec, int(content["landscape_points"]), str(content["command"]), plugins)
+            return cls(
+                spec=TrialSpec.from_dict(content["spec"]),
+                landscape_points=int(content["landscape_points"]),
+                command=str(content["command"]),
+                plugins=tuple(str(digest) for digest in content.get("plugins", ())),
+            )
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -53,14 +56,15 @@ def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> s
     """Return an error message if ``out`` contains an unfinished run with other settings, otherwise None."""
     if (run_file := RunFile.read(out)) is None:
         return None
-    # Without a target key in the spec, the targets are not compared.
-    spec = spec if spec.target_key else replace(spec, target_key=run_file.spec.target_key)
+    if not spec.target_key:  # the targets are not compared
+        spec = replace(spec, target_key=run_file.spec.target_key)
     try:
-        requested = (landscape_points, tuple(spec.plugin_digests))
-        if (spec.spec_hash, *requested) == (run_file.spec.spec_hash, run_file.landscape_points, run_file.plugins):
+        plugins = tuple(spec.plugin_digests)
+        is_same_spec = spec.spec_hash == run_file.spec.spec_hash
+        if is_same_spec and landscape_points == run_file.landscape_points and plugins == run_file.plugins:
             return None
         run_settings = _settings(run_file.spec, run_file.landscape_points, run_file.plugins)
-        settings = _settings(spec, *requested)
+        settings = _settings(spec, landscape_points, plugins)
         names = ", ".join(name for name in settings if settings[name] != run_settings[name])
     except MethodError:  # the other run's method comes from a plug-in that is not loaded here
         names = "method"
@@ -91,11 +95,17 @@ class UnfinishedRun:
         """
         if problem := other_run_problem(self.out, run.spec, landscape_points=landscape_points):
             raise OtherRun(problem)
-        run_file = {"landscape_points": landscape_points, "command": command, "plugins": run.spec.plugin_digests}
-        write_json(self.out / RUN_FILE, {"spec": run.spec.to_dict(), **run_file})
+        content = {
+            "spec": run.spec.to_dict(),
+            "landscape_points": landscape_points,
+            "command": command,
+            "plugins": run.spec.plugin_digests,
+        }
+        write_json(self.out / RUN_FILE, content)
         remove_leftovers(self._state)
         (self.out / "landscape.csv").unlink(missing_ok=True)  # written once, at the end of a run
-        if (state := load_state_file(self._state)) is not None:
+        state = load_state_file(self._state)
+        if state is not None:
             run.load_state_dict(state)
             if run.auto_lr is not None:
                 run.auto_lr.landscape.extend(state["landscape"])
@@ -107,10 +117,11 @@ class UnfinishedRun:
 
         If writing the state to the disk fails, the run continues.
         """
-        tables, trial = self._tables(run.spec), {"trial_id": run.spec.spec_hash}
-        tables.history.append([{**trial, "reported_at": time.time(), **report.row()}])
+        tables = self._tables(run.spec)
+        id_cell = {"trial_id": run.spec.spec_hash}
+        tables.history.append([{**id_cell, "reported_at": time.time(), **report.row()}])
         if report.auto_lr:
-            tables.auto_lr.append({**trial, **update} for update in report.auto_lr)
+            tables.auto_lr.append({**id_cell, **update} for update in report.auto_lr)
         if report.status is None and self._throttle.is_due():
             with self._throttle.saving():
                 landscape = [] if run.auto_lr is None else run.auto_lr.landscape
@@ -126,7 +137,8 @@ class UnfinishedRun:
 
 
 def _settings(spec: TrialSpec, landscape_points: int, plugins: Sequence[str]) -> dict[str, object]:
-    settings = spec.row() | {"landscape": landscape_points, "the content of the model or data": spec.target_key}
+    settings = {name: value for name, value in spec.row().items() if name != "target_key"}
+    settings["landscape"] = landscape_points
+    settings["the content of the model or data"] = spec.target_key
     settings["the content of the plug-ins"] = plugins
-    del settings["target_key"]
     return settings
