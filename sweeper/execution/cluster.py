@@ -61,9 +61,12 @@ _IMPORTED_FOR_REPORT = ("analysis.report.report", "analysis.figures.gallery", "m
 
 def set_environment(address: str | None) -> None:
     """Set the environment variables that Ray reads on import. Must be called before Ray is imported."""
-    # Keep Ray's ports on the loopback interface on a single machine. This is the default on Windows and macOS.
-    loopback = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"} if address is None else {}
-    os.environ.update({key: value for key, value in (RAY_ENVIRONMENT | loopback).items() if key not in os.environ})
+    variables = dict(RAY_ENVIRONMENT)
+    if address is None:
+        # Keep Ray's ports on the loopback interface. This is the default on Windows and macOS.
+        variables["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    for name, value in variables.items():
+        os.environ.setdefault(name, value)
 
 
 def project_folders() -> list[str]:
@@ -123,7 +126,8 @@ def ray_cluster(
             ) from None
         # Ray prints messages about dead workers to stdout, which is reserved for the command's result.
         with redirect_stdout(sys.stderr):
-            yield slots([node for node in ray.nodes() if node["Alive"]], resources)
+            alive_nodes = [node for node in ray.nodes() if node["Alive"]]
+            yield slots(alive_nodes, resources)
     finally:
         ray.shutdown()
 
@@ -168,7 +172,8 @@ class Cluster:
         settings = self._settings
         if settings.address is not None or settings.resources.gpus > 0 or not is_possible():
             return None
-        return self._stack.enter_context(fork_server(threads=max(1, int(settings.cpus_per_trial))))
+        threads = max(1, int(settings.cpus_per_trial))
+        return self._stack.enter_context(fork_server(threads=threads))
 
     def start_shutdown(self) -> None:
         """Shut Ray down in another thread while the report is written. This saves about 2 s."""

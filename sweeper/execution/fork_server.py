@@ -27,11 +27,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-_IMPORTED = (
-    *("pandas", "pyarrow.fs", "fsspec", "jsonschema", "pydantic", "requests"),  # by Ray Tune
-    *("torch", "torch._dynamo", "transformers.modeling_utils", "transformers.models.auto"),
-    "rouge_score.rouge_scorer",
-)
+_TUNE_MODULES = ("pandas", "pyarrow.fs", "fsspec", "jsonschema", "pydantic", "requests")
+_MODEL_MODULES = ("torch", "torch._dynamo", "transformers.modeling_utils", "transformers.models.auto")
+_IMPORTED = (*_TUNE_MODULES, *_MODEL_MODULES, "rouge_score.rouge_scorer")
 """The slow imports that the server runs before it forks.
 
 Ray is left out, because Ray reads environment variables on import. The project's own modules are left out, because they
@@ -60,8 +58,9 @@ def fork_server(*, threads: int) -> Iterator[Sequence[str]]:
 
     with tempfile.TemporaryDirectory(prefix="sweeper-") as folder:  # only this user can access it
         socket_path = str(Path(folder) / "workers")
+        program = f"from {__name__} import serve; serve({socket_path!r}, {_IMPORTED!r})"
         with subprocess.Popen(
-            [sys.executable, "-c", f"from {__name__} import serve; serve({socket_path!r}, {_IMPORTED!r})"],
+            [sys.executable, "-c", program],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -93,7 +92,10 @@ def serve(socket_path: str, module_names: Sequence[str]) -> None:
         if "ray" in sys.modules:  # forks must not inherit Ray; without a server, each worker starts a new Python
             return
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies, because the server never waits for its forks
-        while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
+        while True:
+            readable, _, _ = select.select([listener, sys.stdin], [], [])
+            if sys.stdin in readable:
+                break
             connection, _ = listener.accept()
             if os.fork() == 0:
                 listener.close()
@@ -123,7 +125,7 @@ def _run_request(connection: socket.socket, imported_environment: Mapping[str, s
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     connection.settimeout(10.0)
-    files = socket.recv_fds(connection, 1, 3)[1]
+    _, files, _, _ = socket.recv_fds(connection, 1, 3)
     with connection.makefile("rb") as reader:
         request = json.loads(reader.readline())
     for descriptor, file in enumerate(files):

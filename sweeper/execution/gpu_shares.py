@@ -26,17 +26,18 @@ MAX_PER_GPU = 16
 """The maximum number of trials on one GPU."""
 
 MemoryClass = tuple[object, ...]
-_FIELDS = (
-    *("model", "model_path", "target_path", "dataset", "data_dir", "limit", "forget_split", "template", "max_length"),
-    *("batch_size", "micro_batch", "eval_batch_size", "lora_rank", "optimizer", "dtype", "gradient_checkpointing"),
-    *("auto_lr", "retain_objective", "metrics"),
-)
+_MODEL_FIELDS = ("model", "model_path", "target_path")
+_DATA_FIELDS = ("dataset", "data_dir", "limit", "forget_split", "template", "max_length")
+_BATCH_FIELDS = ("batch_size", "micro_batch", "eval_batch_size")
+_TRAINING_FIELDS = ("lora_rank", "optimizer", "dtype", "gradient_checkpointing", "auto_lr", "retain_objective")
+_FIELDS = (*_MODEL_FIELDS, *_DATA_FIELDS, *_BATCH_FIELDS, *_TRAINING_FIELDS, "metrics")
 
 
 def memory_class(spec: TrialSpec) -> MemoryClass:
     """Return the settings that determine how much GPU memory a trial needs."""
     method = spec.parsed_method
-    return (*(getattr(spec, name) for name in _FIELDS), str(method.weighting.needs), str(method.objective.reference))
+    values = [getattr(spec, name) for name in _FIELDS]
+    return (*values, str(method.weighting.needs), str(method.objective.reference))
 
 
 def equal_share(trials: int) -> float:
@@ -114,7 +115,7 @@ class GpuShares(Follower):
     def learn(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Update the memory classes with the memory peaks of ended trials, given as rows of trials.csv."""
         for row in rows:
-            trial_peak, gpus, total_gb = (as_float(row.get(name)) for name in ("peak_gpu_gb", "gpu_share", "gpu_gb"))
+            trial_peak = as_float(row.get("peak_gpu_gb"))
             if not math.isfinite(trial_peak):
                 continue
             try:
@@ -122,22 +123,27 @@ class GpuShares(Follower):
                 usage = self._classes.setdefault(memory_class(spec), _MemoryUsage())
             except (KeyError, TypeError, ValueError):
                 continue  # the row needs a plug-in that is not loaded, or is from another version
-            usage.peak_gb, usage.example = max(usage.peak_gb, trial_peak), f"{row.get('trial_id')} ({spec.method})"
+            usage.peak_gb = max(usage.peak_gb, trial_peak)
+            usage.example = f"{row.get('trial_id')} ({spec.method})"
             if row.get("retried_with") or "out of memory" in str(row.get("error") or ""):
-                if not math.isfinite(gpus * total_gb):
+                available_gb = as_float(row.get("gpu_share")) * as_float(row.get("gpu_gb"))
+                if not math.isfinite(available_gb):
                     continue  # a row of an earlier version, which does not record the available memory
-                usage.more_than_gb = max(usage.more_than_gb, gpus * total_gb)
+                usage.more_than_gb = max(usage.more_than_gb, available_gb)
             # A trial with another status may have ended before an evaluation and before its longest batch.
             usage.is_complete |= row.get("status") in (Status.FINISHED, Status.STOPPED)
 
     def print_new(self) -> None:
         """Print a line for each memory class whose share has changed since its last line."""
         for usage in self._classes.values():
-            if not usage.is_complete or self.gpu_gb is None or (gpus := self._share(usage)) == usage.printed:
+            if not usage.is_complete or self.gpu_gb is None:
                 continue
-            exceeded = (
-                f"; {usage.more_than_gb:.2f} GB of GPU memory per trial were too little" if usage.more_than_gb else ""
-            )
+            gpus = self._share(usage)
+            if gpus == usage.printed:
+                continue
+            exceeded = ""
+            if usage.more_than_gb:
+                exceeded = f"; {usage.more_than_gb:.2f} GB of GPU memory per trial were too little"
             share_text = "a whole GPU" if gpus >= 1.0 else f"1/{_trials_per_gpu(gpus)} of a GPU"
             self.say(
                 f"trials with the model, data and batch sizes of trial {usage.example} took up to {usage.peak_gb:.2f} "
@@ -162,12 +168,13 @@ class GpuShares(Follower):
     @property
     def concurrent(self) -> int:
         """The number of concurrent trials if each trial has the largest share."""
-        return max(1, min(self.max_concurrent, int(self.gpus) * _trials_per_gpu(self.largest)))
+        slots = int(self.gpus) * _trials_per_gpu(self.largest)
+        return max(1, min(self.max_concurrent, slots))
 
     def has_room(self, gpus: float = equal_share(MAX_PER_GPU)) -> bool:
         """Return whether a trial with this GPU share can start. A trial can always start if no trial is running."""
-        running = [gpus for trial_id, gpus in self._reserved.items() if trial_id not in self._paused]
-        return not running or sum(running) + gpus <= self.gpus * (1.0 + 1e-9)
+        used_shares = [share for trial_id, share in self._reserved.items() if trial_id not in self._paused]
+        return not used_shares or sum(used_shares) + gpus <= self.gpus * (1.0 + 1e-9)
 
     def reserve(self, trial_id: str, gpus: float) -> None:
         self._reserved[trial_id] = gpus

@@ -101,15 +101,21 @@ def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence
         gpus = []
     missing = missing_folders(paths)
     existing = [path for path in paths if path not in missing]
-    uris = {path: pathlib.Path(path).absolute().as_uri() for path in existing if mark}
+    uris: dict[str, str] = {}
+    if mark is not None:
+        uris = {path: pathlib.Path(path).absolute().as_uri() for path in existing}
     uris |= {uri.partition("?")[0]: uri for uri in storages}
+    refused = {}
+    for folder, uri in uris.items():
+        if reason := storage_error(uri):
+            refused[folder] = reason
     return {
         "versions": versions(),
         "cpus": os.cpu_count() or 1,
         "gpus": gpus,
         "memory_gb": memory_gb,
         "missing": missing,
-        "refused": {folder: reason for folder, uri in uris.items() if (reason := storage_error(uri))},
+        "refused": refused,
         "free_gb": {path: shutil.disk_usage(path).free / 1e9 for path in existing},
     }
 

@@ -61,8 +61,13 @@ def slots(nodes: Sequence[Node], resources: Resources) -> int:
     total = 0
     for cpus, gpus in sizes:
         by_cpus = _times(resources.cpus, cpus)
-        by_gpus = _times(resources.gpus, gpus) if resources.gpus >= 1 else int(gpus) * _times(resources.gpus, 1.0)
-        total += min(by_cpus, by_gpus if resources.gpus > 0 else _UNLIMITED)
+        if resources.gpus <= 0:
+            by_gpus = _UNLIMITED
+        elif resources.gpus < 1:
+            by_gpus = int(gpus) * _times(resources.gpus, 1.0)
+        else:
+            by_gpus = _times(resources.gpus, gpus)
+        total += min(by_cpus, by_gpus)
     if total == 0:
         available = ", ".join(f"{cpus:g} CPUs and {gpus:g} GPUs" for cpus, gpus in sizes)
         raise PlacementError(
@@ -86,9 +91,13 @@ def require_shared(folders: Sequence[Path]) -> None:
     import ray
 
     deadline = time.monotonic() + _DEAD_NODE_SECONDS
-    while len(nodes := [node for node in ray.nodes() if node["Alive"]]) > 1:
+    while True:
+        nodes = [node for node in ray.nodes() if node["Alive"]]
+        if len(nodes) <= 1:
+            return  # a single node sees its own folders
         answers = ask_nodes(missing_folders_and_versions, [str(path) for path in folders], nodes=nodes)
-        if not (silent_nodes := [name for name, answer in answers.items() if answer is None]):
+        silent_nodes = [name for name, answer in answers.items() if answer is None]
+        if not silent_nodes:
             break
         if time.monotonic() > deadline:
             raise PlacementError(
@@ -96,8 +105,6 @@ def require_shared(folders: Sequence[Path]) -> None:
                 "answers, or remove it by running 'ray stop' on the node"
             )
         time.sleep(2.0)
-    else:
-        return  # a single node sees its own folders
     driver_versions = versions()
     if is_shipped():
         del driver_versions[PROJECT]

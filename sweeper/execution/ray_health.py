@@ -55,20 +55,22 @@ def head_watched(
     addresses = [ray.get_runtime_context().gcs_address]
 
     def wait_for_head() -> None:
-        while not (lost.is_set() or not any(map(address_problem, addresses))):
+        while not lost.is_set() and any(address_problem(address) for address in addresses):
             time.sleep(_INTERVAL)
         if lost.is_set():
             watcher.join()
 
+    def time_limit() -> float:
+        return _LOST_AFTER_ON_CLUSTER if is_cluster and not is_interrupted() else _LOST_AFTER
+
     def watch() -> None:
         answered_at = dict.fromkeys(addresses, time.monotonic())
-        while time.monotonic() - min(answered_at.values()) < (
-            _LOST_AFTER_ON_CLUSTER if is_cluster and not is_interrupted() else _LOST_AFTER
-        ):
+        while time.monotonic() - min(answered_at.values()) < time_limit():
             if stop.wait(_INTERVAL):
                 return
-            for address in [*addresses]:
-                if address not in answered_at or not address_problem(address):
+            for address in list(addresses):  # a copy, because the main thread adds addresses
+                is_new = address not in answered_at
+                if is_new or not address_problem(address):
                     answered_at[address] = time.monotonic()
         lost.set()
         on_loss(min(answered_at, key=lambda address: answered_at[address]))
@@ -107,7 +109,8 @@ class StarvationCheck:
         """
         now = time.monotonic()
         if is_running:
-            self._last_running, self._message = now, ""
+            self._last_running = now
+            self._message = ""
         elif now - self._last_running >= _STARVED_AFTER and now - self._last_check >= _STARVATION_INTERVAL:
             self._last_check = now
             self._message = f"no trial has run for {duration(now - self._last_running)}: {self._reason()}"
@@ -116,7 +119,8 @@ class StarvationCheck:
     def _reason(self) -> str:
         import ray
 
-        logs = f"Ray's logs are in {folder}" if (folder := ray_logs()) else "see Ray's logs"
+        folder = ray_logs()
+        logs = f"Ray's logs are in {folder}" if folder is not None else "see Ray's logs"
         if not self._is_cluster:
             return f"Ray does not start workers; {logs}"
         free, total = ray.available_resources(), ray.cluster_resources()
@@ -140,4 +144,6 @@ def worker_logs(text: str) -> list[Path]:
     """Return this machine's log files of the dead worker whose process id is in Ray's error message ``text``."""
     process = re.search(r"^\s*pid[:=] ?(\d+)", text, re.MULTILINE) or re.search(r"\bpid=(\d+)", text)
     logs = ray_logs()
-    return sorted(logs.glob(f"worker-*-{process[1]}.*")) if process is not None and logs is not None else []
+    if process is None or logs is None:
+        return []
+    return sorted(logs.glob(f"worker-*-{process[1]}.*"))

@@ -35,7 +35,8 @@ def task_with(
 ) -> Callable[..., ray.ObjectRef[Any]]:
     """Return a function that submits a Ray task with ``options``. The task calls ``function(..., **settings)``."""
     if _is_large(settings):
-        return partial(ray.remote(**options)(function).remote, **{name: ray.put(it) for name, it in settings.items()})
+        stored_settings = {name: ray.put(value) for name, value in settings.items()}
+        return partial(ray.remote(**options)(function).remote, **stored_settings)
 
     def with_settings(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs, **settings)

@@ -165,16 +165,22 @@ def _unhandled_signals_watched() -> Iterator[None]:
 
     def watch() -> None:
         with open(reader, "rb", buffering=0) as signals:
-            while number := signals.read(1):
-                arrival, is_reported = time.monotonic(), False
-                # Allow one second, because the handler may have run before this thread reads the signal.
-                while number[0] in _SIGNALS and ((is_unhandled := _state.handled_at < arrival - 1.0) or _is_deferred()):
+            while content := signals.read(1):
+                number = content[0]
+                arrival = time.monotonic()
+                is_reported = False
+                while number in _SIGNALS:
+                    # Allow one second, because the handler may have run before this thread reads the signal.
+                    is_unhandled = _state.handled_at < arrival - 1.0
+                    if not is_unhandled and not _is_deferred():
+                        break
                     if stop.wait(0.1):
                         return
                     waited = time.monotonic() - arrival
-                    # If Ray's head is lost, the signal is this process's own (abort_main_thread).
-                    if is_unhandled and waited > _REPORT_AFTER and not (is_reported or _state.aborted.is_set()):
-                        _report(number[0], _UNHANDLED)
+                    is_from_this_process = _state.aborted.is_set()  # by abort_main_thread, after the loss of Ray's head
+                    is_reportable = is_unhandled and not is_reported and not is_from_this_process
+                    if is_reportable and waited > _REPORT_AFTER:
+                        _report(number, _UNHANDLED)
                         is_reported = True
                     if waited > _TIME_LIMIT:
                         _end_process()
@@ -223,8 +229,10 @@ def preserve_sigterm_handler() -> Iterator[None]:
     prevents this, so a thread sets the handler again every 10 ms. The thread calls sigaction, because Python can change
     handlers only in the main thread.
     """
-    libc, handler, stop = ctypes.CDLL(None), ctypes.create_string_buffer(256), threading.Event()
+    libc = ctypes.CDLL(None)
+    handler = ctypes.create_string_buffer(256)  # at least the size of the C struct sigaction
     libc.sigaction(int(signal.SIGTERM), None, handler)
+    stop = threading.Event()
 
     def restore() -> None:
         while not stop.wait(0.01):

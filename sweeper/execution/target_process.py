@@ -46,11 +46,13 @@ def target_process(
         A function ``(spec, show)`` that waits until the target is in the cache, and calls ``show`` with the progress.
         None if the target is already in the cache, or if the system is not POSIX.
     """
-    if os.name != "posix" or (not (is_new and spec.target_path) and _is_cached(spec)):
+    is_looked_up = not (is_new and spec.target_path)
+    if os.name != "posix" or (is_looked_up and _is_cached(spec)):
         yield None
         return
     driver_end, child_end = Pipe()
-    interpreter = (None if local_gpu_count() else python()) or [sys.executable]
+    forked_python = None if local_gpu_count() else python()
+    interpreter = forked_python or [sys.executable]
     with (
         subprocess.Popen(
             [*interpreter, str(_PROGRAM)],
@@ -133,7 +135,8 @@ def use_all_cores() -> None:
     omp_threads = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     available = len(os.sched_getaffinity(0))
     cores = min(available, psutil.cpu_count(logical=False) or available)
-    torch.set_num_threads(int(omp_threads) if omp_threads.isdecimal() and int(omp_threads) else cores)
+    is_set = omp_threads.isdecimal() and int(omp_threads) > 0
+    torch.set_num_threads(int(omp_threads) if is_set else cores)
 
 
 def _end_with_driver(driver: Connection) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 if __name__ == "__main__":
     is_forked = "torch" in sys.modules
-    folder, root = Path(__file__).parent, Path(__file__).parents[2]
+    folder = Path(__file__).parent
+    root = folder.parents[1]
     # Import the code that the driver runs. Files of this folder must not hide top-level modules of the same names.
     sys.path[:] = [str(root), *(path for path in sys.path if path != str(folder))]
 

@@ -156,14 +156,16 @@ def prepare_for_sweep(
     """
 
     def prepare_remotely(spec: TrialSpec, show: Show) -> None:
-        target_spec, cache = target_spec_of(spec), Cache()
+        target_spec = target_spec_of(spec)
+        cache = Cache()
         with contextlib.suppress(NotCached):
             Preparation(spec=target_spec, cache=Cache(computing=False)).target()
             return
         cache.folder.mkdir(parents=True, exist_ok=True)
         cluster.slots(shared_folders=settings.shared_folders(out.resolve(), cache.folder))
         console.print("preparing the target on a node with a GPU, because this machine has none", soft_wrap=True)
-        prepared = _run_task(target_spec, settings, None if settings.bucket else cache.folder, show)
+        shared_cache = None if settings.bucket else cache.folder
+        prepared = _run_task(target_spec, settings, shared_cache, show)
         if prepared.problem:
             console.print(f"node {prepared.problem}, so the target is prepared here, without a GPU", soft_wrap=True)
         elif settings.bucket:
@@ -188,7 +190,8 @@ def _run_task(target_spec: TargetSpec, settings: SweepSettings, cache: Path | No
         try:
             is_done = False
             while not is_done:
-                is_done = bool(ray.wait([task], timeout=_POLL_SECONDS)[0])
+                done, _ = ray.wait([task], timeout=_POLL_SECONDS)
+                is_done = bool(done)
                 for progress in ray.get(worker.pop_progress.remote()):
                     show(progress)
             result: PreparedTarget = ray.get(task)
@@ -222,12 +225,12 @@ class TargetTask:
 
     def prepare(self, target_spec: TargetSpec, cache: Path | None, storage: Storage | None) -> PreparedTarget:
         """Prepare the target in the folder ``cache``, by default the node's own. Upload it to ``storage``, if given."""
-        for folder in filter(None, (target_spec.base_folder, target_spec.target_path, target_spec.retain_path)):
-            if not folder.is_dir():
+        for folder in (target_spec.base_folder, target_spec.target_path, target_spec.retain_path):
+            if folder is not None and not folder.is_dir():
                 return PreparedTarget(problem=f"{socket.gethostname()} has no folder {folder}")
 
         local_cache = Cache(cache)
         target = Preparation(spec=target_spec, cache=local_cache, on_progress=self._reports.append).target()
         if storage is not None:
             share_target(target, storage)
-        return PreparedTarget(target.key, local_cache.notes)
+        return PreparedTarget(key=target.key, notes=local_cache.notes)
