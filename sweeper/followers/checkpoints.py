@@ -56,7 +56,8 @@ class CheckpointManager(Follower):
         if not self._goals:
             return ""
         checkpoint = str(trial.outcome.get("checkpoint") or "")
-        if checkpoint and int(row["step"]) == trial.last_step and self._has_model(checkpoint):
+        is_last_epoch = int(row["step"]) == trial.last_step
+        if checkpoint and is_last_epoch and self._has_model(checkpoint):
             return checkpoint
         folder = candidate_folder(trial.id, float(row["epoch"]))
         return folder if self._has_model(folder) else ""
@@ -64,7 +65,8 @@ class CheckpointManager(Follower):
     def apply(self, event: Event, state: SweepState) -> None:
         """Update the front, and record which models and saved states can be deleted."""
         if event.kind is Kind.TRIAL_REQUEUED:
-            old_front, self._front = self._front, {}
+            old_front = self._front
+            self._front = {}
             for trial in list(state.trials.values()):
                 for row in trial.candidates():
                     self._update_front((trial.id, float(row["epoch"])), row)
@@ -95,9 +97,9 @@ class CheckpointManager(Follower):
         for trial_id in self._ended:
             if self._syncer is not None:
                 self._syncer.delete_states(trial_id)
-                continue
-            with contextlib.suppress(StorageError, OSError):
-                remove_states(self._states, trial_id)
+            else:
+                with contextlib.suppress(StorageError, OSError):
+                    remove_states(self._states, trial_id)
         self._ended.clear()
 
     def reconcile(self) -> None:
@@ -108,7 +110,8 @@ class CheckpointManager(Follower):
         if not self._goals:
             return
         for path in (self._out / "checkpoints").glob("*-epoch-*"):
-            if (folder := f"checkpoints/{path.name}") not in self.folders:
+            folder = f"checkpoints/{path.name}"
+            if folder not in self.folders:
                 self._remove(folder)
         if self._syncer is not None:
             for folder in self._syncer.models - self.folders:
@@ -135,8 +138,9 @@ class CheckpointManager(Follower):
         if costs is None or any(dominates(other, costs) for other in self._front.values()):
             self._dominated.add(candidate)
             return
-        self._dominated |= {key for key, other in self._front.items() if dominates(costs, other)}
-        self._front = {key: other for key, other in self._front.items() if not dominates(costs, other)}
+        dominated = {key for key, other in self._front.items() if dominates(costs, other)}
+        self._dominated |= dominated
+        self._front = {key: other for key, other in self._front.items() if key not in dominated}
         self._front[candidate] = costs
 
     def _remove(self, folder: str) -> None:

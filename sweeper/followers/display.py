@@ -89,14 +89,18 @@ class Display(Follower):
             trial.id + (f" at epoch {_number(trial.last_epoch)}" if trial.reports else "")
             for trial in self._state.in_phase(Phase.RUNNING)
         ]
-        front_size, trace = len(self._front), self._archive.trace
+        front_size = len(self._front)
+        trace = self._archive.trace
         frontier = f"{counted(front_size, 'epoch')} on the frontier" if front_size else ""
+        remaining = ""
+        if self.remaining is not None and 0 < ended < self._trials:
+            remaining = f"remaining: {self.remaining()}"
         parts = (
             f"{ended} of {counted(self._trials, 'trial')} done",
             f"running {', '.join(running)}" if running else self.starvation_message,
             frontier if self.activity == "trials" else self.activity,
             f"hypervolume {trace[-1]:.4f}" if trace else "",
-            f"remaining: {self.remaining()}" if self.remaining is not None and 0 < ended < self._trials else "",
+            remaining,
         )
         return "; ".join(filter(None, parts))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from analysis.words import duration
@@ -33,8 +32,8 @@ class Cost:
         return self.seconds * self.resources.cpus / 3600
 
     def __str__(self) -> str:
-        hours, kind = (self.gpu_hours, "GPU") if self.resources.gpus else (self.cpu_hours, "CPU")
-        return f"{duration(self.seconds)} of trial time, {hours:.3g} {kind} hours"
+        hours = f"{self.gpu_hours:.3g} GPU hours" if self.resources.gpus else f"{self.cpu_hours:.3g} CPU hours"
+        return f"{duration(self.seconds)} of trial time, {hours}"
 
 
 def cost_of(state: SweepState, resources: Resources, *, is_running: bool = True) -> Cost:
@@ -46,11 +45,16 @@ def cost_of(state: SweepState, resources: Resources, *, is_running: bool = True)
     gpu_times: list[tuple[float, float]] = []
     for trial in list(state.trials.values()):
         if trial.phase is Phase.RUNNING:
-            gpu_times += [(max(0.0, now - trial.started_at), resources.gpus)] if is_running else []
-        elif not trial.reused_from and math.isfinite(seconds := as_float(trial.outcome.get("wall_seconds"))):
+            if is_running:
+                gpu_times.append((max(0.0, now - trial.started_at), resources.gpus))
+        elif not trial.reused_from:
+            seconds = as_float(trial.outcome.get("wall_seconds"))
             gpu_share = as_float(trial.outcome.get("gpu_share"))
-            gpu_times.append((seconds, gpu_share if math.isfinite(gpu_share) else resources.gpus))
-    return Cost(sum(seconds for seconds, _ in gpu_times), resources, sum(seconds * gpus for seconds, gpus in gpu_times))
+            if math.isfinite(seconds):
+                gpu_times.append((seconds, gpu_share if math.isfinite(gpu_share) else resources.gpus))
+    total_seconds = sum(seconds for seconds, _ in gpu_times)
+    gpu_seconds = sum(seconds * gpus for seconds, gpus in gpu_times)
+    return Cost(seconds=total_seconds, resources=resources, gpu_seconds=gpu_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +77,18 @@ def remaining(state: SweepState, *, trials: int, epochs_left: float | None, max_
     ended = state.ended_trials
     trials_left = max(0, trials - len(ended))
 
-    def values(name: str) -> Iterator[float]:
-        return (value for trial in ended if math.isfinite(value := as_float(trial.outcome.get(name))))
+    def finite_values(name: str) -> list[float]:
+        values = [as_float(trial.outcome.get(name)) for trial in ended]
+        return [value for value in values if math.isfinite(value)]
 
-    epochs, seconds = [*values("epochs_done")], [*values("wall_seconds")]
+    epochs = finite_values("epochs_done")
+    seconds = finite_values("wall_seconds")
     if epochs_left is not None and sum(epochs) > 0:
         trials_left = min(trials_left, math.ceil(epochs_left * len(epochs) / sum(epochs)))
     if not seconds:
         return Remaining(trials_left)
-    return Remaining(trials_left, trials_left / max(1, min(max_concurrent, trials_left)) * sum(seconds) / len(seconds))
+    concurrent = max(1, min(max_concurrent, trials_left))
+    return Remaining(trials_left, trials_left / concurrent * sum(seconds) / len(seconds))
 
 
 def settings_text(settings: Row) -> str:

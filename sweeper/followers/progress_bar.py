@@ -28,7 +28,8 @@ def heartbeat(console: Console, describe: Callable[[], str]) -> Iterator[None]:
     if console.is_terminal:
         yield
         return
-    stop, start = threading.Event(), time.monotonic()
+    start = time.monotonic()
+    stop = threading.Event()
 
     def beat() -> None:
         while not stop.wait(HEARTBEAT):

@@ -60,8 +60,8 @@ class SweepStatus:
         spent, left = values.pop("spent"), values.pop("left")
         return values | {
             "running": [_trial_values(trial, is_live=self.state == RUNNING) for trial in self.running],
-            "left_trials": left and left.trials,
-            "left_seconds": left and left.seconds,
+            "left_trials": left.trials if left is not None else None,
+            "left_seconds": left.seconds if left is not None else None,
             "cost": {"trial_seconds": spent.seconds, "gpu_hours": spent.gpu_hours, "cpu_hours": spent.cpu_hours},
         }
 
@@ -77,9 +77,11 @@ def read_status(out: Path) -> SweepStatus:
         raise AnalysisError(no_sweep(out))
     has_driver = is_locked(out)  # before the log is read, so that a sweep that ends meanwhile counts as running
     status_file = StatusFile.read(out)
-    source, sweep = read_source(out), read_state(out)
+    source = read_source(out)
+    sweep = read_state(out)
     front = frontier(source.table.models, source.sweep.objectives)
-    ended, asked = sweep.ended_trials, source.sweep.planned_trials or 0
+    ended = sweep.ended_trials
+    asked = source.sweep.planned_trials or 0
     counts = {str(status): sum(trial.outcome["status"] == status for trial in ended) for status in Status}
     state = _state(status_file, has_driver=has_driver, remaining=asked - len(ended))
     driver = status_file if status_file is not None and state == RUNNING else None
@@ -131,19 +133,23 @@ def _trial_values(trial: Trial, *, is_live: bool) -> dict[str, Any]:
 
 def _resources(settings: Mapping[str, Any], ended: list[Trial]) -> Resources:
     """Return the resources of one trial. If trials share GPUs, the GPU share is that of the trial that ended last."""
-    cpus, gpus = float(settings.get("cpus_per_trial") or 1), settings.get("gpus_per_trial") or 0
+    cpus = float(settings.get("cpus_per_trial") or 1)
+    gpus = settings.get("gpus_per_trial") or 0
     if gpus == AUTO:
-        gpus = next((share for trial in reversed(ended) if (share := trial.outcome.get("gpu_share"))), 0.0)
+        shares = [trial.outcome.get("gpu_share") for trial in reversed(ended)]
+        gpus = next((share for share in shares if share), 0.0)
     return Resources(cpus=cpus, gpus=float(gpus))
 
 
 def format_status(status: SweepStatus) -> list[str]:
     """Return the status as lines of text for a user."""
     ended = sum(status.trials.values())
+    current_step = f"current step: {status.doing}" if status.doing else ""
+    details = ", ".join(filter(None, (current_step, status.process)))
+    lines = [f"{status.state} ({details}): {status.out}" if details else f"{status.state}: {status.out}"]
     status_counts = ", ".join(f"{count} {name}" for name, count in status.trials.items())
-    details = ", ".join(filter(None, (status.doing and f"current step: {status.doing}", status.process)))
-    lines = [f"{status.state}{details and f' ({details})'}: {status.out}"]
-    lines.append(f"{ended} of {counted(status.asked, 'trial')} have ended{status_counts and f': {status_counts}'}")
+    ended_line = f"{ended} of {counted(status.asked, 'trial')} have ended"
+    lines.append(f"{ended_line}: {status_counts}" if status_counts else ended_line)
     if status.ended_because:
         lines.append(f"ended by {status.ended_because}")
     if status.running:
@@ -170,7 +176,8 @@ def _format_trial(trial: Trial, *, is_live: bool) -> str:
         total = f" of {values['epochs']:g}" if values["epochs"] else ""
         losses = f"forget loss {number(values['forget_loss'])}, retain loss {number(values['retain_loss'])}"
         progress = f"epoch {values['epoch']:g}{total}, {losses}"
-    state = (", paused by the scheduler" if values["waits"] else "") + (
-        ", stops after this epoch" if values["to_end"] else ""
-    )
-    return " ".join(filter(None, (trial.id, values["settings"], progress + state)))
+    if values["waits"]:
+        progress += ", paused by the scheduler"
+    if values["to_end"]:
+        progress += ", stops after this epoch"
+    return " ".join(filter(None, (trial.id, values["settings"], progress)))

@@ -37,6 +37,7 @@ def take_requests(out: Path, run: str) -> list[str | None]:
             path.unlink()
         except OSError:
             continue  # a request that cannot be deleted would be executed again
-        if isinstance(request, dict) and request.keys() == {"run", "trial_id"} and request["run"] == run:
+        is_valid = isinstance(request, dict) and request.keys() == {"run", "trial_id"}
+        if is_valid and request["run"] == run:
             trial_ids.append(request["trial_id"])
     return trial_ids

@@ -68,8 +68,10 @@ class Syncer(Follower):
     def apply(self, event: Event, state: SweepState) -> None:
         """Update the set of models in the storage. When a trial ends, queue the transfers of its files."""
         self._dirty = True
-        if event.kind is Kind.TRIAL_REPORTED and event.payload["report"].get("stored"):
-            self._models.add(candidate_folder(event.trial_id, float(event.payload["report"]["epoch"])))
+        if event.kind is Kind.TRIAL_REPORTED:
+            report = event.payload["report"]
+            if report.get("stored"):
+                self._models.add(candidate_folder(event.trial_id, float(report["epoch"])))
         elif event.kind is Kind.TRIAL_ENDED:
             self._transfer_files(state.trials[event.trial_id])
             self._urgent = True
@@ -99,7 +101,7 @@ class Syncer(Follower):
 
     def is_awaited(self, trial_id: str) -> bool:
         """Return whether files of the trial must still be downloaded."""
-        return trial_id in [*self._downloads.values()]
+        return trial_id in list(self._downloads.values())  # a copy, because another thread removes downloads
 
     def publish_front(self) -> None:
         """Queue an upload of the file from which workers read the Pareto front."""
@@ -123,7 +125,7 @@ class Syncer(Follower):
     def close(self, timeout: float = 60.0) -> str | None:
         """Finish the uploads and stop. Return the error if an upload failed. A second call uploads nothing."""
         with self._lock:
-            uploads = {item: None for item in self._queued if item[0] == self._put}
+            uploads = {(transfer, key): None for transfer, key in self._queued if transfer == self._put}
             self._queued = uploads | {(self._upload, ""): None}
         with contextlib.suppress(RuntimeError):  # the pool is already closed
             done, _ = wait([self._pool.submit(self._transfer_waiting, now=True)], timeout)
@@ -136,7 +138,8 @@ class Syncer(Follower):
 
         If the trial's files were copied from another trial, also queue uploads of the copies.
         """
-        outcome, items = trial.outcome, f"items/{trial.id}.json"
+        outcome = trial.outcome
+        items = f"items/{trial.id}.json"
         if trial.reused_from:
             models = {f"checkpoints/{path.name}" for path in (self._out / "checkpoints").glob(f"{trial.id}*")}
             for key in (*sorted(models - self._models), items):
@@ -147,7 +150,8 @@ class Syncer(Follower):
             keys.append(checkpoint)
         if outcome["status"] == "finished":
             keys.append(items)
-        if (log := f"{LOGS}/{trial.id}.txt") in str(outcome.get("error")):
+        log = f"{LOGS}/{trial.id}.txt"
+        if log in str(outcome.get("error")):
             keys.append(log)
         self.fetch(keys, trial.id)
 
@@ -166,27 +170,30 @@ class Syncer(Follower):
         if not now and self._error is not None and time.monotonic() - self._error_at < _RETRY:
             return
         failed: dict[tuple[_Transfer, str], None] = {}
-        error, consecutive = None, 0
-        while consecutive < _MAX_ERRORS and (item := self._next()) is not None:
+        error = None
+        consecutive_errors = 0
+        while consecutive_errors < _MAX_ERRORS and (item := self._next()) is not None:
             transfer, key = item
             try:
                 transfer(key)
-                consecutive = 0
+                consecutive_errors = 0
             except (StorageError, OSError) as problem:
-                error, consecutive = str(problem), consecutive + 1
+                error = str(problem)
+                consecutive_errors += 1
                 failed[item] = None
         with self._lock:
             self._queued |= failed
         if error is not None and self._error is None:
             logger.warning("%s; the transfer to or from object storage is tried again", error)
-        self._error, self._error_at = error, time.monotonic()
+        self._error = error
+        self._error_at = time.monotonic()
 
     def _next(self) -> tuple[_Transfer, str] | None:
         with self._lock:
-            for item in self._queued:
+            item = next(iter(self._queued), None)
+            if item is not None:
                 del self._queued[item]
-                return item
-        return None
+        return item
 
     def _upload(self, _: str) -> None:
         with self._throttle.saving():
@@ -194,7 +201,8 @@ class Syncer(Follower):
             log = self._read_change(EVENTS)
             paths = {path for pattern in _DRIVERS_FILES for path in self._out.glob(pattern)}
             names = {path.relative_to(self._out).as_posix() for path in paths if path.suffix != ".lock"}
-            for name in (*sorted(names.difference(_UPLOADED_LAST, [EVENTS])), *_UPLOADED_LAST):
+            first_names = sorted(names.difference(_UPLOADED_LAST, [EVENTS]))
+            for name in [*first_names, *_UPLOADED_LAST]:
                 if not name.startswith("."):
                     self._store(name, self._read_change(name))
             self._store(EVENTS, log)
@@ -210,12 +218,15 @@ class Syncer(Follower):
             content = path.read_bytes()
         except FileNotFoundError:  # deleted in the meantime
             return None
-        return stamp, complete_lines(content) if path.suffix in (".csv", ".log", ".jsonl") else content
+        if path.suffix in (".csv", ".log", ".jsonl"):
+            content = complete_lines(content)
+        return stamp, content
 
     def _store(self, name: str, change: tuple[tuple[int, int], bytes] | None) -> None:
         if change is not None:
-            self._storage.write(name, change[1])
-            self._uploaded[name] = change[0]
+            stamp, content = change
+            self._storage.write(name, content)
+            self._uploaded[name] = stamp
 
     def _get(self, key: str) -> None:
         if not (self._out / key).exists() and not self._storage.get(key, self._out / key):

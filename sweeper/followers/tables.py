@@ -47,14 +47,16 @@ class TableWriter(Follower):
         if self._stale:
             for rows in self._rows.values():
                 rows.clear()
-            for trial in (state.trials[trial_id] for trial_id in sorted(state.trials)):
+            for trial_id in sorted(state.trials):
+                trial = state.trials[trial_id]
                 self._add_reports(trial, trial.reports, self._find_checkpoint)
                 if trial.outcome:
                     self._rows[self._tables.trials].append(trial.row())
         for table, rows in self._rows.items():
-            if not self._stale and rows:
-                table.append(rows)
-            elif self._stale and (rows or table is self._tables.trials or table.path.is_file()):
+            if not self._stale:
+                if rows:
+                    table.append(rows)
+            elif rows or table is self._tables.trials or table.path.is_file():
                 table.rewrite(rows)
             rows.clear()
         self._stale = False
@@ -64,11 +66,11 @@ class TableWriter(Follower):
         self.flush(state)
 
     def _add_reports(self, trial: Trial, reports: Sequence[Row], find_checkpoint: FindCheckpoint) -> None:
-        tables, id_cell = self._tables, {"trial_id": trial.id}
-        self._rows[tables.history] += [{**id_cell, **report} for report in reports]
-        self._rows[tables.auto_lr] += [
-            {**id_cell, **update} for report in reports for update in report.get("auto_lr") or ()
-        ]
+        tables = self._tables
+        id_cell = {"trial_id": trial.id}
+        for report in reports:
+            self._rows[tables.history].append({**id_cell, **report})
+            self._rows[tables.auto_lr] += [{**id_cell, **update} for update in report.get("auto_lr") or []]
         if self._every_epoch:
             rows = trial.candidates(reports)
             self._rows[tables.candidates] += [{**row, "checkpoint": find_checkpoint(trial, row)} for row in rows]

@@ -75,8 +75,10 @@ class Attempts:
         try:
             action(*args, **kwargs)
         except Exception as error:
-            self._failures[key] = failures = self._failures.get(key, 0) + 1
-            if not is_refusal(error) and (failures < _ATTEMPTS or not self._store.answers()):
+            failures = self._failures.get(key, 0) + 1
+            self._failures[key] = failures
+            is_skipped = is_refusal(error) or (failures >= _ATTEMPTS and self._store.answers())
+            if not is_skipped:
                 raise
             reason = plain_reason(error)
             if not self.refused:  # close() reports the number of all missing records
@@ -129,7 +131,8 @@ class Delivery:
         self._knows_all_runs = True
 
     def _send(self, is_urgent: Callable[[], bool]) -> None:
-        attempt, end = self.attempts.make, self.sweep_end
+        attempt = self.attempts.make
+        end = self.sweep_end
         events = self._log.events[self._applied :]
         for event in events:
             self._state.apply(event)
@@ -140,7 +143,8 @@ class Delivery:
                 attempt(trial.id, self._send_trial, trial)
         if end is not None:
             attempt(SWEEP, self._end_sweep, end)
-            for key in self._runs.keys() - {SWEEP} if end.front is not None else ():
+        if end is not None and end.front is not None:
+            for key in self._runs.keys() - {SWEEP}:
                 attempt(key, self._tag_front, key, end)
         for trial in self._state.ended_trials:
             if is_urgent():
@@ -155,8 +159,11 @@ class Delivery:
     def pending(self) -> int:
         """Return the number of records that MLflow lacks: reports, ends of trials, and the sweep's parent run."""
         trials = [trial for trial in list(self._log.state.trials.values()) if not self._is_delivered(trial)]
-        steps = {key: run.step for key, run in list(self._runs.items())}
-        reports = sum(int(item["step"]) > steps.get(trial.id, -1) for trial in trials for item in list(trial.reports))
+        sent_steps = {key: run.step for key, run in list(self._runs.items())}
+        reports = 0
+        for trial in trials:
+            sent_step = sent_steps.get(trial.id, -1)
+            reports += sum(int(report["step"]) > sent_step for report in list(trial.reports))
         ended = sum(bool(trial.outcome) for trial in trials)
         is_open = SWEEP not in self._runs or not self._runs[SWEEP].sent or self.sweep_end is not None
         return ended + reports + is_open
@@ -178,7 +185,8 @@ class Delivery:
 
     def _may_lack_records(self, trial: Trial) -> bool:
         """Return whether MLflow may lack the start, a report or the end of the trial."""
-        if trial.outcome and (run := self._runs.get(trial.id)) is not None:
+        run = self._runs.get(trial.id)
+        if run is not None and trial.outcome:
             return run.sent != ended_at(trial) and not self._is_delivered(trial)
         # A log made from tables may have reports of a trial without settings.
         return bool(trial.settings) and (trial.phase is not Phase.PROPOSED or bool(trial.reports))
@@ -196,10 +204,12 @@ class Delivery:
 
     def _begin(self, new: NewRun) -> StoredRun:
         if new.key not in self._runs:
-            if new.parent is not None and new.parent not in self._runs:
-                raise RefusedError(f"MLflow has no run for {_owner(new.parent)}")
-            parent = {} if new.parent is None else {"mlflow.parentRunId": self._runs[new.parent].id}
-            self._runs[new.key] = self._store.create_run(new, parent)
+            parent_tags = {}
+            if new.parent is not None:
+                if new.parent not in self._runs:
+                    raise RefusedError(f"MLflow has no run for {_owner(new.parent)}")
+                parent_tags["mlflow.parentRunId"] = self._runs[new.parent].id
+            self._runs[new.key] = self._store.create_run(new, parent_tags)
         run = self._runs[new.key]
         self._store.begin(run, new)
         return run
@@ -207,22 +217,25 @@ class Delivery:
     def _log_reports(self, run: StoredRun, reports: Sequence[Mapping[str, Any]]) -> None:
         for start in range(0, len(reports), _PER_REQUEST):
             batch = reports[start : start + _PER_REQUEST]
-            points = [
-                (name, value, milliseconds(report.get("reported_at")), int(report["step"]))
-                for report in batch
-                for name, value in finite_metrics(report, HISTORY_METRICS).items()
-            ]
+            points: list[tuple[str, float, int, int]] = []
+            for report in batch:
+                time_ms = milliseconds(report.get("reported_at"))
+                step = int(report["step"])
+                metrics = finite_metrics(report, HISTORY_METRICS)
+                points += [(name, value, time_ms, step) for name, value in metrics.items()]
             self._store.log_metrics(run, points)
             run.step = int(batch[-1]["step"])
 
     def _end(self, run: StoredRun, metrics: Mapping[str, float], *, tags: Mapping[str, object], end_time: int) -> None:
         changed = {name: value for name, value in metrics.items() if run.metrics.get(name) != value}
-        self._store.log_metrics(run, [(name, value, end_time, max(run.step, 0)) for name, value in changed.items()])
+        step = max(run.step, 0)
+        self._store.log_metrics(run, [(name, value, end_time, step) for name, value in changed.items()])
         status = MLFLOW_STATUS.get(str(tags["status"]), "FAILED")
         self._store.end(run, status=status, tags=fit_tags(tags), end_time=end_time)
 
     def _send_artifacts(self, trial: Trial) -> None:
-        run, out = self._runs[trial.id], self._sweep.out
+        run = self._runs[trial.id]
+        out = self._sweep.out
         items = out / "items" / f"{trial.id}.json"
         if items.is_file():
             self._store.log_artifact(run, items, artifact_path="")
@@ -237,8 +250,9 @@ class Delivery:
             self._begin(self._sweep.run()).sent = _RUNNING
 
     def _end_sweep(self, end: SweepEnd) -> None:
+        metrics = finite_metrics(end.metrics, end.metrics.keys())
         tags = {**self._sweep_tags(end), "status": end.status}
-        self._end(self._runs[SWEEP], finite_metrics(end.metrics, end.metrics), tags=tags, end_time=end.end_time)
+        self._end(self._runs[SWEEP], metrics, tags=tags, end_time=end.end_time)
 
     def _sweep_tags(self, end: SweepEnd) -> dict[str, object]:
         parts = [str(end.tags.get(NOTE, ""))]
@@ -271,13 +285,15 @@ class Delivery:
 
     def _send_epoch(self, model: Recommendation, trial: Trial, epoch: str) -> None:
         *_, candidate = (row for row in trial.candidates() if f"{float(row['epoch']):g}" == epoch)
-        new, end_ms = self._sweep.epoch_run(trial, epoch), milliseconds(ended_at(trial))
+        new = self._sweep.epoch_run(trial, epoch)
+        end_ms = milliseconds(ended_at(trial))
         run = self._runs.get(new.key)
         if run is None or not _has_artifacts(run, trial):
             run = self._begin(new)
             self._store.end(run, status="FINISHED", tags={}, end_time=end_ms)
         metrics = finite_metrics(candidate, METRIC_COLUMNS)
-        self._store.log_metrics(run, [(name, value, end_ms, int(candidate["step"])) for name, value in metrics.items()])
+        step = int(candidate["step"])
+        self._store.log_metrics(run, [(name, value, end_ms, step) for name, value in metrics.items()])
         if model.checkpoint and not _has_artifacts(run, trial):
             self._store.log_artifact(run, self._sweep.out / model.checkpoint, artifact_path="checkpoint")
             self._store.set_tags(run, {DELIVERED: ended_at(trial)})

@@ -118,10 +118,13 @@ def _run_of(client: Any, entry: Entry, *, uri: str, experiment: str) -> Any:
         f"tags.{RECOMMENDED_TRIAL} = '{entry.trial_id}' and tags.{RECOMMENDED_EPOCH} = '{entry.epoch}' "
         f"and tags.{DELIVERED} != ''"  # the sweep's parent run also has the first two tags
     )
-    for condition in (epoch_condition, f"tags.trial_id = '{entry.trial_id}'"):
-        query = f"tags.sweep_id = '{entry.sweep_id}' and {condition}"
-        if stored_experiment is not None and (runs := client.search_runs([stored_experiment.experiment_id], query)):
-            return runs[0]
+    trial_condition = f"tags.trial_id = '{entry.trial_id}'"
+    if stored_experiment is not None:
+        for condition in (epoch_condition, trial_condition):
+            query = f"tags.sweep_id = '{entry.sweep_id}' and {condition}"
+            runs = client.search_runs([stored_experiment.experiment_id], query)
+            if runs:
+                return runs[0]
     raise RegistryError(
         f"MLflow at {redact_uri(uri)} has no run for trial {entry.trial_id} of this sweep. Send the missing records "
         f"with {resume_command(entry.out)}"

@@ -122,7 +122,8 @@ class TrackedSweep:
 
     def epoch_run(self, trial: Trial, epoch: str) -> NewRun:
         """Return the MLflow run to create for an intermediate epoch of a trial (any epoch but the last)."""
-        run, key = self.trial_run(trial), epoch_run_key(trial.id, epoch)
+        run = self.trial_run(trial)
+        key = epoch_run_key(trial.id, epoch)
         tags = {name: value for name, value in run.tags.items() if name not in ("status", "trial_id")}
         tags |= {RECOMMENDED: "false", RECOMMENDED_TRIAL: trial.id, RECOMMENDED_EPOCH: epoch}
         return replace(run, key=key, parent=trial.id, name=f"{key} {settings_text(trial.settings)}", tags=tags)
@@ -149,15 +150,17 @@ def end_of_sweep(
 def _recommended(answer: Mapping[str, Any] | None, trials: Sequence[Trial]) -> Recommendation | None:
     if not answer or not answer["recommended"]:
         return None
-    trial_id, epoch, path = answer["trial_id"], answer["epoch"], answer["checkpoint"] or ""
+    trial_id, epoch = answer["trial_id"], answer["epoch"]
+    path = answer["checkpoint"] or ""
     is_last = epoch is None or any(path and path == trial.outcome.get("checkpoint") for trial in trials)
     model = f"trial {trial_id}" if epoch is None else f"epoch {epoch:g} of trial {trial_id}"
     location = f"folder `checkpoint` under Artifacts, and `{path}` in the sweep's folder" if path else "not available"
+    paragraphs = (answer["headline"], *answer["judged"], f"This run: {model}.", f"Checkpoint: {location}.")
     return Recommendation(
-        trial_id,
-        None if is_last else f"{epoch:g}",
-        path,
-        "\n\n".join((answer["headline"], *answer["judged"], f"This run: {model}.", f"Checkpoint: {location}.")),
+        trial_id=trial_id,
+        epoch=None if is_last else f"{epoch:g}",
+        checkpoint=path,
+        description="\n\n".join(paragraphs),
     )
 
 
@@ -194,7 +197,8 @@ def milliseconds(seconds: object) -> int:
 
 def finite_metrics(values: Mapping[str, object], names: Iterable[str]) -> dict[str, float]:
     """Return the metrics in ``names`` with a finite value. MLflow would plot NaN as 0 and infinity as 1.8e308."""
-    return {name: value for name in names if math.isfinite(value := as_float(values.get(name)))}
+    metrics = {name: as_float(values.get(name)) for name in names}
+    return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
 
 def fit_params(values: Mapping[str, object], *, length: int = _PARAM_LENGTH) -> dict[str, str]:

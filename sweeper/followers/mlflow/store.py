@@ -116,17 +116,21 @@ class ExperimentStore:
 
         query = f"tags.sweep_id = '{sweep_id}'"
         run_by_key: dict[str, StoredRun] = {}
-        token: str | None = ""
-        while token is not None:
-            page = self._client.search_runs([self._experiment_id], query, ViewType.ALL, page_token=token or None)
-            token = page.token or None
+        page_token: str | None = None
+        while True:
+            page = self._client.search_runs([self._experiment_id], query, ViewType.ALL, page_token=page_token)
             for run in page:
-                tags, is_active = run.data.tags, run.info.lifecycle_stage == "active"
+                tags = run.data.tags
+                is_active = run.info.lifecycle_stage == "active"
                 key = tags.get("trial_id") or epoch_run_key(tags[RECOMMENDED_TRIAL], tags[RECOMMENDED_EPOCH])
                 if is_active or key not in run_by_key:
                     step = max((metric.step for metric in run.data.to_proto().metrics), default=-1)
-                    run_by_key[key] = StoredRun(run.info.run_id, is_active, dict(tags), dict(run.data.metrics), step)
-        return run_by_key
+                    run_by_key[key] = StoredRun(
+                        id=run.info.run_id, active=is_active, tags=dict(tags), metrics=dict(run.data.metrics), step=step
+                    )
+            if not page.token:  # the last page
+                return run_by_key
+            page_token = page.token
 
     def address(self, run_id: str) -> str:
         """Return the URL of the run's page, relative to the URL of MLflow's UI."""
@@ -147,7 +151,8 @@ class ExperimentStore:
         from mlflow.entities import Param
 
         stored_run = self._client.get_run(run.id)
-        logged, run.tags = stored_run.data.params, dict(stored_run.data.tags)
+        run.tags = dict(stored_run.data.tags)
+        logged = stored_run.data.params
         params = [Param(name, value) for name, value in new.params.items() if name not in logged]
         for start in range(0, len(params), _PER_BATCH):
             self._client.log_batch(run.id, params=params[start : start + _PER_BATCH])
@@ -207,7 +212,8 @@ def log_artifact(client: Any, run_id: str, source: Path, *, artifact_path: str) 
                 shutil.copy2(source, staging)
         return
     with _upload_timeout():
-        (client.log_artifacts if source.is_dir() else client.log_artifact)(run_id, str(source), artifact_path or None)
+        upload = client.log_artifacts if source.is_dir() else client.log_artifact
+        upload(run_id, str(source), artifact_path or None)
 
 
 def prepare_environment() -> None:

@@ -70,19 +70,21 @@ class Tracker(Follower):
         return self._result
 
     def _pending_message(self) -> str:
-        if not (pending := self._delivery.pending()):
+        pending = self._delivery.pending()
+        if not pending:
             return ""
         lacks = "lacks" if self._delivery.sweep_run_id else "could not be reached and may lack"
-        reason = self._outage or next(
-            reversed(self._delivery.attempts.refused.values()), "the time limit for sending records was reached"
-        )
+        refusals = list(self._delivery.attempts.refused.values())
+        last_refusal = refusals[-1] if refusals else "the time limit for sending records was reached"
+        reason = self._outage or last_refusal
         return (
             f"MLflow at {self._uri} {lacks} {pending} of the sweep's records ({reason}). These records are in the "
             "sweep's folder; resume the sweep to send them"
         )
 
     def _run(self) -> None:
-        is_last, pause = False, 0.0
+        is_last = False
+        pause = 0.0
         while not is_last:
             if pause:
                 self._closing.wait(pause)
@@ -99,14 +101,17 @@ class Tracker(Follower):
                 continue
             if self._outage:
                 logger.info("MLflow at %s can be used again", self._uri)
-            pause, self._outage = 0.0, ""
+            pause = 0.0
+            self._outage = ""
 
     def _report_outage(self, error: Exception) -> None:
-        is_new, self._outage = not self._outage, plain_reason(error)
+        is_new = not self._outage
+        self._outage = plain_reason(error)
         if is_new:
             logger.warning(
                 "MLflow at %s cannot be used (%s). The sweep continues, and its records are sent to MLflow later",
-                *(self._uri, self._outage),
+                self._uri,
+                self._outage,
             )
         if not isinstance(error, UnavailableError):
             logger.debug("a request to MLflow failed", exc_info=error)
