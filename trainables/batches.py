@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 
@@ -21,10 +22,12 @@ def epoch_batches(lengths: Sequence[int], batch_size: int, key: str) -> list[lis
     rng.shuffle(order)
     window = 50 * batch_size
     batches: list[list[int]] = []
-    # The lengths are varied by up to 4%, so that each pass groups the examples differently.
-    for start in range(0, len(order), window):
-        chunk = sorted(order[start : start + window], key=lambda i: lengths[i] * rng.uniform(0.96, 1.04))
-        batches += [chunk[i : i + batch_size] for i in range(0, len(chunk), batch_size)]
+    for window_start in range(0, len(order), window):
+        chunk = order[window_start : window_start + window]
+        # The lengths are varied by up to 4%, so that each pass groups the examples differently.
+        varied_lengths = {i: lengths[i] * rng.uniform(0.96, 1.04) for i in chunk}
+        chunk.sort(key=varied_lengths.__getitem__)
+        batches += [chunk[start : start + batch_size] for start in range(0, len(chunk), batch_size)]
     rng.shuffle(batches)
     return batches
 
@@ -40,14 +43,16 @@ class EndlessBatches:
         self._lengths = lengths
         self._batch_size = batch_size
         self._key = key
-        self._batches_per_pass = -(-len(lengths) // batch_size)
-        self._cached: tuple[int, list[list[int]]] = (-1, [])
+        self._batches_per_pass = math.ceil(len(lengths) / batch_size)
+        self._cached_pass = -1
+        self._cached_batches: list[list[int]] = []
 
     def __getitem__(self, number: int) -> list[int]:
         pass_number, position = divmod(number, self._batches_per_pass)
-        if self._cached[0] != pass_number:
-            self._cached = (pass_number, epoch_batches(self._lengths, self._batch_size, f"{self._key}:{pass_number}"))
-        return self._cached[1][position]
+        if self._cached_pass != pass_number:
+            self._cached_batches = epoch_batches(self._lengths, self._batch_size, f"{self._key}:{pass_number}")
+            self._cached_pass = pass_number
+        return self._cached_batches[position]
 
 
 class TrainingBatches:
@@ -62,10 +67,11 @@ class TrainingBatches:
         self, forget_lengths: Sequence[int], retain_lengths: Sequence[int], *, batch_size: int, seed: int
     ) -> None:
         self._lengths = forget_lengths
-        self.steps_per_epoch = -(-len(forget_lengths) // batch_size)
+        self._batch_size = batch_size
+        self._seed = seed
+        self.steps_per_epoch = math.ceil(len(forget_lengths) / batch_size)
         self.probe = EndlessBatches(retain_lengths, batch_size, f"probe:{seed}")
         self._retain = EndlessBatches(retain_lengths, batch_size, f"retain:{seed}")
-        self._batch_size, self._seed = batch_size, seed
 
     def epoch(self, epoch: float, *, step: int, max_steps: int | None) -> list[Pair]:
         """Return the batches of the next epoch. The epoch is cut short if the run reaches ``max_steps`` steps.
@@ -88,4 +94,4 @@ def sorted_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
     The first batch needs the most memory.
     """
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    return [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+    return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]

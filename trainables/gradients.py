@@ -29,25 +29,25 @@ def gramian(retain: Gradient, forget: Gradient) -> Gramian:
     """
     pairs = list(zip(retain, forget, strict=True))
     shared = [(g_r, g_f) for g_r, g_f in pairs if g_r is not None and g_f is not None]
+    shared_r = [g_r for g_r, _ in shared]
+    shared_f = [g_f for _, g_f in shared]
+    only_r = [g_r for g_r, g_f in pairs if g_r is not None and g_f is None]
+    only_f = [g_f for g_r, g_f in pairs if g_f is not None and g_r is None]
     rr: list[Tensor] = []
     rf: list[Tensor] = []
     ff: list[Tensor] = []
-    for chunk_r, chunk_f in zip(
-        _float64_chunks([g_r for g_r, _ in shared]), _float64_chunks([g_f for _, g_f in shared]), strict=True
-    ):
+    for chunk_r, chunk_f in zip(_float64_chunks(shared_r), _float64_chunks(shared_f), strict=True):
         rr.append(torch.dot(chunk_r, chunk_r))
         rf.append(torch.dot(chunk_r, chunk_f))
         ff.append(torch.dot(chunk_f, chunk_f))
-    rr += [
-        torch.dot(chunk, chunk)
-        for chunk in _float64_chunks([g_r for g_r, g_f in pairs if g_r is not None and g_f is None])
-    ]
-    ff += [
-        torch.dot(chunk, chunk)
-        for chunk in _float64_chunks([g_f for g_r, g_f in pairs if g_f is not None and g_r is None])
-    ]
-    sums = torch.stack([torch.stack(terms).sum() if terms else _zero(retain, forget) for terms in (rr, rf, ff)])
-    return Gramian(*sums.tolist())
+    rr += [torch.dot(chunk, chunk) for chunk in _float64_chunks(only_r)]
+    ff += [torch.dot(chunk, chunk) for chunk in _float64_chunks(only_f)]
+
+    def total(products: list[Tensor]) -> Tensor:
+        return torch.stack(products).sum() if products else _zero(retain, forget)
+
+    sum_rr, sum_rf, sum_ff = torch.stack([total(rr), total(rf), total(ff)]).tolist()
+    return Gramian(rr=sum_rr, rf=sum_rf, ff=sum_ff)
 
 
 def norm(gradient: Gradient) -> float:
@@ -70,10 +70,14 @@ def combine_(parameters: Sequence[Tensor], retain: Gradient, forget: Gradient, w
     active_r = [g_r if weights.retain != 0 else None for g_r in retain]
     active_f = [g_f if weights.forget != 0 else None for g_f in forget]
     pairs = list(zip(active_r, active_f, strict=True))
+    only_r = [g_r for g_r, g_f in pairs if g_r is not None and g_f is None]
+    shared = [(g_r, g_f) for g_r, g_f in pairs if g_r is not None and g_f is not None]
     _scale_([g_f for g_f in active_f if g_f is not None], weights.forget)
-    _scale_([g_r for g_r, g_f in pairs if g_r is not None and g_f is None], weights.retain)
-    if shared := [(g_r, g_f) for g_r, g_f in pairs if g_r is not None and g_f is not None]:
-        torch._foreach_add_([g_f for _, g_f in shared], [g_r for g_r, _ in shared], alpha=weights.retain)
+    _scale_(only_r, weights.retain)
+    if shared:
+        shared_r = [g_r for g_r, _ in shared]
+        shared_f = [g_f for _, g_f in shared]
+        torch._foreach_add_(shared_f, shared_r, alpha=weights.retain)  # g_f += w_r g_r
     for parameter, (g_r, g_f) in zip(parameters, pairs, strict=True):
         parameter.grad = g_r if g_f is None else g_f
 
@@ -83,7 +87,10 @@ def clip_(gradient: Gradient, max_norm: float | None, grad_norm: float) -> None:
 
     ``grad_norm`` is ``|g|``, the norm of the gradient. If ``max_norm`` is None, the gradient is not clipped.
     """
-    if max_norm is not None and (factor := max_norm / (grad_norm + 1e-6)) < 1.0:
+    if max_norm is None:
+        return
+    factor = max_norm / (grad_norm + 1e-6)
+    if factor < 1.0:
         _scale_([tensor for tensor in gradient if tensor is not None], factor)
 
 
@@ -98,12 +105,15 @@ def _float64_chunks(tensors: Sequence[Tensor]) -> Iterator[Tensor]:
     buffer: list[Tensor] = []
     buffer_size = 0
     # Small tensors share a chunk. Large tensors are split: an embedding with 100M elements needs 0.8 GB in float64.
-    for flat in (tensor.reshape(-1) for tensor in tensors):
+    for tensor in tensors:
+        flat = tensor.reshape(-1)
         if buffer and buffer_size + flat.numel() > chunk_size:
             yield torch.cat(buffer).double()
-            buffer, buffer_size = [], 0
+            buffer = []
+            buffer_size = 0
         if flat.numel() > chunk_size:
-            yield from (flat[start : start + chunk_size].double() for start in range(0, flat.numel(), chunk_size))
+            for start in range(0, flat.numel(), chunk_size):
+                yield flat[start : start + chunk_size].double()
         else:
             buffer.append(flat)
             buffer_size += flat.numel()
@@ -112,5 +122,5 @@ def _float64_chunks(tensors: Sequence[Tensor]) -> Iterator[Tensor]:
 
 
 def _zero(*gradients: Gradient) -> Tensor:
-    device = next((tensor.device for gradient in gradients for tensor in gradient if tensor is not None), "cpu")
-    return torch.zeros((), dtype=torch.float64, device=device)
+    devices = [tensor.device for gradient in gradients for tensor in gradient if tensor is not None]
+    return torch.zeros((), dtype=torch.float64, device=devices[0] if devices else "cpu")

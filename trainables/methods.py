@@ -46,12 +46,14 @@ class Method:
 
 def method_names() -> tuple[str, ...]:
     """Return the names of all methods, except pairs such as ``npo+ngdiff``."""
-    return (*WEIGHTINGS, *(name for name in OBJECTIVES if name != "ascent"))
+    objective_names = [name for name in OBJECTIVES if name != "ascent"]
+    return (*WEIGHTINGS, *objective_names)
 
 
 def option_names() -> tuple[str, ...]:
     """Return the names of the options of all methods: first ``c``, then the others alphabetically."""
-    return tuple(sorted({option.name for option in OPTIONS.values()}, key=lambda name: (name != "c", name)))
+    names = {option.name for option in OPTIONS.values()}
+    return tuple(sorted(names, key=lambda name: (name != "c", name)))
 
 
 def options_by_method(names: Iterable[str]) -> dict[str, dict[str, Field]]:
@@ -65,15 +67,16 @@ def parse_method(name: str) -> Method:
     Raises:
         MethodError: the name is unknown, or the pair's weighting ignores the forget loss.
     """
-    objective_name, plus, weighting_name = name.partition("+")
-    if objective_name in ALIASES:
-        objective_name = ALIASES[objective_name]
-        name = f"{objective_name}{plus}{weighting_name}"
-    if not plus:
+    first_name, plus, weighting_name = name.partition("+")
+    is_pair = plus == "+"
+    objective_name = ALIASES.get(first_name, first_name)
+    name = f"{objective_name}{plus}{weighting_name}"
+    if not is_pair:
         if name in WEIGHTINGS:
-            objective_name, weighting_name = "ascent", name
+            objective_name = "ascent"
+            weighting_name = name
         elif name in OBJECTIVES:
-            objective_name, weighting_name = name, OBJECTIVES[name].weighting
+            weighting_name = OBJECTIVES[name].weighting
         else:
             raise MethodError(
                 f"unknown method '{name}': {expected_one_of(name, method_names())}, "
@@ -89,7 +92,7 @@ def parse_method(name: str) -> Method:
             f"unknown weighting '{weighting_name}' in method '{name}': {expected_one_of(weighting_name, WEIGHTINGS)}"
         )
     weighting = WEIGHTINGS[weighting_name]
-    if plus and weighting.needs is Needs.RETAIN_ONLY:
+    if is_pair and weighting.needs is Needs.RETAIN_ONLY:
         raise MethodError(
             f"method '{name}' is invalid: the weighting {weighting_name} uses only the retain loss, so the forget "
             f"objective {objective_name} would have no effect; use '{weighting_name}'"

@@ -85,7 +85,8 @@ def active() -> tuple[Plugin, ...]:
     if _active is None:
         _active = []  # loading a plug-in may call this function
         try:
-            _active = [_read_unchanged(*item) for item in json.loads(os.environ.get(VARIABLE, "{}")).items()]
+            digest_by_path = json.loads(os.environ.get(VARIABLE, "{}"))
+            _active = [_read_unchanged(path, digest) for path, digest in digest_by_path.items()]
         except PluginError:
             _active = None
             raise
@@ -139,17 +140,22 @@ def use(plugins: Iterable[Plugin]) -> None:
 def parts_for(attribute: str) -> list[Part]:
     """Return the entries that plug-ins add to a registry. After this call, plug-ins can no longer be activated."""
     _used_registries.add(attribute)
-    return [part for plugin in active() for part in plugin.parts if part.kind == KINDS[attribute][0]]
+    kind, _ = KINDS[attribute]
+    return [part for plugin in active() for part in plugin.parts if part.kind == kind]
 
 
 def owner(kind: str, name: str | None) -> Plugin | None:
     """Return the plug-in that defines an entry; None if the entry is not from a plug-in."""
-    return next((item for item in active() if any((part.kind, part.name) == (kind, name) for part in item.parts)), None)
+    for plugin in active():
+        if any(part.kind == kind and part.name == name for part in plugin.parts):
+            return plugin
+    return None
 
 
 def digests(entries: Iterable[tuple[str, str | None]]) -> list[str]:
     """Return the sorted digests of the plug-ins that define the entries. An entry is a pair ``(kind, name)``."""
-    return sorted({plugin.digest for kind, name in entries if (plugin := owner(kind, name)) is not None})
+    owners = [owner(kind, name) for kind, name in entries]
+    return sorted({plugin.digest for plugin in owners if plugin is not None})
 
 
 # Reading ---------------------------------------------------------------------------------------------------------
@@ -167,19 +173,27 @@ def read(path: Path | str, *, user_path: str | None = None) -> Plugin:
         source = path.read_text(encoding="utf-8")
     except (UnicodeDecodeError, OSError) as error:
         raise PluginError(f"plug-in {user_path} cannot be read: {error}") from None
-    if path.suffix != ".py":
-        from trainables.template import Template, template_problems
-
-        if problems := template_problems(source):
-            raise PluginError(*(f"template {user_path}: {problem}" for problem in problems))
-        entry = Template(name=path.stem, text=source.removesuffix("\n"), description=f"from {user_path}")
-        return Plugin(path.name, user_path, source, (Part("template", path.stem, entry),))
-    module = _run(source, user_path, name=f"sweeper_plugin_{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}")
-    return Plugin(path.name, user_path, source, _parts(module, user_path))
+    parts: tuple[Part, ...]
+    if path.suffix == ".py":
+        module_suffix = re.sub(r"[^A-Za-z0-9_]", "_", path.stem)
+        module = _run(source, user_path, name=f"sweeper_plugin_{module_suffix}")
+        parts = _parts(module, user_path)
+    else:
+        parts = (_template_part(source, user_path, name=path.stem),)
+    return Plugin(name=path.name, path=user_path, source=source, parts=parts)
 
 
 def digest_of(source: str) -> str:
     return hashlib.sha256(source.encode()).hexdigest()[:16]
+
+
+def _template_part(source: str, path: str, *, name: str) -> Part:
+    from trainables.template import Template, template_problems
+
+    if problems := template_problems(source):
+        raise PluginError(*(f"template {path}: {problem}" for problem in problems))
+    entry = Template(name=name, text=source.removesuffix("\n"), description=f"from {path}")
+    return Part(kind="template", name=name, entry=entry)
 
 
 def _run(source: str, path: str, *, name: str) -> ModuleType:
@@ -202,7 +216,8 @@ def _parts(module: ModuleType, path: str) -> tuple[Part, ...]:
     for attribute, (kind, class_name) in KINDS.items():
         value = vars(module).get(attribute, ())
         prefix = f"plug-in {path}: {attribute}"
-        for entry in value if isinstance(value, tuple | list) else (value,):
+        entries = value if isinstance(value, tuple | list) else (value,)
+        for entry in entries:
             if type(entry).__name__ != class_name:
                 problems.append(f"{prefix} holds an object of type {type(entry).__name__}, expected {class_name}")
             elif not isinstance(entry.name, str) or not _NAME.fullmatch(entry.name):

@@ -79,16 +79,23 @@ def item_losses(
     import numpy as np
     import torch
 
-    columns = np.zeros((5, len(lengths)))
+    results = np.zeros((5, len(lengths)))
     with evaluation_mode(model):
         for indices in sorted_batches(lengths, batch_size):
             predictions = predict(indices)
             nll = predictions.nll.double()
             capped = nll.clamp(max=math.log(predictions.logits.shape[-1]))
-            sums = (nll.sum(dim=1), capped.sum(dim=1), predictions.supervised.sum(dim=1))
-            columns[:, indices] = torch.stack([*sums, *_agreement(predictions)]).cpu().numpy()
-    totals, position_capped, counts, agreed, first_wrong = columns
-    return ItemLosses(totals, position_capped, counts, agreed.astype(int), first_wrong.astype(int))
+            counts = predictions.supervised.sum(dim=1)
+            agreed, first_wrong = _agreement(predictions)
+            batch_results = torch.stack([nll.sum(dim=1), capped.sum(dim=1), counts, agreed, first_wrong])
+            results[:, indices] = batch_results.cpu().numpy()
+    return ItemLosses(
+        totals=results[0],
+        capped=results[1],
+        counts=results[2],
+        agreed=results[3].astype(int),
+        first_wrong=results[4].astype(int),
+    )
 
 
 def _agreement(predictions: Predictions) -> tuple[torch.Tensor, torch.Tensor]:

@@ -23,8 +23,10 @@ def entries(package: str, paths: Iterable[str], attribute: str, *, first: Sequen
         ValueError: two modules have entries with the same name.
     """
     modules = [import_module(f"{package}.{module.name}") for module in iter_modules(paths)]
-    values = [getattr(module, attribute, ()) for module in modules]
-    package_entries = [entry for value in values for entry in (value if isinstance(value, tuple) else (value,))]
+    package_entries: list[Any] = []
+    for module in modules:
+        value = getattr(module, attribute, ())
+        package_entries += value if isinstance(value, tuple) else [value]
     names = [entry.name for entry in package_entries]
     if duplicates := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"{package}: two entries have the same name: {', '.join(duplicates)}; rename one of them")
@@ -44,7 +46,8 @@ def with_plugins(attribute: str, package_entries: Iterable[Any]) -> Mapping[str,
 
 class _Entries(Mapping[str, Any]):
     def __init__(self, attribute: str, package_entries: Mapping[str, Any]) -> None:
-        self._attribute, self._package_entries = attribute, package_entries
+        self._attribute = attribute
+        self._package_entries = package_entries
         self._entries: dict[str, Any] | None = None
 
     def _load(self) -> Mapping[str, Any]:

@@ -41,7 +41,8 @@ def load_state_file(path: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except Exception as error:
-        reason = next(iter(str(error).splitlines()), "")
+        lines = str(error).splitlines()
+        reason = lines[0] if lines else ""
         logger.warning(
             "%s cannot be read, so the training starts from the beginning: %s: %s", path, type(error).__name__, reason
         )
@@ -69,4 +70,5 @@ def read_state(folder: Path) -> dict[str, Any] | None:
     """Return the state in a checkpoint folder of Ray; None if the run has finished or the state cannot be read."""
     state = load_state_file(folder / STATE_FILE)
     # Ray restores a finished run only if its worker died before the driver got the last report. The run is repeated.
-    return None if state is None or state.get("done") else state
+    is_finished = state is not None and state.get("done")
+    return None if is_finished else state

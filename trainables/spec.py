@@ -268,7 +268,9 @@ class TrialSpec:
     @property
     def is_interpolated(self) -> bool:
         """Whether the final weights are interpolated towards the target's weights."""
-        return self.can_restart if self.interpolate == "auto" else self.interpolate == "on"
+        if self.interpolate == "auto":
+            return self.can_restart
+        return self.interpolate == "on"
 
     @property
     def spec_hash(self) -> str:
@@ -280,13 +282,13 @@ class TrialSpec:
         import json
 
         values = self.values()
-        content = {
-            name: item.convert(values[name])
-            for name, item in FIELDS.items()
-            if item.decides and item.has_effect(values) and (item.hash_default or values[name] != item.default)
-        }
+        content: dict[str, object] = {}
+        for name, item in FIELDS.items():
+            can_change_result = item.decides and item.has_effect(values)
+            is_omitted_default = values[name] == item.default and not item.hash_default
+            if can_change_result and not is_omitted_default and name != "interpolate":
+                content[name] = item.convert(values[name])
         # Instead of auto, on or off, the hash contains whether the weights are interpolated.
-        del content["interpolate"]
         if self.is_interpolated or self.can_restart:
             content["interpolate"] = self.is_interpolated
         content["method"] = self.parsed_method.name
@@ -304,17 +306,17 @@ class TrialSpec:
         from trainables.metrics.registry import SETS
 
         method = self.parsed_method
-        metrics = (name for entry in self.metrics or ("default",) for name in SETS.get(entry, (entry,)))
-        return plugins.digests(
-            [
-                ("weighting", method.weighting.name),
-                ("objective", method.objective.name),
-                *(("metric", name.removesuffix("_distance")) for name in metrics),
-                ("data set", self.dataset),
-                ("model", self.model),
-                ("template", self.template),
-            ]
-        )
+        entries = [
+            ("weighting", method.weighting.name),
+            ("objective", method.objective.name),
+            ("data set", self.dataset),
+            ("model", self.model),
+            ("template", self.template),
+        ]
+        for metric_or_set in self.metrics or ("default",):
+            for name in SETS.get(metric_or_set, (metric_or_set,)):
+                entries.append(("metric", name.removesuffix("_distance")))
+        return plugins.digests(entries)
 
     def values(self) -> dict[str, object]:
         """Return the value of every field except ``options``, by name."""
@@ -327,9 +329,10 @@ class TrialSpec:
         """
         from trainables.methods import option_names
 
-        method_options = self.option_values
         joined_lists = {name: ",".join(getattr(self, name)) or None for name, item in FIELDS.items() if item.many}
-        return self.values() | joined_lists | {name: method_options.get(name) for name in option_names()}
+        method_options = self.option_values
+        all_options = {name: method_options.get(name) for name in option_names()}
+        return self.values() | joined_lists | all_options
 
     def to_dict(self) -> dict[str, object]:
         """Return a JSON-serialisable mapping that :meth:`from_dict` reads."""
@@ -338,8 +341,9 @@ class TrialSpec:
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> TrialSpec:
         arguments: dict[str, Any] = dict(values)
-        tuples = {name: tuple(arguments[name]) for name, item in FIELDS.items() if item.many}
-        return cls(**arguments | tuples | {"options": tuple(sorted(arguments["options"].items()))})
+        arguments["options"] = tuple(sorted(arguments["options"].items()))
+        arguments |= {name: tuple(arguments[name]) for name, item in FIELDS.items() if item.many}
+        return cls(**arguments)
 
 
 def _build_fields() -> dict[str, Field]:
@@ -348,14 +352,15 @@ def _build_fields() -> dict[str, Field]:
     for item in fields(TrialSpec):
         if not item.metadata:
             continue
-        types = get_args(hints[item.name]) or (hints[item.name],)
+        types = get_args(hints[item.name]) or (hints[item.name],)  # the types in "int | None" or "tuple[str, ...]"
         role = item.metadata["role"]
+        needs_auto_lr = role == "auto_lr" and item.name != "auto_lr"
         derived = {
             "kind": types[0],
             "many": Ellipsis in types,
             "optional": NoneType in types,
             "label": item.name.replace("auto_lr", "AutoLR").replace("_", " "),
-            "when": _AUTO if role == "auto_lr" and item.name != "auto_lr" else {},
+            "when": _AUTO if needs_auto_lr else {},
             "flag": f"--{item.name.replace('_', '-')}" if item.metadata["help"] else "",
             "decides": role != "placement",
             "fixed": _SHARED if role in ("data", "placement", "scoring") else "",

@@ -20,7 +20,8 @@ from trainables.weightings import WEIGHTINGS, Needs
 
 def trial_problems(spec: TrialSpec) -> list[str]:
     """Return a message for each problem with a spec; an empty list if the trial can run."""
-    problems = [message for name, field in FIELDS.items() if (message := field.problem(getattr(spec, name)))]
+    messages = [field.problem(getattr(spec, name)) for name, field in FIELDS.items()]
+    problems = [message for message in messages if message]
     if not all(field.fits(getattr(spec, name)) for name, field in FIELDS.items()):
         return problems  # the other checks need values of the right types
     problems += unknown_names(spec.metrics) + _setting_problems(spec) + _modality_problems(spec)
@@ -28,16 +29,15 @@ def trial_problems(spec: TrialSpec) -> list[str]:
         method = spec.parsed_method
     except MethodError as error:
         return [*problems, str(error)]
-    return (
-        problems
-        + method_problems(spec, method)
-        + [problem for name, value in spec.options if (problem := _option_problem(method, name, value))]
-    )
+    option_messages = [_option_problem(method, name, value) for name, value in spec.options]
+    return problems + method_problems(spec, method) + [message for message in option_messages if message]
 
 
 def method_problems(spec: TrialSpec, method: Method) -> list[str]:
     """Return a message for each setting that cannot be combined with the method."""
-    problems, objective, weighting = [], method.objective, method.weighting
+    problems = []
+    objective = method.objective
+    weighting = method.weighting
     if spec.weight_scale != "raw" and weighting.needs is Needs.GRADIENTS:
         problems.append(
             f"weight_scale {spec.weight_scale} cannot be used with {weighting.name}, because {weighting.name} combines "
@@ -67,19 +67,23 @@ def _option_problem(method: Method, name: str, value: float) -> str | None:
     if option is not None:
         return option.problem(value)
     available = ", ".join(method.options) or "none"
-    hint = did_you_mean(name, method.options)
-    return f"option {name} does not apply to method '{method.name}' (its options: {available}){hint and f'; {hint}'}"
+    suggestion = did_you_mean(name, method.options)
+    hint = f"; {suggestion}" if suggestion else ""
+    return f"option {name} does not apply to method '{method.name}' (its options: {available}){hint}"
 
 
 def _setting_problems(spec: TrialSpec) -> list[str]:
     values = spec.values()
-    problems = [
-        f"{field.title} applies only to {name} {', '.join(required_values)}, got {name} {values[name]}"
-        for field in FIELDS.values()
-        if field.role != "auto_lr" and values[field.name] not in (None, field.default)  # AutoLR may be off
-        for name, required_values in field.when.items()
-        if values[name] not in required_values
-    ]
+    problems = []
+    for field in FIELDS.values():
+        is_set = values[field.name] not in (None, field.default)
+        if field.role == "auto_lr" or not is_set:  # the settings of AutoLR may be set while AutoLR is off
+            continue
+        for name, required_values in field.when.items():
+            if values[name] not in required_values:
+                problems.append(
+                    f"{field.title} applies only to {name} {', '.join(required_values)}, got {name} {values[name]}"
+                )
     if spec.auto_lr == "on" and spec.optimizer in LR_FREE:
         problems.append(
             f"AutoLR cannot be used with optimizer {spec.optimizer}: this optimizer chooses its own step length, and "
@@ -97,8 +101,8 @@ def _modality_problems(spec: TrialSpec) -> list[str]:
         return []
     problems = []
     modality = dataset_modality(spec.dataset)
-    in_folder = spec.model not in MODELS and (spec.model_path or spec.target_path)
-    model_modality = None if in_folder else find_model(spec.model).modality
+    is_own_model = spec.model not in MODELS and bool(spec.model_path or spec.target_path)
+    model_modality = None if is_own_model else find_model(spec.model).modality
     if model_modality not in (None, modality.name):
         matching_datasets = ", ".join(name for name, data in DATASETS.items() if data.modality == model_modality)
         problems.append(
@@ -106,7 +110,8 @@ def _modality_problems(spec: TrialSpec) -> list[str]:
             f"the data sets {matching_datasets}"
         )
     for name, reason in modality.unused_fields.items():
-        if (value := getattr(spec, name)) and value != FIELDS[name].default:
+        value = getattr(spec, name)
+        if value and value != FIELDS[name].default:
             problems.append(f"{name} does not apply to {modality.models}, got {value}: {reason}")
     return problems
 

@@ -102,15 +102,7 @@ class Storage:
             if listing is None:
                 is_complete = self._is_file(key) and self._download(key, staging)
             else:
-                checksums = parse_checksums(listing)
-                for name in checksums:
-                    if not (staging / name).resolve().is_relative_to(staging.resolve()):
-                        raise StorageError(f"{key}: the listed file {name} lies outside the folder")
-                # A file is missing if the writer is deleting the folder.
-                is_complete = all(self._download(f"{key}/{name}", staging / name) for name in checksums)
-                if is_complete and (damaged := damaged_files(staging, checksums)):
-                    raise StorageError(f"{key}: these files were damaged during the download: {', '.join(damaged)}")
-                write_atomically(staging / CHECKSUMS, listing)
+                is_complete = self._download_folder(key, staging, listing)
             if not is_complete:
                 remove_atomically(staging)
         return is_complete
@@ -175,11 +167,26 @@ class Storage:
         with local.open("wb") as target:
             return self._copy_to(target, key)
 
+    def _download_folder(self, key: str, local: Path, listing: bytes) -> bool:
+        """Download the files in a folder's list of checksums; return False if a file is missing."""
+        checksums = parse_checksums(listing)
+        for name in checksums:
+            if not (local / name).resolve().is_relative_to(local.resolve()):
+                raise StorageError(f"{key}: the listed file {name} lies outside the folder")
+        # A file is missing if the writer is deleting the folder.
+        is_complete = all(self._download(f"{key}/{name}", local / name) for name in checksums)
+        damaged = damaged_files(local, checksums) if is_complete else []
+        if damaged:
+            raise StorageError(f"{key}: these files were damaged during the download: {', '.join(damaged)}")
+        write_atomically(local / CHECKSUMS, listing)
+        return is_complete
+
     def _copy_from(self, source: IO[bytes], key: str) -> None:
         path = self._full_path(key)
         with _as_storage_error(self.uri), contextlib.ExitStack() as stack:
             if self._is_local:
-                target = stack.enter_context(stack.enter_context(staged(Path(path))).open("wb"))
+                staging = stack.enter_context(staged(Path(path)))
+                target = stack.enter_context(staging.open("wb"))
             else:
                 target = stack.enter_context(self.filesystem.open_output_stream(path, compression=None))
             shutil.copyfileobj(source, target, _BLOCK)
@@ -205,7 +212,8 @@ def storage_problem(uri: str) -> str | None:
     """Test a storage by writing a file and reading it back. Return a message if the test fails; otherwise None."""
     if problem := address_problem(uri):
         return problem
-    probe, content = f".probe-{uuid.uuid4().hex[:12]}", uuid.uuid4().bytes
+    probe = f".probe-{uuid.uuid4().hex[:12]}"
+    content = uuid.uuid4().bytes
     try:
         storage = Storage(uri)
         storage.write(probe, content)
@@ -223,11 +231,8 @@ def address_problem(uri: str) -> str | None:
     """
     try:
         url = urlsplit(uri)
-        has_secret = (
-            url.password is not None
-            or (url.username is not None and url.scheme.startswith("s3"))
-            or any(_SECRET.search(name) or "@" in value for name, value in parse_qsl(url.query))
-        )
+        is_access_key = url.username is not None and url.scheme.startswith("s3")
+        has_secret = url.password is not None or is_access_key or _has_secret_option(url.query)
     except ValueError as error:
         return f"--storage: the address is invalid: {error}"
     if has_secret:
@@ -241,13 +246,18 @@ def address_problem(uri: str) -> str | None:
     return None
 
 
+def _has_secret_option(query: str) -> bool:
+    return any(_SECRET.search(name) or "@" in value for name, value in parse_qsl(query))
+
+
 @functools.cache
 def _open_filesystem(uri: str) -> tuple[Any, str]:
     from pyarrow.fs import FileSystem
 
     uri_with_retry = uri
     if uri.startswith(("gs://", "gcs://")) and "retry_limit_seconds" not in uri:
-        uri_with_retry += ("&" if "?" in uri else "?") + _GOOGLE_RETRY
+        separator = "&" if "?" in uri else "?"
+        uri_with_retry = f"{uri}{separator}{_GOOGLE_RETRY}"
     with _as_storage_error(uri):
         filesystem, path = FileSystem.from_uri(uri_with_retry)
     return filesystem, path
@@ -261,8 +271,9 @@ def _as_storage_error(uri: str) -> Iterator[None]:
     except (FileNotFoundError, NotADirectoryError):
         raise
     except (OSError, ValueError, NotImplementedError) as error:  # the base classes of Arrow's errors
-        text = (str(error).strip() or type(error).__name__).splitlines()[0]
-        if (start := text.find("AWS Error")) >= 0:
-            text = text[start:]
+        message = str(error).strip() or type(error).__name__
+        text = message.splitlines()[0]
+        if "AWS Error" in text:
+            text = text[text.index("AWS Error") :]
         text = re.sub(r" \(Request ID: [^)]*\)", "", text)
         raise StorageError(f"{uri.partition('?')[0]}: {text}"[:300]) from error

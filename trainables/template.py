@@ -78,13 +78,15 @@ def end_id(template: str, question: str, tokenizer: PreTrainedTokenizerBase) -> 
         return eos
     after = text_around_answer(template, question, tokenizer)[1].strip()
     ids = tokenizer(after, add_special_tokens=False)["input_ids"] if after else []
+    if not ids:
+        return eos
     special_ids = {*tokenizer.all_special_ids, *getattr(tokenizer, "added_tokens_decoder", {})}
-    if ids and ids[0] not in special_ids:
+    if ids[0] not in special_ids:
         raise TemplateError(
             f"the template continues after the answer with '{after[:40]}', which is not a special token of the "
             "tokenizer; end the template with the answer (an end token is then appended) or with a special token"
         )
-    return int(ids[0]) if ids else eos
+    return int(ids[0])
 
 
 def template_problems(template: str) -> list[str]:
@@ -112,7 +114,8 @@ def _render(template: str, **variables: str) -> str:
     try:
         return str(_compile(template).render(**variables))
     except jinja2.TemplateError as error:
-        line = f"line {lineno}: " if (lineno := getattr(error, "lineno", None)) else ""
+        lineno = getattr(error, "lineno", None)
+        line = f"line {lineno}: " if lineno else ""
         raise TemplateError(f"{line}{error.message}") from None
 
 
