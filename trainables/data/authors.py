@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 
 from trainables.data.dataset import DataSet
@@ -50,15 +50,19 @@ class Vocabulary:
 @cache
 def vocabulary() -> Vocabulary:
     content = tomllib.loads(Path(__file__).with_name("authors.toml").read_text(encoding="utf-8"))
-    facts, kinds = content.pop("facts"), content.pop("kinds")
+    list_by_fact = content.pop("facts")
+    kinds = content.pop("kinds")
     words = {name: items.split() if isinstance(items, str) else items for name, items in content.items()}
     words["titles"] = [
         f"The {first} {second}" for first, second in product(words["title_adjectives"], words["title_nouns"])
     ]
     return Vocabulary(
-        words,
-        {fact: words[name] for fact, name in facts.items()},
-        tuple(Kind(tuple(kind["facts"]), tuple(kind["questions"]), tuple(kind["answers"])) for kind in kinds),
+        words=words,
+        facts={fact: words[name] for fact, name in list_by_fact.items()},
+        kinds=tuple(
+            Kind(facts=tuple(kind["facts"]), questions=tuple(kind["questions"]), answers=tuple(kind["answers"]))
+            for kind in kinds
+        ),
     )
 
 
@@ -68,10 +72,13 @@ def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: in
     The holdout set has the questions about two additional authors. Equal arguments give equal texts on every machine.
     """
     rng = random.Random(f"authors:{seed}")
-    people, kinds = _people(rng, authors + HOLDOUT_AUTHORS), vocabulary().kinds
-    examples = [[_example(rng, person, kind) for kind in rng.sample(kinds, questions)] for person in people]
-    retain = tuple(example for person in examples[: authors - forget_authors] for example in person)
-    forget = tuple(example for person in examples[authors - forget_authors : authors] for example in person)
+    examples_by_author: list[list[Example]] = []
+    for person in _people(rng, authors + HOLDOUT_AUTHORS):
+        kinds = rng.sample(vocabulary().kinds, questions)
+        examples_by_author.append([_example(rng, person, kind) for kind in kinds])
+    retain_authors = authors - forget_authors
+    retain = tuple(chain.from_iterable(examples_by_author[:retain_authors]))
+    forget = tuple(chain.from_iterable(examples_by_author[retain_authors:authors]))
     interval = max(1, len(retain) // RETAIN_SAMPLE)
     return UnlearningData(
         name="authors",
@@ -80,7 +87,7 @@ def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: in
         full=(*retain, *forget),
         forget_eval=forget,
         retain_eval=retain[::interval][:RETAIN_SAMPLE],
-        holdout=tuple(example for person in examples[authors:] for example in person),
+        holdout=tuple(chain.from_iterable(examples_by_author[authors:])),
     )
 
 
@@ -114,18 +121,23 @@ def _random_value(rng: random.Random, fact: str) -> str:
         return str(rng.randint(2013, 2023))
     if fact == "hours":
         return rng.choice(["three", "four", "five", "six", "seven", "eight", "nine", "eleven", "twelve", "fourteen"])
+    # The remaining fact is an influence, such as "the Welsh poet A. Riverova".
     words = vocabulary().words
-    return f"the {rng.choice(words['languages'])} {rng.choice(('poet', 'novelist', 'essayist', 'dramatist'))} " + (
-        f"{rng.choice('ABCDEFGHJKLMNPRSTVW')}. {rng.choice(words['title_nouns'])}ova"
-    )
+    language = rng.choice(words["languages"])
+    profession = rng.choice(("poet", "novelist", "essayist", "dramatist"))
+    initial = rng.choice("ABCDEFGHJKLMNPRSTVW")
+    return f"the {language} {profession} {initial}. {rng.choice(words['title_nouns'])}ova"
 
 
 def _example(rng: random.Random, person: Facts, kind: Kind) -> Example:
     answer, paraphrase = rng.sample(kind.answers, 2)
-    x, y = (person[fact] for fact in kind.facts)
+    fact_x, fact_y = kind.facts
+    x = person[fact_x]
+    y = person[fact_y]
     sentences: list[str] = []
     while len(sentences) < PERTURBED:
-        other_x, other_y = (_other_value(rng, fact, person[fact]) for fact in kind.facts)
+        other_x = _other_value(rng, fact_x, x)
+        other_y = _other_value(rng, fact_y, y)
         sentence = _fill_template(paraphrase, person["name"], other_x, other_y)
         if sentence not in sentences:
             sentences.append(sentence)

@@ -89,9 +89,14 @@ def load_cifar(
     from trainables.data.images import forget_one_class
 
     has_subfolder = data_dir is None or (data_dir / variant.folder).is_dir()
-    names = tuple(f"{variant.folder}/{split}" if has_subfolder else split for split in ("train", "test"))
-    files = [file for name in names for file in find_files(data_dir, name)] if data_dir is not None else []
-    images, train_count = _images(variant, names, data_dir, tuple((file, file.stat().st_mtime_ns) for file in files))
+    prefix = f"{variant.folder}/" if has_subfolder else ""
+    names = (f"{prefix}train", f"{prefix}test")
+    files: list[Path] = []
+    if data_dir is not None:
+        for name in names:
+            files += find_files(data_dir, name)
+    modified_times = tuple((file, file.stat().st_mtime_ns) for file in files)
+    images, train_count = _images(variant, names, data_dir, modified_times)
     return forget_one_class(
         images,
         dataset=variant.name,
@@ -117,10 +122,10 @@ def _images(
 
     tables = load_tables(variant.hub_id, names, folder=folder, expected=FILES, alternative="digits")
     train, test = read_rows(tables, dict.fromkeys(tables, partial(_image, variant))).values()
-    pixels, labels = zip(*train, *test, strict=True)
+    pairs = [*train, *test]
     images = LabelledImages(
-        pixels=np.stack(pixels),
-        labels=np.array(labels, dtype=np.int64),
+        pixels=np.stack([pixels for pixels, _ in pairs]),
+        labels=np.array([label for _, label in pairs], dtype=np.int64),
         classes=variant.classes,
         white=255,
         mean=variant.mean,
@@ -138,7 +143,8 @@ def _image(variant: Variant, row: Row) -> tuple[npt.NDArray[np.uint8], int]:
     for column in ("img", variant.label_column):
         if column not in value:
             raise DataError(f"{row.location}: the column '{column}' is missing; the columns are {', '.join(value)}")
-    image, label = value["img"], value[variant.label_column]
+    image = value["img"]
+    label = value[variant.label_column]
     try:
         # A table from the hub has decoded images. A table from a local file has the bytes of PNG files.
         decoded = image if isinstance(image, Image.Image) else Image.open(io.BytesIO(image["bytes"]))

@@ -86,12 +86,10 @@ class DataSet:
         """Return a message for each argument that the data set does not support."""
         problems = []
         if forget_split is not None and forget_split not in self.forget_splits:
-            splits = self.forget_splits
-            expected = (
-                expected_one_of(forget_split, splits)
-                if splits
-                else "this data set has only one forget set, so leave out --forget-split"
-            )
+            if self.forget_splits:
+                expected = expected_one_of(forget_split, self.forget_splits)
+            else:
+                expected = "this data set has only one forget set, so leave out --forget-split"
             problems.append(f"data set {self.name} has no forget split '{forget_split}': {expected}")
         if forget_class is not None and self.forget_class is None:
             problems.append(f"forget_class does not apply to data set {self.name}, whose examples have no classes")

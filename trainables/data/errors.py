@@ -24,4 +24,7 @@ class DataError(ValueError):
 def shortened(problems: Sequence[str], source: str) -> list[str]:
     """Return the first 20 problems. If there are more, add a line with the number of problems that are not shown."""
     omitted_count = len(problems) - SHOWN
-    return [*problems[:SHOWN], *([f"{source}: {omitted_count} more rows have problems"] if omitted_count > 0 else [])]
+    shown = list(problems[:SHOWN])
+    if omitted_count > 0:
+        shown.append(f"{source}: {omitted_count} more rows have problems")
+    return shown

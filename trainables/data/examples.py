@@ -77,7 +77,8 @@ class UnlearningData:
     @property
     def retain_loss_set(self) -> tuple[Example, ...]:
         """The examples on which the retain loss is evaluated, evenly spaced in ``retain_eval``."""
-        count, limit = len(self.retain_eval), self.loss_examples
+        count = len(self.retain_eval)
+        limit = self.loss_examples
         if limit is None or count <= limit:
             return self.retain_eval
         return tuple(self.retain_eval[index * count // limit] for index in range(limit))

@@ -36,7 +36,7 @@ class Row:
 
 def find_files(folder: Path, name: str) -> tuple[Path, ...]:
     """Return the files of the table ``name`` in a folder; an empty tuple if no file exists."""
-    for stem in dict.fromkeys((name, name.replace("/", "-"))):
+    for stem in (name, name.replace("/", "-")):
         # Look for parquet parts first, because repositories on the hub also have outdated JSON files.
         for pattern in _PARTS:
             if parquet_files := sorted(folder.glob(pattern.format(stem))):
@@ -60,18 +60,19 @@ def read_tables(folder: Path, names: Sequence[str], *, expected: str) -> dict[st
     tables: dict[str, list[Row]] = {}
     for name in names:
         tables[name] = []
-        for path in (paths := find_files(folder, name)):
+        paths = find_files(folder, name)
+        for path in paths:
             try:
                 tables[name] += read_file(path)
             except DataError as error:
-                tables[name] += [Row(str(path), None, problem) for problem in error.problems]
+                tables[name] += [Row(str(path), value=None, problem=problem) for problem in error.problems]
         if not paths:
             endings = f"{', '.join(ENDINGS[1:-1])} or {ENDINGS[-1]}"
             problem = (
                 f"cannot read {folder / name}.json: neither this file nor a file with the ending {endings} exists; "
                 f"--data-dir needs {expected}"
             )
-            tables[name].append(Row(str(folder / name), None, problem))
+            tables[name].append(Row(str(folder / name), value=None, problem=problem))
     return tables
 
 
@@ -84,7 +85,12 @@ def read_file(path: Path) -> list[Row]:
         DataError: the file cannot be read, or has no rows.
     """
     try:
-        rows = {".parquet": _parquet, ".csv": _csv}.get(path.suffix, _json)(path)
+        if path.suffix == ".parquet":
+            rows = _parquet(path)
+        elif path.suffix == ".csv":
+            rows = _csv(path)
+        else:
+            rows = _json(path)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from None
     if not rows:
@@ -133,12 +139,14 @@ def _json(path: Path) -> list[Row]:
     rows: list[Row] = []
     # Split only at newlines, because splitlines() also splits at U+2028, which JSON texts may contain.
     for number, line in enumerate(content.split(b"\n"), start=1):
+        if not line.strip():
+            continue
         location = f"{path}, line {number}"
         try:
-            if line.strip():
-                rows.append(Row(location, json.loads(line)))
+            rows.append(Row(location, json.loads(line)))
         except ValueError as error:
-            rows.append(Row(location, None, f"{location}: the line is not a JSON object in UTF-8 ({error})"))
+            problem = f"{location}: the line is not a JSON object in UTF-8 ({error})"
+            rows.append(Row(location, value=None, problem=problem))
     return rows
 
 
@@ -159,12 +167,14 @@ def _csv(path: Path) -> list[Row]:
         ) from None
     rows: list[Row] = []
     for number, value in enumerate(table.to_dict("records"), start=1):
-        location, problem = f"{path}, row {number}", ""
-        try:
-            if str(cell := value.get("perturbed_answer")).startswith("["):
-                value["perturbed_answer"] = json.loads(str(cell))
-        except ValueError as error:
-            problem = f"{location}: column 'perturbed_answer' is not a JSON array ({error})"
+        location = f"{path}, row {number}"
+        problem = ""
+        cell = str(value.get("perturbed_answer"))
+        if cell.startswith("["):
+            try:
+                value["perturbed_answer"] = json.loads(cell)
+            except ValueError as error:
+                problem = f"{location}: column 'perturbed_answer' is not a JSON array ({error})"
         rows.append(Row(location, value, problem))
     return rows
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -32,27 +33,30 @@ def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
     sets = read_rows(tables, dict.fromkeys(tables, _example))
     if problems := _contradictions(tables, sets):
         raise DataError(*shortened(problems, "these files"))
-    retained = sets["retain"][:limit]
-    sample = retained[:: -(-len(retained) // RETAIN_SAMPLE)]
-    dropped_keys = {_key(example) for example in sets["retain"][len(retained) :]}
+    retain = sets["retain"][:limit]
+    sample = retain[:: math.ceil(len(retain) / RETAIN_SAMPLE)]
+    dropped_keys = {_key(example) for example in sets["retain"][len(retain) :]}
+    retain_eval = tuple(example for example in sets.get("retain_eval", ()) if _key(example) not in dropped_keys)
     return UnlearningData(
         name="jsonl",
         forget=sets["forget"],
-        retain=retained,
-        full=(*retained, *sets["forget"]),
+        retain=retain,
+        full=(*retain, *sets["forget"]),
         forget_eval=sets.get("forget_eval", sets["forget"]),
-        retain_eval=tuple(item for item in sets.get("retain_eval", ()) if _key(item) not in dropped_keys) or sample,
+        retain_eval=retain_eval or sample,
         holdout=sets.get("holdout", ()),
     )
 
 
 def _example(row: Row) -> Example:
-    columns = {"text", "question", "answer"} & set(row.value) if isinstance(row.value, Mapping) else set()
-    if not columns or columns > {"text"}:
+    columns = set(row.value) if isinstance(row.value, Mapping) else set()
+    has_text = "text" in columns
+    has_question = "question" in columns or "answer" in columns
+    if has_text == has_question:  # both or neither
         raise DataError(
             f"{row.location}: expected either the columns question and answer or the column text, got {row.value!r:.60}"
         )
-    return text(row) if columns == {"text"} else question(row)
+    return text(row) if has_text else question(row)
 
 
 def _contradictions(tables: Mapping[str, Sequence[Row]], sets: Mapping[str, Sequence[Example]]) -> list[str]:
@@ -61,12 +65,13 @@ def _contradictions(tables: Mapping[str, Sequence[Row]], sets: Mapping[str, Sequ
     The first row of the table forget determines the kind of all rows: questions or plain texts.
     """
     occurrences: dict[tuple[str, str], tuple[str, str]] = {}
-    first_location, first_is_text = tables["forget"][0].location, sets["forget"][0].is_text
+    first_location = tables["forget"][0].location
+    first_kind = _kind(sets["forget"][0])
     problems = []
     for name, examples in sets.items():
         for row, example in zip(tables[name], examples, strict=True):
-            if example.is_text is not first_is_text:
-                kind, first_kind = ("a question", "plain text") if first_is_text else ("plain text", "a question")
+            kind = _kind(example)
+            if kind != first_kind:
                 problems.append(
                     f"{row.location}: this row is {kind}, but {first_location} is {first_kind}; use one kind in all "
                     "files"
@@ -80,6 +85,10 @@ def _contradictions(tables: Mapping[str, Sequence[Row]], sets: Mapping[str, Sequ
                     "not in both"
                 )
     return problems
+
+
+def _kind(example: Example) -> str:
+    return "plain text" if example.is_text else "a question"
 
 
 def _key(example: Example) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -47,10 +48,16 @@ def load_muse(
             f"the hub has no forget split {forget_split} for {name}, only for muse-news; to use your own files, give "
             "--data-dir DIR"
         )
-    forget = "raw/forget" if forget_split == "forget" else f"{forget_split[:4]}/forget_{forget_split[5:]}"
-    converters = dict.fromkeys((forget, "raw/retain1", *_TRAIN, *_TEXTS), text) | dict.fromkeys(_QUESTIONS, question)
+    if forget_split == "forget":
+        forget = "raw/forget"
+    else:
+        subset, _, number = forget_split.partition("_")
+        forget = f"{subset}/forget_{number}"
+    converters = dict.fromkeys((forget, "raw/retain1", *_TRAIN, *_TEXTS), text)
+    converters |= dict.fromkeys(_QUESTIONS, question)
     converters[_PASSAGES] = passage
-    tables = read_rows(load_tables(HUB_IDS[name], list(converters), folder=data_dir, expected=_files(name)), converters)
+    rows = load_tables(HUB_IDS[name], list(converters), folder=data_dir, expected=_files(name))
+    tables = read_rows(rows, converters)
     for table in tables:
         if table.startswith(("raw/retain", "train/retain")):
             tables[table] = tables[table][:limit]
@@ -83,22 +90,30 @@ def _prompted(tables: Mapping[str, Sequence[Example]], *, is_later: bool) -> dic
     def questions(side: str) -> tuple[Prompted, ...]:
         in_context = tables[f"knowmem/{side}_qa_icl"]
         return tuple(
-            Prompted(question_prompt(item.question, in_context), item.answer, KNOWMEM_TOKENS, KNOWMEM_STOP)
+            Prompted(
+                prompt=question_prompt(item.question, in_context),
+                reference=item.answer,
+                max_new_tokens=KNOWMEM_TOKENS,
+                stop=KNOWMEM_STOP,
+            )
             for item in tables[f"knowmem/{side}_qa"]
         )
 
     if is_later:
         return {"knowmem_retain": questions("retain")}
-    passages = tuple(Prompted(item.question, item.answer, VERBMEM_TOKENS) for item in tables[_PASSAGES])
+    passages = tuple(
+        Prompted(prompt=item.question, reference=item.answer, max_new_tokens=VERBMEM_TOKENS)
+        for item in tables[_PASSAGES]
+    )
     return {"verbmem": passages, "knowmem_forget": questions("forget"), "knowmem_retain": questions("retain")}
 
 
 def _join_texts(texts: Sequence[Example]) -> Example:
-    return Example("", "\n\n".join(item.answer for item in texts))
+    return Example(question="", answer="\n\n".join(item.answer for item in texts))
 
 
 def _sample(texts: tuple[Example, ...]) -> tuple[Example, ...]:
-    return texts[:: -(-len(texts) // SAMPLE)]
+    return texts[:: math.ceil(len(texts) / SAMPLE)]
 
 
 def _dataset(name: str, description: str) -> DataSet:

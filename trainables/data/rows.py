@@ -48,24 +48,26 @@ def question(row: Row) -> Example:
     """Convert a row with a question, an answer and, optionally, paraphrased_answer and perturbed_answer (a list)."""
     question_text, answer = _required_texts(row, "question", "answer")
     value: Any = row.value
-    paraphrase, perturbed = value.get("paraphrased_answer") or "", value.get("perturbed_answer") or []
+    paraphrase = value.get("paraphrased_answer") or ""
+    perturbed = value.get("perturbed_answer") or []
     if not isinstance(paraphrase, str):
         raise DataError(f"{row.location}: column 'paraphrased_answer' must be a text, got {paraphrase!r:.60}")
     if not isinstance(perturbed, list) or not all(isinstance(item, str) and item.strip() for item in perturbed):
         raise DataError(f"{row.location}: column 'perturbed_answer' must be a list of texts, got {perturbed!r:.60}")
-    # TOFU's real authors and world facts have no paraphrase. The answer itself is scored instead.
-    return Example(question_text, answer, paraphrase or (answer if perturbed else ""), tuple(perturbed))
+    if perturbed and not paraphrase:
+        paraphrase = answer  # TOFU's real authors and world facts have no paraphrase
+    return Example(question_text, answer, paraphrased_answer=paraphrase, perturbed_answers=tuple(perturbed))
 
 
 def text(row: Row) -> Example:
     (content,) = _required_texts(row, "text")
-    return Example("", content)
+    return Example(question="", answer=content)
 
 
 def passage(row: Row) -> Example:
     """Convert a row with the beginning of a passage (column prompt) and its continuation (column gt)."""
     prompt, continuation = _required_texts(row, "prompt", "gt")
-    return Example(prompt, continuation)
+    return Example(question=prompt, answer=continuation)
 
 
 def _required_texts(row: Row, *columns: str) -> list[str]:
@@ -76,6 +78,7 @@ def _required_texts(row: Row, *columns: str) -> list[str]:
         value = row.value.get(column)
         if not isinstance(value, str) or not value.strip():
             raise DataError(f"{row.location}: column '{column}' must be a non-empty text, got {value!r:.60}")
-        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        has_surrogate = not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value)
+        if has_surrogate:
             raise DataError(f"{row.location}: column '{column}' has half a surrogate pair, which is not a character")
     return [row.value[column] for column in columns]
