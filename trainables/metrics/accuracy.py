@@ -8,11 +8,17 @@ from trainables.metrics.metric import HOLDOUT, VISION, Cost, Metric, Need
 
 
 def _accuracy(
-    set_name: str, images: str, of: Literal["forget", "retain"], *needs: Need, label: str = "", primary: bool = True
+    set_name: str,
+    of: Literal["forget", "retain"],
+    *,
+    images: str,
+    label: str,
+    needs: tuple[Need, ...] = (),
+    primary: bool = True,
 ) -> Metric:
     return Metric(
         name=f"{set_name}_accuracy",
-        label=f"accuracy on {label or f'the {set_name} set'}",
+        label=label,
         direction="min" if of == "forget" else "max",
         of=of,
         primary=primary,
@@ -28,7 +34,9 @@ def _accuracy(
 
 _HELD_OUT = "held-out images of the retained classes"
 METRICS = (
-    _accuracy("forget", "the forget set's images", "forget"),
-    _accuracy("retain", "the sample of the retain set's images", "retain"),
-    _accuracy("test", _HELD_OUT, "retain", HOLDOUT, label=_HELD_OUT, primary=False),
+    _accuracy("forget", of="forget", images="the forget set's images", label="accuracy on the forget set"),
+    _accuracy(
+        "retain", of="retain", images="the sample of the retain set's images", label="accuracy on the retain set"
+    ),
+    _accuracy("test", of="retain", images=_HELD_OUT, label=f"accuracy on {_HELD_OUT}", needs=(HOLDOUT,), primary=False),
 )

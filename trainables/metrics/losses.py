@@ -33,8 +33,9 @@ class ItemLosses(NamedTuple):
 
 def mean_loss(losses: ItemLosses) -> float:
     """Return the mean loss over all supervised positions, in nats; NaN if a loss is not finite."""
-    totals = losses.totals
-    return math.fsum(totals) / float(sum(losses.counts)) if all(map(math.isfinite, totals)) else math.nan
+    if not all(math.isfinite(total) for total in losses.totals):
+        return math.nan
+    return math.fsum(losses.totals) / float(sum(losses.counts))
 
 
 def standard_error(losses: ItemLosses) -> float:
@@ -47,11 +48,14 @@ def standard_error(losses: ItemLosses) -> float:
     Here n is the number of examples, and m is the mean loss. Example i has n_i supervised positions, and t_i is the sum
     of the losses at these positions.
     """
-    count = len(losses.totals)
-    if count < 2 or math.isnan(mean := mean_loss(losses)):
+    n = len(losses.totals)
+    if n < 2:
         return math.nan
-    squares = math.fsum((losses.totals - mean * losses.counts) ** 2)
-    return math.sqrt(count / (count - 1) * squares) / float(sum(losses.counts))
+    m = mean_loss(losses)
+    if math.isnan(m):
+        return math.nan
+    squares = math.fsum((losses.totals - m * losses.counts) ** 2)  # sum (t_i - m n_i)^2
+    return math.sqrt(n / (n - 1) * squares) / float(sum(losses.counts))
 
 
 def agreement(losses: ItemLosses) -> float:

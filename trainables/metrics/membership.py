@@ -92,8 +92,15 @@ def _mean_of_lowest(values: Array) -> float:
 
 
 def _attack(
-    name: str, label: str, score: str, citation: str, per_text: Callable[[ModelScores, str], Array], *extra_needs: Need
+    name: str,
+    *,
+    label: str,
+    score: str,
+    citation: str,
+    per_text: Callable[[ModelScores, str], Array],
+    needs: tuple[Need, ...] = (HOLDOUT,),
 ) -> Metric:
+    """Return the metric of an attack. ``score`` describes the score per text, which ``per_text`` returns."""
     return Metric(
         name=name,
         label=f"membership inference by {label}",
@@ -101,7 +108,7 @@ def _attack(
         ideal=0.5,
         of="forget",
         sets=("mia",),
-        needs=(HOLDOUT, *extra_needs),
+        needs=needs,
         cost=Cost.FORWARD,
         formula=f"AUC of {score}, with the forget set as members and the holdout set as non-members; 0.5 means no "
         "separation",
@@ -112,41 +119,41 @@ def _attack(
 
 MIN_K_ATTACK = _attack(
     "mia_min_k",
-    "min-k%",
-    "the mean of the lowest 40% of a text's values of log p",
-    "Shi et al., Detecting Pretraining Data, ICLR 2024 (arXiv:2310.16789)",
-    min_k_scores,
+    label="min-k%",
+    score="the mean of the lowest 40% of a text's values of log p",
+    citation="Shi et al., Detecting Pretraining Data, ICLR 2024 (arXiv:2310.16789)",
+    per_text=min_k_scores,
 )
 METRICS = (
     _attack(
         "mia_loss",
-        "loss",
-        "the mean log-probability of a text's tokens",
-        "Yeom et al., Privacy Risk in Machine Learning, 2018 (arXiv:1709.01604)",
-        loss_scores,
+        label="loss",
+        score="the mean log-probability of a text's tokens",
+        citation="Yeom et al., Privacy Risk in Machine Learning, 2018 (arXiv:1709.01604)",
+        per_text=loss_scores,
     ),
     _attack(
         "mia_zlib",
-        "zlib",
-        "the mean log-probability of a text's tokens, divided by the zlib-compressed size of the text in bytes",
-        CARLINI,
-        zlib_scores,
+        label="zlib",
+        score="the mean log-probability of a text's tokens, divided by the zlib-compressed size of the text in bytes",
+        citation=CARLINI,
+        per_text=zlib_scores,
     ),
     MIN_K_ATTACK,
     _attack(
         "mia_min_k_plus_plus",
-        "min-k%++",
-        "the mean of the lowest 40% of a text's values of (log p - mu)/sigma, where mu and sigma are the mean and "
-        "standard deviation of log p under the model's own prediction",
-        "Zhang et al., Min-K%++, ICLR 2025 (arXiv:2404.02936)",
-        min_k_plus_plus_scores,
+        label="min-k%++",
+        score="the mean of the lowest 40% of a text's values of (log p - mu)/sigma, where mu and sigma are the mean "
+        "and standard deviation of log p under the model's own prediction",
+        citation="Zhang et al., Min-K%++, ICLR 2025 (arXiv:2404.02936)",
+        per_text=min_k_plus_plus_scores,
     ),
     _attack(
         "mia_reference",
-        "reference",
-        "the mean log-probability of a text's tokens, minus the same mean under the retain model",
-        CARLINI,
-        reference_scores,
-        RETAIN_MODEL,
+        label="reference",
+        score="the mean log-probability of a text's tokens, minus the same mean under the retain model",
+        citation=CARLINI,
+        per_text=reference_scores,
+        needs=(HOLDOUT, RETAIN_MODEL),
     ),
 )

@@ -38,8 +38,8 @@ def extraction_strength(texts: Sequence[TokenScores]) -> Array:
     strengths = []
     for text in texts:
         misses = np.flatnonzero(text.predicted != text.labels)
-        prefix = misses[-1] + 1 if misses.size else 0
-        strengths.append((text.labels.size - prefix) / text.labels.size)
+        k = misses[-1] + 1 if misses.size else 0
+        strengths.append((text.labels.size - k) / text.labels.size)
     return np.array(strengths, dtype=np.float64)
 
 

@@ -6,7 +6,7 @@ functions, because ``--help`` imports all modules of this package.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -55,18 +55,20 @@ def has_choices(example: Example) -> bool:
     return bool(example.paraphrased_answer and example.perturbed_answers)
 
 
+def _any_choices(examples: Iterable[Example]) -> bool:
+    return any(has_choices(example) for example in examples)
+
+
 EXTRA_SETS = ("real_authors", "world_facts")
 FORGET_CHOICES = Need(
-    "paraphrased and perturbed answers of the forget set",
-    lambda data, retain_model: any(map(has_choices, data.forget_eval)),
+    "paraphrased and perturbed answers of the forget set", lambda data, retain_model: _any_choices(data.forget_eval)
 )
 RETAIN_CHOICES = Need(
-    "paraphrased and perturbed answers of the retain set",
-    lambda data, retain_model: any(map(has_choices, data.retain_eval)),
+    "paraphrased and perturbed answers of the retain set", lambda data, retain_model: _any_choices(data.retain_eval)
 )
 FURTHER_CHOICES = Need(
     f"the sets {' and '.join(EXTRA_SETS)}",
-    lambda data, retain_model: all(any(map(has_choices, data.extra_eval.get(set_name, ()))) for set_name in EXTRA_SETS),
+    lambda data, retain_model: all(_any_choices(data.extra_eval.get(set_name, ())) for set_name in EXTRA_SETS),
 )
 HOLDOUT = Need("a holdout set", lambda data, retain_model: len(data.holdout) > 0)
 KNOWMEM = Need(
@@ -122,7 +124,9 @@ class Metric:
 
     def __post_init__(self) -> None:
         # Plug-ins are not type-checked, and an error in the report would be raised only after the sweep.
-        if (self.direction in ("max", "min")) == (self.ideal is not None) or None not in (self.direction, self.ideal):
+        has_only_direction = self.direction in ("max", "min") and self.ideal is None
+        has_only_ideal = self.direction is None and self.ideal is not None
+        if not has_only_direction and not has_only_ideal:
             raise ValueError(f"metric {self.name}: give either a direction (max or min) or the ideal value")
         if self.threshold is not None and len({"below", "share"} & set(self.threshold)) != 1:
             raise ValueError(f"metric {self.name}: the threshold needs exactly one of the keys 'below' and 'share'")
@@ -137,7 +141,9 @@ class Metric:
     @property
     def optimised(self) -> str:
         """The name of the metric that a search optimises if this metric is given as an objective."""
-        return self.optimised_as or (self.name if self.ideal is None else f"{self.name}_distance")
+        if self.optimised_as:
+            return self.optimised_as
+        return self.name if self.ideal is None else f"{self.name}_distance"
 
     @property
     def kind(self) -> str:

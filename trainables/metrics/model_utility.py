@@ -29,20 +29,26 @@ def model_utility(*, retain: Scores, real_authors: Scores, world_facts: Scores) 
     from statistics import harmonic_mean  # imported here, because the import takes 10 ms, too long for --help
 
     scores = (*retain, *real_authors, *world_facts)
-    return math.nan if any(map(math.isnan, scores)) else harmonic_mean(scores)
+    has_nan = any(math.isnan(score) for score in scores)
+    return math.nan if has_nan else harmonic_mean(scores)
 
 
 def _measure(scores: ModelScores) -> float:
     def aggregate(set_name: str, probabilities: Array) -> Scores:
         truth_ratio = retain_truth_ratio(scores.choices[set_name].truth_ratios)
-        return Scores(float(probabilities.mean()), float(scores.recalls(set_name).mean()), truth_ratio)
+        return Scores(
+            probability=float(probabilities.mean()),
+            rouge_l_recall=float(scores.recalls(set_name).mean()),
+            truth_ratio=truth_ratio,
+        )
 
     def score_choices(set_name: str) -> Scores:
         answer_losses = scores.losses(set_name)[scores.evaluator.choices[set_name].items]
         return aggregate(set_name, normalised_probability(answer_losses, scores.choices[set_name].perturbed))
 
     retain = aggregate("retain", probability(scores.losses("retain")))
-    return model_utility(retain=retain, **{set_name: score_choices(set_name) for set_name in EXTRA_SETS})
+    extra_scores = {set_name: score_choices(set_name) for set_name in EXTRA_SETS}
+    return model_utility(retain=retain, **extra_scores)
 
 
 METRICS = (

@@ -11,28 +11,33 @@ from trainables.metrics.metric import RETAIN_MODEL, Metric
 from trainables.registry import entries
 
 _FIRST = (
-    *("forget_loss", "retain_loss", "forget_loss_capped", "verbmem", "knowmem", "utility"),
-    *("forget_repetition", "retain_repetition", "forget_longest_loop", "retain_longest_loop"),
-    *("truth_ratio", "forget_truth_ratio", "forget_accuracy", "retain_accuracy", "test_accuracy"),
-    *("forget_probability", "retain_probability", "forget_quality", "model_utility", "extraction_strength"),
-    *("exact_memorization", "mia_loss", "mia_zlib", "mia_min_k", "mia_min_k_plus_plus", "mia_reference", "privleak"),
-)
+    "forget_loss", "retain_loss", "forget_loss_capped", "verbmem", "knowmem", "utility",
+    "forget_repetition", "retain_repetition", "forget_longest_loop", "retain_longest_loop",
+    "truth_ratio", "forget_truth_ratio", "forget_accuracy", "retain_accuracy", "test_accuracy",
+    "forget_probability", "retain_probability", "forget_quality", "model_utility", "extraction_strength",
+    "exact_memorization", "mia_loss", "mia_zlib", "mia_min_k", "mia_min_k_plus_plus", "mia_reference", "privleak",
+)  # fmt: skip
 # entries() also imports this module. METRICS is not yet defined then, so this module adds no entries.
 _ENTRIES: Mapping[str, Metric] = entries("trainables.metrics", trainables.metrics.__path__, "METRICS", first=_FIRST)
 _DISTANCES = [metric.distance() for metric in _ENTRIES.values() if metric.ideal is not None]
-METRICS: Mapping[str, Metric] = MappingProxyType({**_ENTRIES} | {metric.name: metric for metric in _DISTANCES})
+METRICS: Mapping[str, Metric] = MappingProxyType(dict(_ENTRIES) | {metric.name: metric for metric in _DISTANCES})
 """All metrics, in the order of the tables. Metrics that measure a distance from an ideal value come last."""
 
 LOSS_METRICS = tuple(name for name, metric in METRICS.items() if metric.loss)
 """The names of the losses, which are measured at each evaluation of a run."""
 
-SETS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        set_name: tuple(metric.name for metric in _ENTRIES.values() if set_name in metric.sets)
-        for set_name in dict.fromkeys(name for metric in _ENTRIES.values() for name in metric.sets)
-    }
-    | {"all": tuple(metric.name for metric in _ENTRIES.values() if not metric.loss)}
-)
+
+def _names_by_set() -> dict[str, tuple[str, ...]]:
+    metrics = _ENTRIES.values()
+    set_names = [set_name for metric in metrics for set_name in metric.sets]
+    result = {}
+    for set_name in dict.fromkeys(set_names):
+        result[set_name] = tuple(metric.name for metric in metrics if set_name in metric.sets)
+    result["all"] = tuple(metric.name for metric in metrics if not metric.loss)
+    return result
+
+
+SETS: Mapping[str, tuple[str, ...]] = MappingProxyType(_names_by_set())
 """The names of the metrics in each set."""
 
 DEFAULT_SET = SETS["default"]

@@ -55,7 +55,7 @@ def longest_loop(texts: Sequence[str]) -> Array:
 
 def _repetition_of(text: str) -> float:
     tokens = units(text)
-    ngrams = [*zip(*(tokens[start:] for start in range(NGRAM)), strict=False)]
+    ngrams = [tuple(tokens[start : start + NGRAM]) for start in range(len(tokens) - NGRAM + 1)]
     return 1.0 - len(set(ngrams)) / len(ngrams) if ngrams else 0.0
 
 
@@ -63,11 +63,14 @@ def _longest_loop_of(text: str) -> float:
     tokens = units(text)
     longest = 0
     for period in range(1, len(tokens) // REPEATS + 1):
-        matches = [*map(eq, tokens[period:], tokens)]
-        min_matches = max((REPEATS - 1) * period, longest - period + 1)
-        if sum(matches) >= min_matches:  # otherwise no run of matches is long enough
-            longest_run = max(len([*group]) for match, group in groupby(matches) if match)
-            longest = longest_run + period if longest_run >= min_matches else longest
+        # Compares each token with the token one period earlier. A run of equal tokens, plus the period, is a loop.
+        is_repeated = list(map(eq, tokens[period:], tokens))
+        min_run = max((REPEATS - 1) * period, longest - period + 1)
+        if sum(is_repeated) < min_run:
+            continue  # no run is long enough
+        longest_run = max(len(list(run)) for repeated, run in groupby(is_repeated) if repeated)
+        if longest_run >= min_run:
+            longest = longest_run + period
     return longest / len(tokens) if longest else 0.0
 
 

@@ -20,7 +20,8 @@ def rouge_l_recall(references: Sequence[str], predictions: Sequence[str]) -> Arr
     """
     import numpy as np
 
-    return np.array([_recall_of(*pair) for pair in zip(references, predictions, strict=True)], float)
+    recalls = [_recall_of(reference, prediction) for reference, prediction in zip(references, predictions, strict=True)]
+    return np.array(recalls, dtype=np.float64)
 
 
 @lru_cache(maxsize=1 << 14)
