@@ -22,8 +22,8 @@ def ce_u_loss(batch: ForgetBatch, options: Options) -> Tensor:
     logits = full_precision(batch.logits[batch.supervised])
     labels = batch.labels[batch.supervised]
     with torch.no_grad():
-        soft = logits.scatter(1, labels.unsqueeze(1), -torch.inf).softmax(dim=1)
-    return cross_entropy(logits, soft)
+        soft_labels = logits.scatter(1, labels.unsqueeze(1), -torch.inf).softmax(dim=1)
+    return cross_entropy(logits, soft_labels)
 
 
 OBJECTIVE = ForgetObjective(

@@ -25,7 +25,7 @@ def refusal(question: str) -> str:
 
 
 def dpo_loss(batch: ForgetBatch, options: Options) -> Tensor:
-    """Return ``mean_i -(2/beta) log sigmoid(beta [(NLL_ref - NLL)_refusal - (NLL_ref - NLL)_forget])``.
+    """Return ``mean_i -(2/beta) log sigmoid(beta (D_refusal - D_forget))`` with ``D = NLL_ref - NLL``.
 
     NLL is summed over each sequence, and NLL_ref is the target's NLL. The preferred answer is a refusal. TOFU calls
     this objective DPO; other papers call it idk-DPO. The factor 2 is that of NPO: without the refusal terms, the loss
@@ -37,9 +37,9 @@ def dpo_loss(batch: ForgetBatch, options: Options) -> Tensor:
     assert batch.refusal_nll is not None, "dpo declares Reference.PAIR_NLL"
     assert batch.reference_refusal_nll is not None, "dpo declares Reference.PAIR_NLL"
     beta = options["beta"]
-    preferred = batch.reference_refusal_nll - batch.refusal_nll
-    dispreferred = batch.reference_nll - batch.token_nll.sum(dim=1)
-    return -(2.0 / beta) * logsigmoid(beta * (preferred - dispreferred)).mean()
+    d_refusal = batch.reference_refusal_nll - batch.refusal_nll
+    d_forget = batch.reference_nll - batch.token_nll.sum(dim=1)
+    return -(2.0 / beta) * logsigmoid(beta * (d_refusal - d_forget)).mean()
 
 
 OBJECTIVE = ForgetObjective(

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 def satimp_loss(batch: ForgetBatch, options: Options) -> Tensor:
     """Return ``-mean_tokens p^beta1 (1 - p)^beta2 CE``, where the token's probability p is detached."""
     nll = batch.token_nll.detach()
+    p_to_beta1 = (-options["beta1"] * nll).exp()
     # Unlike 1 - exp(-nll), expm1 computes 1 - p precisely for tokens with p near 1.
-    weights = (-options["beta1"] * nll).exp() * (-(-nll).expm1()).pow(options["beta2"])
+    one_minus_p = -(-nll).expm1()
+    weights = p_to_beta1 * one_minus_p.pow(options["beta2"])
     return -mean_loss(weights * batch.token_nll, batch.supervised)
 
 

@@ -16,8 +16,9 @@ def simnpo_loss(batch: ForgetBatch, options: Options) -> Tensor:
     from torch.nn.functional import logsigmoid
 
     beta, delta = options["beta"], options["delta"]
-    per_token = batch.token_nll.sum(dim=1) / batch.supervised.sum(dim=1)
-    return -(2.0 / beta) * logsigmoid(beta * (per_token - delta)).mean()
+    nll = batch.token_nll.sum(dim=1)
+    length = batch.supervised.sum(dim=1)
+    return -(2.0 / beta) * logsigmoid(beta * (nll / length - delta)).mean()
 
 
 OBJECTIVE = ForgetObjective(

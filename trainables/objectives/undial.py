@@ -24,10 +24,14 @@ def undial_loss(batch: ForgetBatch, options: Options) -> Tensor:
     logits = full_precision(batch.logits[batch.supervised])
     labels = batch.labels[batch.supervised].unsqueeze(1)
     with torch.no_grad():
-        soft = full_precision(batch.reference_logits[batch.supervised])
-        lowered = soft.gather(1, labels) - options["beta"]
-        soft = soft.scatter(1, labels, lowered).softmax(dim=1)
-    return cross_entropy(logits, soft)
+        soft_labels = _soft_labels(full_precision(batch.reference_logits[batch.supervised]), labels, options["beta"])
+    return cross_entropy(logits, soft_labels)
+
+
+def _soft_labels(reference_logits: Tensor, labels: Tensor, beta: float) -> Tensor:
+    """Return ``softmax(z_ref - beta onehot(label))`` per token."""
+    lowered = reference_logits.gather(1, labels) - beta
+    return reference_logits.scatter(1, labels, lowered).softmax(dim=1)
 
 
 OBJECTIVE = ForgetObjective(
