@@ -25,12 +25,17 @@ def weights(gramian: Gramian) -> Weights:
     sine2 = (1.0 - k) * (1.0 + k)
     if rho == 0 or phi == 0 or sine2 <= _RANK_ONE:
         return Weights(0.5, 0.5)
+    sine = math.sqrt(sine2)
+    # A common scale does not change the weights. In this scale, x is rho, y is phi, s is x y sine, and b is x y k.
     max_norm = max(rho, phi)
-    x, y, sine = rho / max_norm, phi / max_norm, math.sqrt(sine2)  # a common scale does not change the weights
+    x = rho / max_norm
+    y = phi / max_norm
     t = math.sqrt(x * x + y * y + 2.0 * x * y * sine)
     lmax = (x * x + y * y + math.hypot((x - y) * (x + y), 2.0 * x * y * k)) / 2.0
-    scale = 2.0 * t * math.sqrt(lmax)
-    return Weights(y * (y + x * (sine + k)) / scale, x * (x + y * (sine + k)) / scale)
+    divisor = 2.0 * t * math.sqrt(lmax)
+    w_r = y * (y + x * (sine + k)) / divisor
+    w_f = x * (x + y * (sine + k)) / divisor
+    return Weights(w_r, w_f)
 
 
 WEIGHTING = Weighting(

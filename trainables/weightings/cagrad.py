@@ -30,7 +30,8 @@ def weights(gramian: Gramian, alpha: float) -> Weights:
     if rho == 0 or phi == 0:
         return Weights(0.5, 0.5)
     max_norm = max(rho, phi)
-    x, y = rho / max_norm, phi / max_norm  # a common scale does not change the weights
+    x = rho / max_norm  # a common scale does not change the weights
+    y = phi / max_norm
     e = math.sqrt((x - y) ** 2 + 2.0 * x * y * (1.0 + k))
     g0 = math.sqrt((x - y) ** 2 + 2.0 * x * y * (1.0 - k)) / 2.0
     if g0 == 0 or alpha == 0:
@@ -38,14 +39,15 @@ def weights(gramian: Gramian, alpha: float) -> Weights:
     if e == 0:
         return Weights(0.5 + alpha / 2.0, 0.5 + alpha / 2.0)
     chi = (x - y) * (x + y) / (2.0 * e * g0)
-    sine = x * y * math.sqrt((1.0 - k) * (1.0 + k)) / (e * g0)
+    sin_psi = x * y * math.sqrt((1.0 - k) * (1.0 + k)) / (e * g0)
     if abs(chi) < alpha:
         root = math.sqrt((alpha - chi) * (alpha + chi))
-        w = 0.5 - g0 / e * (chi + chi * sine / root)
+        w = 0.5 - g0 / e * (chi + chi * sin_psi / root)
         if 0.0 < w < 1.0:
-            if sine == 0:
+            if sin_psi == 0:
                 return Weights(w, 1.0 - w)
-            return Weights(0.5 + root / sine * w, 0.5 + root / sine * (1.0 - w))
+            factor = root / sin_psi  # l in the formulas above
+            return Weights(0.5 + factor * w, 0.5 + factor * (1.0 - w))
         is_retain_end = w >= 1.0
     else:
         is_retain_end = chi < 0.0

@@ -15,7 +15,9 @@ def weights(gramian: Gramian) -> Weights:
     rho, phi, k = gramian.rho, gramian.phi, gramian.k
     if rho == 0 or phi == 0:
         return Weights(0.5, 0.5)
-    return Weights(max(k * (phi / rho) / 2.0, 0.5), max(k * (rho / phi) / 2.0, 0.5))
+    w_r = max(k * (phi / rho) / 2.0, 0.5)  # b = k rho phi
+    w_f = max(k * (rho / phi) / 2.0, 0.5)
+    return Weights(w_r, w_f)
 
 
 WEIGHTING = Weighting(

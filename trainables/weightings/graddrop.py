@@ -22,10 +22,11 @@ def drop_signs(g_r: Tensor, g_f: Tensor, draws: Tensor, leak: float) -> Tensor:
     import torch
 
     purity = (1.0 + (g_r + g_f) / (g_r.abs() + g_f.abs())) / 2.0
-    positive, negative = purity > draws, purity < draws
+    keeps_positive = purity > draws
+    keeps_negative = purity < draws
 
     def keep_sign(gradient: Tensor) -> Tensor:
-        mask = (positive & (gradient > 0)) | (negative & (gradient < 0))
+        mask = (keeps_positive & (gradient > 0)) | (keeps_negative & (gradient < 0))
         return torch.where(mask, gradient, leak * gradient)
 
     return keep_sign(g_r) + keep_sign(g_f)
@@ -48,7 +49,8 @@ def combine(retain: Gradient, forget: Gradient, state: State, options: Options) 
         if g_r is None or g_f is None:
             combined.append(g_f if g_r is None else g_r)
             continue
-        generator = generator or torch.Generator(g_r.device).manual_seed(key)
+        if generator is None:
+            generator = torch.Generator(g_r.device).manual_seed(key)
         draws = torch.rand(g_r.shape, dtype=g_r.dtype, device=g_r.device, generator=generator)
         combined.append(drop_signs(g_r, g_f, draws, options["leak"]))
     return combined, {"seed": seed, "step": step + 1}

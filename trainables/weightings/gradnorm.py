@@ -69,7 +69,8 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
         slope_r, slope_f = slopes(weights, norms, ratios, options["alpha"])
         w_r = max(weights[0] - options["weight_lr"] * (slope_r / total), 0.0)
         w_f = max(weights[1] - options["weight_lr"] * (slope_f / total), 0.0)
-        new["w_r"], new["w_f"] = 2.0 * w_r / (w_r + w_f), 2.0 * w_f / (w_r + w_f)
+        new["w_r"] = 2.0 * w_r / (w_r + w_f)
+        new["w_f"] = 2.0 * w_f / (w_r + w_f)
     return Weights(state["w_r"], state["w_f"]), new
 
 

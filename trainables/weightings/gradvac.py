@@ -27,18 +27,19 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
 
     If a gradient is zero, the weights are (1, 1), and the state does not change.
     """
-    rho, phi, similarity = gramian.rho, gramian.phi, -gramian.k
-    target = state.get("similarity", options["target"])
+    rho, phi = gramian.rho, gramian.phi
     if rho == 0 or phi == 0:
         return Weights(1.0, 1.0), state
-    pull = 0.0
-    if similarity < target:
-        t = min(target, _MAX_TARGET)
-        sines = math.sqrt((1.0 - similarity) * (1.0 + similarity)) / math.sqrt((1.0 - t) * (1.0 + t))
-        pull = max(t * sines - similarity, 0.0)  # rounding, or a target above the cap, could make the pull negative
+    s = -gramian.k
+    t = state.get("similarity", options["target"])
+    q = 0.0
+    if s < t:
+        capped_t = min(t, _MAX_TARGET)
+        sine_ratio = math.sqrt((1.0 - s) * (1.0 + s)) / math.sqrt((1.0 - capped_t) * (1.0 + capped_t))
+        q = max(capped_t * sine_ratio - s, 0.0)  # rounding, or a target above the cap, could make q negative
     beta = options["ema_beta"]
-    new_target = (1.0 - beta) * target + beta * similarity
-    return Weights(1.0 + pull * (phi / rho), 1.0 + pull * (rho / phi)), {"similarity": new_target}
+    new_t = (1.0 - beta) * t + beta * s
+    return Weights(1.0 + q * (phi / rho), 1.0 + q * (rho / phi)), {"similarity": new_t}
 
 
 WEIGHTING = Weighting(

@@ -15,7 +15,10 @@ def weights(gramian: Gramian) -> Weights:
     max_norm = max(gramian.rho, gramian.phi)
     if max_norm == 0:
         return Weights(0.5, 0.5)
-    x, y, aligned = gramian.rho / max_norm, gramian.phi / max_norm, 1.0 + gramian.k
+    # A common scale does not change the weights. In this scale, x is rho, y is phi, and b is x y (aligned - 1).
+    x = gramian.rho / max_norm
+    y = gramian.phi / max_norm
+    aligned = 1.0 + gramian.k
     distance2 = (x - y) ** 2 + 2.0 * x * y * aligned  # |g_r - g_f|^2, without cancellation errors
     if distance2 == 0:
         return Weights(0.5, 0.5)

@@ -21,7 +21,9 @@ def weights(gramian: Gramian) -> Weights:
     """
     rho, phi = gramian.rho, gramian.phi
     root = math.sqrt(max(1.0 - gramian.k, _MIN_SLACK))
-    return Weights(1.0 / rho / root if rho != 0 else 0.0, 1.0 / phi / root if phi != 0 else 0.0)
+    w_r = 1.0 / rho / root if rho != 0 else 0.0
+    w_f = 1.0 / phi / root if phi != 0 else 0.0
+    return Weights(w_r, w_f)
 
 
 WEIGHTING = Weighting(

@@ -12,7 +12,9 @@ def weights(gramian: Gramian) -> Weights:
     both gradients are zero, both weights are 0.
     """
     rho, phi = gramian.rho, gramian.phi
-    return Weights(1.0 / rho if rho != 0 else 0.0, 1.0 / phi if phi != 0 else 0.0)
+    w_r = 1.0 / rho if rho != 0 else 0.0
+    w_f = 1.0 / phi if phi != 0 else 0.0
+    return Weights(w_r, w_f)
 
 
 WEIGHTING = Weighting(

@@ -11,9 +11,10 @@ def weights(gramian: Gramian) -> Weights:
     Here ``rho = |g_r|`` and ``phi = |g_f|``. If a gradient is zero, the weights are (1, 1). For opposed gradients,
     ``d = 0``.
     """
-    rho, phi, conflict = gramian.rho, gramian.phi, max(gramian.k, 0.0)
+    rho, phi = gramian.rho, gramian.phi
     if rho == 0 or phi == 0:
         return Weights(1.0, 1.0)
+    conflict = max(gramian.k, 0.0)  # max(b, 0) / (rho phi)
     return Weights(1.0 + conflict * (phi / rho), 1.0 + conflict * (rho / phi))
 
 

@@ -16,10 +16,11 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
     If a gradient is zero, the weights are (1, 1).
     """
     rho, phi, k = gramian.rho, gramian.phi, gramian.k
-    ratio = 1.0 + k * (phi / rho) if rho != 0 else 1.0
+    w_r = 1.0 + k * (phi / rho) if rho != 0 else 1.0
     raises_forget = phi * (1.0 - k * k) < k * rho  # g_f.d = phi (phi (1 - k^2) - k rho) < 0
-    is_violated = ratio < 0 or (phi > 0 and raises_forget)
-    return Weights(ratio, 1.0), {"violations": state["violations"] + (1 if is_violated else 0)}
+    is_violated = w_r < 0 or (phi > 0 and raises_forget)
+    violations = state["violations"] + 1 if is_violated else state["violations"]
+    return Weights(w_r, 1.0), {"violations": violations}
 
 
 WEIGHTING = Weighting(

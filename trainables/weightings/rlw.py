@@ -9,12 +9,13 @@ from trainables.weightings.base import Gramian, Losses, Needs, Options, State, W
 
 
 def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> tuple[Weights, State]:
-    """Return the softmax of two draws from N(0, 1). The draws depend only on the state (seed, step)."""
+    """Return the softmax of two draws z from N(0, 1). The draws depend only on the state (seed, step)."""
     seed, step = int(state["seed"]), int(state["step"])
     rng = random.Random(f"{seed}:{step}")
-    retain, forget = rng.gauss(0.0, 1.0), rng.gauss(0.0, 1.0)
-    w_r = 1.0 / (1.0 + math.exp(forget - retain))  # |forget - retain| < 20, so exp does not overflow
-    w_f = 1.0 / (1.0 + math.exp(retain - forget))
+    z_r = rng.gauss(0.0, 1.0)
+    z_f = rng.gauss(0.0, 1.0)
+    w_r = 1.0 / (1.0 + math.exp(z_f - z_r))  # |z_f - z_r| < 20, so exp does not overflow
+    w_f = 1.0 / (1.0 + math.exp(z_r - z_f))
     return Weights(w_r, w_f), {"seed": seed, "step": step + 1}
 
 

@@ -40,9 +40,9 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
     applied_angle = min(theta, omega / 2.0, math.pi - omega)
     new_state["theta"] = theta + options["rate"] * math.cos(omega / 2.0) * math.sin(omega / 2.0 - theta)
     # R u_f = (sin(omega - theta) u_f + sin(theta) u_r) / sin(omega)
-    retain = scale_weights.retain * (1.0 + math.sin(applied_angle) / sine)
-    forget = scale_weights.forget * math.sin(omega - applied_angle) / sine
-    return Weights(retain, forget), new_state
+    w_r = scale_weights.retain * (1.0 + math.sin(applied_angle) / sine)
+    w_f = scale_weights.forget * math.sin(omega - applied_angle) / sine
+    return Weights(w_r, w_f), new_state
 
 
 WEIGHTING = Weighting(

@@ -22,9 +22,13 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
             new_state[key] = norm
     if rho == 0 or phi == 0:
         return Weights(1.0, 1.0), new_state
-    ratio_r, ratio_f = rho / new_state["first_r"], phi / new_state["first_f"]
-    share = ratio_r / (ratio_r + ratio_f)
-    return Weights(share + (1.0 - share) * (phi / rho), share * (rho / phi) + (1.0 - share)), new_state
+    ratio_r = rho / new_state["first_r"]
+    ratio_f = phi / new_state["first_f"]
+    alpha_r = ratio_r / (ratio_r + ratio_f)
+    alpha_f = 1.0 - alpha_r
+    w_r = alpha_r + alpha_f * (phi / rho)  # C / rho, where C = alpha_r rho + alpha_f phi
+    w_f = alpha_r * (rho / phi) + alpha_f
+    return Weights(w_r, w_f), new_state
 
 
 WEIGHTING = Weighting(
