@@ -36,61 +36,57 @@ _GROWTH = (
     f"growth-rate (default {DEFAULT_GROWTH:g}, at least 1)"
 )
 
-OPTIMIZER_INFO: Mapping[str, OptimizerInfo] = MappingProxyType(
-    {
-        info.name: info
-        for info in (
-            OptimizerInfo(
-                "adamw",
-                "lr m/(sqrt(v) + eps), where m and v are moving averages of g and g^2; weight decay is decoupled",
-                "lr (default: the model's), weight_decay (default 0)",
-                2,
-                False,
-                "Loshchilov & Hutter, Decoupled Weight Decay Regularization, ICLR 2019 (arXiv:1711.05101)",
-            ),
-            OptimizerInfo(
-                "sgd",
-                "lr b, where b = g + momentum b",
-                "lr (default: the model's), momentum (default 0), weight_decay (default 0)",
-                1,
-                False,
-                "Robbins & Monro 1951; momentum: Polyak 1964",
-            ),
-            OptimizerInfo(
-                "prodigy",
-                "Adam with the learning rate lr d, where d estimates the distance to the solution",
-                _GROWTH,
-                4,
-                True,
-                "Mishchenko & Defazio, Prodigy, ICML 2024 (arXiv:2306.06101); package prodigyopt",
-            ),
-            OptimizerInfo(
-                "dadapt-adam",
-                "Adam with the learning rate lr d, where d is a lower bound of the distance to the solution",
-                _GROWTH,
-                3,
-                True,
-                "Defazio & Mishchenko, D-Adaptation, ICML 2023 (arXiv:2301.07733); package dadaptation",
-            ),
-            OptimizerInfo(
-                "dog",
-                "lr r g / sqrt(sum_i |g_i|^2), where r is the largest distance from the initial weights",
-                _GROWTH,
-                1,
-                True,
-                "Ivgi et al., DoG is SGD's Best Friend, ICML 2023 (arXiv:2302.12022); package dog-optimizer",
-            ),
-            OptimizerInfo(
-                "dowg",
-                "lr r^2 g / sqrt(sum_i r_i^2 |g_i|^2), where r is defined as for dog, and r_i is r at step i",
-                _GROWTH,
-                1,
-                True,
-                "Khaled, Mishchenko & Jin, DoWG Unleashed, NeurIPS 2023 (arXiv:2305.16284)",
-            ),
-        )
-    }
+_INFOS = (
+    OptimizerInfo(
+        name="adamw",
+        rule="lr m/(sqrt(v) + eps), where m and v are moving averages of g and g^2; weight decay is decoupled",
+        options="lr (default: the model's), weight_decay (default 0)",
+        buffers=2,
+        lr_free=False,
+        citation="Loshchilov & Hutter, Decoupled Weight Decay Regularization, ICLR 2019 (arXiv:1711.05101)",
+    ),
+    OptimizerInfo(
+        name="sgd",
+        rule="lr b, where b = g + momentum b",
+        options="lr (default: the model's), momentum (default 0), weight_decay (default 0)",
+        buffers=1,
+        lr_free=False,
+        citation="Robbins & Monro 1951; momentum: Polyak 1964",
+    ),
+    OptimizerInfo(
+        name="prodigy",
+        rule="Adam with the learning rate lr d, where d estimates the distance to the solution",
+        options=_GROWTH,
+        buffers=4,
+        lr_free=True,
+        citation="Mishchenko & Defazio, Prodigy, ICML 2024 (arXiv:2306.06101); package prodigyopt",
+    ),
+    OptimizerInfo(
+        name="dadapt-adam",
+        rule="Adam with the learning rate lr d, where d is a lower bound of the distance to the solution",
+        options=_GROWTH,
+        buffers=3,
+        lr_free=True,
+        citation="Defazio & Mishchenko, D-Adaptation, ICML 2023 (arXiv:2301.07733); package dadaptation",
+    ),
+    OptimizerInfo(
+        name="dog",
+        rule="lr r g / sqrt(sum_i |g_i|^2), where r is the largest distance from the initial weights",
+        options=_GROWTH,
+        buffers=1,
+        lr_free=True,
+        citation="Ivgi et al., DoG is SGD's Best Friend, ICML 2023 (arXiv:2302.12022); package dog-optimizer",
+    ),
+    OptimizerInfo(
+        name="dowg",
+        rule="lr r^2 g / sqrt(sum_i r_i^2 |g_i|^2), where r is defined as for dog, and r_i is r at step i",
+        options=_GROWTH,
+        buffers=1,
+        lr_free=True,
+        citation="Khaled, Mishchenko & Jin, DoWG Unleashed, NeurIPS 2023 (arXiv:2305.16284)",
+    ),
 )
+OPTIMIZER_INFO: Mapping[str, OptimizerInfo] = MappingProxyType({info.name: info for info in _INFOS})
 """Every optimizer by name."""
 
 OPTIMIZERS = tuple(OPTIMIZER_INFO)

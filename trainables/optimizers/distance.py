@@ -63,7 +63,8 @@ class CappedDoG(DoG):
             # One difference at a time, because all differences together need as much memory as the weights.
             distances = (total_norm([p.detach() - x]) for p, x in zip(group["params"], init, strict=True))
             distance = total_norm(list(distances))
-            group["rbar"] = torch.minimum(torch.maximum(group["rbar"], distance), group["rbar"] * group["growth_rate"])
+            max_rbar = group["rbar"] * group["growth_rate"]
+            group["rbar"] = torch.minimum(torch.maximum(group["rbar"], distance), max_rbar)
         rate = group["lr"] * self._rate(group, squared_norm)
         group["eta"] = [rate] * len(group["params"])
 
