@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,8 @@ def base_classifier(
             f"{folder}: the model takes images with {channels} channels, but the images of {data.name} have "
             f"{images.pixels.shape[-1]}"
         )
-    return model, processor_for(images, side=INPUT_SIDE.get(name, INPUT_SIDE["resnet-50"]), channels=channels)
+    min_side = INPUT_SIDE.get(name, INPUT_SIDE["resnet-50"])
+    return model, processor_for(images, side=min_side, channels=channels)
 
 
 def make_resnet(name: str, *, channels: int, labels: dict[int, str], seed: int = 0) -> PreTrainedModel:
@@ -77,7 +79,7 @@ def processor_for(images: LabelledImages, *, side: int, channels: int) -> ImageP
     height = images.pixels.shape[1]
     repeats = channels // len(images.mean)
     return ImageProcessor(
-        side=-(-side // height) * height,
+        side=math.ceil(side / height) * height,
         rescale_factor=1.0 / images.white,
         mean=images.mean * repeats,
         std=images.std * repeats,

@@ -62,7 +62,8 @@ class ImageProcessor:
                 "integer factor"
             )
         values = on_device(torch.from_numpy(pixels), device).permute(0, 3, 1, 2).float() * self.rescale_factor
-        mean, std = (torch.tensor(item, device=values.device).view(1, -1, 1, 1) for item in (self.mean, self.std))
+        mean = torch.tensor(self.mean, device=values.device).view(1, -1, 1, 1)
+        std = torch.tensor(self.std, device=values.device).view(1, -1, 1, 1)
         factor = self.side // height
         return ((values - mean) / std).repeat_interleave(factor, dim=2).repeat_interleave(factor, dim=3)
 
@@ -81,8 +82,12 @@ class ImageProcessor:
         path = Path(folder) / FILE
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            mean, std = (tuple(map(float, content[name])) for name in ("image_mean", "image_std"))
-            processor = cls(int(content["size"]["height"]), float(content["rescale_factor"]), mean, std)
+            processor = cls(
+                mean=tuple(float(value) for value in content["image_mean"]),
+                std=tuple(float(value) for value in content["image_std"]),
+                side=int(content["size"]["height"]),
+                rescale_factor=float(content["rescale_factor"]),
+            )
             for name in ("do_resize", "size", "resample", "do_rescale", "do_normalize"):
                 if content[name] != processor._settings()[name]:
                     raise ValueError(f"{name} is {content[name]}")
