@@ -46,7 +46,8 @@ def check_dataset(dataset: DataSet, *, limit: int, data_dir: Path | None = None,
 
 
 def _check_fields(dataset: DataSet) -> None:
-    assert dataset.name == dataset.name.strip().lower() != "", f"the name must be in lower case, got '{dataset.name}'"
+    is_lower_case = dataset.name != "" and dataset.name == dataset.name.strip().lower()
+    assert is_lower_case, f"the name must be in lower case, got '{dataset.name}'"
     assert dataset.modality in MODALITIES, (
         f"unknown modality '{dataset.modality}': expected one of {', '.join(MODALITIES)}"
     )
@@ -80,7 +81,10 @@ def _check_sets(dataset: DataSet, data: TaskData) -> None:
         assert {type(item) for item in items} <= {item_type}, (
             f"the items of {name} and of forget must have the same type"
         )
-    forget, retain, full, holdout = (set(items) for items in (data.forget, data.retain, data.full, data.holdout))
+    forget = set(data.forget)
+    retain = set(data.retain)
+    full = set(data.full)
+    holdout = set(data.holdout)
     assert not forget & retain, "an item is in both the forget and the retain set"
     assert not holdout & (full | forget | retain), "an item of holdout is also in full, forget or retain"
     if not dataset.learns_more:

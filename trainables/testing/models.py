@@ -55,13 +55,14 @@ def _check_created_models(info: ModelInfo) -> None:
     def same_weights(first: Any, second: Any) -> bool:
         return all(map(torch.equal, first.state_dict().values(), second.state_dict().values()))
 
-    (model, processor), (again, _), (other, _) = make_model(0), make_model(0), make_model(1)
-    assert same_weights(model, again), "two models with the same seed must have the same weights"
+    model, processor = make_model(0)
+    repeated, _ = make_model(0)
+    other, _ = make_model(1)
+    assert same_weights(model, repeated), "two models with the same seed must have the same weights"
     assert not same_weights(model, other), "two seeds give the same weights: draw the weights from torch's global RNG"
     items = modality.encode(processor, data.forget, max_length=128)
-    batched, single = (
-        evaluate_items(modality, model, items, processor=processor, batch_size=size).totals for size in (8, 1)
-    )
+    batched = evaluate_items(modality, model, items, processor=processor, batch_size=8).totals
+    single = evaluate_items(modality, model, items, processor=processor, batch_size=1).totals
     assert all(0 <= total < float("inf") for total in batched), "the model's loss on the data is not finite"
     assert all(abs(first - other) <= 1e-3 * (1 + first) for first, other in zip(single, batched, strict=True)), (
         "an item's loss depends on the batch: a token must not depend on later tokens, such as padding"

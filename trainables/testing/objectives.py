@@ -88,16 +88,19 @@ def _check_parts(objective: ForgetObjective, loss_of: _LossFunction, outputs: Te
     # Hidden states have no labels, so the unsupervised positions are their padding.
     counts = torch.ones(len(_LABELS)) if objective.mean_over is MeanOver.SEQUENCES else supervised
     shares = (counts / counts.sum()).double().tolist()
-    split_loss = sum(sum(shares[row] for row in rows) * loss_of(outputs[rows], rows=rows) for rows in ([0], [2, 1]))
+    loss_of_first = shares[0] * loss_of(outputs[[0]], rows=[0])
+    loss_of_others = (shares[2] + shares[1]) * loss_of(outputs[[2, 1]], rows=[2, 1])
+    split_loss = loss_of_first + loss_of_others
     whole_loss = loss_of(outputs)
-    assert torch.allclose(torch.as_tensor(split_loss), whole_loss, rtol=1e-6), (
+    assert torch.allclose(split_loss, whole_loss, rtol=1e-6), (
         f"if the batch is split, the loss is {float(split_loss):g} instead of {float(whole_loss):g}; the loss must be "
         f"a mean over {objective.mean_over}"
     )
 
 
 def _loss_function(objective: ForgetObjective, options: Mapping[str, float]) -> _LossFunction:
-    needed, is_pair = objective.reference, objective.reference is Reference.PAIR_NLL
+    is_pair = objective.reference is Reference.PAIR_NLL
+    needs_nll = is_pair or objective.reference is Reference.SEQUENCE_NLL
     rng = torch.Generator().manual_seed(1)
     target_logits = torch.randn(*_LABELS.shape, 5, generator=rng, dtype=torch.float64)
     target_nll = torch.tensor([[4.0, 6.5, 9.0], [8.0, 7.0, 11.0]], dtype=torch.float64)
@@ -109,23 +112,25 @@ def _loss_function(objective: ForgetObjective, options: Mapping[str, float]) -> 
         answer_nll, refusal_nll = target_nll[:, indices].to(promoted.dtype)
         batch: HiddenBatch | ForgetBatch
         if objective.hidden_loss is not None:
-            batch = HiddenBatch(x, labels != -100, torch.full((5,), 5**-0.5, dtype=promoted.dtype))
+            direction = torch.full((5,), 5**-0.5, dtype=promoted.dtype)
+            batch = HiddenBatch(hidden=x, present=labels != -100, direction=direction)
         else:
+            padded_logits = pad(target_logits[indices], (0, 0, *margin)).to(x.dtype)
             batch = ForgetBatch(
                 logits=x,
                 labels=labels,
                 token_nll=_token_nll(promoted, labels),
                 supervised=labels != -100,
-                reference_nll=answer_nll if is_pair or needed is Reference.SEQUENCE_NLL else None,
+                reference_nll=answer_nll if needs_nll else None,
                 # The likelihood of the refusals also depends on the model.
                 refusal_nll=_token_nll(0.5 * promoted, labels).sum(dim=1) if is_pair else None,
                 reference_refusal_nll=refusal_nll if is_pair else None,
-                reference_logits=pad(target_logits[indices], (0, 0, *margin)).to(x.dtype)
-                if needed is Reference.LOGITS
-                else None,
+                reference_logits=padded_logits if objective.reference is Reference.LOGITS else None,
             )
-        tensors = [field_value for field in fields(batch) if (field_value := getattr(batch, field.name)) is not None]
-        copies, options_copy = [field_value.detach().clone() for field_value in tensors], dict(options)
+        field_values = [getattr(batch, field.name) for field in fields(batch)]
+        tensors = [value for value in field_values if value is not None]
+        copies = [tensor.detach().clone() for tensor in tensors]
+        options_copy = dict(options)
         compute: Callable[..., Tensor] | None = objective.hidden_loss or objective.loss
         assert compute is not None, "_check_fields checks this"
         result = compute(batch, options_copy)

@@ -25,4 +25,5 @@ def option_values(options: Sequence[Field]) -> Iterator[dict[str, float]]:
 
 def _bounds(option: Field) -> tuple[float, float]:
     """Return the lowest and the highest valid value of an option. The highest value is at most 1000."""
-    return option.above + 1e-9 if option.above > option.low else option.low, min(option.high, 1e3)
+    lowest = option.above + 1e-9 if option.above > option.low else option.low
+    return lowest, min(option.high, 1e3)

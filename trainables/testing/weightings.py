@@ -54,9 +54,12 @@ def check_weighting(weighting: Weighting, *, non_negative: bool = True) -> None:
 
 def _call_twice(function: Callable[..., Any], first: Any, second: Any, state: State, options: dict[str, float]) -> Any:
     """Return the result of a weighting's function. Check that the result is equal with a state restored from JSON."""
-    restored, arguments = json.loads(json.dumps(dict(state), allow_nan=False)), (dict(state), dict(options))
-    result = function(first, second, *arguments)
-    assert arguments == (state, options), "the weighting changes its state or options; it must return new objects"
+    restored = json.loads(json.dumps(dict(state), allow_nan=False))
+    state_copy = dict(state)
+    options_copy = dict(options)
+    result = function(first, second, state_copy, options_copy)
+    is_unchanged = state_copy == state and options_copy == options
+    assert is_unchanged, "the weighting changes its state or options; it must return new objects"
     repeated = function(first, second, restored, options)
     assert repr(repeated) == repr(result), "the result changes if the state is restored from JSON"  # NaN equals NaN
     return result
@@ -81,7 +84,8 @@ def _check_combination(weighting: Weighting) -> None:
 
     state, rng = weighting.init(7), random.Random("gradients")
     for _ in range(3):
-        retain, forget = ([rng.gauss(0.0, 1.0) for _ in range(12)] + [0.0] for _ in range(2))
+        retain = [*(rng.gauss(0.0, 1.0) for _ in range(12)), 0.0]
+        forget = [*(rng.gauss(0.0, 1.0) for _ in range(12)), 0.0]
         (both, single, none), state = _call_twice(combined, retain, forget, state, defaults(weighting.options))
         assert (len(both), len(single), none) == (13, 2, None), "the direction must have the shapes of the gradients"
         assert all(map(math.isfinite, both + single)), "the direction must be finite"
@@ -95,11 +99,15 @@ def _histories() -> Iterator[list[tuple[Losses, Gramian]]]:
         return rng.choice(extremes) if rng.random() < 0.5 else typical
 
     def losses() -> Losses:
-        return Losses(*(draw(_LOSSES, rng.uniform(-100.0, 100.0)) for _ in range(2)))
+        retain = draw(_LOSSES, rng.uniform(-100.0, 100.0))
+        forget = draw(_LOSSES, rng.uniform(-100.0, 100.0))
+        return Losses(retain, forget)
 
     def gramian() -> Gramian:
-        rho, phi = (draw(_NORMS, 10.0 ** rng.uniform(-6.0, 6.0)) for _ in range(2))
-        return Gramian(rho * rho, draw(_COSINES, rng.uniform(-1.0, 1.0)) * rho * phi, phi * phi)
+        rho = draw(_NORMS, 10.0 ** rng.uniform(-6.0, 6.0))
+        phi = draw(_NORMS, 10.0 ** rng.uniform(-6.0, 6.0))
+        cosine = draw(_COSINES, rng.uniform(-1.0, 1.0))
+        return Gramian(rr=rho * rho, rf=cosine * rho * phi, ff=phi * phi)
 
     for _ in range(_HISTORIES):
         yield [(losses(), gramian()) for _ in range(rng.randint(1, 4))]
