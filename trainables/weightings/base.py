@@ -133,9 +133,9 @@ class Weighting:
     combine: CombineFunction | None = None
 
     def __post_init__(self) -> None:
-        name = "combine" if self.needs is Needs.GRADIENTS else "weigh"
-        if getattr(self, name) is None:
-            raise ValueError(f"weighting {self.name} needs the function '{name}'")
+        function_name = "combine" if self.needs is Needs.GRADIENTS else "weigh"
+        if getattr(self, function_name) is None:
+            raise ValueError(f"weighting {self.name} needs the function '{function_name}'")
 
 
 def require_gramian(gramian: Gramian) -> Gramian:

@@ -57,21 +57,23 @@ def weigh(losses: Losses, gramian: Gramian, state: State, options: Options) -> t
     The state holds the weights ``w_r`` and ``w_f``, and the first losses that were not 0, ``first_r`` and ``first_f``.
     If both gradients are zero, the weights do not change.
     """
-    new = dict(state)
+    new_state = dict(state)
     for key, loss in (("first_r", losses.retain), ("first_f", losses.forget)):
-        if key not in new and loss != 0:
-            new[key] = loss
-    norms = (gramian.rho, gramian.phi)
-    total = norms[0] + norms[1]
-    if total != 0:
-        weights = (state["w_r"], state["w_f"])
-        ratios = (loss_ratio(new.get("first_r"), losses.retain), loss_ratio(new.get("first_f"), losses.forget))
-        slope_r, slope_f = slopes(weights, norms, ratios, options["alpha"])
-        w_r = max(weights[0] - options["weight_lr"] * (slope_r / total), 0.0)
-        w_f = max(weights[1] - options["weight_lr"] * (slope_f / total), 0.0)
-        new["w_r"] = 2.0 * w_r / (w_r + w_f)
-        new["w_f"] = 2.0 * w_f / (w_r + w_f)
-    return Weights(state["w_r"], state["w_f"]), new
+        if key not in new_state and loss != 0:
+            new_state[key] = loss
+    w_r = state["w_r"]
+    w_f = state["w_f"]
+    n_r = gramian.rho
+    n_f = gramian.phi
+    if n_r + n_f != 0:
+        ratio_r = loss_ratio(new_state.get("first_r"), losses.retain)
+        ratio_f = loss_ratio(new_state.get("first_f"), losses.forget)
+        slope_r, slope_f = slopes((w_r, w_f), (n_r, n_f), (ratio_r, ratio_f), options["alpha"])
+        next_r = max(w_r - options["weight_lr"] * (slope_r / (n_r + n_f)), 0.0)
+        next_f = max(w_f - options["weight_lr"] * (slope_f / (n_r + n_f)), 0.0)
+        new_state["w_r"] = 2.0 * next_r / (next_r + next_f)
+        new_state["w_f"] = 2.0 * next_f / (next_r + next_f)
+    return Weights(w_r, w_f), new_state
 
 
 WEIGHTING = Weighting(
