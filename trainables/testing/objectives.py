@@ -60,10 +60,10 @@ def check_objective(objective: ForgetObjective) -> None:
 def _check_fields(objective: ForgetObjective) -> None:
     assert objective.formula, "the formula is empty"
     assert "\n" not in objective.formula + objective.citation, "formula and citation must be one line each"
-    assert (objective.loss is None) != (objective.hidden_loss is None), (
-        "an objective needs exactly one of 'loss' and 'hidden_loss'"
-    )
-    assert (objective.reference is Reference.HIDDEN) == (objective.loss is None), (
+    has_loss = objective.loss is not None
+    has_hidden_loss = objective.hidden_loss is not None
+    assert has_loss != has_hidden_loss, "an objective needs exactly one of 'loss' and 'hidden_loss'"
+    assert has_hidden_loss == (objective.reference is Reference.HIDDEN), (
         "'hidden_loss' requires Reference.HIDDEN, and 'loss' requires a reference other than HIDDEN"
     )
     assert objective.weighting in WEIGHTINGS, f"unknown weighting '{objective.weighting}'"
@@ -88,9 +88,9 @@ def _check_parts(objective: ForgetObjective, loss_of: _LossFunction, outputs: Te
     # Hidden states have no labels, so the unsupervised positions are their padding.
     counts = torch.ones(len(_LABELS)) if objective.mean_over is MeanOver.SEQUENCES else supervised
     shares = (counts / counts.sum()).double().tolist()
-    loss_of_first = shares[0] * loss_of(outputs[[0]], rows=[0])
-    loss_of_others = (shares[2] + shares[1]) * loss_of(outputs[[2, 1]], rows=[2, 1])
-    split_loss = loss_of_first + loss_of_others
+    first_part = shares[0] * loss_of(outputs[[0]], rows=[0])
+    second_part = (shares[2] + shares[1]) * loss_of(outputs[[2, 1]], rows=[2, 1])
+    split_loss = first_part + second_part
     whole_loss = loss_of(outputs)
     assert torch.allclose(split_loss, whole_loss, rtol=1e-6), (
         f"if the batch is split, the loss is {float(split_loss):g} instead of {float(whole_loss):g}; the loss must be "
