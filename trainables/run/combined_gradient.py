@@ -51,17 +51,21 @@ def combined_gradient(
     def weigh(losses: Losses, products: Gramian) -> tuple[Weights, State]:
         assert weighting.weigh is not None
         weights, new_state = weighting.weigh(losses, products, state, options)
-        return (weights.unit() if spec.weight_scale == "unit" else weights), new_state
+        if spec.weight_scale == "unit":
+            weights = weights.unit()
+        return weights, new_state
 
+    has_one_micro_batch = len(retain_loss) == len(forget_loss) == 1
     if weighting.needs in (Needs.RETAIN_ONLY, Needs.FORGET_ONLY):
-        side, summands = ("retain", retain_loss) if weighting.needs is Needs.RETAIN_ONLY else ("forget", forget_loss)
-        loss = _backward(summands)
+        is_retain = weighting.needs is Needs.RETAIN_ONLY
+        side = "retain" if is_retain else "forget"
+        loss = _backward(retain_loss if is_retain else forget_loss)
         # The weight scale has no effect: this loss has weight 1, and the other loss has weight 0. So c_t is 1 or 0.
         columns = {
             f"train_{side}_loss": check_finite(loss.item(), f"the {side} loss", when),
-            "c_t": float(side == "retain"),
+            "c_t": 1.0 if is_retain else 0.0,
         }
-    elif weighting.needs is Needs.LOSSES and len(retain_loss) == len(forget_loss) == 1:
+    elif weighting.needs is Needs.LOSSES and has_one_micro_batch:
         retain, forget = retain_loss[0](), forget_loss[0]()
         losses, columns = _finite_losses(retain, forget, when)
         weights, state = weigh(losses, NO_GRAMIAN)
@@ -88,14 +92,16 @@ def combined_gradient(
             for parameter, gradient in zip(parameters, direction, strict=True):
                 parameter.grad = gradient
     grad_norm = norm([parameter.grad for parameter in parameters])
-    return columns | {"grad_norm": check_finite(grad_norm, "the norm of the step's gradient", when)}, state
+    columns["grad_norm"] = check_finite(grad_norm, "the norm of the step's gradient", when)
+    return columns, state
 
 
 def _backward(summands: Sequence[Loss]) -> Tensor:
     """Add the gradients of all summands of a loss to ``p.grad``, and return the loss."""
     total_loss: Tensor | None = None
     for summand in summands:
-        (loss := summand()).backward()
+        loss = summand()
+        loss.backward()
         total_loss = loss.detach() if total_loss is None else total_loss + loss.detach()
     assert total_loss is not None, "a loss needs at least one summand"
     return total_loss

@@ -45,9 +45,14 @@ def check_distance(optimizer: Optimizer, when: str) -> None:
     """
     group = optimizer.param_groups[0]
     columns = distance_columns(optimizer)
-    if columns:
-        if "d" not in group and "start_length" not in group:
+    if not columns:
+        return
+    if "d" in group:  # prodigy or dadapt-adam
+        limit = 10.0
+    else:
+        if "start_length" not in group:
             group["start_length"] = 1.0 + float(total_norm(group["init_buffer"]))
-        distance, limit = columns["distance"], 10.0 if "d" in group else 10.0 * float(group["start_length"])
-        if not distance <= limit:  # also true if the distance is NaN
-            raise Diverged(f"the optimizer's distance estimate grew to {distance:g}, above the limit {limit:g}, {when}")
+        limit = 10.0 * float(group["start_length"])
+    distance = columns["distance"]
+    if not distance <= limit:  # also true if the distance is NaN
+        raise Diverged(f"the optimizer's distance estimate grew to {distance:g}, above the limit {limit:g}, {when}")

@@ -63,18 +63,23 @@ def choose_position(evaluate: Callable[[float], Quality], last: Quality) -> floa
         return model.agreement if uses_agreement else math.exp(-model.retain_loss)
 
     def is_good(model: Quality) -> bool:
-        rise, total_rise = model.forget_loss - target.forget_loss, last.forget_loss - target.forget_loss
+        rise = model.forget_loss - target.forget_loss
+        total_rise = last.forget_loss - target.forget_loss
         return rise >= FORGOTTEN_SHARE * total_rise and quality(model) >= KEPT_SHARE * quality(target)
 
     if quality(last) >= quality(target):
         return 1.0
-    low, high, best_position = 0.0, 1.0, 1.0 if is_good(last) else None
+    best_position = 1.0 if is_good(last) else None
+    low, high = 0.0, 1.0
     for _ in range(HALVINGS):
         position = (low + high) / 2.0
         model = evaluate(position)
         if is_good(model):
             best_position = position
-        if quality(model) >= quality(target) or not (is_good(model) or quality(model) < KEPT_SHARE * quality(target)):
+        is_as_good_as_target = quality(model) >= quality(target)
+        has_lost_quality = quality(model) < KEPT_SHARE * quality(target)
+        must_forget_more = not is_good(model) and not has_lost_quality
+        if is_as_good_as_target or must_forget_more:
             low = position
         else:
             high = position

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -26,9 +27,9 @@ def with_less_memory(spec: TrialSpec) -> TrialSpec | None:
     """
     unused_fields = dataset_modality(spec.dataset).unused_fields
     micro_batch = min(spec.micro_batch or spec.batch_size, spec.batch_size)
-    reduced_spec = replace(spec, eval_batch_size=-(-spec.eval_batch_size // 2))
+    reduced_spec = replace(spec, eval_batch_size=math.ceil(spec.eval_batch_size / 2))
     if micro_batch > 1 and "micro_batch" not in unused_fields:
-        return replace(reduced_spec, micro_batch=-(-micro_batch // 2))
+        return replace(reduced_spec, micro_batch=math.ceil(micro_batch / 2))
     if not spec.gradient_checkpointing and "gradient_checkpointing" not in unused_fields:
         return replace(reduced_spec, gradient_checkpointing=True)
     return None
@@ -36,9 +37,13 @@ def with_less_memory(spec: TrialSpec) -> TrialSpec | None:
 
 def memory_settings(spec: TrialSpec) -> str:
     """Return the memory settings of a spec as a text, for messages and tables."""
-    settings = [] if spec.micro_batch is None else [f"micro_batch {spec.micro_batch}"]
-    settings += ["gradient_checkpointing"] if spec.gradient_checkpointing else []
-    return ", ".join([*settings, f"eval_batch_size {spec.eval_batch_size}"])
+    settings = []
+    if spec.micro_batch is not None:
+        settings.append(f"micro_batch {spec.micro_batch}")
+    if spec.gradient_checkpointing:
+        settings.append("gradient_checkpointing")
+    settings.append(f"eval_batch_size {spec.eval_batch_size}")
+    return ", ".join(settings)
 
 
 class FallbackRun:
@@ -53,7 +58,8 @@ class FallbackRun:
 
     def __init__(self, spec: TrialSpec, start: Callable[[TrialSpec], UnlearningRun]) -> None:
         self._spec, self._start = spec, start
-        self._memory_spec, self._reported_epoch = spec, 0.0
+        self._memory_spec = spec
+        self._reported_epoch = 0.0
         self.run: UnlearningRun | None = None
 
     @property
@@ -63,7 +69,8 @@ class FallbackRun:
 
     def reset(self) -> None:
         """Discard the run. The next report starts a new run."""
-        self.run, self._reported_epoch = None, 0.0
+        self.run = None
+        self._reported_epoch = 0.0
 
     def next_report(self) -> Report:
         """Return the next report. After a restart, epochs that were already reported are not reported again.
@@ -83,7 +90,8 @@ class FallbackRun:
                 if reduced_spec is None:
                     raise
                 logger.warning("a trial ran out of GPU memory and is retried with %s", memory_settings(reduced_spec))
-                self._memory_spec, self.run = reduced_spec, None
+                self._memory_spec = reduced_spec
+                self.run = None
                 continue
             if report.epoch > self._reported_epoch or report.status is not None:
                 self._reported_epoch = report.epoch

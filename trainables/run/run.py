@@ -55,20 +55,23 @@ class UnlearningRun:
     """
 
     def __init__(self, spec: TrialSpec, workspace: Workspace, *, memory_spec: TrialSpec | None = None) -> None:
-        method, memory_spec = spec.parsed_method, memory_spec or spec
+        method = spec.parsed_method
+        memory_spec = memory_spec or spec
         torch.manual_seed(spec.seed)
         self.spec, self.workspace = spec, workspace
         self.step, self.epoch, self._done = 0, 0.0, False
         self.items: ItemLog = {}
-        self._timers, self._interpolation = Timers(), math.nan
+        self._timers = Timers()
+        self._interpolation = math.nan
         self._scores: Scores  # the scores of the model at the last evaluation
         self._last_losses: Mapping[str, float] = {}  # the last finite losses of an evaluation
         self._weighting_state = method.weighting.init(spec.seed)
-        forget, retain = map(workspace.modality.lengths, workspace.train_sets)
-        self._batches = TrainingBatches(forget, retain, batch_size=spec.batch_size, seed=spec.seed)
+        forget_lengths, retain_lengths = [workspace.modality.lengths(items) for items in workspace.train_sets]
+        self._batches = TrainingBatches(forget_lengths, retain_lengths, batch_size=spec.batch_size, seed=spec.seed)
         self._evaluator = workspace.evaluator(batch_size=memory_spec.eval_batch_size)
-        needs_refusals = method.objective.reference is Reference.PAIR_NLL
-        refusals = workspace.refusals(batch_size=memory_spec.eval_batch_size) if needs_refusals else None
+        refusals = None
+        if method.objective.reference is Reference.PAIR_NLL:
+            refusals = workspace.refusals(batch_size=memory_spec.eval_batch_size)
         self.model = workspace.model_for(
             lora_rank=spec.lora_rank, seed=spec.seed, gradient_checkpointing=memory_spec.gradient_checkpointing
         )
@@ -134,13 +137,14 @@ class UnlearningRun:
         spec = self.spec
         batches = self._batches.epoch(self.epoch, step=self.step, max_steps=spec.max_steps)
         epoch = _rounded(self.epoch + self._batches.passes(batches))
-        steps: list[Columns] = []
-        restarted = False
+        step_rows: list[Columns] = []
+        has_restarted = False
         try:
             with self._timers.timed("train_seconds"):
                 for forget, retain in batches:
-                    steps.append(self._train_step(forget, retain))
-            if evaluated := self._is_evaluated(epoch):
+                    step_rows.append(self._train_step(forget, retain))
+            is_evaluated = self._is_evaluated(epoch)
+            if is_evaluated:
                 self._evaluate()
         except Diverged as error:
             if not spec.can_restart:
@@ -148,13 +152,15 @@ class UnlearningRun:
                 return self._report({}, status=Status.DIVERGED, error=str(error))
             self._restart(epoch)
             self._evaluate()
-            evaluated = restarted = True
-        self.epoch, self._done = epoch, self._is_last(epoch)
-        if self._done and spec.is_interpolated and not restarted:
+            has_restarted = True
+            is_evaluated = True
+        self.epoch = epoch
+        self._done = self._is_last(epoch)
+        if self._done and spec.is_interpolated and not has_restarted:
             self._interpolate()
         metrics = self._measure() if self._is_measured(epoch) else {}
         status = Status.FINISHED if self._done else None
-        return self._report(_means(steps), final=metrics, status=status, evaluated=evaluated)
+        return self._report(_means(step_rows), final=metrics, status=status, is_evaluated=is_evaluated)
 
     def _restart(self, epoch: float) -> None:
         """Restore the target's weights and the initial optimizer state, and lower the learning rate."""
@@ -199,7 +205,8 @@ class UnlearningRun:
 
     def _interpolate(self) -> None:
         assert self._initial_state is not None
-        target_weights, last_weights, current_position = self._initial_state, weights_state(self.model), 1.0
+        target_weights, last_weights = self._initial_state, weights_state(self.model)
+        current_position = 1.0
 
         def evaluate(position: float) -> Quality:
             nonlocal current_position
@@ -208,7 +215,7 @@ class UnlearningRun:
             try:
                 self._evaluate()
             except Diverged:
-                return Quality(0.0, -math.inf, math.inf)
+                return Quality(forget_loss=0.0, agreement=-math.inf, retain_loss=math.inf)
             return self._quality()
 
         self._interpolation = choose_position(evaluate, self._quality())
@@ -216,8 +223,11 @@ class UnlearningRun:
             evaluate(self._interpolation)
 
     def _quality(self) -> Quality:
-        losses = self._last_losses
-        return Quality(losses["forget_loss_capped"], self._scores.retain_agreement, losses["retain_loss"])
+        return Quality(
+            forget_loss=self._last_losses["forget_loss_capped"],
+            agreement=self._scores.retain_agreement,
+            retain_loss=self._last_losses["retain_loss"],
+        )
 
     def _report(
         self,
@@ -226,24 +236,25 @@ class UnlearningRun:
         final: Mapping[str, float] | None = None,
         status: Status | None = None,
         error: str | None = None,
-        evaluated: bool = True,
+        is_evaluated: bool = True,
     ) -> Report:
+        columns = dict(training)
         if status is not Status.DIVERGED:
-            training = {**training, "lr": float(self.optimizer.param_groups[0]["lr"])}
-            if evaluated:
-                training["retain_loss_se"] = self._scores.retain_loss_se
+            columns["lr"] = float(self.optimizer.param_groups[0]["lr"])
+            if is_evaluated:
+                columns["retain_loss_se"] = self._scores.retain_loss_se
             if "violations" in self._weighting_state:
-                training["violations"] = float(self._weighting_state["violations"])
+                columns["violations"] = float(self._weighting_state["violations"])
             if not math.isnan(self._interpolation):
-                training["interpolation"] = self._interpolation
-            training |= distance_columns(self.optimizer)
+                columns["interpolation"] = self._interpolation
+            columns |= distance_columns(self.optimizer)
             if self.auto_lr is not None:
-                training |= self.auto_lr.columns()
+                columns |= self.auto_lr.columns()
         return Report(
             step=self.step,
             epoch=self.epoch,
-            training=training,
-            losses=self._last_losses if evaluated else {},
+            training=columns,
+            losses=self._last_losses if is_evaluated else {},
             timers=replace(self._timers),
             final=final or {},
             status=status,

@@ -46,12 +46,15 @@ def weights_between(state: Mapping[str, Any], other: Mapping[str, Any], position
     if position == 1.0:
         return dict(other)
     return {
-        name: [
-            torch.where(start == end, start, torch.lerp(start, end, position)) if start.is_floating_point() else start
-            for start, end in zip(state[name], other[name], strict=True)
-        ]
+        name: [_between(start, end, position) for start, end in zip(state[name], other[name], strict=True)]
         for name in ("parameters", "buffers")
     }
+
+
+def _between(start: torch.Tensor, end: torch.Tensor, position: float) -> torch.Tensor:
+    if not start.is_floating_point():
+        return start
+    return torch.where(start == end, start, torch.lerp(start, end, position))
 
 
 def _host_copies(values: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -54,12 +55,14 @@ class StepLosses:
         self._forget, self._retain = workspace.train_sets
         self._objective, self._options = method.objective, spec.option_values
         self._retain_objective = spec.retain_objective
-        self._bf16, self._micro_batch = spec.dtype == "bf16", micro_batch
+        self._bf16 = spec.dtype == "bf16"
+        self._micro_batch = micro_batch
         self.references: dict[str, list[float]] = {}
         if self._objective.reference in (Reference.SEQUENCE_NLL, Reference.PAIR_NLL):
             self.references["forget"] = list(workspace.target.reference_nll)
         if refusals is not None:
-            self._refusals, self.references["refusals"] = refusals[0], list(refusals[1])
+            self._refusals, refusal_nll = refusals
+            self.references["refusals"] = list(refusal_nll)
         if self._objective.reference is Reference.HIDDEN:
             self._layer = layer_index(self._options["layer"], depth=len(decoder_blocks(model)))
             direction = unit_direction(model.config.get_text_config().hidden_size, seed=spec.seed)
@@ -75,7 +78,8 @@ class StepLosses:
     def retain_summands(self, indices: Sequence[int]) -> list[Loss]:
         """Return one function per micro-batch. The values of the functions add up to the retain loss of the batch."""
         is_hidden = self._objective.reference is Reference.HIDDEN
-        return self._summands(self.retain, self._retain, indices, MeanOver.POSITIONS if is_hidden else MeanOver.TOKENS)
+        mean_over = MeanOver.POSITIONS if is_hidden else MeanOver.TOKENS
+        return self._summands(self.retain, self._retain, indices, mean_over)
 
     def forget_summands(self, indices: Sequence[int]) -> list[Loss]:
         """Return one function per micro-batch. The values of the functions add up to the forget loss of the batch."""
@@ -84,19 +88,19 @@ class StepLosses:
     def _summands(
         self, loss: Callable[[Sequence[int]], Tensor], items: Any, indices: Sequence[int], mean_over: MeanOver
     ) -> list[Loss]:
-        size = self._micro_batch or len(indices)
-        if size >= len(indices):
+        if self._micro_batch is None or self._micro_batch >= len(indices):
             return [partial(loss, indices)]
-        modality, batch_items = self._workspace.modality, [items[index] for index in indices]
-        lengths = modality.lengths(batch_items)
-        units = {
-            MeanOver.TOKENS: modality.supervised(batch_items),
-            MeanOver.SEQUENCES: [1] * len(batch_items),
-            MeanOver.POSITIONS: lengths,
-        }[mean_over]
+        batch_items = [items[index] for index in indices]
+        lengths = self._workspace.modality.lengths(batch_items)
+        if mean_over is MeanOver.TOKENS:
+            units = self._workspace.modality.supervised(batch_items)
+        elif mean_over is MeanOver.SEQUENCES:
+            units = [1] * len(batch_items)
+        else:
+            units = lengths
         # Micro-batches of similar lengths need less padding.
         order = sorted(range(len(batch_items)), key=lambda position: lengths[position])
-        count = -(-len(order) // size)
+        count = math.ceil(len(order) / self._micro_batch)
         bounds = [len(order) * number // count for number in range(count + 1)]
         micro_batches = [order[first:last] for first, last in pairwise(bounds)]
 
@@ -112,19 +116,19 @@ class StepLosses:
             with self._workspace.frozen_target() as target:
                 reference = self._hidden(target, batch)
             return hidden_distance(self._hidden(self.model, batch), reference, batch.attention_mask.bool())
-        target_logits = self._target_logits(batch) if self._retain_objective == "kl" else None
-        predicted = self._predictions(self.model, batch)
-        if target_logits is not None:
+        if self._retain_objective == "kl":
+            target_logits = self._target_logits(batch)
+            predicted = self._predictions(self.model, batch)
             return kl_to_target(predicted.logits, target_logits, predicted.supervised)
+        predicted = self._predictions(self.model, batch)
         return mean_loss(predicted.nll, predicted.supervised)
 
     def forget(self, indices: Sequence[int]) -> Tensor:
         objective, batch = self._objective, self._workspace.batch(self._forget, indices)
         if objective.hidden_loss is not None:
             hidden = self._hidden(self.model, batch)
-            return objective.hidden_loss(
-                HiddenBatch(hidden, batch.attention_mask.bool(), self._direction), self._options
-            )
+            hidden_batch = HiddenBatch(hidden, batch.attention_mask.bool(), self._direction)
+            return objective.hidden_loss(hidden_batch, self._options)
         assert objective.loss is not None, f"{objective.name} needs a loss on logits or on hidden states"
         target_logits = self._target_logits(batch) if objective.reference is Reference.LOGITS else None
         predicted = self._predictions(self.model, batch)
@@ -163,8 +167,10 @@ class StepLosses:
 
         def loss() -> float:
             # No autocast: bf16 cannot resolve a change of the weights by 1e-5, and autocast caches bf16 weights.
-            preds = [self._workspace.modality.predict(self.model, batch) for batch in batches]
-            return float(sum(item.nll.double().sum() for item in preds) / sum(item.supervised.sum() for item in preds))
+            predictions = [self._workspace.modality.predict(self.model, batch) for batch in batches]
+            total_nll = sum(predicted.nll.double().sum() for predicted in predictions)
+            token_count = sum(predicted.supervised.sum() for predicted in predictions)
+            return float(total_nll / token_count)
 
         return loss
 

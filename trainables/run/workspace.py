@@ -55,7 +55,8 @@ class Workspace:
         """
         model = self._reset()
         if lora_rank is not None:
-            model = self._lora_model = add_adapter(model, rank=lora_rank, seed=seed)
+            model = add_adapter(model, rank=lora_rank, seed=seed)
+            self._lora_model = model
         if gradient_checkpointing:
             self._model.gradient_checkpointing_enable()
             self._checkpointing = True
@@ -149,8 +150,8 @@ class Workspace:
     @cached_property
     def train_mode_is_eval_mode(self) -> bool:
         """Whether the model has neither dropout nor batch norm, so its outputs are equal in train and eval mode."""
-        dropout_rates = [
-            value for key, value in self._model.config.to_dict().items() if "drop" in key or key.endswith("_pdrop")
-        ]
-        batch_norm = any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
-        return not batch_norm and not any(isinstance(value, (int, float)) and value > 0 for value in dropout_rates)
+        dropout_values = [value for key, value in self._model.config.to_dict().items() if "drop" in key]
+        has_dropout = any(isinstance(value, (int, float)) and value > 0 for value in dropout_values)
+        batch_norm_class = torch.nn.modules.batchnorm._BatchNorm
+        has_batch_norm = any(isinstance(module, batch_norm_class) for module in self._model.modules())
+        return not has_dropout and not has_batch_norm
