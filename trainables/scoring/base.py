@@ -83,23 +83,23 @@ def select_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool =
     Raises:
         MetricError: a metric in ``names``, or every metric of a set in ``names``, cannot be measured.
     """
-    unmet = {
-        name: needs
-        for name, metric in METRICS.items()
-        if (needs := metric.unmet_needs(data, retain_model=retain_model))
-    }
-    requested = {name: SETS.get(name, (name,)) for name in names or ("default",)}
-    problems = [
-        f"{name} needs {unmet[metrics[0]]}" for name, metrics in requested.items() if {*metrics} <= unmet.keys()
-    ]
+    needs_by_metric = {name: metric.unmet_needs(data, retain_model=retain_model) for name, metric in METRICS.items()}
+    unmet_needs = {name: needs for name, needs in needs_by_metric.items() if needs}
+    metrics_by_name = {name: SETS.get(name, (name,)) for name in names or ("default",)}
+    problems = []
+    selected_names: set[str] = set()
+    for requested_name, metrics in metrics_by_name.items():
+        selected_names.update(metrics)
+        if all(metric in unmet_needs for metric in metrics):
+            problems.append(f"{requested_name} needs {unmet_needs[metrics[0]]}")
     if problems:
-        measurable = ", ".join(name for name in METRICS if name not in unmet)
+        measurable = ", ".join(name for name in METRICS if name not in unmet_needs)
         raise MetricError(
             f"some requested metrics cannot be measured on the data set {data.name}: {'; '.join(problems)}; metrics "
             f"that can be measured: {measurable}"
         )
-    selected = {name for metrics in requested.values() for name in metrics} - unmet.keys()
-    return tuple(name for name, metric in METRICS.items() if name in selected and not metric.loss)
+    selected_names -= unmet_needs.keys()
+    return tuple(name for name, metric in METRICS.items() if name in selected_names and not metric.loss)
 
 
 def generated_answers(items: ItemLog) -> ItemLog:
@@ -116,7 +116,8 @@ class Scores(ABC):
     """
 
     def __init__(self, evaluator: ModelEvaluator, retain: RetainValues | None) -> None:
-        self.retain, self.random_guess = retain, evaluator.random_guess
+        self.retain = retain
+        self.random_guess = evaluator.random_guess
         self._data = evaluator.data
 
     @property

@@ -45,10 +45,10 @@ class ImageScores(Scores):
         """Return the loss, the most probable label and the true label of each scored image."""
         log: ItemLog = {}
         for set_name, losses in self.images.items():
-            labels, first_wrong = self._sets[set_name].labels, losses.first_wrong
+            labels = self._sets[set_name].labels
             columns = {
                 "loss": losses.totals,
-                "predicted": np.where(first_wrong < 0, labels, first_wrong),
+                "predicted": np.where(losses.first_wrong < 0, labels, losses.first_wrong),
                 "label": labels,
             }
             log[set_name] = {name: by_index(values) for name, values in columns.items()}

@@ -102,13 +102,16 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
             probabilities = normalised_probability(eval_set.answer_loss, eval_set.perturbed_loss)
         else:
             probabilities = probability(eval_set.answer_loss)
-        aggregate = forget_truth_ratio if name == "forget" else retain_truth_ratio
-        ratio = aggregate(truth_ratio(eval_set.paraphrased_loss, eval_set.perturbed_loss))
+        ratios = truth_ratio(eval_set.paraphrased_loss, eval_set.perturbed_loss)
+        ratio = forget_truth_ratio(ratios) if name == "forget" else retain_truth_ratio(ratios)
         scores[name] = Scores(float(probabilities.mean()), float(eval_set.rouge_l_recall.mean()), ratio)
-        fluency[name] = {
-            measure.__name__: None if eval_set.answers is None else float(measure(eval_set.answers).mean())
-            for measure in (repetition, longest_loop)
-        }
+        if eval_set.answers is None:
+            fluency[name] = {"repetition": None, "longest_loop": None}
+        else:
+            fluency[name] = {
+                "repetition": float(repetition(eval_set.answers).mean()),
+                "longest_loop": float(longest_loop(eval_set.answers).mean()),
+            }
     p_value = statistic = None
     if retain_log is not None:
         forget, reference = log.sets["forget"], retain_log.sets["forget"]
@@ -117,10 +120,12 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
                 f"{retain_log.path} has other forget items ({len(reference.indices)}) than {log.path} "
                 f"({len(forget.indices)}); forget quality needs the log of a retain model on the same forget set"
             )
-        ratios = [log_truth_ratio(item.paraphrased_loss, item.perturbed_loss) for item in (forget, reference)]
-        p_value, statistic = forget_quality(*ratios)
+        log_ratios = log_truth_ratio(forget.paraphrased_loss, forget.perturbed_loss)
+        reference_log_ratios = log_truth_ratio(reference.paraphrased_loss, reference.perturbed_loss)
+        p_value, statistic = forget_quality(log_ratios, reference_log_ratios)
+    utility_scores = {name: aggregates for name, aggregates in scores.items() if name != "forget"}
     return {
-        "model_utility": model_utility(**{name: aggregates for name, aggregates in scores.items() if name != "forget"}),
+        "model_utility": model_utility(**utility_scores),
         "forget_quality": p_value,
         "forget_quality_statistic": statistic,
         **{name: aggregates._asdict() | fluency[name] for name, aggregates in scores.items()},
@@ -129,7 +134,8 @@ def evaluate_log(log: EvalLog, retain_log: EvalLog | None = None) -> dict[str, A
 
 def _read_set(where: str, value: Any) -> EvalSet:
     has_texts = isinstance(value, dict) and "generated_text" in value
-    _require(where, value, (*_LOSSES, "generated_text" if has_texts else "rougeL_recall"))
+    answer_column = "generated_text" if has_texts else "rougeL_recall"
+    _require(where, value, (*_LOSSES, answer_column))
     columns = {name: _column(f"{where}, {name}", value[name], read) for name, read in _READERS.items() if name in value}
     indices = tuple(columns["avg_gt_loss"])
     for name, column in columns.items():
@@ -139,15 +145,18 @@ def _read_set(where: str, value: Any) -> EvalSet:
                 f"one of the two columns: {some_of(differing)}"
             )
     ordered = {name: [column[index] for index in indices] for name, column in columns.items()}
-    texts = ordered.get("generated_text", ())
+    texts = ordered.get("generated_text", [])
     answers = tuple(answer for _, answer, _ in texts)
-    recalls = ordered.get("rougeL_recall") or rouge_l_recall([reference for _, _, reference in texts], answers)
+    if "rougeL_recall" in ordered:
+        recalls = np.array(ordered["rougeL_recall"])
+    else:
+        recalls = rouge_l_recall([reference for _, _, reference in texts], answers)
     return EvalSet(
         indices=indices,
         answer_loss=np.array(ordered["avg_gt_loss"]),
         paraphrased_loss=np.array(ordered["avg_paraphrased_loss"]),
-        perturbed_loss=tuple(map(np.array, ordered["average_perturb_loss"])),
-        rouge_l_recall=np.array(recalls),
+        perturbed_loss=tuple(np.array(losses) for losses in ordered["average_perturb_loss"]),
+        rouge_l_recall=recalls,
         answers=answers if has_texts else None,
     )
 
@@ -186,7 +195,8 @@ def _texts(where: str, value: object) -> list[str]:
 
 
 _READERS: dict[str, Callable[[str, object], Any]] = {
-    **dict.fromkeys(("avg_gt_loss", "avg_paraphrased_loss"), _number),
+    "avg_gt_loss": _number,
+    "avg_paraphrased_loss": _number,
     "average_perturb_loss": _numbers,
     "rougeL_recall": partial(_number, low=0.0, high=1.0),
     "generated_text": _texts,
@@ -194,4 +204,4 @@ _READERS: dict[str, Callable[[str, object], Any]] = {
 
 
 def _shown(value: object) -> str:
-    return f"{json.dumps(value):.60}"
+    return json.dumps(value)[:60]

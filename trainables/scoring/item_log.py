@@ -33,13 +33,12 @@ def item_log(scores: ModelScores) -> ItemLog:
         columns = _answer_columns(scores, set_name) | _choice_columns(scores, set_name)
         if columns:
             log[key] = columns
-    prompted: dict[str, object] = {
-        metric: _generation_columns(
-            scores.evaluator.scorer.decode(prompted_set.prompts), prompted_set.references, *scores.generated[metric]
-        )
-        for metric, prompted_set in scores.evaluator.prompted.items()
-        if metric in scores.generated
-    }
+    prompted: dict[str, object] = {}
+    for metric, prompted_set in scores.evaluator.prompted.items():
+        if metric in scores.generated:
+            prompts = scores.evaluator.scorer.decode(prompted_set.prompts)
+            texts, recalls = scores.generated[metric]
+            prompted[metric] = _generation_columns(prompts, prompted_set.references, texts, recalls)
     if prompted:
         log["prompted"] = prompted
     if scores.attacks:
@@ -56,28 +55,28 @@ def write_item_log(path: Path, log: Mapping[str, object]) -> None:
 
 
 def _answer_columns(scores: ModelScores, set_name: str) -> dict[str, object]:
+    question_set = scores.evaluator.questions.get(set_name)
+    if question_set is None:
+        return {}
     columns: dict[str, object] = {}
-    if (question_set := scores.evaluator.questions.get(set_name)) is None:
-        return columns
     if question_set in scores.answers:
-        totals, counts = scores.answers[question_set].totals, scores.answers[question_set].counts
-        columns |= {"avg_gt_loss": by_index(totals / counts), "gt_loss": by_index(totals)}
-        columns["num_token_gt"] = by_index(counts.astype(int))
+        losses = scores.answers[question_set]
+        columns["avg_gt_loss"] = by_index(losses.totals / losses.counts)
+        columns["gt_loss"] = by_index(losses.totals)
+        columns["num_token_gt"] = by_index(losses.counts.astype(int))
     if set_name in scores.generated:
-        columns |= _generation_columns(
-            [*map(scores.evaluator.scorer.prompt_of, question_set.questions)],
-            question_set.references,
-            *scores.generated[set_name],
-        )
+        prompts = [scores.evaluator.scorer.prompt_of(question) for question in question_set.questions]
+        texts, recalls = scores.generated[set_name]
+        columns |= _generation_columns(prompts, question_set.references, texts, recalls)
     return columns
 
 
 def _generation_columns(
     prompts: Sequence[str], references: Sequence[str], texts: Sequence[str], recalls: Array
 ) -> dict[str, object]:
-    rows = zip(prompts, texts, references, strict=True)
+    rows = [list(row) for row in zip(prompts, texts, references, strict=True)]
     return {
-        "generated_text": by_index([*map(list, rows)]),
+        "generated_text": by_index(rows),
         "rougeL_recall": by_index(recalls),
         "repetition": by_index(repetition(texts)),
         "longest_loop": by_index(longest_loop(texts)),
@@ -87,7 +86,8 @@ def _generation_columns(
 def _choice_columns(scores: ModelScores, set_name: str) -> dict[str, object]:
     if set_name not in scores.choices:
         return {}
-    losses, items = scores.choices[set_name], scores.evaluator.choices[set_name].items
+    losses = scores.choices[set_name]
+    items = scores.evaluator.choices[set_name].items
     return {
         "avg_paraphrased_loss": by_index(losses.paraphrased, items),
         "paraphrased_loss": by_index([row[0] for row in losses.totals], items),

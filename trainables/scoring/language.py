@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,8 +33,9 @@ class QuestionSet:
     """A tokenised evaluation set of questions with answers, or of plain texts."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]], scorer: TextScorer) -> None:
-        self.sequences = scorer.encode([Example(*pair) for pair in pairs])
-        self.questions, self.references = ([pair[index] for pair in pairs] for index in (0, 1))
+        self.sequences = scorer.encode([Example(question, answer) for question, answer in pairs])
+        self.questions = [question for question, _ in pairs]
+        self.references = [answer for _, answer in pairs]
         self.longest_answer = max((len(item) - item.prompt_length for item in self.sequences), default=0)
 
 
@@ -47,12 +47,16 @@ class ChoiceSet:
     """
 
     def __init__(self, examples: Sequence[Example], scorer: TextScorer) -> None:
-        indexed_examples = [(index, item) for index, item in enumerate(examples) if has_choices(item)]
-        answers = [(item.paraphrased_answer, *item.perturbed_answers) for _, item in indexed_examples]
-        self.items = [index for index, _ in indexed_examples]
-        self.sizes = [len(choices) for choices in answers]
-        pairs = zip(indexed_examples, answers, strict=True)
-        self.sequences = scorer.encode([Example(item.question, text) for (_, item), texts in pairs for text in texts])
+        self.items: list[int] = []
+        self.sizes: list[int] = []
+        choices: list[Example] = []
+        for index, item in enumerate(examples):
+            if has_choices(item):
+                answers = (item.paraphrased_answer, *item.perturbed_answers)
+                self.items.append(index)
+                self.sizes.append(len(answers))
+                choices += [Example(item.question, answer) for answer in answers]
+        self.sequences = scorer.encode(choices)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -100,27 +104,29 @@ class ModelScores(Scores):
     def __init__(self, evaluator: Evaluator, model: PreTrainedModel, retain: RetainValues | None) -> None:
         super().__init__(evaluator, retain)
         # The closures do not reference ``self``, because a reference cycle would keep the model in memory longer.
-        scorer, seconds = evaluator.scorer, [0.0]
+        scorer = evaluator.scorer
+        seconds = [0.0]  # a list, so that a closure can change the value
         answers = LazyDict[QuestionSet, ItemLosses](lambda question_set: scorer.nll(model, question_set.sequences))
 
         def choices(set_name: str) -> ChoiceLosses:
-            bounds = np.cumsum(evaluator.choices[set_name].sizes)[:-1]
-            losses = scorer.nll(model, evaluator.choices[set_name].sequences)
+            choice_set = evaluator.choices[set_name]
+            bounds = np.cumsum(choice_set.sizes)[:-1]
+            losses = scorer.nll(model, choice_set.sequences)
             return ChoiceLosses(tuple(np.split(losses.totals, bounds)), tuple(np.split(losses.counts, bounds)))
 
         def generated(name: str) -> tuple[list[str], Array]:
-            generate: Callable[[], list[str]]
-            if (prompted_set := evaluator.prompted.get(name)) is not None:
-                references: Sequence[str] = prompted_set.references
-                generate = partial(prompted_set.answers, model, scorer)
+            references: Sequence[str]
+            prompted_set = evaluator.prompted.get(name)
+            if prompted_set is not None:
+                references = prompted_set.references
+                start = time.perf_counter()
+                texts = prompted_set.answers(model, scorer)
             else:
                 question_set = evaluator.questions[name]
                 references, limit = question_set.references, question_set.longest_answer
-                generate = partial(
-                    scorer.greedy_answers, model, question_set.sequences, answers[question_set], max_new_tokens=limit
-                )
-            start = time.perf_counter()
-            texts = generate()
+                losses = answers[question_set]  # not a part of the time for generating answers
+                start = time.perf_counter()
+                texts = scorer.greedy_answers(model, question_set.sequences, losses, max_new_tokens=limit)
             seconds[0] += time.perf_counter() - start
             return texts, rouge_l_recall(references, texts)
 
@@ -174,11 +180,13 @@ class ModelScores(Scores):
     def attack(self, name: str, per_text: Callable[[ModelScores, str], Array]) -> tuple[Array, Array]:
         """Return the forget texts' and the holdout texts' scores in the membership inference attack ``name``."""
         if name not in self.attacks:
-            self.attacks[name] = per_text(self, self.evaluator.members), per_text(self, "holdout")
+            self.attacks[name] = (per_text(self, self.evaluator.members), per_text(self, "holdout"))
         return self.attacks[name]
 
     def _generated(self, set_name: str, prompts: str | None) -> tuple[list[str], Array]:
-        return self.generated[prompts if prompts is not None and prompts in self.evaluator.prompted else set_name]
+        if prompts is not None and prompts in self.evaluator.prompted:
+            return self.generated[prompts]
+        return self.generated[set_name]
 
 
 class Evaluator(ModelEvaluator):
@@ -199,11 +207,17 @@ class Evaluator(ModelEvaluator):
     def __init__(self, data: UnlearningData, scorer: TextScorer, *, vocabulary_size: int) -> None:
         super().__init__(data, classes=vocabulary_size)
         self.scorer = scorer
-        texts = data.forget_eval if any(example.is_text for example in data.forget_eval) else ()
-        self.members = "texts" if texts else "forget"
+        has_texts = any(example.is_text for example in data.forget_eval)
+        self.members = "texts" if has_texts else "forget"
         sets_with_choices = {"forget": data.forget_eval, "retain": data.retain_eval, **data.extra_eval}
-        sets = {**sets_with_choices, "forget": data.forget_metric_set, "holdout": data.holdout, "texts": texts}
-        sets |= {"trained": data.forget, "retain_losses": data.retain_loss_set}
+        sets = {
+            **sets_with_choices,
+            "forget": data.forget_metric_set,  # replaces data.forget_eval
+            "holdout": data.holdout,
+            "texts": data.forget_eval if has_texts else (),
+            "trained": data.forget,
+            "retain_losses": data.retain_loss_set,
+        }
         # Sets with equal questions and answers, such as forget and trained, are tokenised and scored only once.
         pairs = {
             set_name: tuple((item.question, item.answer) for item in examples) for set_name, examples in sets.items()
@@ -228,11 +242,16 @@ class Evaluator(ModelEvaluator):
 
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
         scores = self.scores(model)
-        choice_items = self.choices["forget"].items
-        ratios = tuple(scores.choices["forget"].log_truth_ratios.tolist()) if choice_items else ()
-        if not self.data.holdout:
-            return RetainValues(key, path, ratios, (), (), None)
-        member_logps, holdout_logps = (
-            tuple(loss_scores(scores, set_name).tolist()) for set_name in (self.members, "holdout")
+        values = RetainValues(
+            key=key, path=path, log_truth_ratios=(), forget_log_probs=(), holdout_log_probs=(), min_k_auc=None
         )
-        return RetainValues(key, path, ratios, member_logps, holdout_logps, METRICS["mia_min_k"].measure(scores))
+        if self.choices["forget"].items:
+            values = replace(values, log_truth_ratios=tuple(scores.choices["forget"].log_truth_ratios.tolist()))
+        if self.data.holdout:
+            values = replace(
+                values,
+                forget_log_probs=tuple(loss_scores(scores, self.members).tolist()),
+                holdout_log_probs=tuple(loss_scores(scores, "holdout").tolist()),
+                min_k_auc=METRICS["mia_min_k"].measure(scores),
+            )
+        return values

@@ -32,9 +32,11 @@ class PromptedSet:
     def answers(self, model: PreTrainedModel, scorer: TextScorer) -> list[str]:
         """Return the greedy continuation of each prompt, up to its first stop string."""
         # If a prompt and its continuation do not fit into the context, the beginning of the prompt is cut off.
+        prompts = list(self.prompts)
         context_length = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-        max_prompt_tokens = max(1, context_length - self.max_new_tokens) if context_length is not None else None
-        prompts = [prompt if max_prompt_tokens is None else prompt[-max_prompt_tokens:] for prompt in self.prompts]
+        if context_length is not None:
+            max_prompt_tokens = max(1, context_length - self.max_new_tokens)
+            prompts = [prompt[-max_prompt_tokens:] for prompt in prompts]
         texts = scorer.generate(model, prompts, max_new_tokens=self.max_new_tokens)
         return [cut_at_stop(text, stop).strip() for text, stop in zip(texts, self.stop, strict=True)]
 
@@ -56,10 +58,11 @@ def prompted_sets(data: UnlearningData, tokenizer: PreTrainedTokenizerBase) -> d
 def from_prompts(tokenizer: PreTrainedTokenizerBase, items: Sequence[Prompted]) -> PromptedSet:
     prompts, references = [], []
     for item in items:
-        prompts.append(_without_eos(tokenizer, tokenizer(item.prompt, add_special_tokens=True)["input_ids"]))
-        ids = tokenizer(item.reference, add_special_tokens=False)["input_ids"]
-        fits = len(ids) <= item.max_new_tokens
-        references.append(item.reference if fits else tokenizer.decode(ids[: item.max_new_tokens]))
+        prompt_ids = tokenizer(item.prompt, add_special_tokens=True)["input_ids"]
+        prompts.append(_without_eos(tokenizer, prompt_ids))
+        reference_ids = tokenizer(item.reference, add_special_tokens=False)["input_ids"]
+        fits = len(reference_ids) <= item.max_new_tokens
+        references.append(item.reference if fits else tokenizer.decode(reference_ids[: item.max_new_tokens]))
     token_limit = max(item.max_new_tokens for item in items)
     return PromptedSet(tuple(prompts), tuple(references), token_limit, tuple(item.stop for item in items))
 
@@ -80,7 +83,9 @@ def from_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Example]) -> 
 
 def cut_at_stop(text: str, stop: Sequence[str]) -> str:
     """Return the part of ``text`` before the first occurrence of any stop string."""
-    return text[: min((index for stop_string in stop if (index := text.find(stop_string)) >= 0), default=len(text))]
+    positions = [text.find(stop_string) for stop_string in stop]
+    end = min((position for position in positions if position >= 0), default=len(text))
+    return text[:end]
 
 
 def _without_eos(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> tuple[int, ...]:
