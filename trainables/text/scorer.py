@@ -45,7 +45,8 @@ class TextScorer:
     @property
     def ends(self) -> tuple[int, ...]:
         """The tokens that end an answer: EOS and the end token of the template."""
-        return tuple(dict.fromkeys((int(self.tokenizer.eos_token_id), end_id(self.template, "?", self.tokenizer))))
+        ends = (int(self.tokenizer.eos_token_id), end_id(self.template, "?", self.tokenizer))
+        return tuple(dict.fromkeys(ends))  # without duplicates
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
         """Decode token ids to texts, without special tokens."""
@@ -53,9 +54,9 @@ class TextScorer:
         return texts
 
     def nll(self, model: PreTrainedModel, sequences: Sequence[Tokens]) -> ItemLosses:
-        return item_losses(
-            model, [*map(len, sequences)], partial(self._predict, model, sequences), batch_size=self.batch_size
-        )
+        lengths = [len(item) for item in sequences]
+        predict_batch = partial(self._predict, model, sequences)
+        return item_losses(model, lengths, predict_batch, batch_size=self.batch_size)
 
     def tokens(self, model: PreTrainedModel, sequences: Sequence[Tokens]) -> list[TokenScores]:
         """Return the scores of each sequence's supervised tokens.
@@ -88,23 +89,28 @@ class TextScorer:
         float32 rounding, the result may differ from plain greedy decoding.
         """
         prefixes: list[list[int]] = [[] for _ in sequences]
-        drafts, ends = dict(enumerate(sequences)), self.ends
+        ends = self.ends
+        drafts = dict(enumerate(sequences))
+        draft_losses = losses
         while drafts:
-            checked_drafts = zip(drafts.items(), losses.agreed.tolist(), losses.first_wrong.tolist(), strict=True)
-            drafts = {}
-            for (index, draft), agreed, correction in checked_drafts:
+            next_drafts: dict[int, Tokens] = {}
+            agreed_counts, corrections = draft_losses.agreed.tolist(), draft_losses.first_wrong.tolist()
+            for (index, draft), agreed, correction in zip(drafts.items(), agreed_counts, corrections, strict=True):
                 prefixes[index] += draft.ids[draft.prompt_length : draft.prompt_length + agreed]
-                prefixes[index] += [correction] if correction >= 0 else []
+                if correction < 0:  # all tokens of the draft agreed
+                    continue
+                prefixes[index].append(correction)
                 verified_ids = (*sequences[index].prompt, *prefixes[index])
                 draft_ids = sequences[index].ids[len(verified_ids) :]
                 # If many tokens agreed, the answer probably agrees with the reference again after the wrong token.
-                if draft_ids and agreed >= _MIN_VERIFIED and correction not in (-1, *ends):
-                    drafts[index] = Tokens((*verified_ids, *draft_ids), len(verified_ids))
-            losses = self.nll(model, [*drafts.values()])
+                may_agree_again = agreed >= _MIN_VERIFIED and correction not in ends
+                if draft_ids and may_agree_again:
+                    next_drafts[index] = Tokens((*verified_ids, *draft_ids), prompt_length=len(verified_ids))
+            drafts = next_drafts
+            draft_losses = self.nll(model, list(drafts.values()))
         prompts = [item.prompt for item in sequences]
-        return [
-            text.strip() for text in self.generate(model, prompts, max_new_tokens=max_new_tokens, prefixes=prefixes)
-        ]
+        texts = self.generate(model, prompts, max_new_tokens=max_new_tokens, prefixes=prefixes)
+        return [text.strip() for text in texts]
 
     def generate(
         self,
@@ -123,14 +129,14 @@ class TextScorer:
 
         pad_token, ends = pad_id(self.tokenizer), self.ends
         results = [list(tokens) for tokens in prefixes] if prefixes is not None else [[] for _ in prompts]
-        pending = [
-            index for index, tokens in enumerate(results) if not {*ends} & {*tokens} and len(tokens) < max_new_tokens
-        ]
+        is_complete = [len(tokens) >= max_new_tokens or any(end in tokens for end in ends) for tokens in results]
+        pending = [index for index in range(len(results)) if not is_complete[index]]
         longest = max(map(len, prompts), default=1) + max_new_tokens
         batch_size = generation_batch_size(model, self.batch_size, longest=longest, max_length=self.max_length)
+        lengths = [len(prompts[index]) + len(results[index]) for index in pending]
         with evaluation_mode(model):
-            for batch in sorted_batches([len(prompts[index]) + len(results[index]) for index in pending], batch_size):
-                indices = [pending[position] for position in batch]
+            for positions in sorted_batches(lengths, batch_size):
+                indices = [pending[position] for position in positions]
                 inputs = [[*prompts[index], *results[index]] for index in indices]
                 width = max(map(len, inputs))
                 ids = torch.full((len(indices), width), pad_token, dtype=torch.long)
@@ -138,10 +144,11 @@ class TextScorer:
                 for row, tokens in enumerate(inputs):
                     ids[row, width - len(tokens) :] = torch.tensor(tokens, dtype=torch.long)
                     mask[row, width - len(tokens) :] = 1
+                shortest_prefix = min(len(results[index]) for index in indices)
                 output = model.generate(
                     input_ids=ids.to(self.device),
                     attention_mask=mask.to(self.device),
-                    max_new_tokens=max_new_tokens - min(len(results[index]) for index in indices),
+                    max_new_tokens=max_new_tokens - shortest_prefix,
                     do_sample=False,
                     num_beams=1,
                     repetition_penalty=1.0,  # some models set another value in their generation config
@@ -169,4 +176,5 @@ def generation_batch_size(model: PreTrainedModel, batch_size: int, *, longest: i
     value_bytes = model.dtype.itemsize
     cache_bytes: int = 2 * config.num_hidden_layers * kv_heads * head_size * value_bytes
     logit_bytes: int = config.vocab_size * (value_bytes + 2 * 4)  # logits, and float32 copies around the softmax
-    return batch_size * max(1, min(4, logit_bytes // (2 * cache_bytes), max_length // longest))
+    memory_factor, length_factor = logit_bytes // (2 * cache_bytes), max_length // longest
+    return batch_size * max(1, min(4, memory_factor, length_factor))

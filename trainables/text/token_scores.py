@@ -36,16 +36,22 @@ def token_scores(logits: torch.Tensor, labels: torch.Tensor) -> TokenScores:
     """Return the scores of one text from the logits ``(T, V)`` and the labels ``(T,)``."""
     import torch
 
-    columns = []
+    log_probs, means, stds, predicted = [], [], [], []
     for start in range(0, len(labels), _ROWS):
         rows, true_tokens = logits[start : start + _ROWS], labels[start : start + _ROWS]
         log_p = torch.log_softmax(rows.float(), dim=-1)
         p = log_p.exp()
         # p log p counts as 0 if p = 0, where log p is -inf.
         finite = torch.where(p > 0, log_p, torch.zeros((), device=log_p.device))
-        means = (p * finite).sum(-1)
-        stds = (p * (finite - means[:, None]).square()).sum(-1).sqrt()
-        columns.append((log_p.gather(1, true_tokens[:, None])[:, 0], means, stds, rows.argmax(-1), true_tokens))
-    arrays = [torch.cat(chunks).cpu().numpy() for chunks in zip(*columns, strict=True)]
-    log_p_true, expected, spread = (values.astype(np.float64) for values in arrays[:3])
-    return TokenScores(log_p_true, expected, spread, arrays[3], arrays[4])
+        mean = (p * finite).sum(-1)
+        log_probs.append(log_p.gather(1, true_tokens[:, None])[:, 0])
+        means.append(mean)
+        stds.append((p * (finite - mean[:, None]).square()).sum(-1).sqrt())
+        predicted.append(rows.argmax(-1))
+    return TokenScores(
+        log_probs=torch.cat(log_probs).cpu().numpy().astype(np.float64),
+        means=torch.cat(means).cpu().numpy().astype(np.float64),
+        stds=torch.cat(stds).cpu().numpy().astype(np.float64),
+        predicted=torch.cat(predicted).cpu().numpy(),
+        labels=labels.cpu().numpy(),
+    )

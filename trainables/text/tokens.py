@@ -74,7 +74,7 @@ def encode(
     """
     prefix, suffix = text_around_answer(template, question, tokenizer)
     prompt = prefix.rstrip(" ")
-    text = f"{prefix}{answer}{suffix if is_plain(template) else ''}"
+    text = f"{prefix}{answer}{suffix}" if is_plain(template) else f"{prefix}{answer}"
     # A template may contain the tokenizer's BOS token; chat templates contain all special tokens.
     has_bos = template == CHAT or bool(tokenizer.bos_token and text.startswith(tokenizer.bos_token))
     encoding = tokenizer(text, return_offsets_mapping=True, add_special_tokens=not has_bos)
@@ -83,7 +83,8 @@ def encode(
     supervised = [end > len(prompt) for _, end in encoding["offset_mapping"]]
     prompt_length = supervised.index(True) if True in supervised else len(ids)
     end_token = end_id(template, question, tokenizer)
-    if ids and ids[-1] == tokenizer.eos_token_id != end_token:  # the tokenizer has added its EOS
+    ends_with_eos = bool(ids) and ids[-1] == tokenizer.eos_token_id
+    if ends_with_eos and tokenizer.eos_token_id != end_token:  # the tokenizer has added its EOS
         ids.pop()
     if not ids or ids[-1] != end_token:
         ids.append(end_token)
@@ -92,7 +93,7 @@ def encode(
             f"the prompt of '{question[:60]}' takes {prompt_length} tokens, so no answer fits into max_length "
             f"{max_length}: raise max_length"
         )
-    return Tokens(tuple(ids[:max_length]), prompt_length)
+    return Tokens(tuple(ids[:max_length]), prompt_length=prompt_length)
 
 
 def encode_examples(
@@ -118,7 +119,8 @@ def encode_text(tokenizer: PreTrainedTokenizerBase, text: str, *, max_length: in
     If the tokenizer adds BOS, every window starts with an unsupervised BOS.
     """
     ids = tokenizer(text, add_special_tokens=True, verbose=False)["input_ids"]
-    bos = ids[:1] if ids and ids[0] == tokenizer.bos_token_id != tokenizer.eos_token_id else []
+    starts_with_bos = bool(ids) and ids[0] == tokenizer.bos_token_id
+    bos = [ids[0]] if starts_with_bos and tokenizer.bos_token_id != tokenizer.eos_token_id else []
     stream = ids[len(bos) :]
     if not stream or stream[-1] != tokenizer.eos_token_id:
         stream.append(tokenizer.eos_token_id)
@@ -139,8 +141,9 @@ def collate(sequences: Sequence[Tokens], indices: Sequence[int], *, pad_id: int,
     ids = [torch.tensor(item.ids) for item in batch]
     masks = [torch.ones_like(row) for row in ids]
     labels = [torch.tensor((IGNORED,) * item.prompt_length + item.ids[item.prompt_length :]) for item in batch]
-    input_ids, attention_mask, padded_labels = (
-        on_device(pad_sequence(rows, batch_first=True, padding_value=value), device)
-        for rows, value in ((ids, pad_id), (masks, 0), (labels, IGNORED))
-    )
-    return Batch(input_ids, attention_mask, padded_labels, min(item.prompt_length for item in batch))
+
+    def padded(rows: list[Tensor], value: int) -> Tensor:
+        return on_device(pad_sequence(rows, batch_first=True, padding_value=value), device)
+
+    prompt_length = min(item.prompt_length for item in batch)
+    return Batch(padded(ids, pad_id), padded(masks, 0), padded(labels, IGNORED), prompt_length)
