@@ -53,20 +53,23 @@ def folder_digest(folder: Path) -> str:
     """
     if not folder.is_dir():
         raise TargetError(f"{folder}: no such folder; expected a model folder with config.json and safetensors")
-    files = [path for path in sorted(folder.iterdir()) if path.suffix in {".safetensors", ".json", ".txt", ".model"}]
-    return _digest_of(tuple((path, path.stat().st_size, path.stat().st_ctime_ns) for path in files if path.is_file()))
+    files = []
+    for path in sorted(folder.iterdir()):
+        if path.suffix in {".safetensors", ".json", ".txt", ".model"} and path.is_file():
+            files.append((path, path.stat().st_size, path.stat().st_ctime_ns))
+    return _digest_of(tuple(files))
 
 
 @functools.cache
 def _digest_of(files: tuple[tuple[Path, int, int], ...]) -> str:
     """Return a hash of the files' names and contents. Files with the same size and change time are read only once."""
-    digest = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for path, _, _ in files:
-        digest.update(path.name.encode())
+        sha256.update(path.name.encode())
         with path.open("rb") as file:
             while block := file.read(1 << 22):
-                digest.update(block)
-    return digest.hexdigest()[:16]
+                sha256.update(block)
+    return sha256.hexdigest()[:16]
 
 
 class NotCached(RuntimeError):
@@ -114,7 +117,8 @@ class Cache:
     def add_notes(self, notes: Mapping[str, dict[str, Any]]) -> None:
         """Store notes from another machine's cache. Existing notes are kept."""
         for name, content in notes.items():
-            if _read(path := self.folder / f"{name}.json") is None:
+            path = self.folder / f"{name}.json"
+            if _read(path) is None:
                 write_atomically(path, json.dumps(content))
 
 

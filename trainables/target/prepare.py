@@ -70,14 +70,17 @@ def score_checkpoint(spec: TrialSpec, *, on_progress: Callable[[Progress], None]
         MetricError: a metric that was requested by name cannot be measured on the data.
     """
     assert spec.target_path is not None, "target_path must name the folder to score"
-    folder, target_spec = Path(spec.target_path), target_spec_of(spec)
+    folder = Path(spec.target_path)
+    target_spec = target_spec_of(spec)
     preparation = Preparation(spec=target_spec, on_progress=on_progress)
-    retain, names = preparation.retain_values(), target_spec.metric_names()
+    retain = preparation.retain_values()
+    names = target_spec.metric_names()
 
     def compute() -> dict[str, object]:
         model, _, evaluator = preparation.load(folder)
         scores = evaluator.scores(model, retain=retain)
-        losses, measurement = scores.loss_metrics(), scores.measure(names)
+        losses = scores.loss_metrics()
+        measurement = scores.measure(names)
         return asdict(replace(measurement, metrics={**losses, **measurement.metrics}))
 
     settings = (names, retain.key if retain else None, target_spec.trial.max_length, target_spec.template_key)
@@ -108,16 +111,16 @@ class Preparation:
             TargetError, LoadError: the target cannot be prepared; the message is for the user.
             NotCached: an entry is not in the cache, and the cache may not compute it.
         """
-        spec, retain = self.spec, self.retain_values()
-        folder, name = self._model()
-        key = digest(FORMAT, name, spec.data, spec.trial.max_length, spec.template_key)
+        spec = self.spec
+        retain = self.retain_values()
+        folder, model_key = self._model()
+        key = digest(FORMAT, model_key, spec.data, spec.trial.max_length, spec.template_key)
         if retain is not None:
             key = digest(FORMAT, key, retain.key)
-        names = tuple(dict.fromkeys((*select_metrics((), spec.data, retain_model=False), *spec.metric_names())))
-        scores = self.cache.note(
-            f"baselines/{digest(FORMAT, key, names, spec.metric_digests(names))}",
-            lambda: self._scores(folder, names, retain),
-        )
+        default_names = select_metrics((), spec.data, retain_model=False)
+        names = tuple(dict.fromkeys([*default_names, *spec.metric_names()]))  # without duplicates
+        scores_key = digest(FORMAT, key, names, spec.metric_digests(names))
+        scores = self.cache.note(f"baselines/{scores_key}", lambda: self._scores(folder, names, retain))
         return Target(
             key=key,
             path=str(folder.resolve()),
@@ -140,12 +143,14 @@ class Preparation:
         return self._load_or_train(name, self.spec.data), name
 
     def _scores(self, folder: Path, names: tuple[str, ...], retain: RetainValues | None) -> dict[str, object]:
-        spec, (model, processor, evaluator) = self.spec, self.load(folder)
+        spec = self.spec
+        model, processor, evaluator = self.load(folder)
         forget = spec.modality.encode(processor, spec.data.forget, max_length=spec.trial.max_length)
         batch_size = spec.trial.eval_batch_size
         reference = evaluate_items(spec.modality, model, forget, processor=processor, batch_size=batch_size)
         scores = evaluator.scores(model, retain=retain)
-        losses, measurement = scores.loss_metrics(), scores.measure(names)
+        losses = scores.loss_metrics()
+        measurement = scores.measure(names)
         return {
             "classes": spec.modality.classes(model.config),
             "baseline": {**losses, **measurement.metrics},
@@ -190,25 +195,27 @@ class Preparation:
 
     def retain_values(self) -> RetainValues | None:
         """Return the values of the retain model; None if no requested metric compares with the retain model."""
-        spec, given_folder = self.spec, self.spec.retain_path
+        spec = self.spec
+        user_folder = spec.retain_path
         if not needs_retain_model(spec.metric_names()):
             return None
-        identity = spec.retain_key if given_folder is None else folder_digest(given_folder)
+        identity = spec.retain_key if user_folder is None else folder_digest(user_folder)
         key = digest(FORMAT, "retain", identity, spec.data, spec.trial.max_length, spec.template_key)
 
         def compute() -> dict[str, object]:
-            folder = given_folder or self.retain_model()
+            folder = user_folder or self.retain_model()
             model, _, evaluator = self.load(folder)
             return asdict(evaluator.reference(model, key=key, path=str(folder.resolve())))
 
         # For running text, the key differs from that in previous versions. The entries of these versions have values
         # for the forget set instead of forget_eval.
         is_text = any(getattr(item, "is_text", False) for item in spec.data.forget_eval)
-        values = self.cache.note(f"retain-values/{digest(key, 'texts') if is_text else key}", compute)
-        if given_folder is None:
+        values_key = digest(key, "texts") if is_text else key
+        values = self.cache.note(f"retain-values/{values_key}", compute)
+        if user_folder is None:
             mark_used(Path(values["path"]) / RECORD)
         tuples = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-        return RetainValues(**values | tuples | {"key": key})
+        return RetainValues(**{**values, **tuples, "key": key})
 
     def load(self, folder: Path) -> tuple[PreTrainedModel, Any, ModelEvaluator]:
         """Return the model in a folder, its tokenizer or image processor, and an evaluator for the model."""
@@ -221,4 +228,6 @@ def _model_digest(folder: Path) -> str:
     """Return a hash of the model in a folder. For an adapter, the hash includes a base model in a local folder."""
     model_digest = folder_digest(folder)
     base = base_of(folder) if (folder / ADAPTER_CONFIG).is_file() else None
-    return f"{model_digest}+{folder_digest(Path(base))}" if base and Path(base).is_dir() else model_digest
+    if base is None or not Path(base).is_dir():
+        return model_digest
+    return f"{model_digest}+{folder_digest(Path(base))}"

@@ -13,7 +13,7 @@ from trainables.target.target import Target
 
 FOLDER = "targets"
 """The folder of targets in the storage. Each target has a subfolder, named by its content key."""
-_UNREAD = {".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx"}
+_UNUSED_SUFFIXES = {".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx"}
 _local_targets: dict[str, Target] = {}
 
 
@@ -25,8 +25,9 @@ def share_target(target: Target, storage: Storage) -> None:
     """
     key = f"{FOLDER}/{target.key}"
     if not storage.has_folder(key):
-        files = (path for path in Path(target.path).iterdir() if path.is_file() and path.suffix not in _UNREAD)
-        storage.put(Path(target.path), key, names=[path.name for path in files if not path.name.startswith(".")])
+        files = [path for path in Path(target.path).iterdir() if path.is_file() and not path.name.startswith(".")]
+        names = [path.name for path in files if path.suffix not in _UNUSED_SUFFIXES]
+        storage.put(Path(target.path), key, names=names)
 
 
 def local_target(target: Target, storage: Storage | None) -> Target:
@@ -60,7 +61,8 @@ def local_folder(key: str, origin: Path, storage: Storage) -> Path:
     checksums = parse_checksums(checksums_text)
     # The cache names the folder of a trained model by a hash of its base model, data and recipe.
     copy = cache_folder() / "targets" / (origin.name if RECORD in checksums else key)
-    for folder in dict.fromkeys((origin, copy)):
+    folders = [copy] if copy == origin else [origin, copy]
+    for folder in folders:
         if folder.is_dir() and not damaged_files(folder, checksums):
             return folder
     with wait_for_lock(unfinished_file(copy, ".lock"), lambda: None):

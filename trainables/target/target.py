@@ -102,7 +102,8 @@ class TargetSpec:
         hub_id = self.info.hub_id
         if hub_id is not None:
             return f"{hub_id}@{hub_commit(hub_id)}"
-        return ":".join([self.info.name, str(hub_id), *digests([("model", self.info.name)])])
+        # "None" stands for the hub id, as in the cache keys of earlier versions.
+        return ":".join([self.info.name, "None", *digests([("model", self.info.name)])])
 
     @property
     def trained_key(self) -> str:
@@ -118,9 +119,11 @@ class TargetSpec:
     @property
     def template_key(self) -> str:
         """A text that identifies the template. For the chat template of a local model, the text includes a hash."""
-        folder = self.target_path or self.base_folder
-        if self.info.template != CHAT or folder is None or not (folder / CHAT_FILE).is_file():
+        if self.info.template != CHAT:
             return self.info.template
+        folder = self.target_path or self.base_folder
+        if folder is None or not (folder / CHAT_FILE).is_file():
+            return CHAT
         return f"{CHAT}:{digest((folder / CHAT_FILE).read_text(encoding='utf-8'))}"
 
     def metric_digests(self, names: Sequence[str]) -> list[str]:
@@ -128,8 +131,9 @@ class TargetSpec:
 
     @property
     def _settings(self) -> tuple[object, ...]:
+        settings = (self.trial.max_length, self.template_key)
         seed = self.trial.target_seed
-        return (self.trial.max_length, self.template_key, *((seed,) if seed else ()))
+        return settings if seed == 0 else (*settings, seed)  # the default seed 0 is not a part of the cache keys
 
     def metric_names(self) -> tuple[str, ...]:
         """Return the names of the metrics to measure.
@@ -144,7 +148,9 @@ class TargetSpec:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        return tuple(name for name in select_metrics(self.trial.metrics, self.data) if name not in self.metric_names())
+        requested_names = select_metrics(self.trial.metrics, self.data)
+        measured_names = self.metric_names()
+        return tuple(name for name in requested_names if name not in measured_names)
 
     def evaluator(self, model: PreTrainedModel, processor: Any, *, data: TaskData | None = None) -> ModelEvaluator:
         return self.modality.evaluator(
@@ -163,22 +169,21 @@ def target_spec_of(spec: TrialSpec) -> TargetSpec:
     Raises:
         DataError: a file is missing or malformed, the hub cannot be reached, or the template is unknown.
     """
-    if message := FIELDS["template"].problem(spec.template):
+    message = FIELDS["template"].problem(spec.template)
+    if message:
         raise DataError(message)
     info = find_model(spec.model)
-    return TargetSpec(
-        trial=spec,
-        info=info if spec.template is None else replace(info, template=TEMPLATES[spec.template].text),
-        recipe=target_recipe(spec),
-        data=load_data(
-            spec.dataset,
-            forget_split=spec.forget_split,
-            forget_class=spec.forget_class,
-            data_dir=Path(spec.data_dir) if spec.data_dir else None,
-            limit=spec.limit,
-            seed=spec.data_seed,
-        ).with_loss_examples(spec.loss_examples),
-    )
+    if spec.template is not None:
+        info = replace(info, template=TEMPLATES[spec.template].text)
+    data = load_data(
+        spec.dataset,
+        forget_split=spec.forget_split,
+        forget_class=spec.forget_class,
+        data_dir=Path(spec.data_dir) if spec.data_dir else None,
+        limit=spec.limit,
+        seed=spec.data_seed,
+    ).with_loss_examples(spec.loss_examples)
+    return TargetSpec(trial=spec, info=info, recipe=target_recipe(spec), data=data)
 
 
 def target_recipe(spec: TrialSpec) -> TargetRecipe:

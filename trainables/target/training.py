@@ -54,7 +54,8 @@ def train(
 
     If the process is killed, the next call continues from the last saved state.
     """
-    recipe, state = target_spec.recipe, unfinished_file(folder, ".pt")
+    recipe = target_spec.recipe
+    state = unfinished_file(folder, ".pt")
     model, processor = load_base(target_spec)
     _require_room(model, folder)
     model.to(device)
@@ -73,35 +74,38 @@ def train(
 
 
 def _require_room(model: PreTrainedModel, folder: Path) -> None:
-    needed, free = 4 * sum(weights.numel() for weights in model.parameters()), free_bytes(folder)
-    if free < needed:
+    model_bytes = 4 * sum(weights.numel() for weights in model.parameters())
+    disk_bytes = free_bytes(folder)
+    if disk_bytes < model_bytes:
         raise TargetError(
-            f"not enough disk space: the target needs {format_size(needed)}, but only {format_size(free)} are free in "
-            f"{folder.parent}; delete files there, or set XDG_CACHE_HOME to a folder on a larger disk"
+            f"not enough disk space: the target needs {format_size(model_bytes)}, but only {format_size(disk_bytes)} "
+            f"are free in {folder.parent}; delete files there, or set XDG_CACHE_HOME to a folder on a larger disk"
         )
 
 
 def load_base(target_spec: TargetSpec) -> tuple[PreTrainedModel, Any]:
     import torch
 
-    info, modality, folder = target_spec.info, target_spec.modality, target_spec.base_folder
-    load = partial(modality.load_base, info.name, data=target_spec.data, seed=target_spec.trial.target_seed)
-    if folder is None:
-        if info.make is not None:  # a plug-in's model is written to a folder and loaded like other models
-            with tempfile.TemporaryDirectory() as scratch, torch.random.fork_rng(devices=[]):
-                torch.manual_seed(target_spec.trial.target_seed)
-                write_model(*info.make(target_spec.data, target_spec.trial.target_seed), Path(scratch))
-                return load(folder=Path(scratch))
-        folder = fetch_model(info.hub_id) if info.hub_id is not None else None
+    info, data, seed = target_spec.info, target_spec.data, target_spec.trial.target_seed
+    load = partial(target_spec.modality.load_base, info.name, data=data, seed=seed)
+    if target_spec.base_folder is not None:
+        return load(folder=target_spec.base_folder)
+    if info.make is not None:  # a plug-in's model is written to a folder and loaded like other models
+        with tempfile.TemporaryDirectory() as scratch, torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model, processor = info.make(data, seed)
+            write_model(model, processor, Path(scratch))
+            return load(folder=Path(scratch))
+    folder = fetch_model(info.hub_id) if info.hub_id is not None else None
     return load(folder=folder)
 
 
 def require_undamaged(folder: Path) -> None:
     """Raise :class:`TargetError` if files of a cached model do not match their checksums."""
-    damaged = damaged_files(folder) if (folder / CHECKSUMS).is_file() else [CHECKSUMS]
-    if damaged:
+    damaged_names = damaged_files(folder) if (folder / CHECKSUMS).is_file() else [CHECKSUMS]
+    if damaged_names:
         raise TargetError(
-            f"the cached model {folder} is damaged; changed or missing files: {', '.join(damaged)}; delete this "
+            f"the cached model {folder} is damaged; changed or missing files: {', '.join(damaged_names)}; delete this "
             "folder to train the model again"
         )
 
@@ -142,12 +146,14 @@ def finetune(
     torch.manual_seed(seed)  # for dropout
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
     lengths = modality.lengths(items)
-    steps_per_epoch = -(-len(lengths) // recipe.batch_size)
+    steps_per_epoch = math.ceil(len(lengths) / recipe.batch_size)
     total = steps_per_epoch * recipe.epochs
     warmup = max(1, total // 20)
     model.train()
-    epochs_done, throttle = 0, Throttle(share=0.02, pause=60.0)
-    if state is not None and (checkpoint := load_state_file(state)) is not None:
+    throttle = Throttle(share=0.02, pause=60.0)
+    epochs_done = 0
+    checkpoint = None if state is None else load_state_file(state)
+    if checkpoint is not None:
         model.load_state_dict(checkpoint["model"])
         optimizer.load_state_dict(checkpoint["optimizer"])
         load_random_state(checkpoint)
@@ -157,8 +163,10 @@ def finetune(
         loss_sum = 0.0
         for indices in epoch_batches(lengths, recipe.batch_size, f"target:{seed}:{epoch}"):
             step += 1
+            rising_factor = step / warmup
+            falling_factor = (total - step + 1) / (total - warmup + 1)
             for group in optimizer.param_groups:
-                group["lr"] = recipe.lr * min(step / warmup, (total - step + 1) / (total - warmup + 1))
+                group["lr"] = recipe.lr * min(rising_factor, falling_factor)
             batch = modality.collate(items, indices, processor=processor, device=model.device)
             predicted = modality.predict(model, batch)
             loss = mean_loss(predicted.nll, predicted.supervised)
@@ -172,10 +180,11 @@ def finetune(
                 f"the loss became {loss_sum} in epoch {epoch}; lower the learning rate of the target's fine-tuning, "
                 f"which is {recipe.lr:g} (--target-lr)"
             )
-        on_progress(Progress(step, total, f"epoch {epoch}, loss {loss_sum / steps_per_epoch:.3f}"))
+        epoch_loss = loss_sum / steps_per_epoch
+        on_progress(Progress(step, total, f"epoch {epoch}, loss {epoch_loss:.3f}"))
         # The mean over the epoch mixes losses at different weights, so it only decides whether to evaluate the loss.
-        is_low = loss_sum / steps_per_epoch < 1.5 * MEMORISED_LOSS
-        if recipe.stop_when_memorised and is_low and mean_nll() < MEMORISED_LOSS and evaluator.memorised(model):
+        may_stop = recipe.stop_when_memorised and epoch_loss < 1.5 * MEMORISED_LOSS
+        if may_stop and mean_nll() < MEMORISED_LOSS and evaluator.memorised(model):
             return epoch
         if state is not None and throttle.is_due():
             training_state = {"epoch": epoch, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
