@@ -31,14 +31,17 @@ def candidate_folder(trial_id: str, epoch: float) -> str:
 
 def epoch_costs(values: Mapping[str, object], goals: Goals) -> Costs | None:
     """Return an epoch's costs from its reported values; None if an objective is missing or not finite."""
-    numbers = [(as_float(values.get(column)), direction) for column, direction in goals]
-    costs = tuple(number if direction == "min" else -number for number, direction in numbers)
-    return costs if all(map(math.isfinite, costs)) else None
+    costs = []
+    for column, direction in goals:
+        value = as_float(values.get(column))
+        costs.append(value if direction == "min" else -value)
+    return tuple(costs) if all(math.isfinite(cost) for cost in costs) else None
 
 
 def dominates(costs: Costs, other_costs: Costs) -> bool:
     """Return whether ``costs`` is better than ``other_costs`` in at least one objective and worse in none."""
-    return costs != other_costs and all(cost <= other_cost for cost, other_cost in zip(costs, other_costs, strict=True))
+    is_no_worse = all(cost <= other_cost for cost, other_cost in zip(costs, other_costs, strict=True))
+    return is_no_worse and costs != other_costs
 
 
 def write_front(out: Path, front: Iterable[Costs]) -> None:

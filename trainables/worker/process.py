@@ -50,7 +50,8 @@ def measure_checkpoint(
     """
     if storage is not None:
         with tempfile.TemporaryDirectory(prefix="sweeper-") as scratch:
-            storage.get(str(folder), checkpoint := Path(scratch) / "checkpoint")
+            checkpoint = Path(scratch) / "checkpoint"
+            storage.get(str(folder), checkpoint)
             return measure_checkpoint(local_target(target, storage), spec, checkpoint, cpus=cpus, gpus=gpus)
     import torch
 

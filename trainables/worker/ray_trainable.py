@@ -67,7 +67,8 @@ class UnlearningTrainable(tune.Trainable):
         import torch
 
         torch.set_num_threads(max(1, int(cpus)))
-        self._targets, self._goals, self._files = targets, goals, TrialFiles(out, storage)
+        self._targets, self._goals = targets, goals
+        self._files = TrialFiles(out, storage)
         self._gpus = float(config.get("gpus", gpus))  # Ray reuses a worker only for trials with the same gpus
         self._device = device.default_device(self._gpus)
         self._gpu_gb: float | None = None
@@ -110,9 +111,12 @@ class UnlearningTrainable(tune.Trainable):
             # If the run has already returned its report, the report is kept: a full disk does not lose its values.
             result["outcome"] = {"status": str(Status.FAILED), "error": self._files.write_error(error, self._id)}
             self._trial.run = None
-        if is_done := "outcome" in result:
-            result["outcome"] |= self._worker_columns(now := time.time()) | {"ended_at": now}
-        result[DONE], result[SHOULD_CHECKPOINT] = is_done, not is_done and self._throttle.is_due()
+        is_done = "outcome" in result
+        if is_done:
+            now = time.time()
+            result["outcome"] |= {**self._worker_columns(now), "ended_at": now}
+        result[DONE] = is_done
+        result[SHOULD_CHECKPOINT] = not is_done and self._throttle.is_due()
         return result
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
@@ -140,9 +144,10 @@ class UnlearningTrainable(tune.Trainable):
             device.empty_gpu_cache()
         self._gpu_gb = device.total_gpu_memory(self._device)  # read now, because a GPU does not answer after an error
         self._target = local_target(self._target, self._files.storage)
-        folder = self._files.fetch_state(self._restore_from) if self._restore_from else None
+        state_folder = self._files.fetch_state(self._restore_from) if self._restore_from else None
         run = UnlearningRun(self._spec, self._workspace(), memory_spec=memory_spec)
-        if folder is not None and (state := read_state(folder)) is not None:
+        state = None if state_folder is None else read_state(state_folder)
+        if state is not None:
             run.load_state_dict(state)
         self._first_step_at = time.time()
         return run
@@ -152,9 +157,11 @@ class UnlearningTrainable(tune.Trainable):
 
     def _save_candidate(self, run: UnlearningRun, report: Report) -> dict[str, bool]:
         """Save the epoch's model unless the epoch is dominated. Return columns to add to the epoch's report."""
-        if not (costs := epoch_costs({**report.losses, **report.final}, self._goals)):
+        costs = epoch_costs({**report.losses, **report.final}, self._goals)
+        if not costs:
             return {}
-        if any(dominates(other_costs, costs) for other_costs in (*self._saved_costs, *self._files.front())):
+        costs_to_beat = [*self._saved_costs, *self._files.front()]
+        if any(dominates(other_costs, costs) for other_costs in costs_to_beat):
             return {}
         self._saved_costs.append(costs)
         try:
@@ -165,9 +172,12 @@ class UnlearningTrainable(tune.Trainable):
         return {"stored": True} if self._files.storage else {}
 
     def _row(self, report: Report) -> dict[str, object]:
-        flags = {} if report.evaluated else {"evaluated": False}
-        updates = {"auto_lr": list(report.auto_lr)} if report.auto_lr else {}
-        return {**report.row(), **asdict(report.timers), **self._worker_columns(time.time()), **flags, **updates}
+        row = {**report.row(), **asdict(report.timers), **self._worker_columns(time.time())}
+        if not report.evaluated:
+            row["evaluated"] = False
+        if report.auto_lr:
+            row["auto_lr"] = list(report.auto_lr)
+        return row
 
     def _worker_columns(self, now: float) -> dict[str, object]:
         columns: dict[str, object] = {
@@ -180,6 +190,7 @@ class UnlearningTrainable(tune.Trainable):
             columns["retried_with"] = self._trial.retried_with
         if self._gpus > 0:
             columns |= {"gpu_share": self._gpus, "gpu_gb": self._gpu_gb}
-        if (peak_gb := device.peak_gpu_memory(self._device)) is not None:
+        peak_gb = device.peak_gpu_memory(self._device)
+        if peak_gb is not None:
             columns["peak_gpu_gb"] = peak_gb
         return columns

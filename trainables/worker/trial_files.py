@@ -49,14 +49,16 @@ class TrialFiles:
     def write_items(self, run: UnlearningRun, trial_id: str) -> None:
         """Write the per-item values of a run's metrics, if any were measured."""
         if run.items:
-            write_item_log(self.out / (name := f"items/{trial_id}.json"), run.items)
+            name = f"items/{trial_id}.json"
+            write_item_log(self.out / name, run.items)
             self._send(name)
 
     def write_error(self, error: Exception, trial_id: str) -> str:
         """Write the traceback and the worker's output to a log. Return the error as one line that names the log."""
         reason = one_line(f"{type(error).__name__}: {error}".strip().splitlines()[0])
-        output_files = (Path(f"/proc/self/fd/{number}").resolve() for number in (1, 2))  # Ray redirects them to files
         try:
+            # Ray redirects the output of a worker to files.
+            output_files = [Path(f"/proc/self/fd/{number}").resolve() for number in (1, 2)]
             name = write_log(self.out, trial_id, traceback.format_exc(), *output_files)
             self._send(name)
         except (OSError, StorageError):
