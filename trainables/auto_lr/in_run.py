@@ -55,10 +55,12 @@ class AutoLR:
         self.landscape: list[dict[str, float | None]] = []
         self.landscape_points = 0
         self._spec, self._optimizer, self._losses = spec, optimizer, losses
-        self._probes, self._probe_count = probes, spec.auto_lr_probe_batches if spec.auto_lr_probe == "fresh" else 0
+        self._probes = probes
+        self._probe_count = spec.auto_lr_probe_batches if spec.auto_lr_probe == "fresh" else 0
         self._has_chosen = False  # whether an update has chosen a rate
         self._last_update: Mapping[str, Any] | None = None  # the columns of the last update
-        self._restart_step, self._steps = 0, steps
+        self._restart_step = 0
+        self._steps = steps
         self._rate = float(optimizer.param_groups[0]["lr"])  # the last chosen rate, before annealing
 
     def is_due(self, step: int) -> bool:
@@ -84,8 +86,9 @@ class AutoLR:
     @torch.no_grad()
     def _fit(self, step: int, forget: Sequence[int], retain: Sequence[int], retain_loss: float | None) -> None:
         # Probes change the parameters and buffers. Both are restored bit for bit before the step at the chosen rate.
-        losses, model, batch_count = self._losses, self._losses.model, self._probe_count
-        batches = [self._probes[index] for index in range(step * batch_count, (step + 1) * batch_count)]
+        losses, model = self._losses, self._losses.model
+        first_probe = step * self._probe_count
+        batches = [self._probes[index] for index in range(first_probe, first_probe + self._probe_count)]
         retain_fn = losses.retain_probe(batches or [retain])
         logs_forget = self._spec.auto_lr_log_forget
         needs_forget = logs_forget or self.landscape_points > 0
@@ -97,20 +100,24 @@ class AutoLR:
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         line = Line(self._optimizer, [*parameters, *model.buffers()])
         eta = line.eta
-        loss_plus, forget_plus = retain_fn(), forget_fn() if logs_forget else None
+        loss_plus = retain_fn()
+        forget_plus = forget_fn() if logs_forget else None
         line.move_to(-eta)
-        loss_minus, forget_minus = retain_fn(), forget_fn() if logs_forget else None
+        loss_minus = retain_fn()
+        forget_minus = forget_fn() if logs_forget else None
         fits = [fit_parabola(eta, retain_loss, loss_plus, loss_minus)]
 
         def probe(x: float) -> Fit:
             line.move_to(x)
             probe_plus = retain_fn()
             line.move_to(-x)
-            fits.append(fit_parabola(x, retain_loss, probe_plus, retain_fn()))
+            probe_minus = retain_fn()
+            fits.append(fit_parabola(x, retain_loss, probe_plus, probe_minus))
             return fits[-1]
 
         choice = self.rule.choose(fits[0], probe)
-        fit, fallback = fits[-1], choice if isinstance(choice, str) else None
+        fit = fits[-1]
+        fallback = choice if isinstance(choice, str) else None
         eta_new = eta if isinstance(choice, str) else choice
         self._record_landscape(step, line, fit, retain_fn, forget_fn)
         line.move_to(eta_new)
@@ -120,7 +127,7 @@ class AutoLR:
         # A rule that is not guarded aims at the minimum, so another rate counts as clipped.
         has_minimum = fallback is None and not self.rule.is_guarded
         is_minimum = fit.eta_star is not None and math.isclose(eta_new, fit.eta_star, rel_tol=1e-9)
-        clipped = has_minimum and not is_minimum
+        is_clipped = has_minimum and not is_minimum
         values = asdict(fit) | {
             "eta": eta,
             "eta_new": eta_new,
@@ -129,13 +136,16 @@ class AutoLR:
             "forget_minus": forget_minus,
             "probes": 2 * len(fits),
             "fallback": fallback,
-            "clipped": clipped,
+            "clipped": is_clipped,
         }
         self._last_update = {name: values[name] for name in UPDATE_COLUMNS}
         self.updates.append({"step": step, **self._last_update})
-        self.counts[(fallback or "updates").replace(" ", "_")] += 1
-        self.counts["clipped"] += clipped
-        self._has_chosen = self._has_chosen or fallback is None
+        counter = "updates" if fallback is None else fallback.replace(" ", "_")
+        self.counts[counter] += 1
+        if is_clipped:
+            self.counts["clipped"] += 1
+        if fallback is None:
+            self._has_chosen = True
         if eta_new != eta:  # otherwise keep the rate from before annealing
             self._rate = eta_new
 
@@ -143,9 +153,10 @@ class AutoLR:
         self, step: int, line: Line, fit: Fit, retain_fn: Callable[[], float], forget_fn: Callable[[], float | None]
     ) -> None:
         rate = max(fit.eta, fit.eta_star or 0.0)
+        fit_columns = {name: getattr(fit, name) for name in ("eta", "eta_star", "slope", "curvature", "loss_zero")}
         for index in range(self.landscape_points):
-            line.move_to(x := rate * (-1.5 + 4.0 * index / max(1, self.landscape_points - 1)))
-            fit_columns = {name: getattr(fit, name) for name in ("eta", "eta_star", "slope", "curvature", "loss_zero")}
+            x = rate * (-1.5 + 4.0 * index / max(1, self.landscape_points - 1))  # from -1.5 to 2.5 times the rate
+            line.move_to(x)
             self.landscape.append(
                 {"step": step, "x": x, "retain_loss": retain_fn(), "forget_loss": forget_fn(), **fit_columns}
             )
@@ -174,7 +185,8 @@ class AutoLR:
     def columns(self) -> dict[str, float]:
         """Return AutoLR's columns for history.csv: the counters, and the values of the last update."""
         columns = {f"auto_lr_{name}": float(value) for name, value in self.counts.items()}
-        if (last := self._last_update) is not None:
+        last = self._last_update
+        if last is not None:
             columns |= {"auto_lr_slope": last["slope"], "auto_lr_curvature": last["curvature"]}
             if last["eta_star"] is not None:
                 columns["auto_lr_eta_star"] = last["eta_star"]
@@ -193,6 +205,8 @@ class AutoLR:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.counts, self._last_update, self._rate = dict(state["counts"]), state["last"], state["rate"]
+        self.counts = dict(state["counts"])
+        self._last_update = state["last"]
+        self._rate = state["rate"]
         self._has_chosen = bool(state["memory"].get("settled"))
         self._restart_step, self._steps = state["begun_at"], state["steps"]

@@ -19,7 +19,9 @@ def from_minimum(rate: Callable[[float, float], float]) -> Rule:
     """
 
     def choose(fit: Fit, probe: Probe) -> float | str:
-        return str(fit.fallback) if fit.eta_star is None else rate(fit.eta, fit.eta_star)
+        if fit.eta_star is None:
+            return str(fit.fallback)
+        return rate(fit.eta, fit.eta_star)
 
     return Rule(choose)
 

@@ -54,7 +54,8 @@ def find_bending_rate(first_fit: Fit, probe: Probe) -> float | None:
         first_fit: the parabola that was fitted at the current rate.
         probe: function that measures the losses at a rate, and returns the parabola.
     """
-    fit, too_low, too_high = first_fit, 0.0, math.inf
+    fit = first_fit
+    too_low, too_high = 0.0, math.inf
     for index in range(_MAX_FITS):
         rate = _bending_rate(fit)
         if fit.eta / _TRUST <= rate <= fit.eta * _TRUST:
@@ -65,7 +66,9 @@ def find_bending_rate(first_fit: Fit, probe: Probe) -> float | None:
             too_high = min(too_high, fit.eta)
         if index < _MAX_FITS - 1:
             next_rate = min(max(rate, fit.eta / _STRIDE), fit.eta * _STRIDE)
-            fit = probe(next_rate if too_low < next_rate < too_high else math.sqrt(too_low * too_high))
+            if not too_low < next_rate < too_high:
+                next_rate = math.sqrt(too_low * too_high)
+            fit = probe(next_rate)
     return too_low if 0.0 < too_low < too_high < math.inf else None
 
 

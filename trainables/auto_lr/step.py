@@ -10,10 +10,9 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 
-UPDATE_COLUMNS = (
-    *("eta", "eta_star", "eta_new", "probe_eta", "slope", "curvature", "loss_zero", "loss_plus", "loss_minus"),
-    *("forget_plus", "forget_minus", "probes", "fallback", "clipped"),
-)
+_RATES = ("eta", "eta_star", "eta_new", "probe_eta")
+_PARABOLA = ("slope", "curvature", "loss_zero", "loss_plus", "loss_minus")
+UPDATE_COLUMNS = (*_RATES, *_PARABOLA, "forget_plus", "forget_minus", "probes", "fallback", "clipped")
 """The columns of auto_lr.csv, except trial and step. Losses are in nats per token.
 
 ``eta`` and ``eta_new`` are the rates before and after the update. The last parabola was fitted at the rate
@@ -38,7 +37,8 @@ class Line:
 
     def __init__(self, optimizer: Optimizer, tensors: Sequence[Tensor]) -> None:
         self.eta = float(optimizer.param_groups[0]["lr"])
-        self._tensors, self._start = tensors, [tensor.detach().clone() for tensor in tensors]
+        self._tensors = tensors
+        self._start = [tensor.detach().clone() for tensor in tensors]
         optimizer.step()
         # Integer and boolean buffers (counters, masks) are not moved, only restored.
         self._moves = [
