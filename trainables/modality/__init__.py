@@ -26,7 +26,9 @@ def modality_of(data: TaskData, template: str = QUESTION_ANSWER) -> Modality:
 
 def dataset_modality(name: str | None) -> Modality:
     """Return the modality of the data set ``name``. If the name is None or unknown, return that of language models."""
-    return MODALITIES[DATASETS[name].modality if name is not None and name in DATASETS else Language.name]
+    if name is None or name not in DATASETS:
+        return MODALITIES[Language.name]
+    return MODALITIES[DATASETS[name].modality]
 
 
 __all__ = ["MODALITIES", "Modality", "ModelEvaluator", "dataset_modality", "modality_of"]

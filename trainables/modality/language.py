@@ -65,7 +65,7 @@ class Language:
         return encode_examples(processor, examples, max_length=max_length, template=self.template)
 
     def lengths(self, items: Sequence[Tokens]) -> list[int]:
-        return list(map(len, items))
+        return [len(item) for item in items]
 
     def supervised(self, items: Sequence[Tokens]) -> list[int]:
         # The first token has no predecessor that could predict it.
