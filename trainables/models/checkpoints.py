@@ -50,7 +50,8 @@ def loading(source: Path | str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+        message = str(error).strip() or type(error).__name__
+        reason = message.splitlines()[0][:300]
         raise LoadError(f"cannot load the model {source}: {reason}") from error
 
 
@@ -109,22 +110,22 @@ def folder_problems(folder: Path, *, tokenizer: bool = True) -> list[str]:
 def weights_problems(folder: Path) -> list[str]:
     from safetensors import SafetensorError, safe_open
 
-    expected: set[str] = set()
+    expected_names: set[str] = set()
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         try:
-            expected = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+            expected_names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
         except (ValueError, KeyError, TypeError, AttributeError):
             return [f"{index.name} cannot be read"]
-    missing = sorted(name for name in expected if not (folder / name).is_file())
+    missing_names = sorted(name for name in expected_names if not (folder / name).is_file())
     files = sorted(folder.glob("*.safetensors"))
-    if not files and not expected:
-        other_files = [path.name for pattern in ("*.bin", "*.pt", "*.gguf") for path in sorted(folder.glob(pattern))]
-        hint = f" (found {', '.join(other_files[:3])}; convert it to safetensors first)" if other_files else ""
-        return [f"it has no *.safetensors weights{hint}"]
+    if not files and not expected_names:
+        return [f"it has no *.safetensors weights{_conversion_hint(folder)}"]
     problems = []
-    if missing:
-        problems.append(f"{len(missing)} of {len(expected)} weight files are missing: {', '.join(missing[:3])}")
+    if missing_names:
+        problems.append(
+            f"{len(missing_names)} of {len(expected_names)} weight files are missing: {', '.join(missing_names[:3])}"
+        )
     for path in files:
         try:
             with safe_open(path, framework="np"):
@@ -134,6 +135,14 @@ def weights_problems(folder: Path) -> list[str]:
                 f"{path.name} is truncated: its {path.stat().st_size:,} bytes do not match its header ({error})"
             )
     return problems
+
+
+def _conversion_hint(folder: Path) -> str:
+    """Return a hint that names weights in other formats, for the end of a message; empty without such weights."""
+    names: list[str] = []
+    for pattern in ("*.bin", "*.pt", "*.gguf"):
+        names += sorted(path.name for path in folder.glob(pattern))
+    return f" (found {', '.join(names[:3])}; convert it to safetensors first)" if names else ""
 
 
 def _hide_progress_bars() -> None:

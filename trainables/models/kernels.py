@@ -52,7 +52,10 @@ def onednn_is_faster() -> bool:
         block, _, _ = CPU.read_text(encoding="utf-8", errors="replace").partition("\n\n")
     except OSError:
         return False
-    fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in block.splitlines())}
+    fields: dict[str, str] = {}
+    for line in block.splitlines():
+        name, _, value = line.partition(":")
+        fields[name.strip()] = value.strip()
     # On AMD CPUs from Zen 5 (family 26) on, MKL uses only half of the AVX-512 capacity.
     is_zen_5 = fields.get("vendor_id") == "AuthenticAMD" and int(fields.get("cpu family", "0")) >= 26
     return is_zen_5 and onednn_works()
@@ -87,15 +90,11 @@ class OneDnnLinear(torch.nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return ``x W^T + b`` for inputs of shape (..., in_features)."""
-        if (
-            input.dtype is torch.float32
-            and self.weight.dtype is torch.float32
-            and input.device.type == "cpu"
-            and input.dim() > 1
-            and input.shape[-1] == self.in_features
-            and input.numel() >= _MIN_ROWS * self.in_features > 0
-            and not torch.is_autocast_enabled("cpu")
-        ):
+        is_on_cpu = input.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
+        is_float32 = input.dtype is torch.float32 and self.weight.dtype is torch.float32
+        has_valid_shape = input.dim() > 1 and input.shape[-1] == self.in_features
+        has_enough_rows = self.in_features > 0 and input.numel() >= _MIN_ROWS * self.in_features
+        if is_on_cpu and is_float32 and has_valid_shape and has_enough_rows:
             # Reshape outside _Product: autograd forbids in-place operations on a view that a custom function returns.
             rows = _Product.apply(input.flatten(0, -2), self.weight, self.bias)  # type: ignore[no-untyped-call]
             product: Tensor = rows.unflatten(0, input.shape[:-1])
@@ -113,7 +112,8 @@ class _Product(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        (x, weight), (needs_x, needs_weight, needs_bias) = ctx.saved_tensors, ctx.needs_input_grad
+        x, weight = ctx.saved_tensors
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
         return (
             onednn_product(gradient, weight.T, None) if needs_x else None,
             onednn_product(gradient.T, x.T, None) if needs_weight else None,

@@ -174,9 +174,10 @@ def find_model(name: str) -> ModelInfo:
     if name in MODELS:
         return MODELS[name]
     if is_hub_id(name):
-        return _full_model(name, name, f"{name}, a causal language model from the hub")
+        return _full_model(name, hub_id=name, description=f"{name}, a causal language model from the hub")
     return local_model(name)
 
 
 def local_model(name: str) -> ModelInfo:
-    return replace(_full_model(name, None, "a model in a local folder"), modality=None)
+    info = _full_model(name, hub_id=None, description="a model in a local folder")
+    return replace(info, modality=None)

@@ -31,7 +31,8 @@ class StoredWeights:
         for name, tensor in model.state_dict().items():
             storage = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
             if storage not in tensor_by_storage:
-                stored, current = mapped_tensors.get(name), tensor.detach()
+                current = tensor.detach()
+                stored = mapped_tensors.get(name)
                 if stored is None or stored.dtype != current.dtype or not torch.equal(stored, current.cpu()):
                     stored = current.to("cpu", copy=True)
                 tensor_by_storage[storage] = stored
@@ -44,7 +45,9 @@ class StoredWeights:
             LoadError: a safetensors file that the snapshot uses has changed.
         """
         for file, stamp in self._files.items():
-            if (current_stamp := _stamp(file)) is not None and current_stamp != stamp:
+            current_stamp = _stamp(file)
+            is_deleted = current_stamp is None
+            if not is_deleted and current_stamp != stamp:
                 raise LoadError(
                     f"{file} changed during the sweep, although all trials must start from the same file. Start a new "
                     "sweep, and do not change its target"
