@@ -18,6 +18,7 @@ from analysis.study.verdict import NoVerdict, Verdict, is_primary_question
 from analysis.tables.note import Note, note
 from analysis.tables.sources import Sources, read_source
 from analysis.tables.trade_off import Objective
+from search_spaces.messages import no_sweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,9 @@ def read_study(folders: Sequence[Path], objectives: Sequence[Objective] = ()) ->
     Raises:
         AnalysisError: a folder has no sweep, a sweep has no objectives yet, or the objectives of the sweeps differ.
     """
+    for folder in folders:
+        if not (folder / "sweep.json").is_file():
+            raise AnalysisError(no_sweep(folder))
     sources = [read_source(folder, sweep=f"{index + 1}: {folder}") for index, folder in enumerate(folders)]
     for folder, source in zip(folders, sources, strict=True):
         if not source.sweep.objectives:

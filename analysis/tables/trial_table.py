@@ -67,12 +67,7 @@ class TrialTable:
         file = SweepFile.read(out)
         columns = file.columns
         path = out / "trials.csv"
-        # While a sweep runs, the log has the end of a trial a moment before the table.
-        if not path.exists() and _has_ended_trial(out / "events.jsonl") and not is_locked(out):
-            raise AnalysisError(
-                f"{path} is missing, although trials of this sweep have ended. Rebuild the tables with:\n"
-                f"  {resume_command(out)}"
-            )
+        _check_exists(path)
         if not path.exists() and _has_front(out / "pareto.json"):
             raise AnalysisError(f"{path} is missing, although pareto.json lists trials of this sweep")
         cells, is_torn = read_rows(path, required=REQUIRED)
@@ -87,6 +82,7 @@ class TrialTable:
         history, updates = _read_courses(out, sweep, columns)
         candidates = _read_candidates(out, sweep, columns)
         if file.settings.get("candidates") == "all" and (missing_ids := _without_last_epoch(trials, candidates)):
+            _check_exists(out / "candidates.csv")
             notes.append(note("missing_epochs", trials=missing_ids))
         return cls(trials, history, columns, tuple(notes), candidates, updates)
 
@@ -225,6 +221,16 @@ def numbers(rows: pd.DataFrame, column: str) -> pd.Series:
     if column not in rows.columns or not pd.api.types.is_numeric_dtype(rows[column]):
         return pd.Series(np.nan, index=rows.index, dtype=np.float64)
     return rows[column].astype(np.float64)
+
+
+def _check_exists(table: Path) -> None:
+    """Raise an AnalysisError if a table was deleted after trials of its sweep ended."""
+    # While a sweep runs, the log has the end of a trial a moment before the table.
+    if not table.exists() and _has_ended_trial(table.with_name("events.jsonl")) and not is_locked(table.parent):
+        raise AnalysisError(
+            f"{table} is missing, although trials of this sweep have ended. Rebuild the tables with:\n"
+            f"  {resume_command(table.parent)}"
+        )
 
 
 def _has_ended_trial(log: Path) -> bool:

@@ -136,6 +136,8 @@ def _check_from_options(options: Options, *, dry_run: bool) -> None:
     """Check the options of ``lr-study --from``, and add the problems to ``options``."""
     if options["out"] is None and len(options["folders"]) > 1:
         options.add("--from with several folders needs --out FILE.json for the result")
+    if options["out"] is not None and Path(options["out"]).is_dir():
+        options.add(f"--out {options['out']}: this is a folder; with --from, --out names the JSON file of the result")
     if dry_run:
         options.add("--dry-run has no effect with --from, which runs no trials")
     from sweeper.settings.objectives import ObjectiveError, parse_objectives

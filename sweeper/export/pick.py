@@ -169,7 +169,7 @@ def _register(choice: Choice, options: Options) -> dict[str, Any]:
         checkpoint=choice.checkpoint,
         out=choice.out,
         tags={"trial": choice.name, "spec_hash": row["spec_hash"], "outcome": pick.outcome, **metrics},
-        description=f"{choice.name}: {pick.reason}. {' '.join(pick.lines)}",
+        description=f"{choice.name}: {pick.reason.removesuffix('.')}. {' '.join(pick.lines)}",
     )
     experiment = read_settings(choice.out).experiment
     uri = _tracking_uri(options, choice.out)

@@ -89,6 +89,18 @@ def test_a_deleted_table_of_ended_trials_is_refused_with_the_command_that_rebuil
         TrialTable.read(out)
 
 
+def test_deleted_candidates_are_refused_only_if_all_epochs_count(make_sweep: MakeSweep) -> None:
+    ended = Event.new(0, Kind.TRIAL_ENDED, "0", {}).to_line()
+    for candidates, is_refused in (("last", False), ("all", True)):
+        out = make_sweep([trial("0", 4.0, 4.0)], settings={"candidates": candidates}, name=candidates)
+        (out / "events.jsonl").write_bytes(ended)
+        if is_refused:
+            with pytest.raises(AnalysisError, match=r"candidates\.csv is missing"):
+                TrialTable.read(out)
+        else:
+            assert len(TrialTable.read(out).trials) == 1
+
+
 def test_a_torn_last_row_and_a_second_row_of_a_trial_are_left_out_and_noted(make_sweep: MakeSweep) -> None:
     out = make_sweep([trial("0", 1.0, 1.0), trial("0", 9.0, 9.0), trial("1", 2.0, 1.0)])
     path = out / "trials.csv"
