@@ -51,22 +51,27 @@ def duration(seconds: float | None) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest_seconds = divmod(round(seconds), 60)
-    return f"{minutes} min {rest_seconds:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+    if minutes < 60:
+        return f"{minutes} min {rest_seconds:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def model_name(row: pd.Series, *, with_epoch: bool) -> str:
     """Return the name of a model, such as ``trial 00007`` or ``trial 00007 after epoch 3``."""
-    suffix = f" after epoch {number(cell(row['epoch']))}" if with_epoch and cell(row.get("epoch")) is not None else ""
-    return f"trial {row['trial_id']}{suffix}"
+    name = f"trial {row['trial_id']}"
+    epoch = cell(row.get("epoch"))
+    return f"{name} after epoch {number(epoch)}" if with_epoch and epoch is not None else name
 
 
 def format_settings(row: pd.Series, varying: Sequence[str]) -> str:
     """Return the settings of a trial as text, such as ``gdiff, c 0.44, lr 2e-4``."""
     excluded = {"method", "lr", "auto_lr", *_variant_columns(row)}
+    settings = {name: cell(row.get(name)) for name in varying if name not in excluded}
     texts = [str(row["method"])]
-    settings = {name: value for name in varying if name not in excluded and (value := cell(row.get(name))) is not None}
-    texts += [f"{name} {number(value)}" for name, value in settings.items()]
-    return ", ".join([*texts, format_learning_rate(row)] if cell(row["lr"]) is not None else texts)
+    texts += [f"{name} {number(value)}" for name, value in settings.items() if value is not None]
+    if cell(row["lr"]) is not None:
+        texts.append(format_learning_rate(row))
+    return ", ".join(texts)
 
 
 def trial_name(row: pd.Series) -> str:

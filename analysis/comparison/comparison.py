@@ -31,14 +31,16 @@ def comparison_sources(paths: Sequence[Path], columns: Columns) -> list[Sources]
     for path in paths:
         if (path / "sweep.json").is_file():
             merged = SweepFile.read(path).columns | merged
-    sources = [read_source(path, merged, sweep=f"{i + 1}: {path.name}") for i, path in enumerate(paths)]
-    default = next((source.sweep.objectives for source in sources if source.sweep.objectives), ())
-    for index, source in enumerate(sources):
-        if not source.sweeps:
-            sources[index] = ranked = _with_primary_objectives(source)
-            if default and not ranked.sweep.objectives:  # the CSV file has only losses
-                csv = read_source(paths[index], merged, sweep=f"{index + 1}: {paths[index].name}", objectives=default)
-                sources[index] = replace(csv, sweep=replace(csv.sweep, objectives=default))
+    path_by_name = {f"{number}: {path.name}": path for number, path in enumerate(paths, start=1)}
+    originals = {name: read_source(path, merged, sweep=name) for name, path in path_by_name.items()}
+    default = next((source.sweep.objectives for source in originals.values() if source.sweep.objectives), ())
+    sources = []
+    for name, original in originals.items():
+        source = original if original.sweeps else _with_primary_objectives(original)
+        if default and not original.sweeps and not source.sweep.objectives:  # the CSV file has only losses
+            source = read_source(path_by_name[name], merged, sweep=name, objectives=default)
+            source = replace(source, sweep=replace(source.sweep, objectives=default))
+        sources.append(source)
     if len({tuple(item.column for item in source.sweep.objectives) for source in sources}) > 1:
         return [_with_primary_objectives(source) for source in sources]
     return sources
@@ -69,8 +71,10 @@ def comparison_data(sources: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
     for problem in problems:
         problem_table = merged.with_trials(merged.trials[[other == problem for other in study.problems.of_trials]])
         file = _shared_sweep(problem, {name: by_name[str(name)] for name in problem_table.trials["sweep"].unique()})
-        unplaced_notes = [note("unplaced_rows")] if len(problems) > 1 and not all(problem[:2]) else []
-        tables.append(_table(problem, study, problem_table, file, [*merged.notes, *study.notes, *unplaced_notes]))
+        notes = [*merged.notes, *study.notes]
+        if len(problems) > 1 and not (problem.model and problem.dataset):
+            notes.append(note("unplaced_rows"))
+        tables.append(_table(problem, study, problem_table, file, notes))
     return tuple(tables)
 
 
@@ -133,10 +137,13 @@ def _table(
     metrics = table.measured(tuple(dict.fromkeys([*paper_metrics, *columns.losses, *columns.metrics])))
     rows = []
     for task in dict.fromkeys(run.task for run in runs):
-        arms = [[run for run in runs if run.task == task and bool(run.variant) is on] for on in (False, True)]
-        rows.append(MethodRow(task.method, *(best_entry(arm, study, metrics, sweep) for arm in arms)))
-    values = {name: Value(sweep.baseline[name], None, None) for name in metrics if name in sweep.baseline}
-    target = Entry("target", 1, 0, values) if sweep.baseline else None
+        fixed_runs = [run for run in runs if run.task == task and not run.variant]
+        auto_runs = [run for run in runs if run.task == task and run.variant]
+        without, with_auto = (best_entry(arm, study, metrics, sweep) for arm in (fixed_runs, auto_runs))
+        rows.append(MethodRow(task.method, without, with_auto))
+    measured = [name for name in metrics if name in sweep.baseline]
+    values = {name: Value(mean=sweep.baseline[name], deviation=None, met=None) for name in measured}
+    target = Entry(label="target", seeds=1, lost=0, values=values) if sweep.baseline else None
     all_notes = (*notes, *_notes(table, rows, sweep))
     thresholds = tuple(study.columns.thresholds.values())
     return ComparisonTable(problem, metrics, target, tuple(rows), thresholds, study.problems.notes, all_notes)

@@ -120,7 +120,9 @@ class ComparisonTable:
     @property
     def every_row(self) -> tuple[MethodRow, ...]:
         """The rows of the table, including the row of the target."""
-        return (*([MethodRow("target", self.baseline, None)] if self.baseline else []), *self.rows)
+        if self.baseline is None:
+            return self.rows
+        return (MethodRow("target", without=self.baseline, with_auto=None), *self.rows)
 
     def sides(self, row: MethodRow) -> tuple[Entry | None, ...]:
         """Return the result without AutoLR and then the result with AutoLR of a row.
@@ -143,11 +145,12 @@ def best_entry(runs: Sequence[StudyRun], study: StudyRuns, metrics: Sequence[str
     finished_rows = [run.row for run in best_runs if run.row["status"] == "finished"]
     verdicts = [succeeds(row, study.columns, sweep) for row in finished_rows]
     seeds = [run.seed for run in best_runs if run.seed is not None]
+    values = {name: _value(finished_rows, name, study.columns, sweep) for name in metrics}
     return Entry(
-        _label(best_runs[0], study.configuration_columns),
-        len(finished_rows),
-        len(best_runs) - len(finished_rows),
-        {name: value for name in metrics if (value := _value(finished_rows, name, study.columns, sweep)) is not None},
+        label=_label(best_runs[0], study.configuration_columns),
+        seeds=len(finished_rows),
+        lost=len(best_runs) - len(finished_rows),
+        values={name: value for name, value in values.items() if value is not None},
         succeeded=verdicts.count(True),
         missed=verdicts.count(False),
         not_judged=verdicts.count(None),
@@ -175,13 +178,17 @@ def succeeds(row: pd.Series, columns: Columns, sweep: SweepFile) -> bool | None:
 
 
 def _label(run: StudyRun, columns: Sequence[str]) -> str:
-    rate = [] if run.lr is None else [f"lr {number(run.lr)}"]
-    options = [
+    parts = []
+    if run.variant:
+        parts.append(format_policy(run.variant, run.lr))
+    elif run.lr is not None:
+        parts.append(f"lr {number(run.lr)}")
+    parts += [
         f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in zip(columns, run.configuration, strict=True)
         if value is not None
     ]
-    return ", ".join([*([format_policy(run.variant, run.lr)] if run.variant else rate), *options])
+    return ", ".join(parts)
 
 
 def _value(finished_rows: Sequence[pd.Series], name: str, columns: Columns, sweep: SweepFile) -> Value | None:
@@ -189,11 +196,12 @@ def _value(finished_rows: Sequence[pd.Series], name: str, columns: Columns, swee
     if not scored_rows:
         return None
     scores = [score for _, score in scored_rows]
-    mean, deviation = math.fsum(scores) / len(scores), stdev(scores) if scores[1:] else None
+    mean = math.fsum(scores) / len(scores)
+    deviation = stdev(scores) if len(scores) > 1 else None
     baselines = [sweep.baseline_of(row).get(name) for row, _ in scored_rows]
-    possible = all(is_possible(score, name, columns) for score in scores)
-    met = _met(columns[name].threshold, mean, scores, baselines) if possible else None
-    return Value(mean, deviation, met, len(scores))
+    are_possible = all(is_possible(score, name, columns) for score in scores)
+    met = _met(columns[name].threshold, mean, scores, baselines) if are_possible else None
+    return Value(mean, deviation, met, seeds=len(scores))
 
 
 def _met(
@@ -207,8 +215,9 @@ def _met(
     """
     if threshold is None:
         return None
-    every_seed_met = all_met(threshold.met(*pair) for pair in zip(scores, baselines, strict=True))
+    every_seed_met = all_met(threshold.met(score, target) for score, target in zip(scores, baselines, strict=True))
     # If the targets differ, each score is compared with the target of its own seed.
-    if every_seed_met or (threshold.relative and len(set(baselines)) > 1):
+    targets_differ = len(set(baselines)) > 1
+    if every_seed_met or (threshold.relative and targets_differ):
         return every_seed_met
     return threshold.met(mean, baselines[0])

@@ -124,7 +124,8 @@ class Answer:
     @cached_property
     def judgement_lines(self) -> tuple[str, ...]:
         """Sentences that say whether the model meets the thresholds, followed by :attr:`reason`."""
-        return (*render_lines("answer.judgement_lines", answer=self), *filter(None, [self.reason]))
+        lines = render_lines("answer.judgement_lines", answer=self)
+        return (*lines, self.reason) if self.reason else lines
 
     def to_dict(self) -> dict[str, object]:
         """Return the entry ``answer`` of pareto.json. The console and MLflow read this entry."""
@@ -149,16 +150,18 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
     Models of external tables are not recommended, even if they are on the frontier.
     """
     thresholds, judgement = choice.thresholds, choice.judgement
-    own, every_epoch = frontier(table.without_external.models, sweep.objectives), table.without_external.every_epoch
+    own_table = table.without_external
+    own_front = frontier(own_table.models, sweep.objectives)
     row = choice.row if sweep.objectives else None
+    roles = {} if row is None else _roles(own_front, judgement, row, table)
     result = Answer(
-        noun="epoch" if every_epoch else "trial",
-        statuses={status: count for status, count in status_counts(table.without_external).items() if count},
+        noun="epoch" if own_table.every_epoch else "trial",
+        statuses={status: count for status, count in status_counts(own_table).items() if count},
         has_target=bool(sweep.objectives),
         judgement=judgement,
         thresholds=thresholds,
-        members=_members(front, {} if row is None else _roles(own, judgement, row, table), sweep, table, thresholds),
-        tried=tried_settings(choice.rows, table.without_external.with_status("diverged")),
+        members=_members(front, roles, sweep, table, thresholds),
+        tried=tried_settings(choice.rows, own_table.with_status("diverged")),
     )
     if row is None:
         return result
@@ -178,26 +181,29 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
         model=Model.of(row, table),
         objectives=objectives,
         scores=tuple(_scores(row, sweep, thresholds)),
-        model_count=len(table.without_external.models.trials if every_epoch else table.without_external.finished),
-        on_front=bool(row.name in own.members.index),
-        no_gain=all(
-            item.before is not None
-            and item.after is not None
-            and (item.after <= item.before if item.direction == "max" else item.after >= item.before)
-            for item in objectives
-        ),
-        seeds=_seeds(row, table, thresholds),
+        model_count=len(own_table.models.trials if own_table.every_epoch else own_table.finished),
+        on_front=bool(row.name in own_front.members.index),
+        no_gain=all(_has_no_gain(score) for score in objectives),
+        seeds=_seeds(row, own_table, thresholds),
     )
 
 
-def _seeds(row: pd.Series, table: TrialTable, thresholds: Thresholds) -> tuple[int, int] | None:
+def _has_no_gain(score: Score) -> bool:
+    """Return whether the target is at least as good as the model; False if one of them was not measured."""
+    if score.before is None or score.after is None:
+        return False
+    return score.after <= score.before if score.direction == "max" else score.after >= score.before
+
+
+def _seeds(row: pd.Series, own_table: TrialTable, thresholds: Thresholds) -> tuple[int, int] | None:
     """Return the value of :attr:`Answer.seeds` for the model in ``row``."""
-    if table.without_external.every_epoch or not assess(row, thresholds).is_good:
+    if own_table.every_epoch or not assess(row, thresholds).is_good:
         return None
-    repeats = table.without_external.finished
-    for name in table.without_external.varying:
+    repeats = own_table.finished
+    for name in own_table.varying:
         if name not in ("seed", "target_key"):
-            repeats = repeats[(repeats[name] == row[name]) | (repeats[name].isna() & pd.isna(row[name]))]
+            is_same = (repeats[name] == row[name]) | (repeats[name].isna() & pd.isna(row[name]))
+            repeats = repeats[is_same]
     good = [assess(other, thresholds).is_good for _, other in repeats.iterrows()]
     return None if all(good) else (sum(good), len(good))
 
@@ -223,12 +229,14 @@ def _scores(row: pd.Series, sweep: SweepFile, thresholds: Thresholds) -> Iterato
         if name not in row or (before is None and after is None):
             continue
         # If a data set has two losses, only one is capped. The labels must say which.
-        twins = [other for other in columns.entries if columns.is_loss(other) and columns[other].of == columns[name].of]
-        cap_text = ", uncapped" if name in twins[:1] else ", capped at a random guess"
+        losses = [item for item in columns.entries if columns.is_loss(item) and columns[item].of == columns[name].of]
+        suffix = ""
+        if name in losses and len(losses) > 1:
+            suffix = ", uncapped" if name == losses[0] else ", capped at a random guess"
         limits = thresholds.of(name)
         yield Score(
             column=name,
-            label=label + (cap_text if name in twins and len(twins) > 1 else ""),
+            label=label + suffix,
             before=before,
             after=after,
             thresholds=limits,
@@ -240,17 +248,17 @@ def _members(
     front: Frontier, roles: Mapping[Model, Sequence[str]], sweep: SweepFile, table: TrialTable, thresholds: Thresholds
 ) -> tuple[Member, ...]:
     guess = sweep.random_guess_loss
-    names = [item.column for item in sweep.objectives if item.direction == "min" and sweep.columns.is_loss(item.column)]
-    models = [Model.of(row, table) for _, row in front.members.iterrows()]
+    minimized = [item.column for item in sweep.objectives if item.direction == "min"]
+    losses = [name for name in minimized if sweep.columns.is_loss(name)]
     return tuple(
         Member(
-            model=model,
-            values=tuple(front.values[i].tolist()),
-            contribution=float(front.contributions[i]),
+            model=Model.of(row, table),
+            values=tuple(front.values[index].tolist()),
+            contribution=float(front.contributions[index]),
             met=assess(row, thresholds).met,
-            roles=tuple(roles.get(model, ())),
+            roles=tuple(roles.get(Model.of(row, table), ())),
             measured=any(cell(row.get(name)) is not None for name in sweep.columns.metrics),
-            collapsed=guess is not None and any(float(row[name]) >= NEAR_GUESS * guess for name in names),
+            collapsed=guess is not None and any(float(row[name]) >= NEAR_GUESS * guess for name in losses),
         )
-        for i, (model, (_, row)) in enumerate(zip(models, front.members.iterrows(), strict=True))
+        for index, (_, row) in enumerate(front.members.iterrows())
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
 
@@ -32,11 +32,17 @@ def comparison_content(tables: Sequence[ComparisonTable]) -> object:
     """Return the output of ``compare --json``. NaN and infinite numbers become null."""
     return json_value({
         "tables": [
-            table.problem._asdict()
-            | {"metrics": table.metrics, "baseline": _entry(table.baseline)}
-            | {"rows": [{"method": row.method, "without": _entry(row.without), "with_auto": _entry(row.with_auto)}
-                        for row in table.rows]}
-            | {"rule": _rule(table), "notes": list(map(note_text, table.notes))}
+            {
+                **table.problem._asdict(),
+                "metrics": table.metrics,
+                "baseline": _entry(table.baseline),
+                "rows": [
+                    {"method": row.method, "without": _entry(row.without), "with_auto": _entry(row.with_auto)}
+                    for row in table.rows
+                ],
+                "rule": _rule(table),
+                "notes": [note_text(note) for note in table.notes],
+            }
             for table in tables
         ]
     })  # fmt: skip
@@ -60,21 +66,21 @@ def _render_tables(template: str, tables: Sequence[ComparisonTable], escape: Cal
     """Render the tables with a template. In a template, a cell is a list of pairs (text, whether the text is bold)."""
     contexts = []
     for table in tables:
-        label = " on ".join(filter(None, table.problem[:2])) or "All methods"
+        label = " on ".join(name for name in (table.problem.model, table.problem.dataset) if name) or "All methods"
         contexts.append({
             "title": f"{label} ({table.problem.apart})" if table.problem.apart else label,
             "header": ["Method", *(sentence(short(name)) for name in table.metrics), "Success", "Configuration"],
             "rows": [
                 {
                     "label": row.method,
-                    "is_target": row.without is table.baseline is not None,
+                    "is_target": row.without is not None and row.without is table.baseline,
                     "cells": [[_cell(entry, name) for entry in table.sides(row)] for name in table.metrics],
                     "success": render_line("comparison_text.success", row=row),
                     "configuration": render_line("comparison_text.configuration", row=row),
                 }
                 for row in table.every_row
             ],
-            "notes": list(map(note_text, table.notes)),
+            "notes": [note_text(note) for note in table.notes],
         })  # fmt: skip
     return render(template, tables=contexts, rule=_rule(tables[0]) if tables else "", escape=escape).rstrip() + "\n"
 
@@ -105,20 +111,33 @@ def comma_separated(tables: Sequence[ComparisonTable]) -> str:
     If the trials of a method without AutoLR have no value of any metric, the CSV has one row with an empty metric for
     these trials. The same applies to the trials with AutoLR.
     """
-    columns = ("model", "dataset", "apart", "method", "auto_lr", "configuration", "seeds", "lost", "success", "metric")
+    columns = ["model", "dataset", "apart", "method", "auto_lr", "configuration", "seeds", "lost", "success", "metric"]
+    columns += ["mean", "deviation", "meets_threshold", "seeds_measured", "succeeded", "seed_numbers"]
     rows = []
     for table in tables:
         for row in table.every_row:
             for policy, entry in (("off", row.without), ("on", row.with_auto)):
                 if entry is not None:
-                    first = (*table.problem, row.method, policy, entry.label, entry.seeds)
-                    last = (entry.succeeded, " ".join(map(str, entry.seed_numbers)))
-                    values: list[tuple[object, ...]] = [
-                        (name, item.mean, item.deviation, item.met, item.seeds) for name, item in entry.values.items()
-                    ]
-                    rows += [(*first, entry.lost, entry.success, *value, *last) for value in values or [(None,) * 5]]
-    last_columns = ("mean", "deviation", "meets_threshold", "seeds_measured", "succeeded", "seed_numbers")
-    return pd.DataFrame(rows, columns=[*columns, *last_columns], dtype=object).to_csv(index=False, lineterminator="\n")
+                    arm = {**table.problem._asdict(), "method": row.method, "auto_lr": policy}
+                    rows += [arm | fields for fields in _csv_fields(entry)]
+    return pd.DataFrame(rows, columns=columns, dtype=object).to_csv(index=False, lineterminator="\n")
+
+
+def _csv_fields(entry: Entry) -> Iterator[dict[str, object]]:
+    """Yield the cells of each metric of a configuration. Without metrics, yield the cells of the configuration."""
+    fields = {
+        "configuration": entry.label,
+        "seeds": entry.seeds,
+        "lost": entry.lost,
+        "success": entry.success,
+        "succeeded": entry.succeeded,
+        "seed_numbers": " ".join(map(str, entry.seed_numbers)),
+    }
+    if not entry.values:
+        yield fields
+    for name, value in entry.values.items():
+        measured = {"mean": value.mean, "deviation": value.deviation, "seeds_measured": value.seeds}
+        yield fields | {"metric": name, "meets_threshold": value.met} | measured
 
 
 FORMATS: Mapping[str, Callable[[Sequence[ComparisonTable]], str]] = MappingProxyType(

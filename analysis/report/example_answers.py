@@ -68,13 +68,14 @@ def _read(path: Path) -> Mapping[str, Any]:
 def _compared_set(model: Mapping[str, Any], target: Mapping[str, Any]) -> ComparedSet:
     outputs: Mapping[str, list[str]] = model.get("generated_text", {})
     targets: Mapping[str, list[str]] = target.get("generated_text", {})
-    head, tail = _template([prompt for prompt, *_ in outputs.values()])
-    answers = [
-        (prompt.removeprefix(head).removesuffix(tail).strip(), targets[key][1] if key in targets else reference, after)
-        for key, (prompt, after, reference) in outputs.items()
-    ]
+    head, tail = _template([prompt for prompt, _, _ in outputs.values()])
+    answers = []
+    for key, (prompt, after, reference) in outputs.items():
+        question = prompt.removeprefix(head).removesuffix(tail).strip()
+        before = targets[key][1] if key in targets else reference
+        answers.append((question, before, after))
     count = min(_EXAMPLES_PER_SET, len(answers))
-    examples = (answers[index * len(answers) // count] for index in range(count))
+    examples = [answers[index * len(answers) // count] for index in range(count)]
     return ComparedSet(
         examples=tuple((question, *_mark_differences(before, after)) for question, before, after in examples),
         unchanged=sum(before.split() == after.split() for _, before, after in answers),
@@ -86,9 +87,10 @@ def _template(prompts: list[str]) -> tuple[str, str]:
     """Return the text that precedes the question in all prompts, and the text that follows it in all prompts."""
     if len(set(prompts)) < 2:
         return "", ""
-    shared = os.path.commonprefix
-    head = re.match(r".*\s", shared(prompts), re.DOTALL)  # questions may start with the same letters
-    tail = re.search(r"[\n<\[].*", shared([prompt[::-1] for prompt in prompts])[::-1], re.DOTALL)
+    common_prefix = os.path.commonprefix
+    suffix = common_prefix([prompt[::-1] for prompt in prompts])[::-1]
+    head = re.match(r".*\s", common_prefix(prompts), re.DOTALL)  # questions may start with the same letters
+    tail = re.search(r"[\n<\[].*", suffix, re.DOTALL)
     return head[0] if head else "", tail[0] if tail else ""
 
 

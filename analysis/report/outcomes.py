@@ -110,12 +110,18 @@ def early_stops(table: TrialTable) -> EarlyStops | None:
     stopped = trials[trials["status"] == "stopped"]
     if stopped.empty:
         return None
-    done, requested = numbers(stopped, "epochs_done"), numbers(stopped, "epochs")
-    by_epoch = tuple((epoch, int((done == epoch).sum())) for epoch in sorted(set(done.dropna().tolist())))
+    done = numbers(stopped, "epochs_done")
+    saved = float((numbers(stopped, "epochs") - done).sum())
     planned = float(numbers(trials, "epochs").sum())
-    is_known = bool(by_epoch) and planned > 0
-    saved = float((requested - done).sum())
-    return EarlyStops(len(stopped), len(trials), by_epoch, saved if is_known else None, planned if is_known else None)
+    stop_epochs = sorted(set(done.dropna().tolist()))
+    has_epochs = bool(stop_epochs) and planned > 0
+    return EarlyStops(
+        stopped=len(stopped),
+        trials=len(trials),
+        stops_by_epoch=tuple((epoch, int((done == epoch).sum())) for epoch in stop_epochs),
+        saved_epochs=saved if has_epochs else None,
+        planned_epochs=planned if has_epochs else None,
+    )
 
 
 def cost(table: TrialTable) -> Cost:
@@ -126,24 +132,28 @@ def cost(table: TrialTable) -> Cost:
     worker_seconds = wall.fillna(busy_seconds).where(lambda seconds: seconds >= busy_seconds, busy_seconds)
     # The time for starting workers depends on the order of the trials, so the groups by status and method leave it out.
     net_seconds = worker_seconds - _startup_seconds(trials, limits=worker_seconds - busy_seconds)
-    total, base = float(worker_seconds.sum()), float(net_seconds.sum())
+    total, net_total = float(worker_seconds.sum()), float(net_seconds.sum())
 
     def line(name: str, seconds: pd.Series, base: float) -> CostLine:
         amount, count = float(seconds.sum()), len(seconds)
-        return CostLine(name, count, amount, amount / count if count else None, amount / base if base > 0 else 0.0)
+        mean = amount / count if count else None
+        return CostLine(name, count, amount, mean, share=amount / base if base > 0 else 0.0)
 
     generation = numbers(trials, "generation_seconds").fillna(0.0)
-    evaluated = {"evaluation": evaluation}
+    parts = {"training": train}
     if generation.any():
-        evaluated = {"losses and metrics": evaluation - generation, "generation of answers": generation}
-    status, parts = trials["status"], {"training": train, **evaluated, _REST: worker_seconds - busy_seconds}
+        parts |= {"losses and metrics": evaluation - generation, "generation of answers": generation}
+    else:
+        parts["evaluation"] = evaluation
+    parts[_REST] = worker_seconds - busy_seconds
+    status = trials["status"]
     groups = {
         "part": [line(name, part, total) for name, part in parts.items()],
-        "status": [line(name, net_seconds[status == name], base) for name in STATUSES if (status == name).any()],
-        "method": [line(str(name), group, base) for name, group in net_seconds.groupby(trials["method"])],
+        "status": [line(name, net_seconds[status == name], net_total) for name in STATUSES if (status == name).any()],
+        "method": [line(str(name), group, net_total) for name, group in net_seconds.groupby(trials["method"])],
     }
-    lost = line("lost", net_seconds[status != "finished"], base)
-    return Cost(total, groups, startup_seconds=total - base, lost=lost, reused=len(table.trials) - len(trials))
+    lost = line("lost", net_seconds[status != "finished"], net_total)
+    return Cost(total, groups, startup_seconds=total - net_total, lost=lost, reused=len(table.trials) - len(trials))
 
 
 def _startup_seconds(trials: pd.DataFrame, *, limits: pd.Series) -> pd.Series:

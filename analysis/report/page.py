@@ -142,11 +142,16 @@ def page(
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     table, sweep = sources.table, sources.sweep
     on_front = {trial_id for item in answers for trial_id in item.front.trial_ids}
-    headline = render_line("page.headline", problems=len(answers)) if len(answers) > 1 else answers[0].answer.headline
+    if study:
+        headline = study_title(study)
+    elif len(answers) > 1:
+        headline = render_line("page.headline", problems=len(answers))
+    else:
+        headline = answers[0].answer.headline
     return render(
         "report.html.j2",
         title=sweep_title(table, sweep),
-        headline=study_title(study) if study else headline,
+        headline=headline,
         study_answer=study_lines(study) if study else (),
         cautions=study_cautions(study) if study else (),
         is_judged=study is not None and bool(study.verdicts),
@@ -184,7 +189,7 @@ def page_notices(
     table, sweep = sources.table, sources.sweep
     finished, names = set(table.finished["trial_id"]), set(table.trials["sweep"])
     outside = values_outside(table.trials, sweep.columns)
-    unscored = [name for item in answers.values() for name in item.front.unscored if name in finished]
+    unscored = [trial_id for item in answers.values() for trial_id in item.front.unscored if trial_id in finished]
     return render_lines(
         "page.notices",
         problems=list(answers),
@@ -197,5 +202,5 @@ def page_notices(
             note_text(note) if note.source in names else sentence(note_text(note))
             for note in dict.fromkeys([*notes, *outside])
         ],
-        study_notes=list(map(note_text, dict.fromkeys(study.notes if study else ()))),
+        study_notes=[note_text(note) for note in dict.fromkeys(study.notes if study else ())],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -110,13 +110,15 @@ def pick(
     keys = [item for name in reversed(primaries) if (item := columns.objective(name))]
     scores: Sequence[Objective | Best] = ()
     if best is not None:
-        scores, has_value = [best], np.isfinite(numbers(rows, best.column))
+        scores = [best]
+        has_value = np.isfinite(numbers(rows, best.column))
         if not has_value.any():
             hint = f": {columns_hint([best.column], rows.columns)}" if best.column not in rows.columns else ""
             raise NothingQualifies(f"no {noun}{_limits_text(limits)} has a number in the column {best.column}{hint}")
         rows = rows[has_value]
     elif rule != KNEE and keys and columns[keys[0].column].of == "retain":
-        scores, best = keys, Best(keys[0].column, keys[0].direction)
+        scores = keys
+        best = Best(keys[0].column, keys[0].direction)
     distances = np.linalg.norm(scored(rows, objectives)[1], axis=1)
     if best is None and not np.isfinite(distances).any():
         raise NothingQualifies(f"no {noun}{_limits_text(limits)} has a value for each objective")
@@ -124,8 +126,10 @@ def pick(
     # The last key of lexsort is the primary key. NaN comes last.
     order = np.lexsort([rows["step"].to_numpy(), rows["trial_id"].to_numpy(), distances, *reversed(costs)])
     row = rows.iloc[int(order[0])]
-    value, distance = (None, float(distances[order[0]])) if best is None else (float(row[best.column]), None)
-    return Pick(row, len(rows), noun, tuple(limits), rule == SUCCESS, best, value, distance)
+    result = Pick(row, len(rows), noun, tuple(limits), by_thresholds=rule == SUCCESS)
+    if best is None:
+        return replace(result, distance=float(distances[order[0]]))
+    return replace(result, best=best, value=float(row[best.column]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,7 +168,8 @@ def judged_pick(
         reason = result.reason or render_line("pick.unrecommended", outcome=outcome, count=eligible, noun=result.noun)
     else:
         picked = pick(table, sweep, rule=rule or KNEE, limits=limits, best=best)
-        row, eligible, reason = picked.row, picked.eligible, render_line("pick.reason", pick=picked)
+        row, eligible = picked.row, picked.eligible
+        reason = render_line("pick.reason", pick=picked)
     judgement = judge(row.to_frame().T.infer_objects(), choice.thresholds, sweep.objectives)
     lines = render_lines("judgement.assessed", assessment=assess(row, choice.thresholds), outcome=judgement.outcome)
     if not result.recommended and result.outcome:
@@ -173,7 +178,8 @@ def judged_pick(
 
 
 def _limits_text(limits: Sequence[Constraint]) -> str:
-    return f" with {' and '.join(f'{item.name} {item.format_bound()}' for item in limits)}" if limits else ""
+    texts = [f"{item.name} {item.format_bound()}" for item in limits]
+    return f" with {' and '.join(texts)}" if texts else ""
 
 
 def _apply_limits(models: pd.DataFrame, limits: Sequence[Constraint], sweep: SweepFile, noun: str) -> pd.DataFrame:
@@ -186,7 +192,8 @@ def _apply_limits(models: pd.DataFrame, limits: Sequence[Constraint], sweep: Swe
             raise AnalysisError(f"the limit {limit} is relative to the target's {limit.name}, which was not measured")
         values = numbers(remaining, limit.name)
         baselines = (sweep.baseline_of(row).get(limit.name) for _, row in remaining.iterrows())
-        accepted = remaining[[limit.met(*pair) is True for pair in zip(values, baselines, strict=True)]]
+        is_met = [limit.met(value, baseline) is True for value, baseline in zip(values, baselines, strict=True)]
+        accepted = remaining[is_met]
         if accepted.empty:
             is_min = limit.sign.startswith(">")
             nearest = number(float(values.max() if is_min else values.min()))

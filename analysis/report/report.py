@@ -100,17 +100,20 @@ def draw_frontier(data: ParetoData, *, links: Mapping[str, str] | None = None) -
 
 def _page_answer(out: Path, problem: Problem, source: Sources, *, anchor: str) -> PageAnswer:
     table, sweep = source.table, source.sweep
-    front, choice = frontier(table.models, sweep.objectives), choose_model(table, sweep)
-    sweep_answer, row = answer(table, sweep, front, choice), choice.row
+    front = frontier(table.models, sweep.objectives)
+    choice = choose_model(table, sweep)
+    sweep_answer = answer(table, sweep, front, choice)
+    model, row = sweep_answer.model, choice.row
+    examples = None
+    if model is not None and model.checkpoint and row is not None:
+        examples = example_answers(out, model.checkpoint, str(row.get("target_key", "")))
     boxes = further_objectives(sweep.objectives, sweep.columns, table.models.measured(sweep.columns.metrics))
     return PageAnswer(
         title=sweep_title(table, sweep) + (f" ({problem.apart})" if problem.apart else ""),
         anchor=anchor,
         choice=choice,
         answer=sweep_answer,
-        examples=example_answers(out, sweep_answer.model.checkpoint, str(row.get("target_key", "")))
-        if sweep_answer.model is not None and sweep_answer.model.checkpoint and row is not None
-        else None,
+        examples=examples,
         front=front,
         hypervolumes={name: frontier(table.models, box).hypervolume for name, box in boxes.items()},
     )

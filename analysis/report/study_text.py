@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +20,10 @@ from analysis.words import DataTable, number
 from search_spaces.durable import write_atomically, write_json
 
 _NO_VALUE = "\u2013"
+_DIFFERENCE_COLUMNS = (
+    *("pair", "hypervolume, AutoLR minus hand-tuned", "95% interval", "fresh seeds", "ahead on", "p (Holm)"),
+    *("AutoLR is", "paired-t interval"),
+)
 
 
 def write_study(path: Path, study: LrStudy) -> None:
@@ -64,7 +69,7 @@ def study_content(study: LrStudy) -> dict[str, object]:
         "without_verdict": [_fields(item) | {"why": note_text(item.why)} for item in study.no_verdicts],
         "primary": study.primary or None,
         "fronts": [_fronts_fields(item) for item in study.fronts],
-        "notes": list(map(note_text, study.notes)),
+        "notes": [note_text(note) for note in study.notes],
         "afterwards": note_text(study.afterwards) if study.afterwards else "",
     }
     return cast("dict[str, object]", json_value(content))
@@ -110,7 +115,7 @@ def rates_table(item: Sensitivity, columns: Columns) -> DataTable:
     rows = [(f"lr {number(row.lr)}", row) for row in item.rates]
     rows += [(f"AutoLR {variant} from {number(row.lr)}", row) for variant, group in item.auto.items() for row in group]
     scores = columns.primaries(name for _, row in rows for name in row.metrics)
-    boxes = list(dict.fromkeys(box for _, row in rows for box, volume in row.further.items() if volume == volume))
+    boxes = dict.fromkeys(box for _, row in rows for box, volume in row.further.items() if not math.isnan(volume))
     cells = tuple(
         (
             *(name, number(row.hypervolume), number(row.deviation), str(row.seeds), str(row.diverged)),
@@ -122,7 +127,7 @@ def rates_table(item: Sensitivity, columns: Columns) -> DataTable:
     header = (
         *("learning rate", "hypervolume", "\u00b1 over seeds", "seeds", "diverged"),
         *(f"hypervolume, {box}" for box in boxes),
-        *map(short, scores),
+        *(short(score) for score in scores),
     )
     return DataTable(render_line("study_tables.rates_caption", item=item), header, cells)
 
@@ -156,23 +161,20 @@ def differences_table(study: LrStudy) -> DataTable:
         same_seeds=any(verdict.same_seeds for verdict in study.verdicts),
         primary=any(baseline.primary for verdict in study.verdicts for baseline in verdict.baselines),
     )
-    header = (
-        *("pair", "hypervolume, AutoLR minus hand-tuned", "95% interval", "fresh seeds", "ahead on", "p (Holm)"),
-        *("AutoLR is", "paired-t interval"),
-    )
-    return DataTable(caption, header, tuple(_difference_rows(study)))
+    return DataTable(caption, _DIFFERENCE_COLUMNS, tuple(_difference_rows(study)))
 
 
 def _difference_rows(study: LrStudy) -> Iterator[tuple[str, ...]]:
     for verdict in study.verdicts:
         for baseline in verdict.baselines:
             result = baseline.result
+            pair = f"{study.subject(verdict)} against the {baseline.name}"
             yield (
-                f"{study.subject(verdict)} against the {baseline.name}" + (" (primary)" if baseline.primary else ""),
+                f"{pair} (primary)" if baseline.primary else pair,
                 f"{result.mean:+.4f}",
                 _interval(baseline.bounds),
                 str(result.n),
-                f"{result.ahead}{f', {result.tied} tied' if result.tied else ''}",
+                f"{result.ahead}, {result.tied} tied" if result.tied else str(result.ahead),
                 _NO_VALUE if baseline.p_holm is None else f"{baseline.p_holm:.3g}",
                 baseline.outcome,
                 _interval(result.t_interval),

@@ -40,12 +40,13 @@ def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front:
     scores = [*columns.losses, *columns.metrics, "wall_seconds"]
     extra = [item.column for item in objectives if item.column not in scores]
     measured = [name for name in (*extra, *scores) if name in trials.columns and trials[name].notna().any()]
-    names = dict.fromkeys(["trial_id", "status", "on_front", "method", *varying, *measured])
+    names = list(dict.fromkeys(["trial_id", "status", "on_front", "method", *varying, *measured]))
     frame = trials.assign(on_front=["yes" if trial_id in on_front else "no" for trial_id in trials["trial_id"]])
+    headings = [(name, _HEADINGS.get(name, short(name)), pd.api.types.is_numeric_dtype(frame[name])) for name in names]
     first_values = {name: json_value(trials[name].iloc[0]) for name in settings if len(trials) and name not in varying}
     return {
-        "headings": [(n, _HEADINGS.get(n, short(n)), pd.api.types.is_numeric_dtype(frame[n])) for n in names],
-        "rows": json_value(frame[[*names]].to_dict("records")),
+        "headings": headings,
+        "rows": json_value(frame[names].to_dict("records")),
         "same": {name: value for name, value in first_values.items() if value is not None},
     }
 
@@ -54,7 +55,7 @@ def point_labels(
     table: TrialTable, objectives: Sequence[Objective], anchor_by_trial: Mapping[str, str]
 ) -> dict[str, PointLabel]:
     """Return the labels of the points in a frontier figure, keyed by the points' links, such as ``#trial-3@13``."""
-    shown_columns = [*dict.fromkeys((*(item.column for item in objectives), *shown_metrics(table)))]
+    shown_columns = list(dict.fromkeys([*(item.column for item in objectives), *shown_metrics(table)]))
     statuses = dict(zip(table.trials["trial_id"], table.trials["status"], strict=True))
     labels = {}
     for rows in (table.trials, table.models.trials):
@@ -80,16 +81,21 @@ def charts(table: TrialTable) -> list[dict[str, Any]]:
     scores = [name for name in shown_metrics(table) if not columns.is_loss(name)]
     units = {columns[name].unit for name in scores}
     nats = next((columns[name].unit for name in columns.losses), "").partition(" ")[0]
+    loss_lines = [(name, columns[name].of or short(name)) for name in columns.losses]
+    score_lines = [(name, short(name)) for name in scores]
     norms = (("grad_norm_forget", "forget"), ("grad_norm_retain", "retain"))
-    definitions: tuple[tuple[str, Sequence[tuple[str, str]], bool], ...] = (
-        (f"Losses ({nats})", [(name, columns[name].of or short(name)) for name in columns.losses], True),
-        ("Learning rate", [("lr", "lr")], True),
-        ("Weight of the retain gradient", [("c_t", "c_t")], False),
-        (units.pop() if len(units) == 1 else "Scores", [(name, short(name)) for name in scores], False),
-        ("Cosine of the gradients", [("grad_cosine", "cosine")], False),
-        ("Gradient norms", norms, True),
-    )
-    return [{"title": t, "lines": lines, "log": log, "losses": not i} for i, (t, lines, log) in enumerate(definitions)]
+    return [
+        _chart(f"Losses ({nats})", loss_lines, log=True, losses=True),
+        _chart("Learning rate", [("lr", "lr")], log=True),
+        _chart("Weight of the retain gradient", [("c_t", "c_t")]),
+        _chart(units.pop() if len(units) == 1 else "Scores", score_lines),
+        _chart("Cosine of the gradients", [("grad_cosine", "cosine")]),
+        _chart("Gradient norms", norms, log=True),
+    ]
+
+
+def _chart(title: str, lines: Sequence[tuple[str, str]], *, log: bool = False, losses: bool = False) -> dict[str, Any]:
+    return {"title": title, "lines": lines, "log": log, "losses": losses}
 
 
 def page_data(table: TrialTable) -> dict[str, object]:
@@ -100,7 +106,8 @@ def page_data(table: TrialTable) -> dict[str, object]:
     max_reports = max(30, min(_MAX_POINTS, _MAX_REPORTS // max(1, len(table.trials))))
 
     def curves(rows: pd.DataFrame) -> dict[str, object]:
-        measured = {name: values for name in chart_columns if not (values := numbers(rows, name)).isna().all()}
+        columns = {name: numbers(rows, name) for name in chart_columns}
+        measured = {name: values for name, values in columns.items() if not values.isna().all()}
         # Rounding to five digits does not change the drawn line, and halves the size of the page.
         rounded = {name: json_value([float(f"{value:.5g}") for value in values]) for name, values in measured.items()}
         return {"step": json_value(rows["step"].tolist())} | rounded
