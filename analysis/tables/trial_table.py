@@ -316,7 +316,7 @@ def _read_candidates(out: Path, sweep: str, columns: Columns) -> pd.DataFrame:
     cells, _ = read_rows(path, required=_CANDIDATE)
     frame = typed_frame(path, cells, is_number=lambda name: name == "epoch" or columns.is_number(name))
     frame = _sorted_by_step(frame, sweep)
-    existing = [path if path and (out / path).is_dir() else "" for path in frame["checkpoint"]]
+    existing = [folder if folder and (out / folder).is_dir() else "" for folder in frame["checkpoint"]]
     return frame.assign(checkpoint=pd.Series(existing, dtype=object))
 
 

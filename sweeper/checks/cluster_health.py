@@ -60,7 +60,7 @@ def node_problems(nodes: Mapping[str, Facts | None]) -> list[str]:
         errors += [f"{name} has {difference}" for difference in differences(local_versions, facts.versions)]
         errors += [
             f"{name} has no folder {path}: mount the shared folder on all nodes under this path"
-            for path in facts.missing
+            for path in facts.missing_folders
         ]
         errors += [f"{name} cannot read and write files in {path}: {reason}" for path, reason in facts.refused.items()]
     return errors

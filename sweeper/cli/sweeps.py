@@ -39,6 +39,7 @@ def lr_study(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> 
     For each seed, each method runs with each fixed learning rate and with AutoLR. The folder OUT contains the files of
     a sweep, and lr_study.json. For each method, lr_study.json shows how much the hypervolume depends on the learning
     rate, and which rates are within 5% of the best hypervolume. The file also compares AutoLR with the best fixed rate.
+    With --from, no trials run, and finished studies are evaluated again.
     """
     if not raw.get("folders"):
         _run_new(STUDY, raw, problems, dry_run=dry_run, as_json=as_json)

@@ -30,7 +30,7 @@ class Facts:
     Attributes:
         gpus: the names of the GPUs that torch finds.
         memory_gb: the free main memory in GB (1e9 bytes); None if unknown.
-        missing: the requested folders that do not exist on the node.
+        missing_folders: the requested folders that do not exist on the node.
         refused: the folders and storages that the node cannot read or write, mapped to the reasons.
         free_gb: the free disk space of each existing folder in GB (1e9 bytes).
     """
@@ -39,7 +39,7 @@ class Facts:
     cpus: int
     gpus: Sequence[str]
     memory_gb: float | None
-    missing: Sequence[str]
+    missing_folders: Sequence[str]
     refused: Mapping[str, str]
     free_gb: Mapping[str, float]
 
@@ -114,7 +114,7 @@ def facts(paths: Sequence[str] = (), mark: str | None = None, storages: Sequence
         "cpus": os.cpu_count() or 1,
         "gpus": gpus,
         "memory_gb": memory_gb,
-        "missing": missing,
+        "missing_folders": missing,
         "refused": refused,
         "free_gb": {path: shutil.disk_usage(path).free / 1e9 for path in existing},
     }

@@ -267,3 +267,11 @@ def test_page_and_pareto_json_hold_the_same_answer(make_sweep: MakeSweep) -> Non
     assert further == pytest.approx((1 - 0.883) * 0.79)
     assert f"{further:.4f}" in page
     assert pareto["answer"] == json.loads(json.dumps(found.to_dict()))
+
+
+def test_stated_thresholds_and_those_of_the_paper_are_one_sentence(make_sweep: MakeSweep) -> None:
+    measured = [trial("0", 6.0, 0.5, **scores(0.05, 0.8, 0.9))]
+    out = make_sweep(measured, baseline=BASELINE, settings={"constraints": ["utility>=0.5"]})
+    assert "(--constraint utility>=0.5) and the thresholds of arXiv:2410.22086 (verbmem<0.1)." in str(
+        answered(out).to_dict()["thresholds"]
+    )

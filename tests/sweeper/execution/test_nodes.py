@@ -42,7 +42,7 @@ def test_every_problem_of_every_node_is_reported(alike: Facts) -> None:
     assert names(torch, ["torch", "2.4.0", "2.13.0"])
     assert names(peft, ["peft"])
     other = replace(
-        alike, versions=versions() | {"ray": "2.0"}, missing=["/a"], refused={"/b": "Read-only file system"}
+        alike, versions=versions() | {"ray": "2.0"}, missing_folders=["/a"], refused={"/b": "Read-only file system"}
     )
     found = node_problems({"good": alike, "bad": other, "silent": None})
     expected = (["bad", "ray", "2.0"], ["bad", "/a"], ["bad", "/b", "Read-only file system"], ["silent"])
