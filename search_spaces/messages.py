@@ -18,6 +18,11 @@ def some_of(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (" ..." if names[5:] else "")
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or the name of its class if the message is empty."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def format_size(count: float) -> str:
     """Return a number of bytes with a unit, such as ``5.3 MB``."""
     for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):

@@ -21,6 +21,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from search_spaces.checksums import CHECKSUMS, damaged_files, format_checksums, parse_checksums
 from search_spaces.durable import remove_atomically, staged, write_atomically
+from search_spaces.messages import first_line
 
 _SECRET = re.compile(r"key|secret|token|passw|pwd|sig|credential", re.IGNORECASE)
 _ADDRESS_FORMATS = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX"
@@ -271,8 +272,7 @@ def _as_storage_error(uri: str) -> Iterator[None]:
     except (FileNotFoundError, NotADirectoryError):
         raise
     except (OSError, ValueError, NotImplementedError) as error:  # the base classes of Arrow's errors
-        message = str(error).strip() or type(error).__name__
-        text = message.splitlines()[0]
+        text = first_line(error)
         if "AWS Error" in text:
             text = text[text.index("AWS Error") :]
         text = re.sub(r" \(Request ID: [^)]*\)", "", text)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from search_spaces.messages import format_size
+from search_spaces.messages import first_line, format_size
 from trainables.data import DATASETS
 from trainables.modality import MODALITIES, dataset_modality
 from trainables.models.checkpoints import TOKENIZER_FILES, folder_problems
@@ -93,8 +93,7 @@ def _format_error(error: Exception) -> str:
         return "the repository has no config.json, so transformers cannot load the model"
     response = error.response if isinstance(error, HfHubHTTPError) else None
     outcome = "the hub cannot be reached" if response is None else f"the hub answered {response.status_code}"
-    first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return f"{outcome} ({first_line[:120]})"
+    return f"{outcome} ({first_line(error)[:120]})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from search_spaces.messages import first_line
 from sweeper.execution.fork_server import fork_server, is_possible
 from sweeper.execution.placement import PlacementError, address_problem, require_shared, slots
 from sweeper.execution.shutdown import defer_signals, preserve_sigterm_handler
@@ -117,7 +118,7 @@ def ray_cluster(
         try:
             ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **options)
         except Exception as error:  # Ray has no specific exception for a start that takes too long
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            reason = first_line(error)
             if address is None:
                 raise PlacementError(f"cannot start Ray on this machine: {reason}") from None
             raise PlacementError(

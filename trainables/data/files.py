@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from search_spaces.messages import first_line
 from trainables.data.errors import DataError
 
 ENDINGS = (".json", ".jsonl", ".parquet", ".csv")
@@ -121,7 +122,7 @@ def load_tables(
             rows = load_dataset(repository, name, split=split or "train")
         except Exception as error:
             raise DataError(
-                f"cannot load {repository} ({table}) from the hub: {str(error).splitlines()[0][:200]}; "
+                f"cannot load {repository} ({table}) from the hub: {first_line(error)[:200]}; "
                 f"download the files and use --data-dir DIR, or use --dataset {alternative}"
             ) from error
         tables[table] = [Row(f"{repository}/{table}, row {number}", row) for number, row in enumerate(rows, start=1)]
@@ -163,7 +164,7 @@ def _csv(path: Path) -> list[Row]:
             table = pandas.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", index_col=False)
     except (ValueError, ParserWarning) as error:
         raise DataError(
-            f"cannot read {path}: the file is not a CSV table in UTF-8 ({str(error).splitlines()[0][:120]})"
+            f"cannot read {path}: the file is not a CSV table in UTF-8 ({first_line(error)[:120]})"
         ) from None
     rows: list[Row] = []
     for number, value in enumerate(table.to_dict("records"), start=1):
@@ -186,7 +187,5 @@ def _parquet(path: Path) -> list[Row]:
     try:
         values = pyarrow.parquet.read_table(path).to_pylist()
     except pyarrow.ArrowException as error:
-        raise DataError(
-            f"cannot read {path}: the file is not a parquet file ({str(error).splitlines()[0][:120]})"
-        ) from None
+        raise DataError(f"cannot read {path}: the file is not a parquet file ({first_line(error)[:120]})") from None
     return [Row(f"{path}, row {number}", value) for number, value in enumerate(values, start=1)]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from search_spaces.durable import staged
+from search_spaces.messages import first_line
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -50,9 +51,7 @@ def loading(source: Path | str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        message = str(error).strip() or type(error).__name__
-        reason = message.splitlines()[0][:300]
-        raise LoadError(f"cannot load the model {source}: {reason}") from error
+        raise LoadError(f"cannot load the model {source}: {first_line(error)[:300]}") from error
 
 
 def load_model(folder: Path | str) -> PreTrainedModel:
