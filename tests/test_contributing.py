@@ -132,8 +132,8 @@ ADDITIONS = {
     "model": Addition(
         {
             "trainables/models/registry.py": (
-                '    _whole("falcon-1b"',
-                '    _whole("toy-1b", "toys/toy-1b", "a toy"),\n',
+                '    _full_model("falcon-1b"',
+                '    _full_model("toy-1b", "toys/toy-1b", "a toy"),\n',
             )
         },
         command("list", "models"),
@@ -198,7 +198,7 @@ ADDITIONS = {
         {
             "sweeper/settings/fields.py": (
                 '    option("copy_to", "Copy',
-                '    _whole("toy", "How warm.", PARETO, default=3, low=1),\n',
+                '    _integer("toy", "How warm.", PARETO, default=3, low=1),\n',
             ),
             "sweeper/settings/sweep_settings.py": (
                 '    sampler: str = _DEFAULT["sampler"]',
@@ -214,7 +214,7 @@ ADDITIONS = {
         {
             "sweeper/settings/fields.py": (
                 '    option("copy_to", "Copy',
-                '    _whole("toy", "How warm.", PICK, default=3, low=1),\n',
+                '    _integer("toy", "How warm.", PICK, default=3, low=1),\n',
             )
         },
         "from sweeper.settings.sources import Options, from_python;"
