@@ -20,7 +20,7 @@ def test_a_machine_reports_its_hardware_versions_and_folders(tmp_path: Path) -> 
     assert set(found.versions) == {"python", *PACKAGES}
     assert found.versions["torch"] is not None
     assert found.cpus >= 1
-    assert found.missing == [missing] == missing_folders([missing, str(tmp_path)])
+    assert found.missing_folders == [missing] == missing_folders([missing, str(tmp_path)])
     assert (found.refused, found.free_gb.keys()) == ({}, {str(tmp_path)})
     other = Facts(**facts([str(tmp_path)], "written-by-the-driver"))
     assert other.refused.keys() == {str(tmp_path)}, "another folder of the same name"
