@@ -36,7 +36,7 @@ def ablation_data(sources: Sources) -> PanelFigure | None:
         changes: dict[str, tuple[float, float]] = {}
         for method in sorted(set(own.finished["method"])):
             pairs_of_method = pairs[pairs.index.get_level_values("method") == method]
-            # Sorted: without AutoLR, with AutoLR.
+            # The first value is without AutoLR, the second with AutoLR.
             best_values = numbers(best[best["method"] == method], metric).to_numpy()
             if len(pairs_of_method):
                 means = float(pairs_of_method[False].mean()), float(pairs_of_method[True].mean())

@@ -123,7 +123,7 @@ def _method_panels(sources: Sources, units: Mapping[str, str], *, from_target: b
                 continue
             scale_values += values.tolist()
             start = sweep.baseline_of(row).get(column) if from_target else None
-            # A start of 0 does not prevent a logarithmic scale.
+            # A start of 0 is left out, because it would prevent a logarithmic scale.
             if start is not None and start != 0:
                 scale_values.append(start)
             if start is not None and steps[0] > 0:

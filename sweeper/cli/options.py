@@ -50,7 +50,7 @@ def command(name: str, *decorators: Decorator) -> Callable[[Callable[..., None]]
 
         decorated: Any = plain_errors(callback)
         option_decorators = [_option(field) for field in fields.values()]
-        for decorator in reversed([*option_decorators, *decorators]):  # the last one stands next to the function
+        for decorator in reversed([*option_decorators, *decorators]):  # the last decorator is applied first
             decorated = decorator(decorated)
         return click.command(name)(decorated)
 

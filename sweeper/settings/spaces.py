@@ -190,7 +190,7 @@ def _value_problems(space: Space, base: TrialSpec) -> dict[str, Collection[str]]
 
 
 def _causes(problem: str, base: TrialSpec, changes: Mapping[str, Any]) -> list[str]:
-    """Return the changed fields without whose change the problem does not occur; all changed fields if none is."""
+    """Return the fields whose change is necessary for the problem; all changed fields if no single change is."""
     causes = []
     for name in changes:
         other_changes = {key: value for key, value in changes.items() if key != name}

@@ -63,7 +63,7 @@ def _longest_loop_of(text: str) -> float:
     tokens = units(text)
     longest = 0
     for period in range(1, len(tokens) // REPEATS + 1):
-        # Compares each token with the token one period earlier. A run of equal tokens, plus the period, is a loop.
+        # Compare each token with the token one period earlier. A run of equal tokens continues a loop.
         is_repeated = list(map(eq, tokens[period:], tokens))
         min_run = max((REPEATS - 1) * period, longest - period + 1)
         if sum(is_repeated) < min_run:
