@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.durable import staged
+from search_spaces.messages import first_line
 
 STATE_FILE = "state.pt"
 """The file with a run's state in a checkpoint folder of Ray."""
@@ -41,11 +42,8 @@ def load_state_file(path: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except Exception as error:
-        lines = str(error).splitlines()
-        reason = lines[0] if lines else ""
-        logger.warning(
-            "%s cannot be read, so the training starts from the beginning: %s: %s", path, type(error).__name__, reason
-        )
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        logger.warning("%s cannot be read, so the training starts from the beginning: %s", path, reason)
         return None
     return state
 

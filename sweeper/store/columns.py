@@ -137,7 +137,16 @@ OUTCOME_METRICS = tuple(name for name in TRIAL_COLUMNS if name in (*METRIC_COLUM
 HISTORY_METRICS = tuple(name for name in HISTORY_COLUMNS if name not in ("trial_id", "step", _REPORTED.name))
 AUTO_LR_COLUMNS = ("trial_id", "step", *UPDATE_COLUMNS)
 LANDSCAPE_COLUMNS = (
-    *("trial_id", "step", "eta", "x", "retain_loss", "forget_loss", "slope", "curvature", "loss_zero", "eta_star"),
+    "trial_id",
+    "step",
+    "eta",
+    "x",
+    "retain_loss",
+    "forget_loss",
+    "slope",
+    "curvature",
+    "loss_zero",
+    "eta_star",
 )
 
 
