@@ -11,6 +11,7 @@ import pytest
 
 from analysis.comparison.comparison import comparison_data, comparison_sources
 from analysis.comparison.table import ComparisonTable
+from analysis.errors import AnalysisError
 from analysis.report.report import write_report
 from analysis.study.lr_study import read_study, study_in
 from analysis.tables.columns import Column, Columns
@@ -70,6 +71,12 @@ def test_another_target_is_another_problem(make_sweep: MakeSweep, tmp_path: Path
     assert [[member["trial_id"] for member in item["front"]] for item in places] == [["one/0"], ["two/0"]]
     assert [item["baseline"]["utility"] for item in places] == [0.8, 0.3]
     assert "differ in target key" in (tmp_path / "both" / "report.html").read_text()
+
+
+def test_a_study_needs_the_folder_of_a_sweep(tmp_path: Path) -> None:
+    (tmp_path / "metrics.json").write_text('{"trial_id": "0", "method": "gdiff"}')
+    with pytest.raises(AnalysisError, match="holds no sweep"):
+        read_study([tmp_path])
 
 
 def test_numbers_that_agree_in_nine_digits_are_one_problem(make_sweep: MakeSweep) -> None:

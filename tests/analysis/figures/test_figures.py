@@ -181,8 +181,8 @@ def test_auto_lrs_rate_changes_at_the_step_that_was_made_at_it() -> None:
         *((20, 3e-4), (21, 3e-4), (21, 3e-4)),
         (30, 1e-4),  # annealed after the last update
     ]
-    put_back = reports.assign(lr=[4e-4, 3e-4, 4e-4], auto_lr_rolled_back=[0, 0, 10])
-    assert lr_over_steps(updates, put_back)[0][-1] == 21, "the last report has the rate of the weights put back"
+    rolled_back = reports.assign(lr=[4e-4, 3e-4, 4e-4], auto_lr_rolled_back=[0, 0, 10])
+    assert lr_over_steps(updates, rolled_back)[0][-1] == 21, "the last report has the rate of the restored weights"
 
 
 def test_an_update_without_a_minimum_is_marked_with_its_reason(sources: Sources) -> None:

@@ -114,7 +114,6 @@ lr-study --from golden --lr 1e-3 --objectives nothing:min,utility:max | nothing 
 lr-study --from golden --primary gdiff --extend --dry-run | --dry-run | --extend | --primary
 lr-study --from golden --from begun | --out
 lr-study --from golden --out golden | --out golden
-lr-study --from nowhere | nowhere folder
 lr-study --from full | full sweep.json
 sweep --model-path model --target-path model | --model-path --target-path
 sweep --model-path full | full config.json | full *.safetensors | full tokenizer
