@@ -21,9 +21,9 @@ import pandas as pd
 
 from analysis.frontier.frontier import hypervolume, nondominated
 from analysis.tables.trade_off import Floats, Objective
+from search_spaces.common.values import Value, as_float
 from search_spaces.parameters import Choice, Number
 from search_spaces.space import Space
-from search_spaces.values import Value, as_float
 from sweeper.search.archive import ParetoArchive, Row
 from sweeper.search.samplers import Search
 from sweeper.search.schedulers import SCHEDULERS, comparison_axes

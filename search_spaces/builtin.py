@@ -7,10 +7,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeVar
 
-from search_spaces.fields import LOG, LOG_TO_ONE, Field
+from search_spaces.common.fields import LOG, LOG_TO_ONE, Field
+from search_spaces.common.values import Value, plain_name
 from search_spaces.parameters import Choice, Number, Parameter
 from search_spaces.space import Space, SpaceError
-from search_spaces.values import Value, plain_name
 
 T = TypeVar("T")
 Methods = Mapping[str, Mapping[str, Field]]

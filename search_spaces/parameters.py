@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from search_spaces.values import Value, is_number, is_one_of, same
+from search_spaces.common.values import Value, is_number, is_one_of, same
 
 if TYPE_CHECKING:
     import optuna

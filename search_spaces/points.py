@@ -9,10 +9,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from search_spaces.messages import did_you_mean
+from search_spaces.common.messages import did_you_mean
+from search_spaces.common.values import Value, is_one_of, plain_name, same
 from search_spaces.parameters import Condition, Parameter, format_parameter
 from search_spaces.space import Space
-from search_spaces.values import Value, is_one_of, plain_name, same
 from search_spaces.yaml_nodes import YamlError, load, plain_scalar
 
 Point = dict[str, Value]

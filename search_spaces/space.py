@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from search_spaces.common.values import Value, is_one_of, plain_name, same
 from search_spaces.parameters import (
     Choice,
     Condition,
@@ -22,7 +23,6 @@ from search_spaces.parameters import (
     parameter_from_dict,
     to_dict,
 )
-from search_spaces.values import Value, is_one_of, plain_name, same
 
 if TYPE_CHECKING:
     import optuna

@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from search_spaces.fields import SWITCHES, Field, format_value
-from search_spaces.messages import did_you_mean, expected_one_of
+from search_spaces.common.fields import SWITCHES, Field, format_value
+from search_spaces.common.messages import did_you_mean, expected_one_of
+from search_spaces.common.values import Value, is_number, plain_name
 from search_spaces.parameters import Choice, Number, Parameter
 from search_spaces.space import Space, SpaceError, relation_problems
-from search_spaces.values import Value, is_number, plain_name
 from search_spaces.yaml_nodes import YamlError, load
 
 _ENDS = {"low", "high"}

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from yaml.reader import ReaderError
 
-from search_spaces.values import Value
+from search_spaces.common.values import Value
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")

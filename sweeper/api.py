@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from search_spaces.messages import no_sweep
+from search_spaces.common.messages import no_sweep
 from sweeper.checks.world import resolve_and_check
 from sweeper.settings.fields import EVALUATE, PARETO, PICK, RUN, fields_of
 from sweeper.settings.sources import (
@@ -72,7 +72,7 @@ class Sweep:
             KeyboardInterrupt: a user interrupted the sweep. All finished trials are kept.
         """
         self._check()
-        from sweeper.followers.console import own_console
+        from sweeper.console import own_console
         from sweeper.store.plugins import restore_plugins
 
         for line in restore_plugins(self.out):  # before anything reads a registry
@@ -184,7 +184,7 @@ def unlearn(*, out: Path | str | None = None, **options: Any) -> dict[str, objec
     """
     raw, problems = _raw(RUN, {"out": out, **options})
     resolved = resolve_and_check(RUN, raw, problems, continues=True)
-    from sweeper.followers.console import own_console
+    from sweeper.console import own_console
     from sweeper.single_run import run_once
 
     return run_once(
@@ -276,9 +276,9 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
     raw_with_model = {"model": [Given(modality.offline_model, PYTHON)], **raw}
     del raw_with_model["model_path"]
     resolved = resolve_and_check(EVALUATE, raw_with_model, errors, target_path=str(folder.resolve()))
-    from search_spaces.durable import write_json
+    from search_spaces.common.durable import write_json
+    from sweeper.console import own_console
     from sweeper.execution.target_task import print_left_out_metrics, progress_shown
-    from sweeper.followers.console import own_console
     from trainables.scoring.item_log import write_item_log
     from trainables.target.target import target_spec_of
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from search_spaces.durable import write_json
-from search_spaces.messages import counted
+from search_spaces.common.durable import write_json
+from search_spaces.common.messages import counted
 from sweeper.checks.disk import check_disk, estimate_disk
+from sweeper.console import heartbeat, progress_bar
 from sweeper.execution.target_task import prepare_with_progress
-from sweeper.followers.progress_bar import heartbeat, progress_bar
 from sweeper.store.columns import LANDSCAPE_COLUMNS, TRIAL_COLUMNS, unused_columns
 from sweeper.store.tables import CsvTable, Row
 from sweeper.store.unfinished_run import UnfinishedRun

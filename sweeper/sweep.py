@@ -11,8 +11,8 @@ from typing import Any
 
 from rich.console import Console
 
-from search_spaces.durable import exclusive
-from search_spaces.messages import resume_command
+from search_spaces.common.durable import exclusive
+from search_spaces.common.messages import resume_command
 from sweeper.driver.control_server import ControlServer
 from sweeper.driver.finalize import Summary, finalize
 from sweeper.driver.frontier_metrics import measure_frontier, unmeasured_epochs

@@ -1,6 +1,6 @@
 """The text of a plug-in with one weighting."""
 
-TOY = """from search_spaces.fields import Field
+TOY = """from search_spaces.common.fields import Field
 from trainables.weightings.base import Needs, Weighting, Weights
 
 WEIGHTING = Weighting(

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from search_spaces.fields import Field, defaults
-from search_spaces.messages import expected_one_of
+from search_spaces.common.fields import Field, defaults
+from search_spaces.common.messages import expected_one_of
 from trainables.objectives import ALIASES, OBJECTIVES, ForgetObjective
 from trainables.weightings import WEIGHTINGS, Needs, Weighting
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from search_spaces.durable import staged
-from search_spaces.messages import first_line
+from search_spaces.common.durable import staged
+from search_spaces.common.messages import first_line
 
 STATE_FILE = "state.pt"
 """The file with a run's state in a checkpoint folder of Ray."""

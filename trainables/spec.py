@@ -11,7 +11,7 @@ from importlib import import_module
 from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
-from search_spaces.fields import Field, Role
+from search_spaces.common.fields import Field, Role
 from trainables.optimizers import LR_FREE, OPTIMIZERS
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def setting(role: Role, default: T, help: str = "", otherwise: str = "", **attributes: Any) -> T:
-    """Return a dataclass field for a :class:`TrialSpec`, with the arguments of :class:`search_spaces.fields.Field`."""
+    """Return a dataclass field for a :class:`TrialSpec`, with the arguments of :class:`.Field`."""
     spec_field: T = field(default=default, metadata={"role": role, "help": help, "otherwise": otherwise, **attributes})
     return spec_field
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from search_spaces.messages import did_you_mean
+from search_spaces.common.messages import did_you_mean
 from trainables import plugins
 from trainables.data import DATASETS
 from trainables.methods import Method, MethodError

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import parse_qsl, urlsplit
 
-from search_spaces.checksums import CHECKSUMS, damaged_files, format_checksums, parse_checksums
-from search_spaces.durable import remove_atomically, staged, write_atomically
-from search_spaces.messages import first_line
+from search_spaces.common.checksums import CHECKSUMS, damaged_files, format_checksums, parse_checksums
+from search_spaces.common.durable import remove_atomically, staged, write_atomically
+from search_spaces.common.messages import first_line
 
 _SECRET = re.compile(r"key|secret|token|passw|pwd|sig|credential", re.IGNORECASE)
 _ADDRESS_FORMATS = "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PREFIX"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.figures.style import DOTS_PER_INCH, GRID, INK, MUTED, OKABE_ITO, PAPER, SHADE, house_style
-from search_spaces.durable import write_atomically
+from search_spaces.common.durable import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,8 +19,8 @@ from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, scored
 from analysis.tables.trial_table import TrialTable, numbers
 from analysis.words import number
+from search_spaces.common.messages import columns_hint, counted
 from search_spaces.constraint import Constraint
-from search_spaces.messages import columns_hint, counted
 
 KNEE, CONSTRAINT, SUCCESS = "knee", "constraint", "success"
 """``KNEE`` selects the frontier model that is nearest to the ideal corner. ``CONSTRAINT`` selects the model with the

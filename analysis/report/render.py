@@ -15,7 +15,7 @@ from analysis.study.verdict import seeds_for
 from analysis.tables.columns import short
 from analysis.tables.note import Note
 from analysis.words import duration, number
-from search_spaces.messages import counted
+from search_spaces.common.messages import counted
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -26,7 +26,7 @@ from analysis.tables.columns import Columns, short
 from analysis.tables.note import Note
 from analysis.tables.problems import Problem, by_problem, file_stem
 from analysis.tables.sources import Sources, read_source, read_sources
-from search_spaces.durable import write_atomically, write_json
+from search_spaces.common.durable import write_atomically, write_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -17,7 +17,7 @@ from analysis.study.sensitivity import Sensitivity
 from analysis.study.verdict import Baseline, NoVerdict, Verdict, seeds_for
 from analysis.tables.columns import Columns, short
 from analysis.words import DataTable, number
-from search_spaces.durable import write_atomically, write_json
+from search_spaces.common.durable import write_atomically, write_json
 
 _NO_VALUE = "\u2013"
 _DIFFERENCE_COLUMNS = (

@@ -18,7 +18,7 @@ from analysis.study.verdict import NoVerdict, Verdict, is_primary_question
 from analysis.tables.note import Note, note
 from analysis.tables.sources import Sources, read_source
 from analysis.tables.trade_off import Objective
-from search_spaces.messages import no_sweep
+from search_spaces.common.messages import no_sweep
 
 
 @dataclass(frozen=True, slots=True)

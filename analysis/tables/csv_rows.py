@@ -12,8 +12,8 @@ from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 import pandas as pd
 
 from analysis.errors import AnalysisError
-from search_spaces.durable import complete_lines
-from search_spaces.messages import columns_hint
+from search_spaces.common.durable import complete_lines
+from search_spaces.common.messages import columns_hint
 
 _TEXT = frozenset(
     {"trial_id", "spec_hash", "target_key", "model", "dataset", "method", "auto_lr", "status", "checkpoint", "error"}

@@ -21,7 +21,7 @@ from analysis.tables.note import Note, note
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective, widest
 from analysis.tables.trial_table import TrialTable
-from search_spaces.messages import no_sweep
+from search_spaces.common.messages import no_sweep
 
 _LANDSCAPE = frozenset(
     {"step", "eta", "eta_star", "slope", "curvature", "loss_zero", "x", "retain_loss", "forget_loss"}

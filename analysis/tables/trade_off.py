@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.errors import AnalysisError
-from search_spaces.messages import columns_hint
+from search_spaces.common.messages import columns_hint
 
 if TYPE_CHECKING:  # every command reads sweep.json, but only some commands read a table
     import pandas as pd

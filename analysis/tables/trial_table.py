@@ -18,8 +18,8 @@ from analysis.tables.columns import Columns
 from analysis.tables.csv_rows import read_rows, typed_frame
 from analysis.tables.note import Note, note
 from analysis.tables.sweep_file import SweepFile
-from search_spaces.durable import is_locked
-from search_spaces.messages import resume_command
+from search_spaces.common.durable import is_locked
+from search_spaces.common.messages import resume_command
 
 STATUSES = ("finished", "stopped", "diverged", "failed")
 _CANDIDATE = ("trial_id", "epoch", "step", "checkpoint")

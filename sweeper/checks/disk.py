@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from search_spaces.durable import free_bytes
-from search_spaces.messages import counted, format_size
+from search_spaces.common.durable import free_bytes
+from search_spaces.common.messages import counted, format_size
 from sweeper.store.folder import SweepError
 from trainables.optimizers import OPTIMIZER_INFO
 from trainables.spec import TrialSpec

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from search_spaces.messages import first_line, format_size
+from search_spaces.common.messages import first_line, format_size
 from trainables.data import DATASETS
 from trainables.modality import MODALITIES, dataset_modality
 from trainables.models.checkpoints import TOKENIZER_FILES, folder_problems

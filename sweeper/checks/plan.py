@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from search_spaces.durable import free_bytes
-from search_spaces.messages import counted
+from search_spaces.common.durable import free_bytes
+from search_spaces.common.messages import counted
 from search_spaces.space import Space
 from sweeper.checks.disk import FLOAT, Disk, count_parameters, estimate_disk
 from sweeper.checks.hub import Download, downloads

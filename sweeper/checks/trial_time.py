@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from search_spaces.messages import counted
-from search_spaces.values import as_float
+from search_spaces.common.messages import counted
+from search_spaces.common.values import as_float
 from sweeper.store.folder import SweepError, read_settings
 from sweeper.store.tables import ResultTables
 from trainables.run.reports import Status

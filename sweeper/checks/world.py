@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from search_spaces.durable import LOCK
-from search_spaces.messages import resume_command
+from search_spaces.common.durable import LOCK
+from search_spaces.common.messages import resume_command
 from sweeper.settings.sources import Options, Problems, Raw, raise_if_any
 from trainables import plugins
 from trainables.storage import address_problem as storage_address_problem

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from search_spaces.messages import did_you_mean, no_sweep, resume_command
+from search_spaces.common.messages import did_you_mean, no_sweep, resume_command
 from sweeper.cli.errors import FAILED, exit_with, plain_errors
 from sweeper.cli.options import json_option
 from sweeper.settings.sources import Problems
 
 if TYPE_CHECKING:
-    from sweeper.followers.status_file import StatusFile
+    from sweeper.driver.status_file import StatusFile
     from sweeper.settings.sweep_settings import SweepSettings
 
 _POLL_SECONDS = 0.2
@@ -28,7 +28,7 @@ _POLL_SECONDS = 0.2
 @plain_errors
 def status(folder: str, as_json: bool) -> None:
     """Print the status of the sweep in FOLDER, while the sweep runs or after it ended. No file is changed."""
-    from sweeper.followers.status import format_status, read_status
+    from sweeper.cli.status import format_status, read_status
 
     status = read_status(Path(folder))
     click.echo(json.dumps(status.to_dict()) if as_json else "\n".join(format_status(status)))
@@ -46,7 +46,7 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
     trial or the sweep has stopped. Ctrl-C ends the wait but does not cancel the request. A stopped trial has the status
     'stopped' and the metrics of its last epoch. 'resume' continues a stopped sweep.
     """
-    from sweeper.followers.stop_requests import request_stop
+    from sweeper.driver.stop_requests import request_stop
 
     out = Path(folder)
     run_id = _running_sweep(out, trial).run
@@ -59,7 +59,7 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
         time.sleep(_POLL_SECONDS)
     result: dict[str, object]
     if trial is None:
-        from sweeper.followers.status import read_status
+        from sweeper.cli.status import read_status
 
         state = read_status(out).state
         result = {"state": state}
@@ -80,8 +80,8 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
 
 def _running_sweep(out: Path, trial: str | None) -> StatusFile:
     """Return the status file of a running sweep. Raise an error if the sweep or the trial is not running."""
-    from search_spaces.durable import is_locked
-    from sweeper.followers.status_file import RUNNING, TARGET, StatusFile
+    from search_spaces.common.durable import is_locked
+    from sweeper.driver.status_file import RUNNING, TARGET, StatusFile
     from sweeper.store.folder import UsageError
     from sweeper.store.read_state import read_state
     from sweeper.store.state import Phase
@@ -114,8 +114,8 @@ def _trial_row(out: Path, trial: str | None) -> dict[str, str] | None:
 
 
 def _is_still_running(out: Path, run_id: str) -> bool:
-    from search_spaces.durable import is_locked
-    from sweeper.followers.status_file import StatusFile
+    from search_spaces.common.durable import is_locked
+    from sweeper.driver.status_file import StatusFile
 
     status_file = StatusFile.read(out)
     return is_locked(out) and (status_file is None or status_file.run == run_id)
@@ -137,7 +137,7 @@ def config(folder: str, out: str | None) -> None:
     from sweeper.store.plugins import FOLDER, restore_plugins
 
     restore_plugins(Path(folder))
-    from search_spaces.durable import write_atomically
+    from search_spaces.common.durable import write_atomically
     from sweeper.store.folder import read_settings
     from trainables.plugins import active
 

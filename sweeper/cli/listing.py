@@ -38,7 +38,7 @@ def listing(raw: Raw, problems: list[str], *, kind: str, as_json: bool) -> None:
 
 
 def _methods() -> list[dict[str, object]]:
-    from search_spaces.fields import LINEAR, LOG, LOG_TO_ONE
+    from search_spaces.common.fields import LINEAR, LOG, LOG_TO_ONE
     from trainables.methods import method_names, parse_method
     from trainables.objectives import ALIASES, Reference
     from trainables.weightings import Needs

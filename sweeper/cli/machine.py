@@ -126,8 +126,8 @@ def cache(raw: Raw, problems: list[str], *, prune: bool, as_json: bool) -> None:
     If a target or score is missing, the next sweep that needs it computes it again. The folders of sweeps are not in
     this cache. Models and data sets of the Hugging Face hub are in the hub's own cache (see 'hf cache').
     """
-    from search_spaces.durable import remove_atomically
-    from search_spaces.messages import format_size
+    from search_spaces.common.durable import remove_atomically
+    from search_spaces.common.messages import format_size
     from trainables.target.cache import cache_folder
 
     options = Options("cache", raw)
@@ -153,7 +153,7 @@ def cache(raw: Raw, problems: list[str], *, prune: bool, as_json: bool) -> None:
 
 def entries(folder: Path, *, now: float, older_than: float | None = None) -> Iterator[Entry]:
     """Yield the entries of the cache, except for models and files that were used in the last ``older_than`` days."""
-    from search_spaces.messages import counted
+    from search_spaces.common.messages import counted
 
     for subfolder in sorted(path for path in folder.glob("*") if path.is_dir()):
         small_files = []

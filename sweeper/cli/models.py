@@ -29,7 +29,7 @@ def unlearn(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> N
     spec, points = resolved.base, resolved.options["landscape"] or 0
     out = Path(resolved.options["out"]) if resolved.options["out"] else None
 
-    from sweeper.followers.console import own_console
+    from sweeper.console import own_console
     from sweeper.single_run import run_once
     from sweeper.store.columns import METRIC_COLUMNS
     from sweeper.store.unfinished_run import other_run_problem
@@ -81,8 +81,8 @@ def target(raw: Raw, problems: list[str], *, as_json: bool) -> None:
         )
     resolved = resolve_and_check(TARGET, raw, problems)
 
+    from sweeper.console import own_console
     from sweeper.execution.target_task import prepare_with_progress, retain_model_with_progress
-    from sweeper.followers.console import own_console
 
     console, out = own_console(), resolved.options["out"]
     prepared_target = None

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from search_spaces.fields import Field
+from search_spaces.common.fields import Field
 from sweeper.cli.errors import plain_errors
 from sweeper.settings.fields import fields_of
 from sweeper.settings.sources import CLI, Given, Raw, with_config

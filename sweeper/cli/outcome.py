@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from search_spaces.messages import counted, resume_command
+from search_spaces.common.messages import counted, resume_command
 from sweeper.cli.errors import FAILED, INTERRUPTED, say
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def run_to_the_end(
     for line in restore_plugins(out):  # before any registry is read
         say(line)
 
-    from sweeper.followers.console import own_console
+    from sweeper.console import own_console
     from sweeper.settings.fields import STUDY
     from sweeper.settings.tracking_uri import redact_uri, uri_with_password
     from sweeper.store.folder import read_settings

@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import NoReturn
 
-from search_spaces.durable import Throttle
+from search_spaces.common.durable import Throttle
 from sweeper.store.folder import UsageError
 from sweeper.store.tables import TABLES
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from search_spaces.messages import counted, format_size
+from search_spaces.common.messages import counted, format_size
 
 if TYPE_CHECKING:
     from sweeper.checks.plan import Plan

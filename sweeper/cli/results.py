@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from search_spaces.messages import expected_one_of, no_sweep
+from search_spaces.common.messages import expected_one_of, no_sweep
 from sweeper.cli.errors import interrupted_by_signals, plain_errors
 from sweeper.cli.options import command, json_option
 from sweeper.settings.fields import PICK
@@ -124,7 +124,7 @@ def compare(sources: tuple[str, ...], out: str | None, format_name: str, as_json
     from analysis.report.comparison_text import FORMATS as WRITERS
     from analysis.report.comparison_text import comparison_content
     from analysis.tables.columns import Columns
-    from search_spaces.durable import write_atomically
+    from search_spaces.common.durable import write_atomically
     from sweeper.store.columns import column_dictionary
 
     columns = Columns.from_dict(column_dictionary(random_guess=None, unit="token"))

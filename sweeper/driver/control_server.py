@@ -16,9 +16,9 @@ from pathlib import Path
 
 from sweeper.driver.finalize import Summary
 from sweeper.driver.open_sweep import OpenSweep
+from sweeper.driver.status_file import FAILED, FINISHED, INTERRUPTED, RUNNING, TARGET, StatusFile
+from sweeper.driver.stop_requests import take_requests
 from sweeper.execution.shutdown import Interrupted, is_interrupted
-from sweeper.followers.status_file import FAILED, FINISHED, INTERRUPTED, RUNNING, TARGET, StatusFile
-from sweeper.followers.stop_requests import take_requests
 from sweeper.store.event_log import Follower
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import SweepState

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from search_spaces.messages import counted, resume_command, some_of
+from search_spaces.common.messages import counted, resume_command, some_of
 from sweeper.driver.frontier_metrics import unmeasured_epochs
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, is_interrupted

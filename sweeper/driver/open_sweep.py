@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from search_spaces.durable import write_atomically
+from search_spaces.common.durable import write_atomically
 from sweeper.controller import Controller
 from sweeper.execution.gpu_shares import GpuShares
 from sweeper.followers.checkpoints import CheckpointManager
@@ -18,7 +18,6 @@ from sweeper.followers.display import Display
 from sweeper.followers.mlflow.runs import TrackedSweep
 from sweeper.followers.mlflow.store import ExperimentStore
 from sweeper.followers.mlflow.tracker import Tracker
-from sweeper.followers.progress import Remaining, remaining
 from sweeper.followers.syncer import Syncer
 from sweeper.followers.tables import TableWriter
 from sweeper.search.limits import Limits
@@ -31,6 +30,7 @@ from sweeper.settings.until import parse_until
 from sweeper.store.columns import unused_columns
 from sweeper.store.event_log import FILE, EventLog
 from sweeper.store.events import Kind
+from sweeper.store.progress import Remaining, remaining
 from sweeper.store.read_state import events_of_tables
 from sweeper.store.saved_states import SavedState, find_states, state_storage
 from sweeper.store.state import SweepState

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from search_spaces.messages import counted
+from search_spaces.common.messages import counted
 from sweeper.checks.disk import check_disk, estimate_disk
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.cluster import import_for_report

@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from search_spaces.messages import first_line
+from search_spaces.common.messages import first_line
 from sweeper.execution.fork_server import fork_server, is_possible
 from sweeper.execution.placement import PlacementError, address_problem, require_shared, slots
 from sweeper.execution.shutdown import defer_signals, preserve_sigterm_handler

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from search_spaces.values import as_float
+from search_spaces.common.values import as_float
 from sweeper.export.spec_of_row import spec_of_row
 from sweeper.store.event_log import Follower
 from sweeper.store.events import Event, Kind

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from sweeper.followers.progress_bar import heartbeat, progress_bar
+from sweeper.console import heartbeat, progress_bar
 from sweeper.settings.resources import local_gpu_count
 from trainables import plugins
 from trainables.metrics.registry import primary_metrics

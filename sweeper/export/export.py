@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from search_spaces.durable import staged, write_atomically
+from search_spaces.common.durable import staged, write_atomically
 from sweeper.export.card import ADAPTER, MERGED, WHOLE, Card, card_text
 from sweeper.export.licence import licence_of
 from trainables.models.adapters import ADAPTER_CONFIG, merge_adapter

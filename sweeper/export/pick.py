@@ -13,9 +13,9 @@ from analysis.report.pick import CONSTRAINT, KNEE, Best, JudgedPick, judged_pick
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from analysis.words import model_name, number
+from search_spaces.common.durable import staged
+from search_spaces.common.messages import no_sweep
 from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
-from search_spaces.durable import staged
-from search_spaces.messages import no_sweep
 from sweeper.export.card import Card
 from sweeper.export.export import export
 from sweeper.settings.fields import PICK

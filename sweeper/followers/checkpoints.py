@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from search_spaces.durable import remove_atomically
+from search_spaces.common.durable import remove_atomically
 from sweeper.followers.syncer import Syncer
 from sweeper.store.event_log import Follower
 from sweeper.store.events import Event, Kind

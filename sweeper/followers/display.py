@@ -11,12 +11,12 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.text import Text
 
-from search_spaces.messages import counted
-from sweeper.followers.progress import Remaining, settings_text
-from sweeper.followers.progress_bar import heartbeat
+from search_spaces.common.messages import counted
+from sweeper.console import heartbeat
 from sweeper.search.archive import ParetoArchive
 from sweeper.store.event_log import Follower
 from sweeper.store.events import Event, Kind
+from sweeper.store.progress import Remaining, settings_text
 from sweeper.store.state import Phase, SweepState
 
 _REDRAW = 0.25  # seconds

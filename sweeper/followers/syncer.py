@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from fnmatch import fnmatch
 from pathlib import Path
 
-from search_spaces.durable import Throttle, complete_lines
+from search_spaces.common.durable import Throttle, complete_lines
 from sweeper.settings.sweep_settings import RUN_STATES
 from sweeper.store.event_log import FILE as EVENTS
 from sweeper.store.event_log import Follower

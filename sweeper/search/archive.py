@@ -10,8 +10,8 @@ import numpy as np
 
 from analysis.frontier.frontier import hypervolume, nondominated
 from analysis.tables.trade_off import Floats, Objective, costs_of
+from search_spaces.common.values import as_float
 from search_spaces.constraint import Constraint
-from search_spaces.values import as_float
 from trainables.run.reports import Status
 
 Row = Mapping[str, object]

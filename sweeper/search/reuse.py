@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from search_spaces.durable import link_or_copy, staged
+from search_spaces.common.durable import link_or_copy, staged
 from sweeper.store.read_state import read_state
 from sweeper.store.state import SweepState, Trial
 from trainables.run.reports import Status

@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from search_spaces.common.values import Value
 from search_spaces.points import params_of_point
-from search_spaces.values import Value
 from sweeper.search.archive import ParetoArchive, Result, Row
 from sweeper.search.samplers import SAMPLERS, Search
 from sweeper.search.warm_start import Prior, format_warm_start, warm_start

@@ -11,8 +11,8 @@ import numpy as np
 
 from analysis.frontier.frontier import contributions, nondominated
 from analysis.tables.trade_off import Objective, costs_of
-from search_spaces.messages import counted
-from search_spaces.values import Value, same
+from search_spaces.common.messages import counted
+from search_spaces.common.values import Value, same
 from sweeper.search.archive import ParetoArchive, Result
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import read_settings

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from search_spaces.fields import Field, Role
+from search_spaces.common.fields import Field, Role
 from sweeper.settings.names import ARMS, DEFAULT_OBJECTIVES, DEFAULT_TRACKING, LIMIT_COLUMNS, SAMPLERS, SCHEDULERS
 from trainables.spec import FIELDS
 

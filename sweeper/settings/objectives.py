@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from search_spaces.common.messages import expected_one_of
 from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
-from search_spaces.messages import expected_one_of
 from sweeper.settings.names import DEFAULT_OBJECTIVES as DEFAULT_OBJECTIVES
 from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS, SETS
 from trainables.modality import dataset_modality

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from search_spaces.messages import counted, expected_one_of
+from search_spaces.common.messages import counted, expected_one_of
 from sweeper.settings.fields import RUN, STUDY, SWEEPS
 from sweeper.settings.resources import AUTO, local_gpu_count
 from sweeper.settings.search import read_search

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from search_spaces.fields import SWITCHES, Field
-from search_spaces.messages import did_you_mean
+from search_spaces.common.fields import SWITCHES, Field
+from search_spaces.common.messages import did_you_mean
 from sweeper.settings.fields import by_name_and_flag, fields_of
 from sweeper.settings.tracking_uri import redact_uri
 

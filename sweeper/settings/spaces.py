@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.builtin import SPACES, Methods, OptionValues
-from search_spaces.fields import Field
-from search_spaces.messages import did_you_mean
+from search_spaces.common.fields import Field
+from search_spaces.common.messages import did_you_mean
+from search_spaces.common.values import Value, plain_name
 from search_spaces.parameters import Choice, Parameter
 from search_spaces.space import Space, SpaceError
 from search_spaces.user_yaml import load_space
-from search_spaces.values import Value, plain_name
 from search_spaces.yaml_nodes import load
 from sweeper.settings.sources import Options
 from trainables.methods import OPTIONS, MethodError, option_names, options_by_method, parse_method

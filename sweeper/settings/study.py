@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from search_spaces.builtin import lr_study_space
-from search_spaces.messages import expected_one_of
+from search_spaces.common.messages import expected_one_of
 from search_spaces.space import Space, SpaceError
 from sweeper.settings.names import ARMS
 from sweeper.settings.sources import Options

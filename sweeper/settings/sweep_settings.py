@@ -9,10 +9,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from search_spaces.common.values import Value
 from search_spaces.constraint import Constraint, parse_constraint
 from search_spaces.parameters import Choice
 from search_spaces.space import Space
-from search_spaces.values import Value
 from sweeper.settings.fields import PARETO, STUDY, fields_of
 from sweeper.settings.names import DEFAULT_TRACKING, NO_SCHEDULER
 from sweeper.settings.objectives import Objective, parse_objectives

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from search_spaces.fields import Field
+from search_spaces.common.fields import Field
 from trainables import plugins
 from trainables.auto_lr.step import UPDATE_COLUMNS
 from trainables.methods import OPTIONS, option_names, parse_method

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from search_spaces.durable import append
+from search_spaces.common.durable import append
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import SweepState
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from analysis.tables.sweep_file import FORMAT
-from search_spaces.durable import write_json
-from search_spaces.messages import no_sweep, some_of
+from search_spaces.common.durable import write_json
+from search_spaces.common.messages import no_sweep, some_of
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import column_dictionary
 from sweeper.store.event_log import FILE as LOG

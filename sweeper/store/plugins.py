@@ -9,7 +9,7 @@ import json
 import os
 from pathlib import Path
 
-from search_spaces.durable import write_atomically
+from search_spaces.common.durable import write_atomically
 from trainables import plugins
 from trainables.plugins import PluginError
 

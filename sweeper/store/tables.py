@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from search_spaces.durable import append, complete_lines, write_atomically
+from search_spaces.common.durable import append, complete_lines, write_atomically
 from sweeper.store.columns import AUTO_LR_COLUMNS, CANDIDATE_COLUMNS, HISTORY_COLUMNS, TRIAL_COLUMNS
 
 Row = dict[str, object]

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from search_spaces.durable import Throttle, exclusive, remove_leftovers, write_json
+from search_spaces.common.durable import Throttle, exclusive, remove_leftovers, write_json
 from sweeper.store.columns import unused_columns
 from sweeper.store.tables import ResultTables
 from trainables.methods import MethodError

@@ -24,7 +24,7 @@ from types import MappingProxyType
 
 import pytest
 
-from search_spaces.durable import is_locked
+from search_spaces.common.durable import is_locked
 from tests.contract.product import Done, Sweep
 from tests.e2e.conftest import GRID, Cli, small_disk, trainers
 from tests.e2e.nodes import Nodes

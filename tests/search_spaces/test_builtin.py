@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from search_spaces.builtin import Methods, default_space, lr_study_space, paper_space
-from search_spaces.fields import LINEAR, LOG, LOG_TO_ONE, Field, Range
+from search_spaces.common.fields import LINEAR, LOG, LOG_TO_ONE, Field, Range
 from search_spaces.parameters import Choice, Number
 from search_spaces.space import Space, SpaceError
 from tests.facts import assert_names

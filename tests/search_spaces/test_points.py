@@ -7,8 +7,8 @@ from pathlib import Path
 import optuna
 import pytest
 
+from search_spaces.common.values import Value
 from search_spaces.points import PointError, params_of_point, read_points
-from search_spaces.values import Value
 from tests.facts import assert_names
 from tests.search_spaces.conftest import CONDITIONAL
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from search_spaces.common.values import Value
 from search_spaces.parameters import Choice, Number, Parameter
 from search_spaces.space import Space
-from search_spaces.values import Value
 from tests.facts import assert_names
 from tests.search_spaces.conftest import CONDITIONAL
 

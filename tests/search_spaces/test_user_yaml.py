@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from search_spaces.fields import Field
+from search_spaces.common.fields import Field
 from search_spaces.parameters import Choice, Number
 from search_spaces.space import Space
 from search_spaces.user_yaml import load_space

@@ -14,7 +14,7 @@ from unittest.mock import Mock
 import pytest
 from rich.console import Console
 
-from search_spaces.durable import exclusive
+from search_spaces.common.durable import exclusive
 from sweeper.controller import FULL_DISK
 from sweeper.driver.open_sweep import open_sweep
 from sweeper.driver.tune_run import run_config

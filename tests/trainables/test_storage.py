@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from search_spaces.checksums import CHECKSUMS
+from search_spaces.common.checksums import CHECKSUMS
 from tests.s3_server import BUCKET, CREDENTIALS, S3Server, s3_server
 from trainables.storage import Storage, StorageError, address_problem, storage_problem
 

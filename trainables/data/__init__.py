@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from search_spaces.messages import expected_one_of
+from search_spaces.common.messages import expected_one_of
 from trainables.data.dataset import DataSet, TaskData
 from trainables.data.errors import DataError
 from trainables.data.examples import Example, UnlearningData

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from search_spaces.messages import expected_one_of
+from search_spaces.common.messages import expected_one_of
 from trainables.data.errors import DataError
 
 if TYPE_CHECKING:

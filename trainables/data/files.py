@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from search_spaces.messages import first_line
+from search_spaces.common.messages import first_line
 from trainables.data.errors import DataError
 
 ENDINGS = (".json", ".jsonl", ".parquet", ".csv")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import trainables.metrics
-from search_spaces.messages import expected_one_of
+from search_spaces.common.messages import expected_one_of
 from trainables.metrics.metric import RETAIN_MODEL, Metric
 from trainables.registry import entries
 

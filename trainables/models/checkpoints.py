@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from search_spaces.durable import staged
-from search_spaces.messages import first_line
+from search_spaces.common.durable import staged
+from search_spaces.common.messages import first_line
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from search_spaces.fields import Field
+from search_spaces.common.fields import Field
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from search_spaces.fields import LOG, Field
+from search_spaces.common.fields import LOG, Field
 from trainables.objectives.base import ForgetBatch, ForgetObjective, MeanOver, Options, Reference
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from search_spaces.fields import LINEAR, Field
+from search_spaces.common.fields import LINEAR, Field
 from trainables.objectives.base import ForgetBatch, ForgetObjective, MeanOver, Options
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from search_spaces.messages import some_of
+from search_spaces.common.messages import some_of
 from trainables.metrics.forget_quality import forget_quality
 from trainables.metrics.metric import EXTRA_SETS, Array
 from trainables.metrics.model_utility import Scores, model_utility

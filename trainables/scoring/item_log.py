@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from search_spaces.durable import write_json
+from search_spaces.common.durable import write_json
 from trainables.metrics.metric import Array
 from trainables.metrics.repetition import longest_loop, repetition
 from trainables.scoring.base import ItemLog

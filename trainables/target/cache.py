@@ -12,7 +12,7 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from search_spaces.durable import write_atomically
+from search_spaces.common.durable import write_atomically
 
 FORMAT = 3
 """A part of every cache key. Increase the number when the meaning of a recipe or the format of cached files changes."""

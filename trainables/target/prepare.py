@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from search_spaces.durable import wait_for_lock
+from search_spaces.common.durable import wait_for_lock
 from trainables.data import TaskData
 from trainables.device import default_device
 from trainables.metrics.registry import needs_retain_model

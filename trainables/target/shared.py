@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from search_spaces.checksums import CHECKSUMS, damaged_files, parse_checksums
-from search_spaces.durable import wait_for_lock
+from search_spaces.common.checksums import CHECKSUMS, damaged_files, parse_checksums
+from search_spaces.common.durable import wait_for_lock
 from trainables.storage import Storage, StorageError
 from trainables.target.cache import RECORD, cache_folder, unfinished_file
 from trainables.target.target import Target

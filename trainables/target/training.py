@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from search_spaces.checksums import CHECKSUMS, damaged_files, write_checksums
-from search_spaces.durable import Throttle, free_bytes, staged
-from search_spaces.messages import format_size
+from search_spaces.common.checksums import CHECKSUMS, damaged_files, write_checksums
+from search_spaces.common.durable import Throttle, free_bytes, staged
+from search_spaces.common.messages import format_size
 from trainables.batches import epoch_batches
 from trainables.data import TaskData
 from trainables.models.adapters import add_adapter

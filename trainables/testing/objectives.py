@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, pad
 
-from search_spaces.fields import defaults
+from search_spaces.common.fields import defaults
 from trainables.objectives import ForgetBatch, ForgetObjective, HiddenBatch, MeanOver, Reference
 from trainables.testing.options import check_options, option_values
 from trainables.weightings import WEIGHTINGS

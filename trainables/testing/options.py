@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from search_spaces.fields import Field, defaults
+from search_spaces.common.fields import Field, defaults
 
 
 def check_options(options: Sequence[Field]) -> None:

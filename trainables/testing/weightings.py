@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from search_spaces.fields import defaults
+from search_spaces.common.fields import defaults
 from trainables.testing.options import check_options, option_values
 from trainables.weightings import NO_GRAMIAN, Gramian, Losses, Needs, State, Weighting
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from search_spaces.fields import LINEAR, Field
+from search_spaces.common.fields import LINEAR, Field
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights
 
 

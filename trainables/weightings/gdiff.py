@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from search_spaces.fields import LOG_TO_ONE, Field
+from search_spaces.common.fields import LOG_TO_ONE, Field
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights
 
 

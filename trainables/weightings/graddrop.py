@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from search_spaces.fields import LINEAR, Field
+from search_spaces.common.fields import LINEAR, Field
 from trainables.weightings.base import Gradient, Needs, Options, State, Weighting
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from search_spaces.fields import LINEAR, Field
+from search_spaces.common.fields import LINEAR, Field
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights
 
 _RATIO_LOW, _RATIO_HIGH = 1e-6, 1e6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from search_spaces.fields import LOG, Field
+from search_spaces.common.fields import LOG, Field
 from trainables.weightings.base import Gramian, Losses, Needs, Options, State, Weighting, Weights
 
 _MAX_TARGET = 1.0 - 1e-12

@@ -12,8 +12,8 @@ import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from search_spaces.durable import write_atomically
-from search_spaces.values import as_float
+from search_spaces.common.durable import write_atomically
+from search_spaces.common.values import as_float
 
 FRONT_FILE = "ray/front.json"
 """The file with the costs of the epochs on the front, relative to the sweep's folder."""

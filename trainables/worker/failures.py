@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from search_spaces.durable import write_atomically
+from search_spaces.common.durable import write_atomically
 
 NO_SPACE = "no space left on the disk"
 NO_DISK = "the disk refuses"

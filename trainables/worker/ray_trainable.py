@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ray import tune
 from ray.tune.result import DONE, SHOULD_CHECKPOINT
 
-from search_spaces.durable import Throttle
+from search_spaces.common.durable import Throttle
 from trainables import device
 from trainables.run.memory_fallback import FallbackRun
 from trainables.run.reports import Report, Status

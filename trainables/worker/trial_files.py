@@ -9,7 +9,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from search_spaces.durable import remove_atomically
+from search_spaces.common.durable import remove_atomically
 from trainables.models.checkpoints import save_model
 from trainables.saved_state import STATE_FILE
 from trainables.scoring.item_log import write_item_log

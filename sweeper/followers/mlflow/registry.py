@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from search_spaces.messages import resume_command
+from search_spaces.common.messages import resume_command
 from sweeper.followers.mlflow.runs import DELIVERED, RECOMMENDED_EPOCH, RECOMMENDED_TRIAL, fit_tags
 from sweeper.followers.mlflow.store import log_artifact, plain_reason, prepare_environment, quiet_mlflow
 from sweeper.settings.tracking_uri import missing_database, redact_uri, tracking_problem

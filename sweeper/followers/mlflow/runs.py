@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from search_spaces.values import as_float
-from sweeper.followers.progress import settings_text
+from search_spaces.common.values import as_float
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import PARAMETERS
+from sweeper.store.progress import settings_text
 from sweeper.store.state import Trial
 from trainables.run.reports import Status
 

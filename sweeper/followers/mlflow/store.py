@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from search_spaces.durable import link_or_copy, staged
+from search_spaces.common.durable import link_or_copy, staged
 from sweeper.followers.mlflow.runs import RECOMMENDED_EPOCH, RECOMMENDED_TRIAL, NewRun, epoch_run_key
 from sweeper.settings.tracking_uri import absolute_uri, is_database, sqlite_path, tracking_problem, without_passwords
 

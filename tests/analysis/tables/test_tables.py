@@ -16,7 +16,7 @@ from analysis.tables.out_of_bounds import values_outside
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Objective
 from analysis.tables.trial_table import TrialTable
-from search_spaces.durable import exclusive
+from search_spaces.common.durable import exclusive
 from sweeper.store.columns import column_dictionary
 from sweeper.store.events import Event, Kind
 from tests.analysis.conftest import MakeSweep, report, trial

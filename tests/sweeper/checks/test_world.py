@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from search_spaces.durable import exclusive
+from search_spaces.common.durable import exclusive
 from sweeper.checks.world import output_problems
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from search_spaces.durable import exclusive
+from search_spaces.common.durable import exclusive
 from sweeper.driver.control_server import ControlServer
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.store.events import Kind

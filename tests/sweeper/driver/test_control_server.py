@@ -17,9 +17,9 @@ import pytest
 from sweeper.controller import FULL_DISK
 from sweeper.driver.control_server import ControlServer
 from sweeper.driver.open_sweep import OpenSweep
+from sweeper.driver.status_file import StatusFile
+from sweeper.driver.stop_requests import request_stop, take_requests
 from sweeper.execution.shutdown import Interrupted, interruptible
-from sweeper.followers.status_file import StatusFile
-from sweeper.followers.stop_requests import request_stop, take_requests
 from sweeper.store.events import Kind
 from tests.sweeper.conftest import SETTINGS, bare_sweep, run_trial, running
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search_spaces import durable
+from search_spaces.common import durable
 from sweeper.followers.checkpoints import CheckpointManager
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import SweepState

@@ -35,7 +35,7 @@ def test_a_terminal_shows_ended_trials_and_below_them_the_progress(out: Path) ->
 def test_a_log_has_a_line_for_each_trial_that_ended_and_shows_at_intervals_how_far_the_sweep_is(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sweeper.followers.progress_bar.HEARTBEAT", 0.02)
+    monkeypatch.setattr("sweeper.console.HEARTBEAT", 0.02)
     console = Console(file=io.StringIO(), width=20)
     sweep = bare_sweep(out, console=console)
     run_trial(sweep)

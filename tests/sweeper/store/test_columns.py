@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import get_args
 
-from search_spaces.fields import Role
+from search_spaces.common.fields import Role
 from sweeper.store.columns import (
     HISTORY_COLUMNS,
     METRIC_COLUMNS,

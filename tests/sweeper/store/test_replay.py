@@ -14,12 +14,12 @@ import pytest
 from search_spaces.builtin import default_space
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.followers import checkpoints
-from sweeper.followers.progress import remaining
 from sweeper.search.halving import Axis, SuccessiveHalving
 from sweeper.search.limits import Limits
 from sweeper.search.reuse import ReusableTrials
 from sweeper.store.event_log import Follower, read_events
 from sweeper.store.events import Event, Kind
+from sweeper.store.progress import remaining
 from sweeper.store.state import SweepState
 from tests.sweeper.conftest import OUTCOME, SETTINGS, bare_sweep, report, run_trial, running
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from search_spaces.checksums import CHECKSUMS, write_checksums
+from search_spaces.common.checksums import CHECKSUMS, write_checksums
 from tests.facts import assert_names
 from tests.trainables.target.conftest import Preparation
 from trainables.target.cache import TargetError
@@ -38,7 +38,7 @@ def test_a_damaged_or_missing_file_of_a_cached_target_is_named(prepare: Preparat
 def test_each_block_of_a_large_file_counts_and_unreadable_checksums_are_damage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("search_spaces.checksums._BLOCK", 16)
+    monkeypatch.setattr("search_spaces.common.checksums._BLOCK", 16)
     (tmp_path / "weights").write_bytes(bytes(range(100)))
     write_checksums(tmp_path)
     for at in range(1, 100, 15):

@@ -17,7 +17,7 @@ from transformers import PhiForCausalLM
 
 import trainables.models.tiny
 import trainables.target.training
-from search_spaces.durable import Throttle
+from search_spaces.common.durable import Throttle
 from tests.trainables.runs import same_bits
 from tests.trainables.target.conftest import SPEC, Preparation
 from trainables.data.errors import DataError

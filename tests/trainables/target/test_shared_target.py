@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from search_spaces.checksums import write_checksums
+from search_spaces.common.checksums import write_checksums
 from trainables.storage import Storage, StorageError
 from trainables.target import shared
 from trainables.target.shared import fetch_target, local_folder, share_target

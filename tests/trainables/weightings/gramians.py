@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from search_spaces.fields import defaults
+from search_spaces.common.fields import defaults
 from trainables.weightings import WEIGHTINGS, Gramian, Losses, State, Weights
 
 Vector = NDArray[np.float64]

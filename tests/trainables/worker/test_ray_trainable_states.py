@@ -13,7 +13,7 @@ import torch
 from ray import tune
 from ray.tune.result import SHOULD_CHECKPOINT
 
-from search_spaces import durable
+from search_spaces.common import durable
 from tests.trainables.ray_worker import GOALS, expected_of, numbers_of, steps_of, worker_config
 from trainables.run.workspace import Workspace
 from trainables.saved_state import STATE_FILE, read_state

@@ -12,7 +12,7 @@ import json
 import uuid
 from pathlib import Path
 
-from search_spaces.durable import write_atomically
+from search_spaces.common.durable import write_atomically
 
 _NAME = ".stop-{}.json"
 

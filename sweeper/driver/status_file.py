@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from search_spaces.durable import write_json
-from sweeper.followers.progress import Remaining
+from search_spaces.common.durable import write_json
+from sweeper.store.progress import Remaining
 
 STATUS_FILE = "status.json"
 RUNNING, FINISHED, INTERRUPTED, FAILED = "running", "finished", "interrupted", "failed"

@@ -12,11 +12,11 @@ from analysis.errors import AnalysisError
 from analysis.frontier.frontier import frontier
 from analysis.tables.sources import read_source
 from analysis.words import number
-from search_spaces.durable import is_locked
-from search_spaces.messages import counted, no_sweep, resume_command
-from sweeper.followers.progress import Cost, Remaining, cost_of, settings_text
-from sweeper.followers.status_file import FINISHED, INTERRUPTED, RUNNING, StatusFile
+from search_spaces.common.durable import is_locked
+from search_spaces.common.messages import counted, no_sweep, resume_command
+from sweeper.driver.status_file import FINISHED, INTERRUPTED, RUNNING, StatusFile
 from sweeper.settings.resources import AUTO, Resources
+from sweeper.store.progress import Cost, Remaining, cost_of, settings_text
 from sweeper.store.read_state import read_state
 from sweeper.store.state import Phase, SweepState, Trial
 from trainables.run.reports import Status

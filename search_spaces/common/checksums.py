@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from search_spaces.durable import write_atomically
+from search_spaces.common.durable import write_atomically
 
 # Not a .json file: all JSON files of a folder enter the folder's content hash.
 CHECKSUMS = "checksums.crc32"

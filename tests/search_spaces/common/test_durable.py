@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from search_spaces import durable
-from search_spaces.durable import (
+from search_spaces.common import durable
+from search_spaces.common.durable import (
     Throttle,
     append,
     complete_lines,
@@ -41,7 +41,7 @@ LINES = st.lists(WITHOUT_NEWLINE.map(lambda line: line + b"\n"), max_size=8).map
 ENDLESS = """
 from itertools import count
 from pathlib import Path
-from search_spaces.durable import append, staged, write_atomically
+from search_spaces.common.durable import append, staged, write_atomically
 print("begun")
 for number in count():
     write_atomically(Path("file"), f"{number % 10}" * 100_000)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = """
-from sweeper.followers.console import own_console
+from sweeper.console import own_console
 console = own_console()
 for number in range(1000): console.print("a line", number)
 print("done", flush=True)

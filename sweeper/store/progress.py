@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass
 
 from analysis.words import duration
-from search_spaces.messages import counted
-from search_spaces.values import as_float
+from search_spaces.common.messages import counted
+from search_spaces.common.values import as_float
 from sweeper.settings.resources import Resources
 from sweeper.store.state import Phase, Row, SweepState
 

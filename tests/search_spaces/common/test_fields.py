@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from search_spaces.fields import Field
+from search_spaces.common.fields import Field
 from tests.facts import assert_names
 
 CLOSED = Field("c", 0.9, "share of the retain task", low=0.0, high=1.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from search_spaces.messages import first_line
+from search_spaces.common.messages import first_line
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sweeper.followers.progress import Remaining, cost_of, remaining
 from sweeper.settings.resources import Resources
+from sweeper.store.progress import Remaining, cost_of, remaining
 from sweeper.store.state import Phase, SweepState, Trial
 
 RESOURCES = Resources(cpus=2.0, gpus=0.25)

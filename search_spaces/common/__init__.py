@@ -1,0 +1,1 @@
+"""Small modules that all packages use: files, messages, fields of settings, values and checksums."""
