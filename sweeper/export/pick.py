@@ -19,7 +19,6 @@ from search_spaces.constraint import Constraint, ConstraintError, parse_constrai
 from sweeper.export.card import Card
 from sweeper.export.export import export
 from sweeper.settings.fields import PICK
-from sweeper.settings.names import LIMIT_COLUMNS
 from sweeper.settings.objectives import parse_metric_constraint
 from sweeper.settings.sources import Options, Problems, Raw, command_line, raise_if_any
 from sweeper.settings.tracking_uri import uri_with_password
@@ -204,11 +203,6 @@ def _request(options: Options) -> tuple[str | None, tuple[Constraint, ...], Best
                 limits.append(parse(text))
             except ConstraintError as error:
                 options.add(str(error))
-    for direction, sign in (("max", "<="), ("min", ">=")):
-        for name in LIMIT_COLUMNS:
-            value = options[f"{direction}_{name}"]
-            if value is not None:
-                limits.append(parse_constraint(f"{name}{sign}{value}"))
     best = [Best(column, "max") for column in options["maximize"]]
     best += [Best(column, "min") for column in options["minimize"]]
     rule = options["rule"] or (CONSTRAINT if limits else None)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from search_spaces.common.fields import Field, Role
-from sweeper.settings.names import ARMS, DEFAULT_OBJECTIVES, DEFAULT_TRACKING, LIMIT_COLUMNS, SAMPLERS, SCHEDULERS
+from sweeper.settings.names import ARMS, DEFAULT_OBJECTIVES, DEFAULT_TRACKING, SAMPLERS, SCHEDULERS
 from trainables.spec import FIELDS
 
 PARETO, STUDY, RUN, TARGET = "pareto", "lr-study", "unlearn", "target"
@@ -347,11 +347,6 @@ COMMAND_OPTIONS: list[Field] = [
     option("maximize", "Choose the model with the largest value in this column.", PICK, repeats=True, metavar="COLUMN"),
     option(
         "minimize", "Choose the model with the smallest value in this column.", PICK, repeats=True, metavar="COLUMN"
-    ),
-    *(
-        _number(f"{side}_{name}", f"Consider only models whose {name} is at {word} this value.", PICK)
-        for name in LIMIT_COLUMNS
-        for side, word in (("max", "most"), ("min", "least"))
     ),
     option("copy_to", "Copy the checkpoint to this new folder.", PICK, is_path=True),
     option(

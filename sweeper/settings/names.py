@@ -12,5 +12,3 @@ SAMPLERS = (*LEARNERS, "qmc", "random", "grid")
 """The values of ``--sampler``. :mod:`sweeper.search.samplers` creates the samplers."""
 ARMS = ("auto_lr_smoothing", "auto_lr_probe", "auto_lr_probe_batches")
 """The AutoLR settings that a learning-rate study compares. Each combination of values is a variant of AutoLR."""
-LIMIT_COLUMNS = ("verbmem", "utility", "truth_ratio", "forget_loss", "retain_loss")
-"""The columns for which ``pick`` has the options ``--max-COLUMN`` and ``--min-COLUMN``."""

@@ -174,7 +174,6 @@ report run --watch | --watch run
 report golden --watch --json --port 70000 | --port 70000 | --watch --json
 report golden --port 8000 | --port --watch
 pick golden --constraint speed>=1 --constraint utility --rule best | best knee success | speed | utility
-pick golden --max-verbmem low --min-utility nan | --max-verbmem low | --min-utility nan
 pick golden --where wall_seconds<=50% | wall_seconds<=50% target's
 pick golden --where verbmen<=0.1 | verbmen<=0.1 'verbmem'
 pick golden --maximize method | number method
