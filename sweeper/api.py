@@ -125,12 +125,12 @@ class Sweep:
         from analysis.figures.panels import draw_panels
         from analysis.figures.pareto import pareto_data
         from analysis.report.report import draw_frontier
-        from analysis.tables.problems import by_problem
+        from analysis.tables.tasks import by_task
 
         sources = self._read()
         figures = {"pareto": draw_frontier(pareto_data(sources.table, sources.sweep))}
-        sources_by_problem, _ = by_problem(sources)
-        for _, data in gallery(sources_by_problem):
+        sources_by_task, _ = by_task(sources)
+        for _, data in gallery(sources_by_task):
             figures[data.name] = draw_panels(data)
         return figures
 

@@ -160,8 +160,8 @@ ADDITIONS = {
         },
         "from pathlib import Path; from analysis.figures.gallery import gallery;"
         "from analysis.figures.svg import save_figure; from analysis.tables.sources import read_source;"
-        "from analysis.figures.panels import draw_panels; from analysis.tables.problems import by_problem;"
-        f"parts, _ = by_problem(read_source(Path({str(GOLDEN)!r})));"
+        "from analysis.figures.panels import draw_panels; from analysis.tables.tasks import by_task;"
+        f"parts, _ = by_task(read_source(Path({str(GOLDEN)!r})));"
         "(toy,) = [data for _, data in gallery(parts) if data.name == 'toy'];"
         "save_figure(draw_panels(toy), Path('figures'), 'toy'); print(*Path('figures').iterdir())",
         "toy.svg",

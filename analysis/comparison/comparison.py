@@ -1,4 +1,4 @@
-"""Compute the comparison table of each unlearning problem."""
+"""Compute the comparison table of each unlearning task."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from analysis.study.study_runs import StudyRuns, study_runs
 from analysis.tables.columns import Columns, short
 from analysis.tables.note import Note, note
 from analysis.tables.out_of_bounds import values_outside
-from analysis.tables.problems import Problem
 from analysis.tables.sources import Sources, read_source, same_model, shared, with_prefix
 from analysis.tables.sweep_file import SweepFile
+from analysis.tables.tasks import Task
 from analysis.tables.trial_table import TrialTable, auto_lr_on, finite_cell
 
 
@@ -52,10 +52,10 @@ def _with_primary_objectives(source: Sources) -> Sources:
 
 
 def comparison_data(sources: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
-    """Return a table for each unlearning problem.
+    """Return a table for each unlearning task.
 
     Raises:
-        AnalysisError: no trial has ended yet, or the sweeps on one problem have different targets.
+        AnalysisError: no trial has ended yet, or the sweeps on one task have different targets.
     """
     by_name = _fill_empty_cells({str(name): item for item in sources for name in item.table.trials["sweep"].unique()})
     if not by_name:
@@ -67,14 +67,14 @@ def comparison_data(sources: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
     boxes = [(item.table, item.sweep.objectives) for item in by_name.values()]
     study = study_runs(boxes, sweep, seeds_vary=sweep.seeds_vary)
     tables = []
-    problems = dict.fromkeys(study.problems.of_trials)
-    for problem in problems:
-        problem_table = merged.with_trials(merged.trials[[other == problem for other in study.problems.of_trials]])
-        file = _shared_sweep(problem, {name: by_name[str(name)] for name in problem_table.trials["sweep"].unique()})
+    tasks = dict.fromkeys(study.tasks.of_trials)
+    for task in tasks:
+        task_table = merged.with_trials(merged.trials[[other == task for other in study.tasks.of_trials]])
+        file = _shared_sweep(task, {name: by_name[str(name)] for name in task_table.trials["sweep"].unique()})
         notes = [*merged.notes, *study.notes]
-        if len(problems) > 1 and not (problem.model and problem.dataset):
+        if len(tasks) > 1 and not (task.model and task.dataset):
             notes.append(note("unplaced_rows"))
-        tables.append(_table(problem, study, problem_table, file, notes))
+        tables.append(_table(task, study, task_table, file, notes))
     return tuple(tables)
 
 
@@ -113,40 +113,38 @@ def _source_name(name: str) -> str:
     return name.split(": ", 1)[-1]
 
 
-def _shared_sweep(problem: Problem, sources: Mapping[str, Sources]) -> SweepFile:
-    """Return the settings that all sweeps and tables on a problem share, with the metrics of their targets."""
+def _shared_sweep(task: Task, sources: Mapping[str, Sources]) -> SweepFile:
+    """Return the settings that all sweeps and tables on a task share, with the metrics of their targets."""
     files = {name: source.sweep for name, source in sources.items()}
     sweep = shared(files)
     if not sweep.baseline and any(item.baseline for item in files.values()):
         names = ", ".join(_source_name(name) for name, item in files.items() if item.baseline)
         raise AnalysisError(
-            f"the sweeps on {problem} ({names}) have different targets. Compare each sweep alone, "
+            f"the sweeps on {task} ({names}) have different targets. Compare each sweep alone, "
             "or use 'report', which compares every trial with the target of its own sweep"
         )
     # Trials of an external table without metrics of the target are compared with the shared target.
     return replace(sweep, files={name: item for name, item in files.items() if item.baseline or sources[name].sweeps})
 
 
-def _table(
-    problem: Problem, study: StudyRuns, table: TrialTable, sweep: SweepFile, notes: Sequence[Note]
-) -> ComparisonTable:
-    runs = [run for run in study.runs if run.task.problem == problem]
+def _table(task: Task, study: StudyRuns, table: TrialTable, sweep: SweepFile, notes: Sequence[Note]) -> ComparisonTable:
+    runs = [run for run in study.runs if run.method_task.task == task]
     columns = table.columns
     # The order is: the paper's metrics, the losses, then every other metric.
     paper_metrics = [name for name in columns.metrics if columns[name].primary or name in columns.thresholds]
     metrics = table.measured(tuple(dict.fromkeys([*paper_metrics, *columns.losses, *columns.metrics])))
     rows = []
-    for task in dict.fromkeys(run.task for run in runs):
-        fixed_runs = [run for run in runs if run.task == task and not run.variant]
-        auto_runs = [run for run in runs if run.task == task and run.variant]
+    for method_task in dict.fromkeys(run.method_task for run in runs):
+        fixed_runs = [run for run in runs if run.method_task == method_task and not run.variant]
+        auto_runs = [run for run in runs if run.method_task == method_task and run.variant]
         without, with_auto = (best_entry(arm, study, metrics, sweep) for arm in (fixed_runs, auto_runs))
-        rows.append(MethodRow(task.method, without, with_auto))
+        rows.append(MethodRow(method_task.method, without, with_auto))
     measured = [name for name in metrics if name in sweep.baseline]
     values = {name: Value(mean=sweep.baseline[name], deviation=None, met=None) for name in measured}
     target = Entry(label="target", seeds=1, lost=0, values=values) if sweep.baseline else None
     all_notes = (*notes, *_notes(table, rows, sweep))
     thresholds = tuple(study.columns.thresholds.values())
-    return ComparisonTable(problem, metrics, target, tuple(rows), thresholds, study.problems.notes, all_notes)
+    return ComparisonTable(task, metrics, target, tuple(rows), thresholds, study.tasks.notes, all_notes)
 
 
 def _notes(table: TrialTable, rows: Sequence[MethodRow], sweep: SweepFile) -> tuple[Note, ...]:

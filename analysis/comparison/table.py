@@ -1,6 +1,6 @@
 """The tables of a comparison, and the choice of the configuration that represents a method.
 
-Each unlearning problem (a model and a data set with their settings) has its own table. The trials of a configuration
+Each unlearning task (a model and a data set with their settings) has its own table. The trials of a configuration
 differ only in their seeds. A trial succeeds if it meets the paper's thresholds. Configurations are ranked by the lower
 end of the exact 95% confidence interval of the success rate (Clopper & Pearson 1934). For example, a configuration with
 3 successes in 3 trials ranks above a configuration with 1 success in 1 trial. Ties are broken by the hypervolume of the
@@ -25,8 +25,8 @@ from analysis.study.study_runs import StudyRun, StudyRuns
 from analysis.tables.columns import Columns
 from analysis.tables.note import Note
 from analysis.tables.out_of_bounds import is_possible
-from analysis.tables.problems import Problem
 from analysis.tables.sweep_file import SweepFile
+from analysis.tables.tasks import Task
 from analysis.tables.trial_table import finite_cell
 from analysis.words import format_policy, number
 from search_spaces.constraint import Constraint, all_met
@@ -102,19 +102,19 @@ class MethodRow:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonTable:
-    """The table of one problem.
+    """The table of one task.
 
     Attributes:
         baseline: the metrics of the target before unlearning, or their means over several targets.
-        problem_notes: notes on the columns that distinguish the problems; the same in all tables of a comparison.
+        task_notes: notes on the columns that distinguish the tasks; the same in all tables of a comparison.
     """
 
-    problem: Problem
+    task: Task
     metrics: tuple[str, ...]
     baseline: Entry | None
     rows: tuple[MethodRow, ...]
     thresholds: tuple[Constraint, ...] = ()
-    problem_notes: tuple[Note, ...] = ()
+    task_notes: tuple[Note, ...] = ()
     notes: tuple[Note, ...] = ()
 
     @property

@@ -13,7 +13,7 @@ from analysis.study.lr_grid import SeedFront
 from analysis.study.lr_study import LrStudy
 from analysis.study.verdict import Verdict
 from analysis.tables.note import note
-from analysis.tables.problems import file_stem
+from analysis.tables.tasks import file_stem
 from analysis.tables.trade_off import Floats
 from analysis.words import number
 
@@ -31,15 +31,15 @@ def attainment_figures(study: LrStudy, objectives: Sequence[str]) -> Iterator[Pa
         return
     for verdict in study.verdicts:
         if len(verdict.fresh) > 1:
-            name = file_stem("attainment", *verdict.task.names, verdict.variant)
+            name = file_stem("attainment", *verdict.method_task.names, verdict.variant)
             panels = tuple(_panels(study, verdict, objectives))
             yield PanelFigure(name, f"Attained objectives. {study.subject(verdict)}", panels, note("attainment"))
 
 
 def _panels(study: LrStudy, verdict: Verdict, objectives: Sequence[str]) -> Iterator[Panel]:
     rate = next(iter(verdict.single.choice.values()))
-    auto_runs = _runs(study.grid.arm(verdict.task, verdict.variant).values(), verdict.fresh)
-    fixed_runs = _runs([study.grid.arm(verdict.task)[rate]], verdict.fresh)
+    auto_runs = _runs(study.grid.arm(verdict.method_task, verdict.variant).values(), verdict.fresh)
+    fixed_runs = _runs([study.grid.arm(verdict.method_task)[rate]], verdict.fresh)
     x_label, y_label = (f"\u2190 better    {name} as a cost" for name in objectives)
     lines = [*_surfaces(f"AutoLR {verdict.variant}", auto_runs, _AUTO_COLOUR)]
     lines += _surfaces(f"lr {number(rate)}", fixed_runs, _FIXED_COLOUR)

@@ -12,8 +12,8 @@ from analysis.frontier.frontier import hypervolume, nondominated
 from analysis.study.lr_study import LrStudy
 from analysis.study.tuning_curve import TuningCurve
 from analysis.tables.note import note
-from analysis.tables.problems import file_stem
 from analysis.tables.sources import Sources
+from analysis.tables.tasks import file_stem
 from analysis.tables.trade_off import Floats, Objective, scored
 from analysis.tables.trial_table import TrialTable, auto_lr_on, is_reused, numbers
 
@@ -86,7 +86,7 @@ def _anytime_lines(sources: Sources) -> Iterator[Line]:
 def tuning_figures(study: LrStudy) -> Iterator[PanelFigure]:
     """Yield the figure of the tuning curve (:class:`TuningCurve`) of each verdict."""
     for verdict in study.verdicts:
-        name = file_stem("tuning-curve", *verdict.task.names, verdict.variant)
+        name = file_stem("tuning-curve", *verdict.method_task.names, verdict.variant)
         yield tuning_figure(verdict.curve, name=name, title=study.subject(verdict))
 
 

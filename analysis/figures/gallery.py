@@ -14,8 +14,8 @@ from analysis.figures.gradient_plane import gradient_plane_data
 from analysis.figures.landscape import landscape_data
 from analysis.figures.panels import PanelFigure
 from analysis.study.lr_study import LrStudy
-from analysis.tables.problems import Problem, file_stem
 from analysis.tables.sources import Sources
+from analysis.tables.tasks import Task, file_stem
 
 FIGURES: tuple[tuple[str, Callable[[Sources], PanelFigure | None]], ...] = (
     ("sensitivity", final_metrics_data),
@@ -28,20 +28,20 @@ FIGURES: tuple[tuple[str, Callable[[Sources], PanelFigure | None]], ...] = (
     ("gradients", gradients_data),
     ("gradients", gradient_plane_data),
 )
-"""Pairs (section of the page, function that returns the figure of one problem or None), in the order of the figures."""
+"""Pairs (section of the page, function that returns the figure of one task or None), in the order of the figures."""
 
 
-def gallery(sources: Mapping[Problem, Sources], study: LrStudy | None = None) -> list[tuple[str, PanelFigure]]:
+def gallery(sources: Mapping[Task, Sources], study: LrStudy | None = None) -> list[tuple[str, PanelFigure]]:
     """Return the figures that have data, as pairs (section of the page, figure)."""
     figures = []
     for section, data_of in FIGURES:
-        for problem, source in sources.items():
+        for task, source in sources.items():
             data = data_of(source)
             if data is None:
                 continue
             if len(sources) > 1:
-                caption = replace(data.caption, source=str(problem)) if data.caption else None
-                data = replace(data, name=file_stem(data.name, *problem.names), caption=caption)
+                caption = replace(data.caption, source=str(task)) if data.caption else None
+                data = replace(data, name=file_stem(data.name, *task.names), caption=caption)
             figures.append((section, data))
     if study is not None:
         first_source = next(iter(sources.values()))

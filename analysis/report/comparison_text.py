@@ -33,7 +33,7 @@ def comparison_content(tables: Sequence[ComparisonTable]) -> object:
     return json_value({
         "tables": [
             {
-                **table.problem._asdict(),
+                **table.task._asdict(),
                 "metrics": table.metrics,
                 "baseline": _entry(table.baseline),
                 "rows": [
@@ -66,9 +66,9 @@ def _render_tables(template: str, tables: Sequence[ComparisonTable], escape: Cal
     """Render the tables with a template. In a template, a cell is a list of pairs (text, whether the text is bold)."""
     contexts = []
     for table in tables:
-        label = " on ".join(name for name in (table.problem.model, table.problem.dataset) if name) or "All methods"
+        label = " on ".join(name for name in (table.task.model, table.task.dataset) if name) or "All methods"
         contexts.append({
-            "title": f"{label} ({table.problem.apart})" if table.problem.apart else label,
+            "title": f"{label} ({table.task.apart})" if table.task.apart else label,
             "header": ["Method", *(sentence(short(name)) for name in table.metrics), "Success", "Configuration"],
             "rows": [
                 {
@@ -91,12 +91,12 @@ def _cell(entry: Entry | None, name: str) -> tuple[str, bool]:
 
 
 def markdown(tables: Sequence[ComparisonTable]) -> str:
-    """Return a GitHub-flavoured Markdown table for every problem."""
+    """Return a GitHub-flavoured Markdown table for every task."""
     return _render_tables("comparison_markdown.j2", tables, lambda text: re.sub(r"[|*_`\[\]<>\\]", r"\\\g<0>", text))
 
 
 def latex(tables: Sequence[ComparisonTable]) -> str:
-    """Return a LaTeX table for every problem. LaTeX needs the packages booktabs and graphicx."""
+    """Return a LaTeX table for every task. LaTeX needs the packages booktabs and graphicx."""
     return _render_tables("comparison_latex.j2", tables, lambda text: text.translate(_LATEX))
 
 
@@ -118,7 +118,7 @@ def comma_separated(tables: Sequence[ComparisonTable]) -> str:
         for row in table.every_row:
             for policy, entry in (("off", row.without), ("on", row.with_auto)):
                 if entry is not None:
-                    arm = {**table.problem._asdict(), "method": row.method, "auto_lr": policy}
+                    arm = {**table.task._asdict(), "method": row.method, "auto_lr": policy}
                     rows += [arm | fields for fields in _csv_fields(entry)]
     return pd.DataFrame(rows, columns=columns, dtype=object).to_csv(index=False, lineterminator="\n")
 

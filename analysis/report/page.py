@@ -35,8 +35,8 @@ from analysis.study.lr_grid import lr_grid
 from analysis.study.lr_study import LrStudy
 from analysis.tables.note import Note
 from analysis.tables.out_of_bounds import values_outside
-from analysis.tables.problems import Problem
 from analysis.tables.sources import Sources
+from analysis.tables.tasks import Task
 from analysis.words import DataTable, number
 
 HEADINGS = {
@@ -108,10 +108,10 @@ class PageFrontier(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PageAnswer:
-    """The answer for one unlearning problem.
+    """The answer for one unlearning task.
 
     Attributes:
-        anchor: the suffix of all HTML ids of this problem; "" if there is only one problem.
+        anchor: the suffix of all HTML ids of this task; "" if there is only one task.
         hypervolumes: the hypervolume of the frontier in each additional reference box, keyed by box.
     """
 
@@ -145,7 +145,7 @@ def page(
     if study:
         headline = study_title(study)
     elif len(answers) > 1:
-        headline = render_line("page.headline", problems=len(answers))
+        headline = render_line("page.headline", tasks=len(answers))
     else:
         headline = answers[0].answer.headline
     return render(
@@ -183,7 +183,7 @@ def page(
 
 
 def page_notices(
-    sources: Sources, notes: Sequence[Note], answers: Mapping[Problem, PageAnswer], study: LrStudy | None
+    sources: Sources, notes: Sequence[Note], answers: Mapping[Task, PageAnswer], study: LrStudy | None
 ) -> tuple[str, ...]:
     """Return the notices at the top of the page."""
     table, sweep = sources.table, sources.sweep
@@ -192,7 +192,7 @@ def page_notices(
     unscored = [trial_id for item in answers.values() for trial_id in item.front.unscored if trial_id in finished]
     return render_lines(
         "page.notices",
-        problems=list(answers),
+        tasks=list(answers),
         ended=len(table.without_external.trials),
         planned=sweep.planned_trials,
         running=len(table.running),

@@ -24,8 +24,8 @@ from analysis.report.trials import anchors, point_labels
 from analysis.study.lr_study import study_in
 from analysis.tables.columns import Columns, short
 from analysis.tables.note import Note
-from analysis.tables.problems import Problem, by_problem, file_stem
 from analysis.tables.sources import Sources, read_source, read_sources
+from analysis.tables.tasks import Task, by_task, file_stem
 from search_spaces.common.durable import write_atomically, write_json
 
 if TYPE_CHECKING:
@@ -45,16 +45,16 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
         OSError: a file cannot be written.
     """
     full = read_sources(list(sources) or [out], out=out)
-    sources_by_problem, notes = by_problem(full)
+    sources_by_task, notes = by_task(full)
     study = study_in(full)
     # If all sweeps are learning-rate studies, the page starts with the verdicts.
     is_study = bool(full.sweeps) and all(sweep.settings.get("kind") == "lr-study" for sweep in full.sweeps)
-    gallery_figures = gallery(sources_by_problem, study)
+    gallery_figures = gallery(sources_by_task, study)
     answers = {
-        problem: _page_answer(out, problem, source, anchor=f"-{i}" if len(sources_by_problem) > 1 else "")
-        for i, (problem, source) in enumerate(sources_by_problem.items())
+        task: _page_answer(out, task, source, anchor=f"-{i}" if len(sources_by_task) > 1 else "")
+        for i, (task, source) in enumerate(sources_by_task.items())
     }
-    content = _content(sources_by_problem, answers)
+    content = _content(sources_by_task, answers)
     out.mkdir(parents=True, exist_ok=True)
     figures = []
     for section, data in gallery_figures:
@@ -65,8 +65,8 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
         svg = inline_svg(document, prefix=data.name.replace("_", "-"), description=f"{data.title}. {text}")
         figures.append((section, PageFigure(data.name, text, svg)))
     page_answers = [
-        replace(item, frontiers=list(_frontiers(out, problem, sources_by_problem[problem], full, item)))
-        for problem, item in answers.items()
+        replace(item, frontiers=list(_frontiers(out, task, sources_by_task[task], full, item)))
+        for task, item in answers.items()
     ]
     html = page(
         full,
@@ -85,7 +85,7 @@ def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> l
     ``out`` is the folder in which ``figures`` is created; by default, the run's folder.
     """
     folder = (out or run) / "figures"
-    figures = [data for _, data in gallery(by_problem(read_source(run, columns))[0])]
+    figures = [data for _, data in gallery(by_task(read_source(run, columns))[0])]
     for data in figures:
         save_figure(draw_panels(data), folder, data.name)
     return [folder / f"{data.name}.png" for data in figures]
@@ -98,7 +98,7 @@ def draw_frontier(data: ParetoData, *, links: Mapping[str, str] | None = None) -
     return draw_pareto(data, subtitle=subtitle, notes=notes, links=links or {})
 
 
-def _page_answer(out: Path, problem: Problem, source: Sources, *, anchor: str) -> PageAnswer:
+def _page_answer(out: Path, task: Task, source: Sources, *, anchor: str) -> PageAnswer:
     table, sweep = source.table, source.sweep
     front = frontier(table.models, sweep.objectives)
     choice = choose_model(table, sweep)
@@ -109,7 +109,7 @@ def _page_answer(out: Path, problem: Problem, source: Sources, *, anchor: str) -
         examples = example_answers(out, model.checkpoint, str(row.get("target_key", "")))
     boxes = further_objectives(sweep.objectives, sweep.columns, table.models.measured(sweep.columns.metrics))
     return PageAnswer(
-        title=sweep_title(table, sweep) + (f" ({problem.apart})" if problem.apart else ""),
+        title=sweep_title(table, sweep) + (f" ({task.apart})" if task.apart else ""),
         anchor=anchor,
         choice=choice,
         answer=sweep_answer,
@@ -119,7 +119,7 @@ def _page_answer(out: Path, problem: Problem, source: Sources, *, anchor: str) -
     )
 
 
-def _frontiers(out: Path, problem: Problem, source: Sources, full: Sources, item: PageAnswer) -> Iterator[PageFrontier]:
+def _frontiers(out: Path, task: Task, source: Sources, full: Sources, item: PageAnswer) -> Iterator[PageFrontier]:
     table, sweep = source.table, source.sweep
     figures: list[tuple[str, ParetoData, str, list[str]]] = []
     if len(sweep.objectives) > 1:
@@ -135,24 +135,24 @@ def _frontiers(out: Path, problem: Problem, source: Sources, full: Sources, item
     links = anchors(full.table)
     points = point_labels(table, full.sweep.objectives, links)
     for name, data, kind, axis_labels in figures:
-        stem = file_stem(name, *problem.names) if item.anchor else name
+        stem = file_stem(name, *task.names) if item.anchor else name
         document = save_figure(draw_frontier(data, links=links), out if stem == "pareto" else out / "figures", stem)
         description = render_line("page.frontier", data=data)
         svg = inline_svg(document, prefix=stem.replace("_", "-"), description=description, labels=points)
         yield PageFrontier(svg, kind, axis_labels)
 
 
-def _content(sources_by_problem: Mapping[Problem, Sources], answers: Mapping[Problem, PageAnswer]) -> dict[str, object]:
-    """Return the content of pareto.json. If there are several problems, ``places`` has an entry for each problem."""
+def _content(sources_by_task: Mapping[Task, Sources], answers: Mapping[Task, PageAnswer]) -> dict[str, object]:
+    """Return the content of pareto.json. If there are several tasks, ``places`` has an entry for each task."""
     contents = {
-        problem: pareto_content(item.front, sources_by_problem[problem].table, sources_by_problem[problem].sweep)
+        task: pareto_content(item.front, sources_by_task[task].table, sources_by_task[task].sweep)
         | {"further_hypervolumes": dict(item.hypervolumes), "answer": item.answer.to_dict()}
-        for problem, item in answers.items()
+        for task, item in answers.items()
     }
     first = next(iter(contents.values()))
-    if len(sources_by_problem) == 1:
+    if len(sources_by_task) == 1:
         return first
     all_members = [member for content in contents.values() for member in cast("list[object]", content["front"])]
-    entries = [problem._asdict() | content for problem, content in contents.items()]
-    # Different problems do not share a reference box or a target.
+    entries = [task._asdict() | content for task, content in contents.items()]
+    # Different tasks do not share a reference box or a target.
     return first | {"hypervolume": None, "baseline": None, "answer": None, "front": all_members, "places": entries}

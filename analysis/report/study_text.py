@@ -76,10 +76,10 @@ def study_content(study: LrStudy) -> dict[str, object]:
 
 
 def _fields(item: Sensitivity | Verdict | NoVerdict) -> dict[str, Any]:
-    """Return the fields as a dictionary, with the problem and the method of the task instead of the field ``task``."""
+    """Return the fields as a dictionary, with the task and the method instead of the field ``method_task``."""
     fields = asdict(item)
-    del fields["task"]
-    return item.task.problem._asdict() | {"method": item.task.method} | fields
+    del fields["method_task"]
+    return item.method_task.task._asdict() | {"method": item.method_task.method} | fields
 
 
 def _verdict_fields(item: Verdict, columns: Sequence[str]) -> dict[str, object]:
@@ -101,7 +101,7 @@ def _baseline_fields(item: Baseline, columns: Sequence[str]) -> dict[str, object
 
 
 def _fronts_fields(item: ArmFronts) -> dict[str, object]:
-    return item.problem._asdict() | {
+    return item.task._asdict() | {
         "arms": [
             {"name": name, "trials": item.trials[name], **asdict(indicators)}
             | {"further": {box: asdict(arms[name]) for box, arms in item.further.items() if name in arms}}

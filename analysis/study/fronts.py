@@ -1,6 +1,6 @@
 """Compare the Pareto fronts of a study's arms.
 
-An arm consists of all runs of one method on one problem, either with fixed rates or with one AutoLR variant.
+An arm consists of all runs of one method on one task, either with fixed rates or with one AutoLR variant.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import numpy as np
 
 from analysis.frontier.indicators import Indicators, indicators
 from analysis.study.lr_grid import LrGrid, SeedFront
-from analysis.tables.problems import Problem
+from analysis.tables.tasks import Task
 from analysis.tables.trade_off import Floats
 
 
 @dataclass(frozen=True, slots=True)
 class ArmFronts:
-    """The comparison of all arms of a problem.
+    """The comparison of all arms of a task.
 
     Attributes:
         indicators: the indicators of each arm, relative to the Pareto front of all arms together.
@@ -28,28 +28,28 @@ class ArmFronts:
             left out if a finished run lacks an objective of the box.
     """
 
-    problem: Problem
+    task: Task
     indicators: dict[str, Indicators]
     trials: dict[str, int]
     further: Mapping[str, dict[str, Indicators]]
 
 
 def arm_fronts(grid: LrGrid) -> tuple[ArmFronts, ...]:
-    """Compare the arms of every problem. The problems are in the order of the trial table."""
+    """Compare the arms of every task. The tasks are in the order of the trial table."""
     comparisons = []
-    for problem in dict.fromkeys(task.problem for task in grid.tasks):
+    for task in dict.fromkeys(item.task for item in grid.method_tasks):
         fronts_by_arm: dict[str, list[SeedFront]] = {}
         for front in grid.fronts:
-            if front.task.problem == problem:
+            if front.method_task.task == task:
                 policy = f"AutoLR {front.variant}" if front.variant else "fixed lr"
-                fronts_by_arm.setdefault(f"{front.task.method}, {policy}", []).append(front)
+                fronts_by_arm.setdefault(f"{front.method_task.method}, {policy}", []).append(front)
         points_by_arm = _points(fronts_by_arm, "")
         further = {box: indicators(points) for box in grid.boxes if (points := _points(fronts_by_arm, box))}
         trials = {
             arm: sum(run.has_outcome for front in fronts for run in front.runs.values())
             for arm, fronts in fronts_by_arm.items()
         }
-        comparisons.append(ArmFronts(problem, indicators(points_by_arm), trials, further))
+        comparisons.append(ArmFronts(task, indicators(points_by_arm), trials, further))
     return tuple(comparisons)
 
 

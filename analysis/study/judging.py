@@ -39,7 +39,7 @@ from analysis.study.hand_tuning import (
 )
 from analysis.study.lr_grid import Arm, LrGrid, SeedFront
 from analysis.study.paired import ALPHA, holm, lower_bound, paired, upper_bound
-from analysis.study.study_runs import Configuration, Task
+from analysis.study.study_runs import Configuration, MethodTask
 from analysis.study.tuning_curve import PROBE_CHARGE, tuning_curve
 from analysis.study.verdict import (
     AT_EDGE,
@@ -62,10 +62,14 @@ from analysis.tables.trial_table import finite_cell
 
 
 def verdicts_data(grid: LrGrid, primary: str = "") -> tuple[Verdict | NoVerdict, ...]:
-    """Return, for each task and AutoLR variant, a verdict or the reason why there is no verdict.
+    """Return, for each method, task and AutoLR variant, a verdict or the reason why there is no verdict.
 
     ``primary`` names the primary question (:func:`is_primary_question`); "" if there is none."""
-    results = [_verdict(grid, task, variant) for task in grid.tasks for variant in grid.variants(task) or ("",)]
+    results = [
+        _verdict(grid, method_task, variant)
+        for method_task in grid.method_tasks
+        for variant in grid.variants(method_task) or ("",)
+    ]
     corrected = _correct_verdicts([item for item in results if isinstance(item, Verdict)], primary)
     return tuple(next(corrected) if isinstance(item, Verdict) else item for item in results)
 
@@ -79,16 +83,16 @@ def without_tests(verdict: Verdict) -> Verdict:
     return replace(verdict, baselines=tuple(baselines))
 
 
-def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | NoVerdict:
-    hand, auto = grid.arm(task), grid.arm(task, variant)
+def _verdict(grid: LrGrid, method_task: MethodTask, variant: str) -> Verdict | NoVerdict:
+    hand, auto = grid.arm(method_task), grid.arm(method_task, variant)
     if not hand:
-        return NoVerdict(task, variant, note("no_fixed_rate"))
+        return NoVerdict(method_task, variant, note("no_fixed_rate"))
     if not variant:
-        return NoVerdict(task, variant, note("no_auto_lr"))
+        return NoVerdict(method_task, variant, note("no_auto_lr"))
     all_seeds = sorted(hand.seeds | auto.seeds)
     complete_seeds = [seed for seed in all_seeds if hand.is_complete(seed) and auto.is_complete(seed)]
     if not complete_seeds:
-        return NoVerdict(task, variant, note("no_whole_seed"))
+        return NoVerdict(method_task, variant, note("no_whole_seed"))
     tuning_part, planned = split_seeds(hand.seeds & auto.seeds)
     tuning, fresh = (tuple(seed for seed in group if seed in complete_seeds) for group in (tuning_part, planned))
     if not tuning or not fresh:
@@ -112,7 +116,7 @@ def _verdict(grid: LrGrid, task: Task, variant: str) -> Verdict | NoVerdict:
         for name, choice, optimum in ((SINGLE, single, edge), (ORACLE, oracle, edge_of_oracle))
     )
     return Verdict(
-        task=task,
+        method_task=method_task,
         variant=variant,
         starts=tuple(auto),
         of_starts=tuple(_mean(by_seed[seed].hypervolume() for seed in fresh) for by_seed in auto.values()),
@@ -181,7 +185,7 @@ def _mean(values: Iterable[float]) -> float:
 def _correct_verdicts(verdicts: Sequence[Verdict], primary: str) -> Iterator[Verdict]:
     families: dict[bool, list[tuple[Verdict, Baseline]]] = {True: [], False: []}
     for verdict in verdicts:
-        is_primary = is_primary_question(primary, verdict.task.method, verdict.variant)
+        is_primary = is_primary_question(primary, verdict.method_task.method, verdict.variant)
         for baseline in verdict.compared:
             families[is_primary and baseline is verdict.single].append((verdict, baseline))
     corrected: dict[int, Baseline] = {}

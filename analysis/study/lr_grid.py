@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analysis.frontier.frontier import hypervolume
-from analysis.study.study_runs import Configuration, StudyRun, Task, study_runs
+from analysis.study.study_runs import Configuration, MethodTask, StudyRun, study_runs
 from analysis.tables.columns import Columns
 from analysis.tables.note import Note, note
 from analysis.tables.trade_off import Floats, Objective
@@ -30,7 +30,7 @@ class SeedFront:
             configurations is complete.
     """
 
-    task: Task
+    method_task: MethodTask
     variant: str
     lr: float
     seed: int
@@ -97,18 +97,20 @@ class LrGrid:
     seeds_vary: str
 
     @property
-    def tasks(self) -> tuple[Task, ...]:
+    def method_tasks(self) -> tuple[MethodTask, ...]:
         """The tasks, in the order of the trial table."""
-        return tuple(dict.fromkeys(front.task for front in self.fronts))
+        return tuple(dict.fromkeys(front.method_task for front in self.fronts))
 
-    def variants(self, task: Task) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(front.variant for front in self.fronts if front.task == task and front.variant))
+    def variants(self, method_task: MethodTask) -> tuple[str, ...]:
+        return tuple(
+            dict.fromkeys(front.variant for front in self.fronts if front.method_task == method_task and front.variant)
+        )
 
-    def arm(self, task: Task, variant: str = "") -> Arm:
+    def arm(self, method_task: MethodTask, variant: str = "") -> Arm:
         """Return the fronts of a task with fixed rates (default) or with an AutoLR variant, sorted by rate and seed."""
         fronts: dict[float, dict[int, SeedFront]] = defaultdict(dict)
         for front in self.fronts:
-            if front.task == task and front.variant == variant:
+            if front.method_task == method_task and front.variant == variant:
                 fronts[front.lr][front.seed] = front
         return Arm((lr, dict(sorted(fronts[lr].items()))) for lr in sorted(fronts))
 
@@ -120,17 +122,17 @@ def lr_grid(sweeps: Sequence[tuple[TrialTable, Sequence[Objective]]], *, seeds_v
     objectives of each sweep.
     """
     study = study_runs(sweeps, roles=("data", "training"), seeds_vary=seeds_vary)
-    notes = [*study.notes, *study.problems.notes]
-    runs_by_front: dict[tuple[Task, str, float, int], dict[Configuration, StudyRun]] = {}
-    configurations: dict[Task, dict[Configuration, None]] = defaultdict(dict)
+    notes = [*study.notes, *study.tasks.notes]
+    runs_by_front: dict[tuple[MethodTask, str, float, int], dict[Configuration, StudyRun]] = {}
+    configurations: dict[MethodTask, dict[Configuration, None]] = defaultdict(dict)
     skipped = 0
     for run in study.runs:
         if run.lr is None or run.seed is None:
             skipped += 1
             continue
-        runs_by_front.setdefault((run.task, run.variant, run.lr, run.seed), {})[run.configuration] = run
-    for (task, *_), runs in runs_by_front.items():
-        configurations[task].update(dict.fromkeys(runs))
+        runs_by_front.setdefault((run.method_task, run.variant, run.lr, run.seed), {})[run.configuration] = run
+    for (method_task, *_), runs in runs_by_front.items():
+        configurations[method_task].update(dict.fromkeys(runs))
     if skipped:
         notes.append(note("runs_without_rate_or_seed", count=skipped))
     fronts = tuple(

@@ -57,22 +57,23 @@ class LrStudy:
         return any(map(self.is_primary, self.answers))
 
     def subject(self, verdict: Verdict) -> str:
-        """Return a verdict's method and AutoLR variant as text. Add the problem if the study has several problems."""
-        return f"{verdict.task if self._has_several_problems else verdict.task.method}, AutoLR {verdict.variant}"
+        """Return a verdict's method and AutoLR variant as text. Add the task if the study has several tasks."""
+        method_task = verdict.method_task
+        return f"{method_task if self._has_several_tasks else method_task.method}, AutoLR {verdict.variant}"
 
     def short_subject(self, item: Verdict | NoVerdict) -> str:
-        """Return the method as text. Add the AutoLR variant and the problem only if the study has several of them."""
+        """Return the method as text. Add the AutoLR variant and the task only if the study has several of them."""
         variants = {other.variant for other in self.answers if other.variant}
-        name = str(item.task) if self._has_several_problems else item.task.method
+        name = str(item.method_task) if self._has_several_tasks else item.method_task.method
         variant = f" ({item.variant})" if len(variants) > 1 and item.variant else ""
         return f"{name}{variant}" + (" (the primary question)" if self.is_primary(item) else "")
 
     def is_primary(self, item: Verdict | NoVerdict) -> bool:
-        return is_primary_question(self.primary, item.task.method, item.variant)
+        return is_primary_question(self.primary, item.method_task.method, item.variant)
 
     @property
-    def _has_several_problems(self) -> bool:
-        return len({task.problem for task in self.grid.tasks}) > 1
+    def _has_several_tasks(self) -> bool:
+        return len({item.task for item in self.grid.method_tasks}) > 1
 
 
 def read_study(folders: Sequence[Path], objectives: Sequence[Objective] = ()) -> LrStudy:
@@ -144,10 +145,10 @@ def fronts_table(grid: LrGrid) -> pd.DataFrame:
     names = ("model", "dataset", "apart", "method", "auto_lr", "lr", "seed", "trials", "missing", "collapsed_runs")
     rows = []
     for front in grid.fronts:
-        task, collapsed = front.task, collapse([[front]])
+        method_task, collapsed = front.method_task, collapse([[front]])
         rows.append(
             (
-                *(*task.problem, task.method, front.variant or "off", front.lr, front.seed, len(front.runs)),
+                *(*method_task.task, method_task.method, front.variant or "off", front.lr, front.seed, len(front.runs)),
                 *(len(front.missing), "" if collapsed.runs_unknown else collapsed.runs),
                 *map(front.hypervolume, ("", *grid.boxes)),
             )

@@ -16,7 +16,7 @@ import numpy as np
 
 from analysis.study.hand_tuning import best_rate
 from analysis.study.lr_grid import Arm, LrGrid, SeedFront
-from analysis.study.study_runs import Task
+from analysis.study.study_runs import MethodTask
 from analysis.study.verdict import WITHIN
 from analysis.tables.trial_table import finite_cell
 
@@ -59,7 +59,7 @@ class Sensitivity:
         left_out: the seeds on which only some of the rates have a complete front.
     """
 
-    task: Task
+    method_task: MethodTask
     rates: tuple[RateRow, ...]
     best_lr: float | None
     near_best: tuple[float, float] | None
@@ -88,12 +88,12 @@ class Sensitivity:
 
 
 def rate_sensitivity(grid: LrGrid) -> tuple[Sensitivity, ...]:
-    """Return, for every task, how strongly its results depend on the learning rate."""
-    return tuple(_sensitivity(grid, task) for task in grid.tasks)
+    """Return, for every method on every task, how strongly its results depend on the learning rate."""
+    return tuple(_sensitivity(grid, method_task) for method_task in grid.method_tasks)
 
 
-def _sensitivity(grid: LrGrid, task: Task) -> Sensitivity:
-    hand = grid.arm(task)
+def _sensitivity(grid: LrGrid, method_task: MethodTask) -> Sensitivity:
+    hand = grid.arm(method_task)
     compared = _compared_seeds(hand)
     rates = _rows(grid, hand, compared)
     volumes = np.array([row.hypervolume for row in rates])
@@ -106,10 +106,10 @@ def _sensitivity(grid: LrGrid, task: Task) -> Sensitivity:
         near_best = rates[low].lr, rates[high].lr
     finite = volumes[np.isfinite(volumes)]
     spread = float(np.ptp(finite)) if len(finite) else math.nan
-    arms = {variant: grid.arm(task, variant) for variant in grid.variants(task)}
+    arms = {variant: grid.arm(method_task, variant) for variant in grid.variants(method_task)}
     starts = {variant: _rows(grid, arm, _compared_seeds(hand, arm)) for variant, arm in arms.items()}
     complete = {seed for by_seed in hand.values() for seed in _complete_seeds(by_seed)}
-    return Sensitivity(task, rates, best_lr, near_best, spread, starts, tuple(sorted(complete - compared)))
+    return Sensitivity(method_task, rates, best_lr, near_best, spread, starts, tuple(sorted(complete - compared)))
 
 
 def _complete_seeds(fronts_by_seed: Mapping[int, SeedFront]) -> set[int]:

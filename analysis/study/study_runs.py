@@ -13,8 +13,8 @@ from analysis.errors import AnalysisError
 from analysis.frontier.indicators import further_objectives
 from analysis.tables.columns import Columns
 from analysis.tables.note import Note, note
-from analysis.tables.problems import STRUCTURE, Problem, Problems, problems_of
 from analysis.tables.sweep_file import SweepFile
+from analysis.tables.tasks import STRUCTURE, Task, Tasks, tasks_of
 from analysis.tables.trade_off import Floats, Objective, scored, widest
 from analysis.tables.trial_table import TrialTable, auto_lr_on
 from analysis.words import PROBE_BATCHES, auto_lr_variant, cell, rounded_cell
@@ -24,19 +24,19 @@ Configuration = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """An unlearning method on an unlearning problem."""
+class MethodTask:
+    """An unlearning method on an unlearning task."""
 
-    problem: Problem
+    task: Task
     method: str
 
     def __str__(self) -> str:
-        return f"{self.method} on {self.problem}"
+        return f"{self.method} on {self.task}"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The words of a figure's file name: model, data set, method and :attr:`Problem.apart`, without empty words."""
-        return tuple(filter(None, (*self.problem[:2], self.method, self.problem.apart)))
+        """The words of a figure's file name: model, data set, method and :attr:`Task.apart`, without empty words."""
+        return tuple(filter(None, (*self.task[:2], self.method, self.task.apart)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +52,7 @@ class StudyRun:
             objective of the box.
     """
 
-    task: Task
+    method_task: MethodTask
     variant: str
     lr: float | None
     configuration: Configuration
@@ -87,14 +87,14 @@ class StudyRuns:
 
     Attributes:
         configuration_columns: the names of the settings in a configuration.
-        problems: the problem of every trial, including the trials that are not in ``runs``.
+        tasks: the task of every trial, including the trials that are not in ``runs``.
     """
 
     runs: tuple[StudyRun, ...]
     configuration_columns: tuple[str, ...]
     columns: Columns
     notes: tuple[Note, ...]
-    problems: Problems
+    tasks: Tasks
 
 
 def study_runs(
@@ -107,12 +107,12 @@ def study_runs(
     """Return the runs of one or more sweeps.
 
     If two trials have the same task, AutoLR variant, learning rate, configuration and seed, only the first trial is
-    used. A trial without a seed is always a separate run. The costs of all trials on a problem are computed with one
+    used. A trial without a seed is always a separate run. The costs of all trials on a task are computed with one
     reference box: the smallest box that contains the boxes of their sweeps.
 
     Args:
         sweeps: the table and the objectives of each sweep.
-        sweep, seeds_vary: see :func:`analysis.tables.problems.problems_of`.
+        sweep, seeds_vary: see :func:`analysis.tables.tasks.tasks_of`.
         roles: the roles of the columns that distinguish tasks, such as ``data`` or ``training``.
 
     Raises:
@@ -122,21 +122,21 @@ def study_runs(
     if len(names) > 1:
         raise AnalysisError("the sweeps have different objectives, so their hypervolumes are not comparable")
     merged = TrialTable.merge([table for table, _ in sweeps])
-    problems = problems_of(merged, sweep, roles=roles, seeds_vary=seeds_vary)
+    tasks = tasks_of(merged, sweep, roles=roles, seeds_vary=seeds_vary)
     varying = tuple(name for name in merged.varying if _is_configuration(merged, name, roles))
     variant_options = _varying_auto_lr_options(merged)
     runs_by_key: dict[tuple[object, ...], StudyRun] = {}
     repeated: list[tuple[pd.Series, pd.Series]] = []
-    scores, auto_lr_mask = _costs(sweeps, merged, problems.of_trials), auto_lr_on(merged.trials)
-    for (_, row), problem, costs, has_auto_lr in zip(
-        merged.trials.iterrows(), problems.of_trials, scores, auto_lr_mask, strict=True
+    scores, auto_lr_mask = _costs(sweeps, merged, tasks.of_trials), auto_lr_on(merged.trials)
+    for (_, row), task, costs, has_auto_lr in zip(
+        merged.trials.iterrows(), tasks.of_trials, scores, auto_lr_mask, strict=True
     ):
         variant = (auto_lr_variant(row, variant_options) or "on") if has_auto_lr else ""
-        task = Task(problem, str(row["method"]))
+        method_task = MethodTask(task, str(row["method"]))
         configuration = tuple(rounded_cell(row.get(name)) for name in varying)
         lr, seed = rounded_cell(row["lr"]), cell(row["seed"])
         fields = (
-            *(task, variant, float(lr) if isinstance(lr, (int, float)) else None, configuration),
+            *(method_task, variant, float(lr) if isinstance(lr, (int, float)) else None, configuration),
             int(seed) if isinstance(seed, (int, float)) else None,
         )
         key = (*fields, len(runs_by_key) if seed is None else None)
@@ -145,7 +145,7 @@ def study_runs(
         else:
             runs_by_key[key] = StudyRun(*fields, costs, row)
     notes = (_repeated(repeated, merged.columns),) if repeated else ()
-    return StudyRuns(tuple(runs_by_key.values()), varying, merged.columns, notes, problems)
+    return StudyRuns(tuple(runs_by_key.values()), varying, merged.columns, notes, tasks)
 
 
 def _repeated(pairs: Sequence[tuple[pd.Series, pd.Series]], columns: Columns) -> Note:
@@ -158,13 +158,13 @@ def _repeated(pairs: Sequence[tuple[pd.Series, pd.Series]], columns: Columns) ->
 
 
 def _costs(
-    sweeps: Sequence[tuple[TrialTable, Sequence[Objective]]], merged: TrialTable, problems: Sequence[Problem]
+    sweeps: Sequence[tuple[TrialTable, Sequence[Objective]]], merged: TrialTable, tasks: Sequence[Task]
 ) -> list[dict[str, Floats | None]]:
     sweep_of_trial = np.repeat(np.arange(len(sweeps)), [len(table.trials) for table, _ in sweeps])
     scores = merged.measured(merged.columns.metrics)
-    costs_by_trial: list[dict[str, Floats | None]] = [{} for _ in problems]
-    for problem in dict.fromkeys(problems):
-        indices = [index for index, other in enumerate(problems) if other == problem]
+    costs_by_trial: list[dict[str, Floats | None]] = [{} for _ in tasks]
+    for task in dict.fromkeys(tasks):
+        indices = [index for index, other in enumerate(tasks) if other == task]
         box = widest([sweeps[sweep_index][1] for sweep_index in sorted(set(sweep_of_trial[indices]))])
         rows = merged.trials.iloc[indices]
         for name, axes in ({"": box} | further_objectives(box, merged.columns, scores)).items():

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from analysis.study.collapse import Collapse
 from analysis.study.hand_tuning import EdgeOptimum
 from analysis.study.paired import ALPHA, PairedResult, seeds_to_tell
-from analysis.study.study_runs import Configuration, Task
+from analysis.study.study_runs import Configuration, MethodTask
 from analysis.study.tuning_curve import TuningCurve
 from analysis.tables.note import Note
 
@@ -51,7 +51,7 @@ def is_primary_question(primary: str, method: str, variant: str) -> bool:
 class NoVerdict:
     """The reason why a task and AutoLR variant have no verdict. ``variant`` is "" if AutoLR was not run."""
 
-    task: Task
+    method_task: MethodTask
     variant: str
     why: Note
 
@@ -122,7 +122,7 @@ class Verdict:
         updates: the median number of AutoLR updates in a run; None if unknown.
     """
 
-    task: Task
+    method_task: MethodTask
     variant: str
     starts: tuple[float, ...]
     of_starts: tuple[float, ...]

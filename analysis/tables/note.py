@@ -12,7 +12,7 @@ class Note:
     Attributes:
         code: the name of the macro in analysis/report/templates/note.j2 that renders the note as text.
         facts: the names and values of the macro's arguments; all values are hashable.
-        source: the sweep, table or problem that the note is about; "" if there is no single source.
+        source: the sweep, table or task that the note is about; "" if there is no single source.
     """
 
     code: str

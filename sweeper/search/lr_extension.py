@@ -44,7 +44,7 @@ def extensions(study: LrStudy, settings: SweepSettings) -> tuple[Extension, ...]
             rates_beyond_edge = () if baseline.edge is None else baseline.edge.beyond
             for rate in rates_beyond_edge:
                 rounded_rate = float(f"{rate:.2g}")
-                baselines_by_method[verdict.task.method].setdefault(rounded_rate, baseline.name)
+                baselines_by_method[verdict.method_task.method].setdefault(rounded_rate, baseline.name)
     result = []
     for method, baseline_by_rate in baselines_by_method.items():
         grid = [point["lr"] for point in fixed_points(settings, method)]

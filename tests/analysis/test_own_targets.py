@@ -1,4 +1,4 @@
-"""Every trial is compared with its own target, and scored only with the trials of its own problem."""
+"""Every trial is compared with its own target, and scored only with the trials of its own task."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from analysis.errors import AnalysisError
 from analysis.report.report import write_report
 from analysis.study.lr_study import read_study, study_in
 from analysis.tables.columns import Column, Columns
-from analysis.tables.problems import by_problem, problems_of
 from analysis.tables.sources import read_sources
+from analysis.tables.tasks import by_task, tasks_of
 from analysis.tables.trial_table import TrialTable
 from sweeper.store.columns import column_dictionary
 from tests.analysis.conftest import BASELINE, OBJECTIVES, MakeRow, MakeSweep, trial
@@ -63,7 +63,7 @@ def test_a_trial_of_a_sweep_without_a_baseline_is_not_judged_by_another(make_swe
     assert any("utility" in line and "0.02" not in line for line in found["judged"])
 
 
-def test_another_target_is_another_problem(make_sweep: MakeSweep, tmp_path: Path) -> None:
+def test_another_target_is_another_task(make_sweep: MakeSweep, tmp_path: Path) -> None:
     one = make_sweep([trial("0", 6.0, 0.2, target_key="a1")], name="one")
     two = make_sweep([trial("0", 5.0, 0.4, target_key="b2")], name="two", baseline=BASELINE | {"utility": 0.3})
     places = reported(tmp_path / "both", one, two)["places"]
@@ -79,25 +79,25 @@ def test_a_study_needs_the_folder_of_a_sweep(tmp_path: Path) -> None:
         read_study([tmp_path])
 
 
-def test_numbers_that_agree_in_nine_digits_are_one_problem(make_sweep: MakeSweep) -> None:
+def test_numbers_that_agree_in_nine_digits_are_one_task(make_sweep: MakeSweep) -> None:
     rates = (0.3, 0.1 + 0.2, 0.4)
     table = TrialTable.read(make_sweep([trial(str(number), 4.0, 1.0) for number in range(3)]))
     columns = Columns({**table.columns.entries, "target_lr": Column(role="data")})
     table = replace(table, trials=table.trials.assign(target_lr=rates), columns=columns)
-    assert [item.apart for item in problems_of(table).of_trials] == ["target lr 0.3", "target lr 0.3", "target lr 0.4"]
+    assert [item.apart for item in tasks_of(table).of_trials] == ["target lr 0.3", "target lr 0.3", "target lr 0.4"]
 
 
-def test_a_sweep_that_lacks_a_column_belongs_to_the_only_problem(make_sweep: MakeSweep, tmp_path: Path) -> None:
+def test_a_sweep_that_lacks_a_column_belongs_to_the_only_task(make_sweep: MakeSweep, tmp_path: Path) -> None:
     older = dict(column_dictionary(random_guess=8.0, unit="token"))
     del older["target_key"]
     old = make_sweep([trial("0", 6.0, 0.2, target_key=None)], name="old", columns=older)
     new = [make_sweep([trial("0", 5.0, 0.4, lr=2e-4, target_key=key)], name=key) for key in ("k1", "k2")]
-    assert len(by_problem(read_sources([old, new[0]], out=tmp_path))[0]) == 1
-    parts, _ = by_problem(read_sources([old, *new], out=tmp_path))
-    assert [problem.apart for problem in parts] == ["no target key", "target key k1", "target key k2"]
+    assert len(by_task(read_sources([old, new[0]], out=tmp_path))[0]) == 1
+    parts, _ = by_task(read_sources([old, *new], out=tmp_path))
+    assert [task.apart for task in parts] == ["no target key", "target key k1", "target key k2"]
 
 
-def test_declared_targets_of_seeds_are_one_problem_and_each_seed_is_held_against_its_own(make_sweep: MakeSweep) -> None:
+def test_declared_targets_of_seeds_are_one_task_and_each_seed_is_held_against_its_own(make_sweep: MakeSweep) -> None:
     """A utility of 0.5 is 56% of 0.9, and 0.28 is 93% of 0.3."""
     scores = {"verbmem": 0.05, "truth_ratio": 0.5}
     rows = [
@@ -105,7 +105,7 @@ def test_declared_targets_of_seeds_are_one_problem_and_each_seed_is_held_against
         trial("1", 5.9, 0.5, seed=1, utility=0.28, target_key="k1", **scores),
     ]
     out = make_sweep(rows, **OF_SEEDS)
-    assert len(by_problem(read_sources([out], out=out))[0]) == len(compared(out)) == 1
+    assert len(by_task(read_sources([out], out=out))[0]) == len(compared(out)) == 1
     found = reported(out, out)["answer"]
     assert (found["trial_id"], found["recommended"]) == ("1", True)
 
@@ -135,4 +135,4 @@ def test_report_and_study_score_every_model_in_its_own_box(make_sweep: MakeSweep
     assert alone == pytest.approx([0.3, 0.3])
     assert together[:2] == alone
     assert page == together
-    assert {verdict.task.problem.model for verdict in on_page.verdicts} == {"tiny-phi", "tiny-gpt2"}
+    assert {verdict.method_task.task.model for verdict in on_page.verdicts} == {"tiny-phi", "tiny-gpt2"}

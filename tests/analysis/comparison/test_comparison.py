@@ -17,7 +17,7 @@ from analysis.report.comparison_text import FORMATS, comma_separated, comparison
 from analysis.report.render import note_text, render_line
 from analysis.tables.columns import Columns
 from analysis.tables.note import Note, note
-from analysis.tables.problems import Problem
+from analysis.tables.tasks import Task
 from sweeper.store.columns import column_dictionary
 from tests.analysis.conftest import MakeSweep, Row, external_csv, trial
 from tests.conftest import GOLDEN
@@ -159,7 +159,7 @@ def test_three_equal_seeds_are_judged_as_one(
 
 
 NASTY = ComparisonTable(
-    Problem("a_b & 50%", "<tofu>", "target key 0x_1"),
+    Task("a_b & 50%", "<tofu>", "target key 0x_1"),
     ("my_metric",),
     None,
     (MethodRow("x|y_{z}~^\\#$", Entry("lr 1", 1, 0, {"my_metric": Value(0.5, None, True)}, 1), None),),
@@ -321,7 +321,7 @@ def test_rows_that_can_only_mean_these_trials_join_them(
         assert (utility.mean, utility.met) == (0.79, True), "compared with the sweep's target"
 
 
-def test_rows_that_could_mean_two_problems_are_a_table_of_their_own(make_sweep: MakeSweep, tmp_path: Path) -> None:
+def test_rows_that_could_mean_two_tasks_are_a_table_of_their_own(make_sweep: MakeSweep, tmp_path: Path) -> None:
     """The rows join the second sweep if they name its data set."""
     one = make_sweep(of_seeds(0, 1), name="one", baseline=BASELINE)
     two = make_sweep(of_seeds(0, 1, dataset="tofu"), name="two", baseline=BASELINE)

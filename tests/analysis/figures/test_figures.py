@@ -24,8 +24,8 @@ from analysis.figures.panels import draw_panels
 from analysis.figures.pareto import pareto_data
 from analysis.figures.svg import save_figure, svg_text
 from analysis.tables.note import note
-from analysis.tables.problems import by_problem
 from analysis.tables.sources import Sources, read_source
+from analysis.tables.tasks import by_task
 from tests.analysis.conftest import MakeSweep, report, trial
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ def sources(make_sweep_once: MakeSweep) -> Sources:
 
 
 def test_every_figure_is_drawn_as_png_and_svg(sources: Sources, tmp_path: Path) -> None:
-    found = {data.name: data for _, data in gallery(by_problem(sources)[0])}
+    found = {data.name: data for _, data in gallery(by_task(sources)[0])}
     assert set(found) == NAMES
     for name, data in found.items():
         with warnings.catch_warnings():
@@ -223,5 +223,5 @@ def test_odd_tables_break_no_figure(make_sweep: MakeSweep, rows: Any, values: tu
     (out / "auto_lr.csv").write_text("trial_id,step,eta,eta_star,fallback\n0,1,nan,inf,not finite\n1,1,1e-4,,\n1,2,")
     columns = "trial_id,step,eta,x,retain_loss,forget_loss,slope,curvature,loss_zero,eta_star"
     landscape = pd.read_csv(io.StringIO(f"{columns}\n0,1,1e-4,0.0,nan,1,,,,\n"))
-    for _, data in gallery(by_problem(replace(read_source(out), landscape=landscape))[0]):
+    for _, data in gallery(by_task(replace(read_source(out), landscape=landscape))[0]):
         assert "<svg" in svg_text(draw_panels(data))

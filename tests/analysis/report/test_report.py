@@ -277,7 +277,7 @@ def test_without_the_targets_answers_those_of_the_data_set_are_compared(tmp_path
     assert example_answers(tmp_path, "checkpoints/t2", "key") is None
 
 
-def test_each_point_of_several_problems_links_to_its_own_trial(make_sweep: MakeSweep, tmp_path: Path) -> None:
+def test_each_point_of_several_tasks_links_to_its_own_trial(make_sweep: MakeSweep, tmp_path: Path) -> None:
     sweeps = [make_sweep([trial("0", 6.0, 0.2, target_key=name)], name=name) for name in ("one", "two")]
     write_report(tmp_path / "both", sweeps)
     links = re.findall(r'href="#(trial-\d+)" aria-label="trial (\w+/0)', Page(tmp_path / "both").source)

@@ -51,7 +51,7 @@ def test_every_data_set_has_its_own_verdict_tuning_curve_answer_and_frontier(mer
         assert {f"pareto_tiny-phi_{dataset}", f"gradients_over_steps_tiny-phi_{dataset}"} <= figures
     assert len([name for name in figures if name.startswith("tuning-curve")]) == 4
     assert not (out / "pareto.png").exists()
-    assert "2 unlearning problems" in page
+    assert "2 unlearning tasks" in page
     assert "frontiers lacks a trial" in page
 
 

@@ -53,7 +53,7 @@ def study_by_seed(make_sweep: MakeSweep, row: MakeRow) -> MakeStudy:
 
 def outcomes(study: LrStudy) -> dict[str, str]:
     """Return the outcome against the best single rate for each method."""
-    return {item.task.method: item.baselines[0].outcome for item in study.verdicts}
+    return {item.method_task.method: item.baselines[0].outcome for item in study.verdicts}
 
 
 @pytest.mark.parametrize("primary", ["method3", "method3/clip/fresh", " method3 "])
@@ -63,7 +63,7 @@ def test_a_primary_question_is_decided_while_correction_leaves_it_open(study: Ma
     assert set(outcomes(study(truths)).values()) == {UNDECIDED}
     found = study(truths, primary=primary, name="named")
     assert outcomes(found) == dict.fromkeys(truths, UNDECIDED) | {"method3": BETTER}
-    single = {item.task.method: item.baselines[0] for item in found.verdicts}
+    single = {item.method_task.method: item.baselines[0] for item in found.verdicts}
     assert {name: (item.primary, item.comparisons) for name, item in single.items()} == {
         **dict.fromkeys(truths, (False, 7)),
         "method3": (True, 1),

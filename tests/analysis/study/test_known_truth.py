@@ -34,7 +34,7 @@ def rare(good: float, collapse: float, every: int) -> Difference:
 class Case:
     """The tables of one or more sweeps, and the expected outcomes against the best single rate.
 
-    ``facts`` are expected :func:`facts` of the first verdict, and ``apart`` the settings that distinguish the problems.
+    ``facts`` are expected :func:`facts` of the first verdict, and ``apart`` the settings that distinguish the tasks.
     """
 
     name: str
@@ -99,7 +99,7 @@ CASES = (
         [BETTER],
         {"rate": 1e-3, "beyond": ()},
     ),
-    # Different problems.
+    # Different tasks.
     Case("other split, other target", two(forget_split="forget05", target_key="99ff"), [BETTER, WORSE], apart=SPLITS),
     Case(
         "other epochs and split",
@@ -108,7 +108,7 @@ CASES = (
         apart=[f"{SPLITS[0]}, epochs 3", f"{SPLITS[1]}, epochs 9"],
     ),
     Case(
-        "the sides on different problems",
+        "the sides on different tasks",
         lambda row: [table(row, sides=[False]), table(row, 0.3, sides=[True], epochs=9)],
         [],
         apart=["epochs"],
@@ -125,9 +125,9 @@ CASES = (
         [BETTER, TOO_FEW],
         {"comparisons": 1},
     ),
-    Case("another c is no other problem", lambda row: [table(row, 0.3) + table(row, 0.3, c=0.9)], [BETTER]),
+    Case("another c is no other task", lambda row: [table(row, 0.3) + table(row, 0.3, c=0.9)], [BETTER]),
     Case(
-        "AutoLR's settings are no other problem",
+        "AutoLR's settings are no other task",
         lambda row: [table(row, 0.35), table(row, 0.35, sides=[True], auto_lr_smoothing="paper")],
         [BETTER, BETTER],
         {"comparisons": 2},
@@ -191,9 +191,9 @@ def test_the_verdict_is_the_one_the_table_was_made_for(make_sweep: MakeSweep, ro
     study = read_study([make_sweep(rows, name=f"sweep-{index}") for index, rows in enumerate(case.sweeps(row))])
     outcomes = [verdict.baselines[0].outcome for verdict in study.verdicts]
     assert outcomes == list(case.outcomes)
-    assert ("several_problems" in [note.code for note in study.notes]) is bool(case.apart)
+    assert ("several_tasks" in [note.code for note in study.notes]) is bool(case.apart)
     for verdict, apart in zip(study.verdicts, case.apart or itertools.repeat(""), strict=False):
-        assert verdict.task.problem.apart == apart
+        assert verdict.method_task.task.apart == apart
         single = verdict.baselines[0]
         if single.comparisons == 1 and single.p_holm is not None:  # Holm: twice the smaller of two p-values
             smaller = min(single.result.p_above, single.result.p_below)

@@ -13,9 +13,9 @@ from analysis.errors import AnalysisError
 from analysis.figures.pareto import pareto_data
 from analysis.report.report import write_report, write_run_figures
 from analysis.tables.note import note
-from analysis.tables.problems import by_problem
 from analysis.tables.sources import Sources, read_source, read_sources
 from analysis.tables.sweep_file import SweepFile
+from analysis.tables.tasks import by_task
 from tests.analysis.conftest import OBJECTIVES, MakeSweep, external_csv, report, trial
 
 ReadCsv = Callable[[str], Sources]
@@ -73,7 +73,7 @@ def test_external_rows_join_the_frontier_and_are_not_recommended(make_sweep: Mak
         assert part in page
     read = read_sources(sources, out=out)
     assert read.sweep.baseline["retain_loss"] == 0.05, "that of the sweep, not of the table"
-    (part,) = by_problem(read)[0].values()
+    (part,) = by_task(read)[0].values()
     data = pareto_data(part.table, part.sweep)
     own, external = data.methods
     assert [(item.name, item.external) for item in (own, external)] == [("ngdiff", False), ("gdiff (theirs)", True)]

@@ -1,4 +1,4 @@
-"""Group trials by unlearning problem. Losses of different problems are not comparable."""
+"""Group trials by unlearning task. Losses of different tasks are not comparable."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from analysis.tables.trial_table import TrialTable
 from analysis.words import number, rounded_cell
 
 STRUCTURE = ("model", "dataset", "method", "lr", "seed")
-"""Columns that never distinguish two problems with the same model and data set."""
+"""Columns that never distinguish two tasks with the same model and data set."""
 _BY_SEED = {"target": ("target_key", "target_seed"), "data": ("target_key", "data_seed")}
 """The columns that depend on the seed, for each value of the setting ``seeds_vary``."""
 
 
-class Problem(NamedTuple):
-    """An unlearning problem: a model, a data set, and the settings that distinguish it from other problems.
+class Task(NamedTuple):
+    """An unlearning task: a model, a data set, and the settings that distinguish it from other tasks.
 
     Attributes:
-        apart: these settings as text, such as ``forget split forget01``; "" if there is only one problem with this
+        apart: these settings as text, such as ``forget split forget01``; "" if there is only one task with this
             model and data set.
     """
 
@@ -47,43 +47,43 @@ class Problem(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Problems:
-    """The unlearning problems in a trial table.
+class Tasks:
+    """The unlearning tasks in a trial table.
 
     Attributes:
-        of_trials: the problem of each trial, in the order of the table.
-        columns: for each pair (model, data set), the columns that distinguish its problems.
-        cells: a row for each trial with its values in all columns that may distinguish problems; None for a missing
+        of_trials: the task of each trial, in the order of the table.
+        columns: for each pair (model, data set), the columns that distinguish its tasks.
+        cells: a row for each trial with its values in all columns that may distinguish tasks; None for a missing
             value.
     """
 
-    of_trials: tuple[Problem, ...]
+    of_trials: tuple[Task, ...]
     columns: Mapping[tuple[str, str], Sequence[str]]
     cells: pd.DataFrame
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """A note for each pair (model, data set) with several problems."""
+        """A note for each pair (model, data set) with several tasks."""
         return tuple(
-            note("several_problems", place=key, columns=tuple(names)) for key, names in self.columns.items() if names
+            note("several_tasks", place=key, columns=tuple(names)) for key, names in self.columns.items() if names
         )
 
 
-def problems_of(
+def tasks_of(
     table: TrialTable, sweep: SweepFile | None = None, *, roles: Sequence[str] = ("data",), seeds_vary: str = "order"
-) -> Problems:
-    """Return the unlearning problem of every trial.
+) -> Tasks:
+    """Return the unlearning task of every trial.
 
-    Trials with the same model and data set belong to different problems if they differ in a column with one of the
+    Trials with the same model and data set belong to different tasks if they differ in a column with one of the
     ``roles``. An unknown cell takes the value of the other trials with the same model and data set, if these trials
     have equal values. Otherwise, "unknown" counts as a separate value.
 
     Args:
         sweep: the settings of the sweeps. The value of an empty cell is unknown if the row is from an external table,
             or if the row's sweep lacks the column. By default, no value is unknown.
-        roles: the roles of the columns that distinguish problems.
+        roles: the roles of the columns that distinguish tasks.
         seeds_vary: what the seed of a trial changes (:attr:`SweepFile.seeds_vary`). Columns that depend on the seed do
-            not distinguish problems.
+            not distinguish tasks.
     """
     trials = table.without_external.trials
     names = [name for name in table.spec_columns if name not in STRUCTURE and table.columns[name].role in roles]
@@ -101,15 +101,15 @@ def problems_of(
                 cells.loc[has_key & unknown[name], name] = known[0]
         rows = cells.loc[trials.index.intersection(cells.index[has_key])]
         varying = [name for name in names if rows[name].nunique(dropna=False) > 1]
-        # The hash target_key is left out if the other columns distinguish all problems.
+        # The hash target_key is left out if the other columns distinguish all tasks.
         without_hash = [name for name in varying if name != "target_key"]
         count = len(rows[without_hash].drop_duplicates()) if without_hash else 1
         columns[key] = without_hash if count == len(rows[varying].drop_duplicates()) else varying
-    problems = (
-        Problem(model, dataset, ", ".join(_format_setting(c, row[c]) for c in columns.get((model, dataset), ())))
+    tasks = (
+        Task(model, dataset, ", ".join(_format_setting(c, row[c]) for c in columns.get((model, dataset), ())))
         for (model, dataset), (_, row) in zip(keys, cells.iterrows(), strict=True)
     )
-    return Problems(tuple(problems), columns, cells)
+    return Tasks(tuple(tasks), columns, cells)
 
 
 def _seed_columns(trials: pd.DataFrame, columns: Sequence[str], seeds_vary: str) -> Sequence[str]:
@@ -135,28 +135,28 @@ def _format_setting(name: str, value: object) -> str:
     return f"no {short(name)}" if value is None else f"{short(name)} {number(value)}"
 
 
-def by_problem(sources: Sources) -> tuple[dict[Problem, Sources], tuple[Note, ...]]:
-    """Split the sources by problem, in the order of the table. Also return the notes on all problems.
+def by_task(sources: Sources) -> tuple[dict[Task, Sources], tuple[Note, ...]]:
+    """Split the sources by task, in the order of the table. Also return the notes on all tasks.
 
-    A row of an external table belongs to every problem that matches its known values. A row without a matching problem
-    is left out. If the sweeps have no trials, all sources belong to one problem with empty names.
+    A row of an external table belongs to every task that matches its known values. A row without a matching task
+    is left out. If the sweeps have no trials, all sources belong to one task with empty names.
     """
     table, sweep = sources.table, sources.sweep
-    problems = problems_of(table, sweep, seeds_vary=sweep.seeds_vary)
+    tasks = tasks_of(table, sweep, seeds_vary=sweep.seeds_vary)
     external = table.trials["external"].to_numpy(dtype=bool)
-    distinct = dict.fromkeys(p for p, is_external in zip(problems.of_trials, external, strict=True) if not is_external)
+    distinct = dict.fromkeys(
+        task for task, is_external in zip(tasks.of_trials, external, strict=True) if not is_external
+    )
     if not distinct:
-        return {Problem("", ""): sources}, table.notes
-    masks = {problem: _problem_mask(table, problems, problem) for problem in distinct}
+        return {Task("", ""): sources}, table.notes
+    masks = {task: _task_mask(table, tasks, task) for task in distinct}
     unmatched = table.trials["trial_id"].to_numpy()[~np.any(list(masks.values()), axis=0)].tolist()
-    split = {problem: _sources_of(sources, mask, alone=len(distinct) == 1) for problem, mask in masks.items()}
-    notes = [*table.notes, *problems.notes]
+    split = {task: _sources_of(sources, mask, alone=len(distinct) == 1) for task, mask in masks.items()}
+    notes = [*table.notes, *tasks.notes]
     if len(split) > 1:
-        # Only sweeps on the same problem are scored together, so only differences between these sweeps are noted.
+        # Only sweeps on the same task are scored together, so only differences between these sweeps are noted.
         notes = [item for item in notes if item not in differences(sweep)]
-        notes += [
-            replace(item, source=str(problem)) for problem, part in split.items() for item in differences(part.sweep)
-        ]
+        notes += [replace(item, source=str(task)) for task, part in split.items() for item in differences(part.sweep)]
     if unmatched:
         notes.append(note("rows_on_no_frontier", rows=tuple(unmatched)))
     return split, tuple(notes)
@@ -167,30 +167,30 @@ def file_stem(name: str, *words: str) -> str:
     return re.sub(r"[^\w-]", "-", "_".join((name, *words)))
 
 
-def _problem_mask(table: TrialTable, problems: Problems, problem: Problem) -> Mask:
-    """Return a mask, shape (trials,), of a problem's trials and of the external trials that may belong to it."""
+def _task_mask(table: TrialTable, tasks: Tasks, task: Task) -> Mask:
+    """Return a mask, shape (trials,), of a task's trials and of the external trials that may belong to it."""
     external = table.trials["external"].to_numpy(dtype=bool)
-    mask = np.array([other == problem for other in problems.of_trials], dtype=bool) & ~external
+    mask = np.array([other == task for other in tasks.of_trials], dtype=bool) & ~external
     first = table.trials.index[mask][0]
     may_match = external.copy()
     for column in ("model", "dataset"):
         may_match &= table.trials[column].isin(("", table.trials.at[first, column])).to_numpy()
-    for column in problems.columns[problem.model, problem.dataset]:
-        value = problems.cells.at[first, column]
-        may_match &= np.array([cell is None or cell == value for cell in problems.cells[column]], dtype=bool)
+    for column in tasks.columns[task.model, task.dataset]:
+        value = tasks.cells.at[first, column]
+        may_match &= np.array([cell is None or cell == value for cell in tasks.cells[column]], dtype=bool)
     return np.asarray(mask | may_match, dtype=bool)
 
 
 def _sources_of(sources: Sources, mask: Mask, *, alone: bool) -> Sources:
     table = sources.table
-    problem_table = table.with_trials(table.trials[mask])
+    task_table = table.with_trials(table.trials[mask])
     if alone:
-        return replace(sources, table=problem_table)
-    names = set(problem_table.trials["sweep"])
+        return replace(sources, table=task_table)
+    names = set(task_table.trials["sweep"])
     files = {name: file for name, file in sources.sweep.files.items() if name in names}
-    # A single run has no sweep.json with the scores of its target, and must not use the baseline of another problem.
+    # A single run has no sweep.json with the scores of its target, and must not use the baseline of another task.
     sweep = shared(files) if files else replace(sources.sweep, baseline={}, files={})
     other_names = set(table.trials.loc[~mask, "sweep"])
     if not files or names & other_names & set(files):
         sweep = replace(sweep, settings={**sweep.settings, "trials": None})
-    return Sources(problem_table, sweep)
+    return Sources(task_table, sweep)
