@@ -126,8 +126,7 @@ class Controller(Follower):
             return None
         trial_id, config = proposal
         spec = self.make_spec(config)
-        trial = self.log.state.trials.get(trial_id)
-        if trial is None or not trial.settings:
+        if trial_id not in self.log.state.trials:
             settings = {"spec_hash": spec.spec_hash, **spec.row()}
             payload = {"settings": settings, "search": self.study.optuna_data(trial_id)}
             self.log.record(Kind.TRIAL_PROPOSED, trial_id, payload)

@@ -24,15 +24,8 @@ from sweeper.execution.target_process import target_process
 from sweeper.execution.target_task import is_prepared_remotely, prepare_for_sweep
 from sweeper.followers.mlflow.runs import SweepEnd
 from sweeper.settings.sweep_settings import SweepSettings
-from sweeper.store.folder import (
-    Origin,
-    SweepError,
-    UsageError,
-    check_record,
-    read_origin,
-    read_settings,
-    write_sweep_json,
-)
+from sweeper.store.event_log import read_state
+from sweeper.store.folder import Origin, SweepError, UsageError, read_origin, read_settings, write_sweep_json
 from sweeper.store.lease import hold_lease
 from sweeper.store.plugins import set_worker_plugins
 from trainables.target.shared import fetch_target, share_target
@@ -77,7 +70,7 @@ def run(
         ControlServer(out) as control,
         closing(Cluster(settings)) as cluster,
     ):
-        check_record(out)
+        read_state(out)  # a damaged event log ends the sweep before the target is prepared
         origin = read_origin(out)
         targets = _load_targets(settings, origin, cluster, out=out, console=console)
         write_sweep_json(out, settings, origin, targets=targets)

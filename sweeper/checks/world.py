@@ -255,15 +255,16 @@ def _check_services(options: Options) -> None:
 
 def _folder_problems(options: Options, name: str) -> Iterator[str]:
     from sweeper.settings.objectives import objective_set
-    from sweeper.store.folder import SweepError, check_record, read_settings
+    from sweeper.store.event_log import EventLogError, read_state
+    from sweeper.store.folder import SweepError, read_settings
 
     flag = f"--{name.replace('_', '-')}"
     own_objectives = options["objectives"] or ""
     for folder in options[name] or ():
         try:
             objectives = read_settings(Path(folder)).objectives
-            check_record(Path(folder))
-        except SweepError as error:
+            read_state(Path(folder))
+        except (SweepError, EventLogError) as error:
             yield f"{flag} {folder}: {error}"
             continue
         if name == "warm_start" and objective_set(objectives) != objective_set(own_objectives):

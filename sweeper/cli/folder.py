@@ -82,8 +82,8 @@ def _running_sweep(out: Path, trial: str | None) -> StatusFile:
     """Return the status file of a running sweep. Raise an error if the sweep or the trial is not running."""
     from search_spaces.common.durable import is_locked
     from sweeper.driver.status_file import RUNNING, TARGET, StatusFile
+    from sweeper.store.event_log import read_state
     from sweeper.store.folder import UsageError
-    from sweeper.store.read_state import read_state
     from sweeper.store.state import Phase
 
     if not (out / "sweep.json").is_file():

@@ -16,8 +16,8 @@ from search_spaces.common.durable import is_locked
 from search_spaces.common.messages import counted, no_sweep, resume_command
 from sweeper.driver.status_file import FINISHED, INTERRUPTED, RUNNING, StatusFile
 from sweeper.settings.resources import AUTO, Resources
+from sweeper.store.event_log import read_state
 from sweeper.store.progress import Cost, Remaining, cost_of, settings_text
-from sweeper.store.read_state import read_state
 from sweeper.store.state import Phase, SweepState, Trial
 from trainables.run.reports import Status
 
@@ -123,7 +123,7 @@ def _trial_values(trial: Trial, *, is_live: bool) -> dict[str, Any]:
     last_report = trial.reports[-1] if trial.reports else {}
     return {
         "trial_id": trial.id,
-        "settings": settings_text(trial.settings) if trial.settings else "",
+        "settings": settings_text(trial.settings),
         "epochs": trial.settings.get("epochs"),
         **{name: last_report.get(name) for name in ("epoch", "forget_loss", "retain_loss")},
         "waits": trial.phase is Phase.PAUSED,

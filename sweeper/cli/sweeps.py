@@ -189,10 +189,9 @@ def _fetch_tables(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
 
 def _print_plan(out: Path, changes: dict[str, Any], *, as_json: bool) -> None:
     from sweeper.checks.plan import plan_of_sweep
-    from sweeper.store.folder import check_record, read_settings
-    from sweeper.store.read_state import read_state
+    from sweeper.store.event_log import read_state
+    from sweeper.store.folder import read_settings
 
-    check_record(out)
     settings, state = replace(read_settings(out), **changes), read_state(out)
     ended_count = sum(trial.has_result for trial in state.ended_trials)
     plan = plan_of_sweep(settings, out, ended=ended_count, epochs_spent=state.trained_epochs)
@@ -202,11 +201,10 @@ def _print_plan(out: Path, changes: dict[str, Any], *, as_json: bool) -> None:
 def _check_changes(options: Options, out: Path, changes: Mapping[str, Any]) -> None:
     from sweeper.execution.placement import address_problem
     from sweeper.settings.until import UntilError, parse_until
-    from sweeper.store.folder import check_record, read_settings
-    from sweeper.store.read_state import read_state
+    from sweeper.store.event_log import read_state
+    from sweeper.store.folder import read_settings
 
     settings = read_settings(out)
-    check_record(out)
     options.extend([address_problem(changes.get("address"))], "address")
     if "extend" in changes and settings.kind != STUDY:
         options.add(f"--extend: the sweep in {out} is not a learning-rate study, so it has no grid to extend")

@@ -10,7 +10,6 @@ from typing import Any
 
 from rich.console import Console
 
-from search_spaces.common.durable import write_atomically
 from sweeper.controller import Controller
 from sweeper.execution.gpu_shares import GpuShares
 from sweeper.followers.checkpoints import CheckpointManager
@@ -31,7 +30,6 @@ from sweeper.store.columns import unused_columns
 from sweeper.store.event_log import FILE, EventLog
 from sweeper.store.events import Kind
 from sweeper.store.progress import Remaining, remaining
-from sweeper.store.read_state import events_of_tables
 from sweeper.store.saved_states import SavedState, find_states, state_storage
 from sweeper.store.state import SweepState
 from sweeper.store.tables import ResultTables
@@ -112,7 +110,7 @@ def open_sweep(
 ) -> OpenSweep:
     """Open the sweep in ``out``. Requeue trials without a result and, if ``retry_failed`` is true, failed trials."""
     target = next(iter(targets.values()))
-    log = _open_log(out)
+    log = EventLog(out / FILE)
     syncer = None if settings.bucket is None else Syncer(out, settings.bucket)
     tables = ResultTables(out, without=unused_columns(settings.methods, settings.base.metrics))
     states = _requeue(log, settings, out, retry_failed=retry_failed, console=console)
@@ -150,14 +148,6 @@ def open_sweep(
     )
     attach(sweep)
     return sweep
-
-
-def _open_log(out: Path) -> EventLog:
-    """Open the event log. If only the tables exist, create the log from the tables."""
-    path = out / FILE
-    if not path.exists() and (out / "trials.csv").is_file():
-        write_atomically(path, b"".join(event.to_line() for event in events_of_tables(out)), sync=True)
-    return EventLog(path)
 
 
 def _requeue(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.common.durable import link_or_copy, staged
-from sweeper.store.read_state import read_state
+from sweeper.store.event_log import read_state
 from sweeper.store.state import SweepState, Trial
 from trainables.run.reports import Status
 

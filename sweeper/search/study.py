@@ -140,22 +140,10 @@ class SweepStudy:
                 row = trial.row()
                 result = self._add_outcome(trial.id, row, list(trial.candidates()))
                 final_states[trial.id] = self._final_state(row, result)
-        data = {int(trial.id): trial.search or self._derive(trial) for trial in state.trials.values() if trial.settings}
-        for index in range(1 + max(data, default=-1)):
-            trial_id = format_id(index)
-            if index in data:
-                self._add_trial(data[index], final_states.get(trial_id, {}), state.trials[trial_id])
-                if trial_id not in final_states:
-                    self._unfinished.append(trial_id)
-                continue
-            # A log that was rebuilt from the tables lacks the trials that have no row.
-            group, repetition = divmod(index, len(self._seeds))
-            group_configs = [
-                item["user_attrs"]["config"] for other, item in data.items() if other // len(self._seeds) == group
-            ]
-            config = group_configs[0] if group_configs else None
-            params, attributes = self._plan(index, config) or ({}, {"seed": self._seeds[repetition]})
-            self._study.enqueue_trial(params, user_attrs=attributes)
+        for trial in state.trials.values():
+            self._add_trial(trial.search, final_states.get(trial.id, {}), trial)
+            if trial.id not in final_states:
+                self._unfinished.append(trial.id)
 
     def requeue(self, trial_id: str) -> None:
         """Put a proposed trial back at the front of the queue."""
@@ -246,28 +234,6 @@ class SweepStudy:
             self._known_attrs.add(name)
             self._study._storage.set_study_system_attr(self._study._study_id, name, value)
 
-    def _derive(self, trial: Trial) -> dict[str, Any]:
-        """Compute the result of :meth:`optuna_data` from the trial's settings, for event logs without Optuna's data."""
-        index = int(trial.id)
-        repetition = index % len(self._seeds)
-        try:
-            config = self._space.configuration(trial.settings)
-        except ValueError:  # a point outside the space
-            planned = self._plan(index, None)
-            config = planned[1].get(_POINT, {}) if planned is not None else {}
-            params: dict[str, Value] = {}
-        else:
-            params = self._space.params_of(config)
-        seed = self._seeds[repetition]
-        system_attrs: dict[str, Any] = dict(_FIRST_GENERATION)
-        if self._plan(index, config if repetition else None) is not None:
-            system_attrs["fixed_params"] = params
-        return {
-            "params": params,
-            "user_attrs": {"seed": seed, "config": {**config, "seed": seed}},
-            "system_attrs": system_attrs,
-        }
-
     def _enqueue_next(self) -> None:
         trials = self._own_trials()
         index = self.proposed_trials
@@ -313,11 +279,10 @@ def open_study(log: EventLog, settings: SweepSettings, target: Target, *, consol
         baseline=target.baseline,
         every_epoch=bool(settings.goals),
     )
-    proposed_trials = sum(bool(trial.settings) for trial in log.state.trials.values())
     study = SweepStudy(
         new_journal(log.path.parent),
         archive,
-        Search(space=settings.space, trials=settings.trials, seed=settings.seed, proposed_trials=proposed_trials),
+        Search(space=settings.space, trials=settings.trials, seed=settings.seed, proposed_trials=len(log.state.trials)),
         sampler=settings.sampler,
         seeds=settings.all_seeds,
         extension=settings.extension,

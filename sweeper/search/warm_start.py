@@ -15,8 +15,8 @@ from search_spaces.common.messages import counted
 from search_spaces.common.values import Value, same
 from sweeper.search.archive import ParetoArchive, Result
 from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.store.event_log import read_state
 from sweeper.store.folder import read_settings
-from sweeper.store.read_state import read_state
 from trainables.methods import option_names
 from trainables.run.reports import Status
 from trainables.spec import FIELDS

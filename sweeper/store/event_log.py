@@ -16,13 +16,14 @@ from typing import Any, Protocol
 from search_spaces.common.durable import append
 from sweeper.store.events import Event, Kind
 from sweeper.store.state import SweepState
+from sweeper.store.tables import TABLES
 
 FILE = "events.jsonl"
 logger = logging.getLogger(__name__)
 
 
 class EventLogError(ValueError):
-    """A line of the log is damaged; the message names the file, the line and the remedy."""
+    """The log is damaged or missing; the message names the file, the damaged line and the remedy."""
 
     exit_code = 2
 
@@ -62,11 +63,29 @@ def read_events(path: Path) -> list[Event]:
                 raise ValueError(f"expected the event number (seq) {number}, got {event.seq}")
         except ValueError as error:
             raise EventLogError(
-                f"{path}, line {number + 1} is damaged ({error}). Restore the file from a copy, or delete the file; "
-                "resume then continues from the tables"
+                f"{path}, line {number + 1} is damaged ({error}). Restore the file from a copy, or delete the line "
+                "and all later lines; resume then repeats what these lines record"
             ) from None
         events.append(event)
     return events
+
+
+def read_state(out: Path) -> SweepState:
+    """Compute the state of the sweep in the folder ``out`` from its event log. Without trials, the state is empty.
+
+    Raises:
+        EventLogError: the log is damaged, or the folder has tables and no log.
+    """
+    path = out / FILE
+    if not path.exists() and any((out / name).exists() for name in TABLES):
+        raise EventLogError(
+            f"{path} does not exist, and the tables alone do not contain the state of the sweep. Restore the file from "
+            "a copy. Without the file, report, compare, pick and lr-study --from still read the tables"
+        )
+    state = SweepState()
+    for event in read_events(path):
+        state.apply(event)
+    return state
 
 
 class EventLog:

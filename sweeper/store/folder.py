@@ -15,16 +15,13 @@ from types import MappingProxyType
 
 from analysis.tables.sweep_file import FORMAT
 from search_spaces.common.durable import write_json
-from search_spaces.common.messages import no_sweep, some_of
+from search_spaces.common.messages import no_sweep
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import column_dictionary
 from sweeper.store.event_log import FILE as LOG
-from sweeper.store.event_log import read_events
 from sweeper.store.plugins import plugin_records, save_plugins
-from sweeper.store.read_state import read_state
 from sweeper.store.version import __version__, commit
 from trainables.modality import dataset_modality
-from trainables.run.reports import Status
 from trainables.storage import is_address
 from trainables.target.target import Target
 
@@ -97,45 +94,6 @@ def read_settings(out: Path) -> SweepSettings:
     except (ValueError, TypeError) as error:
         raise UsageError(f"cannot read {path}: {error}") from None
     return settings
-
-
-def check_record(out: Path) -> None:
-    """Check that the event log of a sweep can be read. If there is no event log, check the tables.
-
-    With a damaged table, ``resume`` could run finished trials again or delete their models.
-
-    Raises:
-        EventLogError, UsageError: the message names the damaged file, the line and the remedy.
-    """
-    from analysis.errors import AnalysisError
-    from analysis.tables.csv_rows import read_rows
-    from analysis.tables.sources import read_source
-
-    if (out / LOG).is_file():
-        read_events(out / LOG)
-        return
-    if not any((out / name).exists() for name in ("trials.csv", "history.csv")):
-        return
-    try:
-        read_source(out)
-        read_rows(out / "auto_lr.csv", required=("trial_id", "step"))
-    except AnalysisError as error:
-        raise UsageError(
-            f"{error}; restore the file from a copy, or repair or delete the damaged rows. The sweep has no event log, "
-            "so a trial whose row in trials.csv is deleted runs again"
-        ) from None
-    finished = (trial for trial in read_state(out).ended_trials if trial.outcome["status"] == Status.FINISHED)
-    incomplete = [
-        trial.id
-        for trial in finished
-        if not trial.reused_from and trial.last_step < float(trial.outcome.get("steps") or 0)
-    ]
-    if incomplete:
-        raise UsageError(
-            f"{out / 'history.csv'} lacks the last epoch of finished trials ({some_of(incomplete)}), so resume would "
-            "delete their models. Restore the file from a copy. Or delete the rows of these trials in trials.csv, so "
-            "that the trials run again"
-        )
 
 
 def read_origin(out: Path) -> Origin:

@@ -188,8 +188,8 @@ class Delivery:
         run = self._runs.get(trial.id)
         if run is not None and trial.outcome:
             return run.sent != ended_at(trial) and not self._is_delivered(trial)
-        # A log made from tables may have reports of a trial without settings.
-        return bool(trial.settings) and (trial.phase is not Phase.PROPOSED or bool(trial.reports))
+        # The reports of a reused trial are recorded without a start.
+        return trial.phase is not Phase.PROPOSED or bool(trial.reports)
 
     def _send_trial(self, trial: Trial) -> None:
         run = self._runs.get(trial.id)

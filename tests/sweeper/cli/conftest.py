@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -19,7 +19,12 @@ from sweeper.cli.main import main
 from sweeper.cli.options import given_values
 from sweeper.driver.finalize import Summary
 from sweeper.settings.resolve import Resolved
+from sweeper.store.columns import PARAMETERS
+from sweeper.store.event_log import FILE as EVENTS
+from sweeper.store.event_log import EventLog
+from sweeper.store.events import Kind
 from sweeper.store.folder import read_settings
+from sweeper.store.tables import ResultTables
 from trainables.spec import TrialSpec
 
 Command = Callable[..., Result]
@@ -100,6 +105,19 @@ def json_of(*arguments: object) -> Any:
     result = invoke(*arguments, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
+
+
+def record_trial(out: Path, row: Mapping[str, Any], *, epochs: int = 0) -> None:
+    """Record an ended trial with a report after each epoch in the event log and the tables of a sweep."""
+    log, tables, trial_id = EventLog(out / EVENTS), ResultTables(out), str(row["trial_id"])
+    reports = [{"step": epoch, "epoch": float(epoch)} for epoch in range(1, epochs + 1)]
+    log.record(Kind.TRIAL_PROPOSED, trial_id, {"settings": {name: row[name] for name in PARAMETERS if name in row}})
+    for report in reports:
+        log.record(Kind.TRIAL_REPORTED, trial_id, {"report": report})
+    outcome = {name: value for name, value in row.items() if name not in ("trial_id", *PARAMETERS)}
+    log.record(Kind.TRIAL_ENDED, trial_id, {"outcome": outcome})
+    tables.history.append({"trial_id": trial_id, **report} for report in reports)
+    tables.trials.append([row])
 
 
 def problems_of(result: Result) -> list[str]:

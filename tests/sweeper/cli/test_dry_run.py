@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from sweeper.store.tables import ResultTables
-from tests.sweeper.cli.conftest import Command, invoke, names, resolved, tofu
+from tests.sweeper.cli.conftest import Command, invoke, names, record_trial, resolved, tofu
 from trainables.target.cache import cache_folder
 from trainables.target.target import target_spec_of
 
@@ -31,8 +30,7 @@ def test_earlier_trials_are_asked_first_and_a_resume_counts_its_own(pareto: Comm
     assert pareto(*given).exit_code == 0
     content = plan(invoke("resume", out, "--dry-run", "--json"))
     assert (content["what"], content["trials"], content["seconds"]) == ("pareto", 5, None)
-    ResultTables(out).trials.append([DONE])
-    ResultTables(out).history.append([{"trial_id": "00000", "epoch": float(n), "step": n} for n in range(1, 5)])
+    record_trial(out, DONE, epochs=4)
     before = set(tmp_path.rglob("*"))
     content = plan(invoke("resume", out, "--dry-run", "--json"))
     assert (content["trials"], content["asked"], content["seconds"]) == (4, 5, 4 * 30.0)

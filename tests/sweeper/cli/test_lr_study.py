@@ -92,6 +92,7 @@ def edged(monkeypatch: pytest.MonkeyPatch, out: Path, *, peak: float) -> list[li
         settings = replace(read_settings(out), **(changes or {}))  # type: ignore[arg-type]
         content = json.loads((out / "sweep.json").read_text()) | {"settings": settings.to_dict()}
         (out / "sweep.json").write_text(json.dumps(content | MEASURED))
+        (out / "events.jsonl").touch()
         tables = ResultTables(out)
         ended = {row["spec_hash"] for row in tables.trials.read()}
         points = itertools.product(settings.all_seeds, [*settings.space.grid(), *settings.extension])

@@ -239,9 +239,6 @@ def test_a_folder_is_rebuilt_from_the_files_of_the_driver(tmp_path: Path, storag
     assert {name: (second / name).read_text() for name in files} == files
     assert not (second / "driver.json").exists()
     assert not (second / "items" / "00000.json").exists()
-    storage.delete(FILE)
-    assert fetch_sweep(storage, tmp_path / "old")
-    assert (tmp_path / "old" / "trials.csv").is_file(), "a sweep of a version without an event log"
     nothing = Storage((tmp_path / "nothing").as_uri())
     nothing.write("note.txt", b"x")
     assert not fetch_sweep(nothing, tmp_path / "third")

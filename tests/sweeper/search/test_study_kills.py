@@ -17,7 +17,7 @@ from sweeper.search.warm_start import Prior
 from sweeper.store import event_log
 from sweeper.store.event_log import EventLog
 from sweeper.store.events import Kind
-from tests.sweeper.conftest import GRID, METHODS, SPACE, Proposal, drive, finished_row, open_study, plain_trials, states
+from tests.sweeper.conftest import METHODS, Proposal, drive, finished_row, open_study, states
 
 pytestmark = pytest.mark.usefixtures("no_fsync")
 
@@ -128,30 +128,3 @@ def test_the_parents_of_a_generation_stay_the_same_after_a_resume(tmp_path: Path
     assert any("parent" in name for name in attrs)
     resumed = open_study(tmp_path, sampler="nsga2", trials=16)
     assert resumed._study._storage.get_study_system_attrs(resumed._study._study_id) == attrs
-
-
-@pytest.mark.parametrize("sampler", ["grid", "tpe"])
-@pytest.mark.parametrize("seeds", [(0,), (0, 1)], ids=["one seed", "two seeds"])
-def test_a_log_with_settings_only_is_enough_and_a_trial_that_it_lacks_runs_again(
-    tmp_path: Path, sampler: str, seeds: tuple[int, ...]
-) -> None:
-    space, missing = GRID if sampler == "grid" else SPACE, "00002"
-    shape: dict[str, Any] = {"space": space, "sampler": sampler, "trials": 6 * len(seeds), "seeds": seeds}
-    whole = dict(drive(open_study(tmp_path, **shape), tmp_path))
-    path = tmp_path / "events.jsonl"
-    log = EventLog(path)
-    path.unlink()
-    bare = EventLog(path)
-    for event in log.events:
-        if event.trial_id != missing:
-            settings_only = {key: value for key, value in event.payload.items() if key != "search"}
-            bare.record(event.kind, event.trial_id, settings_only)
-
-    ((trial_id, config),) = drive(open_study(tmp_path, **shape), tmp_path)
-
-    assert trial_id == missing
-    assert (sampler, seeds) == ("tpe", (0,)) or config == whole[missing]
-    trials = {format_id(trial.number): trial for trial in plain_trials(tmp_path)}
-    assert states(tmp_path) == {"COMPLETE": len(whole)}
-    kept = {name: trial.params for name, trial in trials.items() if name != missing}
-    assert kept == {name: space.params_of(config) for name, config in whole.items() if name != missing}

@@ -11,9 +11,6 @@ from unittest.mock import create_autospec
 
 import pytest
 
-from sweeper.followers.mlflow.runs import TrackedSweep
-from sweeper.store.read_state import events_of_tables, read_state
-from sweeper.store.tables import ResultTables
 from tests.conftest import disk_full_after
 from tests.sweeper.conftest import wait_until
 from tests.sweeper.followers.mlflow.conftest import ENVIRONMENT, THREE, Sweep
@@ -51,24 +48,13 @@ def test_a_resumed_sweep_continues_its_runs_and_a_failed_trial_loses_its_error(s
     assert (parent.data.params, parent.data.tags["resumed.trials"]) == ({"trials": "2", "gpus": "2"}, "50")
 
 
-@pytest.mark.parametrize("from_tables", [False, True], ids=["by the log", "by the tables of a previous version"])
-def test_a_sweep_that_is_in_mlflow_is_not_sent_again(
-    sweep: Sweep, monkeypatch: pytest.MonkeyPatch, from_tables: bool
-) -> None:
+def test_a_sweep_that_is_in_mlflow_is_not_sent_again(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
     from mlflow import MlflowClient
 
     session = sweep.open()
     session.start("00001", seed=3, lr=1 / 3, c=1e-7, lora_rank=None, gradient_checkpointing=True)
     session.run("00001")
     session.finish(metrics={"hypervolume": 0.5})
-    if from_tables:
-        (trial,), tables = session.log.state.ended_trials, ResultTables(sweep.folder)
-        tables.trials.append([trial.row()])
-        tables.history.append({"trial_id": trial.id, **item} for item in trial.reports)
-        session.log.path.write_bytes(b"".join(event.to_line() for event in events_of_tables(sweep.folder)))
-        tracked = TrackedSweep(id="0", name="s", out=sweep.folder)
-        known, rebuilt = (tracked.trial_run(item) for item in (trial, read_state(sweep.folder).trials["00001"]))
-        assert (rebuilt.name, rebuilt.params, rebuilt.tags) == (known.name, known.params, known.tags)
     spies = []
     for name in ("log_batch", "set_terminated", "get_metric_history", "create_run"):
         method = getattr(MlflowClient, name)
