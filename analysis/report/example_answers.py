@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from search_spaces.common.words import pieces
+
 _EXAMPLES_PER_SET = 5
 TARGET_ITEMS = "target-{key}.json"
 """The file in items/ with the answers of a target. ``{key}`` is the key of the target."""
@@ -19,7 +21,10 @@ _LOGS = {"forget": "eval_log_forget.json", "retain": "eval_log.json"}
 
 
 MarkedWords = tuple[tuple[str, bool], ...]
-"""An answer as pairs (consecutive words, whether these words differ from the other answer)."""
+"""An answer as pairs (consecutive words, whether these words differ from the other answer).
+
+The joined texts are the answer. In a script without spaces between words, each letter counts as a word.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,7 @@ def _compared_set(model: Mapping[str, Any], target: Mapping[str, Any]) -> Compar
     examples = [answers[index * len(answers) // count] for index in range(count)]
     return ComparedSet(
         examples=tuple((question, *_mark_differences(before, after)) for question, before, after in examples),
-        unchanged=sum(before.split() == after.split() for _, before, after in answers),
+        unchanged=sum(_words(before) == _words(after) for _, before, after in answers),
         total=len(answers),
     )
 
@@ -95,9 +100,14 @@ def _template(prompts: list[str]) -> tuple[str, str]:
 
 
 def _mark_differences(before: str, after: str) -> tuple[MarkedWords, MarkedWords]:
-    first, second = before.split(), after.split()
-    opcodes = difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
+    first, second = pieces(before), pieces(after)
+    opcodes = difflib.SequenceMatcher(None, _words(before), _words(after), autojunk=False).get_opcodes()
     return (
-        tuple((" ".join(first[a:b]), tag != "equal") for tag, a, b, _, _ in opcodes if b > a),
-        tuple((" ".join(second[c:d]), tag != "equal") for tag, _, _, c, d in opcodes if d > c),
+        tuple(("".join(first[a:b]), tag != "equal") for tag, a, b, _, _ in opcodes if b > a),
+        tuple(("".join(second[c:d]), tag != "equal") for tag, _, _, c, d in opcodes if d > c),
     )
+
+
+def _words(answer: str) -> list[str]:
+    """Return the words of an answer with their punctuation marks. Case counts."""
+    return [piece.strip() for piece in pieces(answer)]

@@ -1,32 +1,27 @@
 """Repetition in generated answers: the share of repeated 3-grams, and the longest loop.
 
-A text is split into units: lower-cased words and single punctuation marks. Limitations:
+A text is split into units: words and single punctuation marks, without regard to case. In a script without spaces
+between words, such as Han or Thai, each letter is a unit. Limitations:
 
 - An empty answer scores 0, the best value.
 - A loop within one word (``lalalala``) is not detected.
-- In a script without spaces between words, most repetition is not detected.
 - An ellipsis of three dots counts as a loop.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 from operator import eq
 from typing import Literal
 
+from search_spaces.common.words import units
 from trainables.metrics.metric import Array, Cost, Metric
 
 NGRAM = 3
 REPEATS = 3
 """The minimum number of consecutive occurrences of a phrase in a loop."""
-_UNIT = re.compile(r"\w+|[^\w\s]")
-
-
-def units(text: str) -> list[str]:
-    return _UNIT.findall(text.lower())
 
 
 def repetition(texts: Sequence[str]) -> Array:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, lru_cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
+from search_spaces.common.words import words
 from trainables.metrics.metric import KNOWMEM, MUSE, Array, Cost, Metric
 
 if TYPE_CHECKING:
     from rouge_score.rouge_scorer import RougeScorer
+    from rouge_score.tokenizers import Tokenizer
 
 
 def rouge_l_recall(references: Sequence[str], predictions: Sequence[str]) -> Array:
     """Return ``LCS(reference, prediction) / len(reference)`` in words, per item: float64 ``(n,)`` in [0, 1].
 
-    Words are lower-cased and stemmed by the package ``rouge_score`` (Lin, ROUGE, 2004), as in TOFU. A reference without
-    words scores 0.
+    The package ``rouge_score`` (Lin, ROUGE, 2004) computes the recall and stems ASCII words, as in TOFU. Its own
+    tokenizer knows only ASCII, so :func:`~search_spaces.common.words.words` splits the texts. For ASCII texts, both
+    give the same words. A reference without words scores 0.
     """
     import numpy as np
 
@@ -35,7 +39,20 @@ def _scorer() -> RougeScorer:
     # Imported here, because the stemmer imports nltk, which takes seconds.
     from rouge_score.rouge_scorer import RougeScorer
 
-    return RougeScorer(["rougeL"], use_stemmer=True)
+    return RougeScorer(["rougeL"], tokenizer=_tokenizer())
+
+
+def _tokenizer() -> Tokenizer:
+    from rouge_score.tokenizers import DefaultTokenizer, Tokenizer
+
+    stemmer = DefaultTokenizer(use_stemmer=True)
+
+    class StemmedWords(Tokenizer):  # type: ignore[misc]  # the package has no types
+        def tokenize(self, text: str) -> list[str]:
+            stems = [stemmer.tokenize(word) if word.isascii() else [word] for word in words(text)]
+            return list(chain.from_iterable(stems))
+
+    return StemmedWords()
 
 
 _recall = partial(Metric, unit="ROUGE-L recall", cost=Cost.GENERATION, citation=MUSE)

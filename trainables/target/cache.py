@@ -17,6 +17,9 @@ from search_spaces.common.durable import write_atomically
 FORMAT = 3
 """A part of every cache key. Increase the number when the meaning of a recipe or the format of cached files changes."""
 
+SCORING = 2
+"""A part of the key of cached scores. Increase the number when the value of a metric changes for the same model."""
+
 RECORD = "target.json"
 """The file that marks the folder of a completely trained model."""
 

@@ -19,6 +19,7 @@ from trainables.spec import TrialSpec
 from trainables.target.cache import (
     FORMAT,
     RECORD,
+    SCORING,
     Cache,
     TargetError,
     digest,
@@ -85,7 +86,13 @@ def score_checkpoint(spec: TrialSpec, *, on_progress: Callable[[Progress], None]
 
     settings = (names, retain.key if retain else None, target_spec.trial.max_length, target_spec.template_key)
     name = digest(
-        FORMAT, "scores", _model_digest(folder), target_spec.data, *settings, *target_spec.metric_digests(names)
+        FORMAT,
+        SCORING,
+        "scores",
+        _model_digest(folder),
+        target_spec.data,
+        *settings,
+        *target_spec.metric_digests(names),
     )
     return Measurement(**preparation.cache.note(f"scores/{name}", compute))
 
@@ -119,7 +126,7 @@ class Preparation:
             key = digest(FORMAT, key, retain.key)
         default_names = select_metrics((), spec.data, retain_model=False)
         names = tuple(dict.fromkeys([*default_names, *spec.metric_names()]))  # without duplicates
-        scores_key = digest(FORMAT, key, names, spec.metric_digests(names))
+        scores_key = digest(FORMAT, SCORING, key, names, spec.metric_digests(names))
         scores = self.cache.note(f"baselines/{scores_key}", lambda: self._scores(folder, names, retain))
         return Target(
             key=key,
