@@ -46,7 +46,7 @@ def run(data: str, model: str, seed: int, batch_size: int, method: str, arm: str
         spec = replace(spec, auto_lr="on", auto_lr_smoothing=rule)
     unlearning, report, workspace = unlearn(spec)
     target_scores = workspace.target.baseline
-    metrics = {column: report.final.get(column) for column in ("utility", "verbmem", "truth_ratio")}
+    metrics = {column: report.metrics.get(column) for column in ("utility", "verbmem", "truth_ratio")}
     is_kept = [(metrics[column] or 0.0) >= MIN_SHARE * target_scores[column] for column in ("utility", "truth_ratio")]
     verbmem = 1.0 if metrics["verbmem"] is None else metrics["verbmem"]
     row = {

@@ -39,7 +39,7 @@ def run(model: str, method: str, rate: str, seed: int) -> list[dict[str, Any]]:
     spec = TrialSpec(model=model, method=method, lr=float(rate), seed=seed, epochs=15, eval_every=15)
     _, report, workspace = unlearn(replace(spec, metrics=("verbmem", "utility")))
     target_scores = workspace.target.baseline
-    utility, verbmem = report.final.get("utility", 0.0), report.final.get("verbmem", target_scores["verbmem"])
+    utility, verbmem = report.metrics.get("utility", 0.0), report.metrics.get("verbmem", target_scores["verbmem"])
     utility_share = min(1.0, utility / target_scores["utility"])
     row = {
         "status": str(report.status),

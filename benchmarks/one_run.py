@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from trainables.run.reports import Report
+from trainables.run.reports import EpochReport
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
@@ -14,7 +14,7 @@ from trainables.target.prepare import prepare_target
 from trainables.worker.process import worker_workspace
 
 
-def unlearn(spec: TrialSpec) -> tuple[UnlearningRun, Report, Workspace]:
+def unlearn(spec: TrialSpec) -> tuple[UnlearningRun, EpochReport, Workspace]:
     """Run a trial on the CPU with one thread. Return the run, its last report, and the workspace with the target."""
     torch.set_num_threads(1)
     target = prepare_target(spec)

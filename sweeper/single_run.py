@@ -19,7 +19,7 @@ from sweeper.store.tables import CsvTable, Row
 from sweeper.store.unfinished_run import UnfinishedRun
 from trainables.device import default_device
 from trainables.models.checkpoints import save_model
-from trainables.run.reports import Report, Status
+from trainables.run.reports import EpochReport, Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.scoring.item_log import write_item_log
@@ -86,7 +86,7 @@ def run_once(
     return row
 
 
-def _reports(run: UnlearningRun, console: Console) -> Iterator[Report]:
+def _reports(run: UnlearningRun, console: Console) -> Iterator[EpochReport]:
     """Yield the reports of the run, and print its progress."""
     spec = run.spec
     losses = ""
@@ -112,7 +112,7 @@ def _reports(run: UnlearningRun, console: Console) -> Iterator[Report]:
 
 
 def _row(
-    run: UnlearningRun, report: Report, *, started_at: float, first_step_at: float, checkpoint: str | None = None
+    run: UnlearningRun, report: EpochReport, *, started_at: float, first_step_at: float, checkpoint: str | None = None
 ) -> Row:
     """Return the row of a run that has just ended. ``report`` is its last report."""
     now, spec = time.time(), run.spec

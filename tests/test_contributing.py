@@ -175,8 +175,8 @@ ADDITIONS = {
             "trainables/run/reports.py": ('            "seconds"', '            "toy": 7,\n'),
         },
         "from sweeper.store.columns import HISTORY_COLUMNS, column_dictionary;"
-        "from trainables.run.reports import Report;"
-        "assert 'toy' in HISTORY_COLUMNS; row = Report(1, 1.0, {}, {}).row();"
+        "from trainables.run.reports import EpochReport;"
+        "assert 'toy' in HISTORY_COLUMNS; row = EpochReport(1, 1.0, {}, {}).row();"
         "print(column_dictionary()['toy'], row['toy'])",
         "'steps left', 'unit': 'steps'} 7",
     ),

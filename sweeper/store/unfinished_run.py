@@ -13,7 +13,7 @@ from search_spaces.common.durable import Throttle, exclusive, remove_leftovers, 
 from sweeper.store.columns import unused_columns
 from sweeper.store.tables import ResultTables
 from trainables.methods import MethodError
-from trainables.run.reports import Report
+from trainables.run.reports import EpochReport
 from trainables.run.run import UnlearningRun
 from trainables.saved_state import load_state_file, save_state_file
 from trainables.spec import TrialSpec
@@ -112,7 +112,7 @@ class UnfinishedRun:
         self._tables(run.spec).truncate(run.step if state is not None else -1)
         return run.epoch
 
-    def record(self, run: UnlearningRun, report: Report) -> None:
+    def record(self, run: UnlearningRun, report: EpochReport) -> None:
         """Append the rows of a report to the tables. Save the state of an unfinished run if a save is due.
 
         If writing the state to the disk fails, the run continues.

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainables.run.reports import Report
+from trainables.run.reports import EpochReport
 from trainables.run.run import UnlearningRun
 
 
@@ -20,6 +20,6 @@ def same_bits(one: Iterable[Tensor], other: Iterable[Tensor]) -> bool:
     return all(torch.equal(mine, theirs) for mine, theirs in zip(one, other, strict=True))
 
 
-def without_times(reports: Sequence[Report]) -> list[dict[str, Any]]:
+def without_times(reports: Sequence[EpochReport]) -> list[dict[str, Any]]:
     rows = [{**report.row(), **report.outcome()} for report in reports]
     return [{name: value for name, value in row.items() if "seconds" not in name} for row in rows]

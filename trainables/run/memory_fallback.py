@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainables.modality import dataset_modality
-from trainables.run.reports import Report
+from trainables.run.reports import EpochReport
 from trainables.spec import TrialSpec
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class FallbackRun:
         self.run = None
         self._reported_epoch = 0.0
 
-    def next_report(self) -> Report:
+    def next_report(self) -> EpochReport:
         """Return the next report. After a restart, epochs that were already reported are not reported again.
 
         Raises:

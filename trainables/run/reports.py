@@ -38,7 +38,7 @@ class Timers:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class EpochReport:
     """The state of a run after an epoch. The fields become columns of history.csv and trials.csv.
 
     Attributes:
@@ -46,7 +46,7 @@ class Report:
         training: the training columns of history.csv, such as the learning rate and means over the epoch's steps.
         losses: the losses on the evaluation sets; empty if they were not measured after this epoch. A diverged run
             reports its last finite losses.
-        final: the metrics that the spec requests; empty if they were not measured after this epoch.
+        metrics: the metrics that the spec requests; empty if they were not measured after this epoch.
         status: how the run ended; None while the run continues.
         error: the reason why the run diverged; None if the run did not diverge.
         auto_lr: AutoLR's updates of the learning rate since the previous report. Each update is a row of auto_lr.csv
@@ -58,7 +58,7 @@ class Report:
     training: Mapping[str, float]
     losses: Mapping[str, float]
     timers: Timers = field(default_factory=Timers)
-    final: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
     status: Status | None = None
     error: str | None = None
     auto_lr: tuple[Mapping[str, object], ...] = ()
@@ -75,7 +75,7 @@ class Report:
             "epoch": self.epoch,
             **self.training,
             **self.losses,
-            **self.final,
+            **self.metrics,
             "seconds": self.timers.train_seconds + self.timers.eval_seconds,
         }
 
@@ -86,7 +86,7 @@ class Report:
             "steps": self.step,
             "epochs_done": self.epoch,
             **self.losses,
-            **self.final,
+            **self.metrics,
             **asdict(self.timers),
             "interpolation": self.training.get("interpolation"),
             "error": self.error,

@@ -27,7 +27,7 @@ from trainables.optimizers import make_optimizer
 from trainables.run.combined_gradient import Columns, combined_gradient
 from trainables.run.divergence import Diverged, check_distance, check_finite, distance_columns
 from trainables.run.interpolation import Quality, choose_position
-from trainables.run.reports import Report, Status, Timers
+from trainables.run.reports import EpochReport, Status, Timers
 from trainables.run.run_state import load_training_state, load_weights, training_state, weights_between, weights_state
 from trainables.run.step_losses import StepLosses
 from trainables.run.workspace import Workspace
@@ -122,11 +122,11 @@ class UnlearningRun:
         self.optimizer.zero_grad()
         return columns
 
-    def __iter__(self) -> Iterator[Report]:
+    def __iter__(self) -> Iterator[EpochReport]:
         return self
 
     @flush_denormals()
-    def __next__(self) -> Report:
+    def __next__(self) -> EpochReport:
         """Train for one epoch, and return its report.
 
         If the run diverges and ``TrialSpec.can_restart`` is true, the run continues from the target's weights.
@@ -160,7 +160,7 @@ class UnlearningRun:
             self._interpolate()
         metrics = self._measure() if self._is_measured(epoch) else {}
         status = Status.FINISHED if self._done else None
-        return self._report(_means(step_rows), final=metrics, status=status, is_evaluated=is_evaluated)
+        return self._report(_means(step_rows), metrics=metrics, status=status, is_evaluated=is_evaluated)
 
     def _restart(self, epoch: float) -> None:
         """Restore the target's weights and the initial optimizer state, and lower the learning rate."""
@@ -233,11 +233,11 @@ class UnlearningRun:
         self,
         training: Mapping[str, float],
         *,
-        final: Mapping[str, float] | None = None,
+        metrics: Mapping[str, float] | None = None,
         status: Status | None = None,
         error: str | None = None,
         is_evaluated: bool = True,
-    ) -> Report:
+    ) -> EpochReport:
         columns = dict(training)
         if status is not Status.DIVERGED:
             columns["lr"] = float(self.optimizer.param_groups[0]["lr"])
@@ -250,13 +250,13 @@ class UnlearningRun:
             columns |= distance_columns(self.optimizer)
             if self.auto_lr is not None:
                 columns |= self.auto_lr.columns()
-        return Report(
+        return EpochReport(
             step=self.step,
             epoch=self.epoch,
             training=columns,
             losses=self._last_losses if is_evaluated else {},
             timers=replace(self._timers),
-            final=final or {},
+            metrics=metrics or {},
             status=status,
             error=error,
             auto_lr=() if self.auto_lr is None else tuple(self.auto_lr.take_updates()),

@@ -21,7 +21,7 @@ from ray.tune.result import DONE, SHOULD_CHECKPOINT
 from search_spaces.common.durable import Throttle
 from trainables import device
 from trainables.run.memory_fallback import FallbackRun
-from trainables.run.reports import Report, Status
+from trainables.run.reports import EpochReport, Status
 from trainables.saved_state import STATE_FILE, read_state
 from trainables.spec import TrialSpec
 from trainables.storage import Storage, StorageError
@@ -155,9 +155,9 @@ class UnlearningTrainable(tune.Trainable):
     def _workspace(self) -> Any:
         return worker_workspace(self._target, self._device)
 
-    def _save_candidate(self, run: UnlearningRun, report: Report) -> dict[str, bool]:
+    def _save_candidate(self, run: UnlearningRun, report: EpochReport) -> dict[str, bool]:
         """Save the epoch's model unless the epoch is dominated. Return columns to add to the epoch's report."""
-        costs = epoch_costs({**report.losses, **report.final}, self._goals)
+        costs = epoch_costs({**report.losses, **report.metrics}, self._goals)
         if not costs:
             return {}
         costs_to_beat = [*self._saved_costs, *self._files.front()]
@@ -171,7 +171,7 @@ class UnlearningTrainable(tune.Trainable):
             return {}
         return {"stored": True} if self._files.storage else {}
 
-    def _row(self, report: Report) -> dict[str, object]:
+    def _row(self, report: EpochReport) -> dict[str, object]:
         row = {**report.row(), **asdict(report.timers), **self._worker_columns(time.time())}
         if not report.evaluated:
             row["evaluated"] = False

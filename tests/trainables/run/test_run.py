@@ -145,11 +145,11 @@ def test_every_method_runs_to_finite_scores_and_forgets_where_it_should(
     for report in reports:
         assert all(math.isfinite(value) for value in report.row().values() if isinstance(value, float))
     last = reports[-1]
-    assert set(last.final) == set(DEFAULT_SET) - {"knowmem", *SETS["accuracy"]}
-    assert not reports[0].final
+    assert set(last.metrics) == set(DEFAULT_SET) - {"knowmem", *SETS["accuracy"]}
+    assert not reports[0].metrics
     if method == "gd":
         assert last.losses["retain_loss"] < target["retain_loss"]
-        assert last.final["utility"] == 1.0
+        assert last.metrics["utility"] == 1.0
     else:
         factor = 1 if method == "rmu" else 10  # RMU changes hidden states, and the loss rises later
         assert last.losses["forget_loss"] > factor * target["forget_loss"]
@@ -164,7 +164,7 @@ def test_max_steps_ends_a_run_even_inside_an_epoch(
     assert [report.step for report in reports] == steps
     assert [report.epoch for report in reports] == epochs
     assert reports[-1].status is Status.FINISHED
-    assert reports[-1].final
+    assert reports[-1].metrics
     assert list(run) == []
 
 
@@ -231,7 +231,7 @@ def test_a_run_evaluated_less_often_ends_with_the_same_bits(workspace: Workspace
         dict(like.losses) if report.evaluated else {} for report, like in zip(reports, everything, strict=True)
     ]
     assert same_bits(weights_of(sparse), expected)
-    assert reports[-1].final == everything[-1].final
+    assert reports[-1].metrics == everything[-1].metrics
     assert ["retain_loss_se" in report.training for report in reports] == [False, True, False, True, True]
     assert [report.training["train_retain_loss"] for report in reports] == [
         report.training["train_retain_loss"] for report in everything

@@ -112,7 +112,7 @@ def test_a_huge_rate_ends_the_run_as_diverged_even_after_a_resumption(
     assert last.error is not None
     assert any(word in last.error for word in ("nan", "inf"))
     assert "step" in last.error
-    assert (dict(last.losses), dict(last.final)) == ({}, {})
+    assert (dict(last.losses), dict(last.metrics)) == ({}, {})
     assert last.outcome()["status"] == "diverged"
     resumed = UnlearningRun(spec, workspace)
     resumed.load_state_dict(start)
