@@ -30,13 +30,25 @@ MEMORISED_VERBMEM = 0.95
 
 
 class QuestionSet:
-    """A tokenised evaluation set of questions with answers, or of plain texts."""
+    """A tokenised evaluation set of questions with answers, or of plain texts.
+
+    Attributes:
+        references: the reference answers. An answer that is too long is cut to the tokens of its sequence.
+        limits: the maximum number of tokens to generate for each question. If the reference answer is cut, the
+            generated answer is cut after the same number of tokens. Otherwise the limit is the longest answer.
+    """
 
     def __init__(self, pairs: Sequence[tuple[str, str]], scorer: TextScorer) -> None:
         self.sequences = scorer.encode([Example(question, answer) for question, answer in pairs])
         self.questions = [question for question, _ in pairs]
         self.references = [answer for _, answer in pairs]
-        self.longest_answer = max((len(item) - item.prompt_length for item in self.sequences), default=0)
+        sizes = [len(item) - item.prompt_length for item in self.sequences]
+        longest = max(sizes, default=0)
+        self.limits = [size if item.is_cut else longest for item, size in zip(self.sequences, sizes, strict=True)]
+        for index, item in enumerate(self.sequences):
+            if item.is_cut:
+                (text,) = scorer.decode([item.ids[item.prompt_length :]])
+                self.references[index] = text.strip()
 
 
 class ChoiceSet:
@@ -123,10 +135,10 @@ class ModelScores(Scores):
                 texts = prompted_set.answers(model, scorer)
             else:
                 question_set = evaluator.questions[name]
-                references, limit = question_set.references, question_set.longest_answer
+                references = question_set.references
                 losses = answers[question_set]  # not a part of the time for generating answers
                 start = time.perf_counter()
-                texts = scorer.greedy_answers(model, question_set.sequences, losses, max_new_tokens=limit)
+                texts = scorer.greedy_answers(model, question_set.sequences, losses, limits=question_set.limits)
             seconds[0] += time.perf_counter() - start
             return texts, rouge_l_recall(references, texts)
 

@@ -37,7 +37,7 @@ class PromptedSet:
         if context_length is not None:
             max_prompt_tokens = max(1, context_length - self.max_new_tokens)
             prompts = [prompt[-max_prompt_tokens:] for prompt in prompts]
-        texts = scorer.generate(model, prompts, max_new_tokens=self.max_new_tokens)
+        texts = scorer.generate(model, prompts, limits=[self.max_new_tokens] * len(prompts))
         return [cut_at_stop(text, stop).strip() for text, stop in zip(texts, self.stop, strict=True)]
 
 

@@ -191,9 +191,12 @@ def finetune(
             with throttle.saving():
                 save_state_file(training_state | random_state(), state)
     if recipe.stop_when_memorised:
+        cut_count = sum(getattr(item, "is_cut", False) for item in items)
+        length = spec.trial.max_length
+        cut = f" ({cut_count} of {len(items)} answers are cut, because --max-length is {length})" if cut_count else ""
         raise TargetError(
-            f"the model has not memorised the data after {recipe.epochs} epochs: the mean loss is {mean_nll():.3g}, "
-            f"expected a loss below {MEMORISED_LOSS:g} and verbmem above 0.95 (images: accuracy above 0.99); to use "
-            "the target as it is after N epochs, set --target-epochs N"
+            f"the model has not memorised the data after {recipe.epochs} epochs{cut}: the mean loss is "
+            f"{mean_nll():.3g}, expected a loss below {MEMORISED_LOSS:g} and verbmem above 0.95 (images: accuracy "
+            "above 0.99); to use the target as it is after N epochs, set --target-epochs N"
         )
     return recipe.epochs

@@ -79,9 +79,9 @@ class TextScorer:
         return predict(model, collate(sequences, indices, pad_id=pad_id(self.tokenizer), device=self.device))
 
     def greedy_answers(
-        self, model: PreTrainedModel, sequences: Sequence[Tokens], losses: ItemLosses, *, max_new_tokens: int
+        self, model: PreTrainedModel, sequences: Sequence[Tokens], losses: ItemLosses, *, limits: Sequence[int]
     ) -> list[str]:
-        """Return the greedy answer to each sequence's prompt.
+        """Return the greedy answer to each sequence's prompt, of at most ``limits[k]`` tokens for the k-th prompt.
 
         The method is speculative decoding (Leviathan et al., ICML 2023, arXiv:2211.17192) with the reference answer as
         the draft. ``losses`` are the losses of the reference answers. The first ``losses.agreed`` tokens of a reference
@@ -109,7 +109,7 @@ class TextScorer:
             drafts = next_drafts
             draft_losses = self.nll(model, list(drafts.values()))
         prompts = [item.prompt for item in sequences]
-        texts = self.generate(model, prompts, max_new_tokens=max_new_tokens, prefixes=prefixes)
+        texts = self.generate(model, prompts, limits=limits, prefixes=prefixes)
         return [text.strip() for text in texts]
 
     def generate(
@@ -117,21 +117,25 @@ class TextScorer:
         model: PreTrainedModel,
         prompts: Sequence[Sequence[int]],
         *,
-        max_new_tokens: int,
+        limits: Sequence[int],
         prefixes: Sequence[Sequence[int]] | None = None,
     ) -> list[str]:
         """Return the greedy continuation of each prompt as text, without special tokens.
 
-        ``prefixes`` has the first tokens of each continuation, if they are already known. These tokens count towards
-        ``max_new_tokens``. If they contain an end token, the continuation is complete.
+        ``limits`` has the maximum number of tokens of each continuation. ``prefixes`` has the first tokens of each
+        continuation, if they are already known. These tokens count towards the limit. If they contain an end token, the
+        continuation is complete.
         """
         import torch
 
         pad_token, ends = pad_id(self.tokenizer), self.ends
         results = [list(tokens) for tokens in prefixes] if prefixes is not None else [[] for _ in prompts]
-        is_complete = [len(tokens) >= max_new_tokens or any(end in tokens for end in ends) for tokens in results]
+        is_complete = [
+            len(tokens) >= limit or any(end in tokens for end in ends)
+            for tokens, limit in zip(results, limits, strict=True)
+        ]
         pending = [index for index in range(len(results)) if not is_complete[index]]
-        longest = max(map(len, prompts), default=1) + max_new_tokens
+        longest = max(map(len, prompts), default=1) + max(limits, default=0)
         batch_size = generation_batch_size(model, self.batch_size, longest=longest, max_length=self.max_length)
         lengths = [len(prompts[index]) + len(results[index]) for index in pending]
         with evaluation_mode(model):
@@ -144,11 +148,10 @@ class TextScorer:
                 for row, tokens in enumerate(inputs):
                     ids[row, width - len(tokens) :] = torch.tensor(tokens, dtype=torch.long)
                     mask[row, width - len(tokens) :] = 1
-                shortest_prefix = min(len(results[index]) for index in indices)
                 output = model.generate(
                     input_ids=ids.to(self.device),
                     attention_mask=mask.to(self.device),
-                    max_new_tokens=max_new_tokens - shortest_prefix,
+                    max_new_tokens=max(limits[index] - len(results[index]) for index in indices),
                     do_sample=False,
                     num_beams=1,
                     repetition_penalty=1.0,  # some models set another value in their generation config
@@ -157,8 +160,8 @@ class TextScorer:
                     eos_token_id=ends if len(ends) > 1 else ends[0],
                 )
                 for index, tokens in zip(indices, output[:, width:].tolist(), strict=True):
-                    results[index] = [*results[index], *tokens][:max_new_tokens]
-        return self.decode(results)
+                    results[index] = [*results[index], *tokens]
+        return self.decode([tokens[:limit] for tokens, limit in zip(results, limits, strict=True)])
 
 
 def generation_batch_size(model: PreTrainedModel, batch_size: int, *, longest: int, max_length: int) -> int:

@@ -28,10 +28,14 @@ IGNORED = -100
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The token ids of a prompt and its answer. The prompt has ``prompt_length`` tokens."""
+    """The token ids of a prompt and its answer. The prompt has ``prompt_length`` tokens.
+
+    ``is_cut`` is whether the end of the answer is missing, because the sequence was longer than the maximum length.
+    """
 
     ids: tuple[int, ...]
     prompt_length: int
+    is_cut: bool = False
 
     @property
     def prompt(self) -> tuple[int, ...]:
@@ -93,7 +97,7 @@ def encode(
             f"the prompt of '{question[:60]}' takes {prompt_length} tokens, so no answer fits into max_length "
             f"{max_length}: raise max_length"
         )
-    return Tokens(tuple(ids[:max_length]), prompt_length=prompt_length)
+    return Tokens(tuple(ids[:max_length]), prompt_length=prompt_length, is_cut=len(ids) > max_length)
 
 
 def encode_examples(

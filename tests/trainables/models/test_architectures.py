@@ -69,7 +69,7 @@ def test_padding_on_the_left_changes_no_generated_token(twin: Twin) -> None:
     assert len(long) > len(prompts[0]) + SLIDING_WINDOW
     together, alone = (
         TextScorer(tokenizer=twin.tokenizer, max_length=1024, batch_size=size, device="cpu").generate(
-            twin.model, [*prompts, long], max_new_tokens=6
+            twin.model, [*prompts, long], limits=[6] * 5
         )
         for size in (2, 1)
     )

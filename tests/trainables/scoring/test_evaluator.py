@@ -95,3 +95,16 @@ def test_a_scored_model_is_freed_without_the_garbage_collector(
         assert gone() is None
     finally:
         gc.enable()
+
+
+def test_answers_that_are_too_long_are_cut_like_their_references(
+    make_evaluator: MakeEvaluator, known_network: PhiForCausalLM, tiny_data: UnlearningData
+) -> None:
+    sequences = make_evaluator().questions["forget"].sequences
+    length = max(item.prompt_length for item in sequences) + 2
+    scores = make_evaluator(max_length=length).scores(known_network)
+    references = scores.evaluator.questions["forget"].references
+    assert any(item.is_cut for item in scores.evaluator.questions["forget"].sequences)
+    assert all(example.answer.startswith(text) for example, text in zip(tiny_data.forget, references, strict=True))
+    assert scores.recalls("forget", prompts="verbmem").tolist() == [1.0] * 8
+    assert scores.greedy_answers("forget", prompts="verbmem") == references

@@ -34,7 +34,7 @@ def run_finetune(tiny_data: UnlearningData, tokenizer: Any, monkeypatch: pytest.
     ) -> int:
         monkeypatch.setattr(Evaluator, "memorised", lambda self, trained: memorised(trained))
         data = changes.pop("data", tiny_data)
-        trial = TrialSpec(max_length=64, target_seed=seed)
+        trial = TrialSpec(max_length=changes.pop("max_length", 64), target_seed=seed)
         spec = TargetSpec(trial=trial, info=MODELS["tiny-phi"], recipe=recipe, data=data)
         values: dict[str, Any] = {"data": data, "on_progress": lambda progress: None, **changes}
         return finetune(model, tokenizer, spec, **values)
@@ -63,8 +63,10 @@ def test_a_target_that_never_memorises_is_an_error(make_network: Any, run_finetu
         raise AssertionError("asked although the loss is high")
 
     recipe = replace(QUICK, lr=1e-3, epochs=3)
-    with pytest.raises(TargetError, match=r"3 epochs.*--target-epochs"):
+    with pytest.raises(TargetError, match=r"3 epochs: .*--target-epochs"):
         run_finetune(make_network(), recipe, memorised=memorised)
+    with pytest.raises(TargetError, match=r"3 epochs \(\d+ of 16 answers are cut, because --max-length is 9\): .*"):
+        run_finetune(make_network(), recipe, memorised=memorised, max_length=9)
 
 
 def test_the_rate_warms_up_over_a_twentieth_and_then_falls_linearly(

@@ -40,7 +40,7 @@ def test_generation_is_greedy_and_ends_after_max_new_tokens_whatever_the_models_
     model.generation_config.do_sample = True
     model.generation_config.temperature = 5.0
     for limit in (1, 5):
-        texts = _scorer(tokenizer, 8).generate(model, prompts, max_new_tokens=limit)
+        texts = _scorer(tokenizer, 8).generate(model, prompts, limits=[limit] * len(prompts))
         assert [text.strip() for text in texts] == [_by_hand(model, tokenizer, prompt, limit) for prompt in prompts]
 
 
@@ -58,7 +58,7 @@ def test_answers_verified_against_the_references_are_those_generated_token_by_to
     model = make_network(seed=3) if network == "random" else request.getfixturevalue(network)
     scorer = _scorer(tokenizer, 8)
     sequences = scorer.encode(tiny_data.full)
-    found = scorer.greedy_answers(model, sequences, scorer.nll(model, sequences), max_new_tokens=16)
+    found = scorer.greedy_answers(model, sequences, scorer.nll(model, sequences), limits=[16] * len(sequences))
     assert found == [_by_hand(model, tokenizer, item.prompt, 16) for item in sequences]
 
 
@@ -69,7 +69,7 @@ def test_verified_answers_are_not_generated(
     sequences = scorer.encode(tiny_data.full)
     losses = scorer.nll(known_network, sequences)
     monkeypatch.setattr(known_network, "forward", None)  # any further pass would fail
-    found = scorer.greedy_answers(known_network, sequences, losses, max_new_tokens=64)
+    found = scorer.greedy_answers(known_network, sequences, losses, limits=[64] * len(sequences))
     assert found == [example.answer for example in tiny_data.full]
 
 

@@ -119,7 +119,7 @@ def test_greedy_answers_stop_at_the_templates_end_too(monkeypatch: pytest.Monkey
     whole = model.generate(torch.tensor([prompt]), max_new_tokens=8, do_sample=False)[0, len(prompt) :].tolist()
     stop = next(token for token in whole[2:] if token not in whole[:2])
     monkeypatch.setattr("trainables.text.scorer.end_id", lambda *_: stop)
-    (text,) = scorer.generate(model, [prompt], max_new_tokens=8)
+    (text,) = scorer.generate(model, [prompt], limits=[8])
     assert text == tokenizer.decode(whole[: whole.index(stop) + 1], skip_special_tokens=True)
 
 
