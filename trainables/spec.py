@@ -284,9 +284,7 @@ class TrialSpec:
         values = self.values()
         content: dict[str, object] = {}
         for name, item in FIELDS.items():
-            can_change_result = item.decides and item.has_effect(values)
-            is_omitted_default = values[name] == item.default and not item.hash_default
-            if can_change_result and not is_omitted_default and name != "interpolate":
+            if item.decides and item.has_effect(values) and name != "interpolate":
                 content[name] = item.convert(values[name])
         # Instead of auto, on or off, the hash contains whether the weights are interpolated.
         if self.is_interpolated or self.can_restart:

@@ -54,8 +54,6 @@ class Field:
         otherwise: the text that ``--help`` shows instead of ``default``.
         flag: the command-line option; empty if the setting has none.
         decides: whether the setting can change the result. A trial's hash contains only such settings.
-        hash_default: whether the default value is part of a trial's hash. False for settings added after version 1, so
-            that the hashes of earlier trials do not change.
         when: maps names of other fields to the values with which this setting has an effect.
         fixed: the reason why the setting cannot vary within a sweep, as a clause; empty if it can vary.
     """
@@ -84,7 +82,6 @@ class Field:
     unit: str = ""
     flag: str = ""
     decides: bool = True
-    hash_default: bool = True
     when: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     fixed: str = ""
     range: Range | None = None

@@ -143,10 +143,6 @@ def config(folder: str, out: str | None) -> None:
 
     plugin_files = {item.name: str((Path(folder) / FOLDER / item.name).resolve()) for item in active()}
     settings = read_settings(Path(folder))
-    stored_sweep = json.loads((Path(folder) / "sweep.json").read_text(encoding="utf-8"))
-    if "given" not in stored_sweep["settings"]:
-        command = "the key 'command' in sweep.json contains its options"
-        raise Problems([f"{folder}: cannot write the YAML, because an older version started this sweep; {command}"])
     text = config_text(settings, plugins=plugin_files)
     if out is None:
         click.echo(text, nl=False)

@@ -122,13 +122,11 @@ class GpuShares(Follower):
                 spec = spec_of_row(row)
                 usage = self._classes.setdefault(memory_class(spec), _MemoryUsage())
             except (KeyError, TypeError, ValueError):
-                continue  # the row needs a plug-in that is not loaded, or is from another version
+                continue  # the row needs a plug-in that is not loaded
             usage.peak_gb = max(usage.peak_gb, trial_peak)
             usage.example = f"{row.get('trial_id')} ({spec.method})"
             if row.get("retried_with") or "out of memory" in str(row.get("error") or ""):
                 available_gb = as_float(row.get("gpu_share")) * as_float(row.get("gpu_gb"))
-                if not math.isfinite(available_gb):
-                    continue  # a row of an earlier version, which does not record the available memory
                 usage.more_than_gb = max(usage.more_than_gb, available_gb)
             # A trial with another status may have ended before an evaluation and before its longest batch.
             usage.is_complete |= row.get("status") in (Status.FINISHED, Status.STOPPED)

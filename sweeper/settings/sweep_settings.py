@@ -216,12 +216,9 @@ class SweepSettings:
     def from_dict(cls, values: Mapping[str, Any]) -> SweepSettings:
         """Return the settings from the result of :meth:`to_dict`."""
         settings = dict(values)
-        settings.pop("command", None)  # follows from "given"
         settings["base"] = TrialSpec.from_dict(settings["base"])
         settings["space"] = Space.from_dict(settings["space"])
-        settings["extension"] = tuple(settings.get("extension", ()))
-        settings.setdefault("candidates", LAST)  # old versions recorded only last epochs
-        for name in ("constraints", "enqueue", "warm_start", "reuse"):
-            settings[name] = tuple(settings.get(name, ()))
-        settings["given"] = from_json(settings.get("given", {}))
+        for name in ("extension", "constraints", "enqueue", "warm_start", "reuse"):
+            settings[name] = tuple(settings[name])
+        settings["given"] = from_json(settings["given"])
         return cls(**settings)

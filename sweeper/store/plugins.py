@@ -56,13 +56,7 @@ def restore_plugins(out: Path) -> list[str]:
         return []  # read_settings() reports this error
     problems: list[str] = []
     notes: list[str] = []
-    loadable = []
     for record in records:
-        if record["file"] is None:
-            cause = "it belongs to an installed package, and this version loads plug-ins only from files"
-            notes.append(f"plug-in {record['name']} is not loaded, because {cause}")
-            continue
-        loadable.append(record)
         digest = record["digest"]
         path, original = out / record["file"], Path(record["path"])
         if path != out / FOLDER / Path(record["file"]).name:
@@ -76,7 +70,7 @@ def restore_plugins(out: Path) -> list[str]:
             notes.append(f"plug-in {original} has changed since the sweep started; the sweep uses its own copy, {path}")
     if problems:
         raise PluginError(*problems)
-    plugins.use(plugins.read(out / record["file"], user_path=record["path"]) for record in loadable)
+    plugins.use(plugins.read(out / record["file"], user_path=record["path"]) for record in records)
     return notes
 
 

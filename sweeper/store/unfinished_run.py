@@ -46,7 +46,7 @@ class RunFile:
                 spec=TrialSpec.from_dict(content["spec"]),
                 landscape_points=int(content["landscape_points"]),
                 command=str(content["command"]),
-                plugins=tuple(str(digest) for digest in content.get("plugins", ())),
+                plugins=tuple(str(digest) for digest in content["plugins"]),
             )
         except (OSError, ValueError, KeyError, TypeError):
             return None

@@ -16,7 +16,7 @@ from trainables.plugins import Part, Plugin, PluginError
 from trainables.registry import entries
 from trainables.spec import TrialSpec
 from trainables.template import CHAT
-from trainables.weightings import WEIGHTINGS, Gramian, Losses, ga, gd
+from trainables.weightings import WEIGHTINGS, ga, gd
 
 TOY = """
 from trainables.weightings.base import Needs, Weighting, Weights
@@ -73,21 +73,6 @@ def test_a_broken_file_or_template_is_refused_with_its_name_and_the_place(tmp_pa
     with pytest.raises(PluginError) as caught:
         plugins.read(path)
     assert_names(caught.value, path, fact)
-
-
-def test_a_plugin_that_an_earlier_sweep_copied_to_its_folder_is_read(tmp_path: Path) -> None:
-    """The example of earlier versions of docs/extend.md called ``require_gramian``."""
-    path = tmp_path / "seesaw.py"
-    path.write_text(
-        "from trainables.weightings.base import Gramian, Losses, Needs, Weighting, Weights, require_gramian\n"
-        "def weigh(losses, gramian, state, options):\n"
-        "    found = require_gramian(gramian)\n"
-        "    return Weights(found.phi, found.rho), state\n"
-        "WEIGHTING = Weighting(name='seesaw', formula='-', needs=Needs.GRAMIAN, weigh=weigh, citation='-')\n"
-    )
-    (part,) = plugins.read(path).parts
-    weights, _ = part.entry.weigh(Losses(1.0, -1.0), Gramian(4.0, 0.0, 9.0), (), {})
-    assert (weights.retain, weights.forget) == (3.0, 2.0)
 
 
 def test_a_plugin_after_the_registries_were_read_is_refused(written: Path) -> None:

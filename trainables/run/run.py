@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
@@ -298,9 +298,7 @@ class UnlearningRun:
         if self.auto_lr is not None:
             self.auto_lr.load_state_dict(state["auto_lr"])
         self._last_losses = state["losses"]
-        # Fields that other versions saved are ignored.
-        timers = {field.name: state["tally"][field.name] for field in fields(Timers)}
-        self._timers = Timers(**timers)
+        self._timers = Timers(**state["tally"])
         load_training_state(state, self.model, self.optimizer)
         load_random_state(state)
 

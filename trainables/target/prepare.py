@@ -214,11 +214,7 @@ class Preparation:
             model, _, evaluator = self.load(folder)
             return asdict(evaluator.reference(model, key=key, path=str(folder.resolve())))
 
-        # For running text, the key differs from that in previous versions. The entries of these versions have values
-        # for the forget set instead of forget_eval.
-        is_text = any(getattr(item, "is_text", False) for item in spec.data.forget_eval)
-        values_key = digest(key, "texts") if is_text else key
-        values = self.cache.note(f"retain-values/{values_key}", compute)
+        values = self.cache.note(f"retain-values/{key}", compute)
         if user_folder is None:
             mark_used(Path(values["path"]) / RECORD)
         tuples = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}

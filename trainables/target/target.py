@@ -102,7 +102,7 @@ class TargetSpec:
         hub_id = self.info.hub_id
         if hub_id is not None:
             return f"{hub_id}@{hub_commit(hub_id)}"
-        # "None" stands for the hub id, as in the cache keys of earlier versions.
+        # The parts are the name, the hub id (None), and the digest of a plug-in.
         return ":".join([self.info.name, "None", *digests([("model", self.info.name)])])
 
     @property

@@ -138,11 +138,6 @@ class Weighting:
             raise ValueError(f"weighting {self.name} needs the function '{function_name}'")
 
 
-def require_gramian(gramian: Gramian) -> Gramian:
-    """Return the Gramian. Plug-ins that were copied to the folders of previous sweeps call this function."""
-    return gramian
-
-
 def of_gramian(weights: Callable[[Gramian], Weights]) -> WeighFunction:
     """Return the function ``weigh`` of a weighting without state whose weights depend only on the Gramian."""
 

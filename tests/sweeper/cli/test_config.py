@@ -15,7 +15,7 @@ from sweeper.cli.main import EXAMPLES, main
 from sweeper.settings.sources import from_yaml
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import begin, read_settings
-from tests.sweeper.cli.conftest import invoke, refused, resolved
+from tests.sweeper.cli.conftest import invoke, resolved
 
 
 def settings_of(*words: str) -> SweepSettings:
@@ -63,10 +63,6 @@ def test_no_password_is_stored_and_config_prints_the_file_that_it_wrote() -> Non
     assert "hidden" not in text
     assert json.loads(text)["plugins"] == []
     assert invoke("config", "begun", "--out", "new.yaml").output == "new.yaml\n"
-    content = json.loads(text)
-    del content["settings"]["given"]
-    Path("begun/sweep.json").write_text(json.dumps(content))
-    assert "'command' in sweep.json" in refused("config", "begun")[0], "an older version recorded no options"
 
 
 def test_every_command_has_an_example_in_its_help_that_is_accepted() -> None:

@@ -96,9 +96,8 @@ class Trials:
             [1.0, 1.0, 0.1666],
             1,
         ),
-        ([RETRIED | {"peak_gpu_gb": 10.0}], [1.0], 0),
     ],
-    ids=["highest peak", "retried", "failed", "not evaluated", "unknown share"],
+    ids=["highest peak", "retried", "failed", "not evaluated"],
 )
 def test_a_share_follows_the_rows_of_its_class(outcomes: list[dict[str, Any]], shares: list[float], lines: int) -> None:
     trials = Trials()

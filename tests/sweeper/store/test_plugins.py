@@ -123,11 +123,3 @@ def test_a_damaged_copy_or_a_place_outside_the_folder_is_refused(begun: Path, da
     with pytest.raises(plugins.PluginError) as caught:
         restore_plugins(begun)
     assert str(caught.value).startswith(f"{copy if damage in ('changed', 'gone') else settings}: ")
-
-
-def test_the_plugin_of_an_installed_package_in_an_older_sweep_is_a_note(begun: Path) -> None:
-    """The sweep may not use the plug-in, because all installed plug-ins were recorded."""
-    settings = begun / "sweep.json"
-    settings.write_text(settings.read_text().replace('"plugins/toy.py"', "null"))
-    (line,) = restore_plugins(begun)
-    assert names(line, ["toy.py", "installed package"])

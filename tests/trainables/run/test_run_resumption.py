@@ -92,14 +92,6 @@ def test_the_state_of_another_spec_is_refused(start: Start) -> None:
         run.load_state_dict(state)
 
 
-def test_a_state_with_the_timers_of_an_earlier_version_is_loaded(start: Start) -> None:
-    run, resumed = start(), start()
-    state = run.state_dict()
-    state["tally"] |= {"train_seconds": 2.5, "padded": 3, "positions": 9}
-    resumed.load_state_dict(state)
-    assert resumed.state_dict()["tally"] == {"train_seconds": 2.5, "eval_seconds": 0.0, "generation_seconds": 0.0}
-
-
 @pytest.mark.parametrize(("method", "auto_lr"), [("gd", "on"), ("ga", "off"), ("ngdiff", "on")])
 def test_a_huge_rate_ends_the_run_as_diverged_even_after_a_resumption(
     workspace: Workspace, make_spec: MakeSpec, method: str, auto_lr: str

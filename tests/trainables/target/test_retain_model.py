@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from search_spaces.common.durable import Throttle
 from tests.trainables.runs import same_bits
 from tests.trainables.target.conftest import SPEC, Preparation
 from trainables.data.errors import DataError
-from trainables.data.examples import Example, UnlearningData
+from trainables.data.examples import UnlearningData
 from trainables.models.checkpoints import load_model, load_tokenizer, save_model
 from trainables.scoring.language import Evaluator
 from trainables.target.cache import TargetError
@@ -121,20 +120,3 @@ def test_a_given_retain_model_is_used_as_it_is_and_beside_a_finished_target_none
     assert not any("retain model" in item.text for item in prepare.seen)
     with pytest.raises((TargetError, DataError), match="retain model"):
         train(target_path=str(tmp_path / "mine"))
-
-
-def test_values_of_a_retain_model_on_running_text_are_not_those_that_previous_versions_stored(
-    prepare: Preparation, train: Train
-) -> None:
-    """They were the values of the forget set, and membership is inferred for the texts of forget_eval."""
-    texts = tuple(Example("", f"Ada lives in Lima, and {n} of her sisters live in Rome.") for n in range(3))
-    whole = (Example("", " ".join(text.answer for text in texts)),)
-    prepare.data = replace(prepare.data, forget=whole, full=(*prepare.data.retain, *whole), forget_eval=texts)
-    prepare.data = replace(prepare.data, holdout=texts)
-    first = train(metrics=("mia_reference",))
-    assert first.retain is not None
-    (note,) = (prepare.cache / "retain-values").iterdir()
-    old = json.loads(note.read_text()) | {"forget_log_probs": [-1.0]}
-    note.rename(note.with_stem(first.retain.key)).write_text(json.dumps(old))
-    assert train(metrics=("mia_reference",)) == first
-    assert len(first.retain.forget_log_probs) == 3
