@@ -65,8 +65,8 @@ def test_a_target_that_never_memorises_is_an_error(make_network: Any, run_finetu
     recipe = replace(QUICK, lr=1e-3, epochs=3)
     with pytest.raises(TargetError, match=r"3 epochs: .*--target-epochs"):
         run_finetune(make_network(), recipe, memorised=memorised)
-    with pytest.raises(TargetError, match=r"3 epochs \(\d+ of 16 answers are cut, because --max-length is 9\): .*"):
-        run_finetune(make_network(), recipe, memorised=memorised, max_length=9)
+    with pytest.raises(TargetError, match=r"3 epochs \(\d+ of 16 answers are cut, because --max-length is 12\): .*"):
+        run_finetune(make_network(), recipe, memorised=memorised, max_length=12)
 
 
 def test_the_rate_warms_up_over_a_twentieth_and_then_falls_linearly(
