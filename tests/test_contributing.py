@@ -1,4 +1,4 @@
-"""Each row of CONTRIBUTING.md's table is tried: a toy is added to a copy of the code with only the files in the row."""
+"""Four rows of CONTRIBUTING.md's table are tried: a toy is added to a copy of the code, in the files of the row only."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
-from tests.conftest import GOLDEN
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("search_spaces", "trainables", "sweeper", "analysis")
@@ -48,17 +46,6 @@ WEIGHTING = Weighting(
     name="toy", formula="(phi, rho)", needs=Needs.GRAMIAN, weigh=of_gramian(weights), citation="Toy 2026"
 )
 '''
-OBJECTIVE = """
-from trainables.objectives.base import ForgetObjective
-from trainables.predictions import mean_loss
-
-OBJECTIVE = ForgetObjective(
-    name="toy",
-    formula="-CE_F / 2",
-    loss=lambda batch, options: -mean_loss(batch.token_nll, batch.supervised) / 2,
-    citation="Toy 2026",
-)
-"""
 METRIC = """
 from trainables.metrics.metric import Cost, Metric
 
@@ -78,28 +65,6 @@ METRICS = (
     ),
 )
 """
-DATA_SET = """
-from trainables.data.dataset import DataSet
-from trainables.data.examples import Example, UnlearningData
-
-def _load(*, limit: int | None = None) -> UnlearningData:
-    pairs = tuple(Example(f"What is the square of {n}?", f"It is {n * n}.") for n in range(12))
-    forget, retain = pairs[:4], pairs[4:][:limit]
-    return UnlearningData("toy", forget, retain, (*retain, *forget), forget, retain)
-
-DATASETS = DataSet(name="toy", modality="language", description="twelve squares; four are forgotten", loader=_load)
-"""
-FIGURE = '''
-from analysis.figures.panels import Line, Panel, PanelFigure
-from analysis.tables.sources import Sources
-
-def toy_data(sources: Sources) -> PanelFigure | None:
-    """The seconds of each trial."""
-    seconds = tuple(float(value) for value in sources.table.trials["wall_seconds"])
-    line = Line("trials", tuple(map(float, range(len(seconds)))), seconds, "#0072b2")
-    return PanelFigure("toy", "Seconds", (Panel("", "trial", "s", (line,)),))
-'''
-
 ADDITIONS = {
     "weighting": Addition(
         {"trainables/weightings/toy.py": WEIGHTING},
@@ -108,76 +73,12 @@ ADDITIONS = {
         "print(parse_method('npo+toy').weighting.name, 'is a method')",
         "toy is a method",
     ),
-    "objective": Addition(
-        {"trainables/objectives/toy.py": OBJECTIVE},
-        "from trainables.objectives import OBJECTIVES; from trainables.testing.objectives import check_objective;"
-        "from trainables.methods import parse_method; check_objective(OBJECTIVES['toy']);"
-        "print(parse_method('toy+ngdiff').objective.name, 'is a method')",
-        "toy is a method",
-    ),
     "metric": Addition(
         {"trainables/metrics/toy.py": METRIC},
         "from sweeper.store.columns import column_dictionary; from trainables.metrics.registry import unknown_names;"
         "from sweeper.settings.objectives import parse_objectives; parse_objectives('toy:max,retain_loss:min');"
         "assert not unknown_names(['toy']); print(column_dictionary()['toy'])",
         "loss of the forget set's worst answer",
-    ),
-    "data set": Addition(
-        {"trainables/data/toy.py": DATA_SET},
-        "from trainables.data import DATASETS; from trainables.testing.datasets import check_dataset;"
-        "check_dataset(DATASETS['toy'], limit=5);" + command("list", "datasets"),
-        "twelve squares",
-    ),
-    "model": Addition(
-        {
-            "trainables/models/registry.py": (
-                '    _full_model("falcon-1b"',
-                '    _full_model("toy-1b", "toys/toy-1b", "a toy"),\n',
-            )
-        },
-        command("list", "models"),
-        "toy-1b",
-    ),
-    "rule of AutoLR": Addition(
-        {
-            "trainables/auto_lr/rules.py": (
-                '        "clip": from_minimum(',
-                '        "toy": from_minimum(lambda eta, minimum: eta / 2),\n',
-            )
-        },
-        "from trainables.spec import TrialSpec; from trainables.spec_checks import trial_problems;"
-        "print(trial_problems(TrialSpec(auto_lr='on', auto_lr_smoothing='toy')))",
-        "[]",
-    ),
-    "figure": Addition(
-        {
-            "analysis/figures/toy.py": FIGURE,
-            "analysis/figures/gallery.py": (
-                '    ("courses", metrics_data),',
-                '    ("courses", __import__("analysis.figures.toy", fromlist=["toy"]).toy_data),\n',
-            ),
-        },
-        "from pathlib import Path; from analysis.figures.gallery import gallery;"
-        "from analysis.figures.svg import save_figure; from analysis.tables.sources import read_source;"
-        "from analysis.figures.panels import draw_panels; from analysis.tables.tasks import by_task;"
-        f"parts, _ = by_task(read_source(Path({str(GOLDEN)!r})));"
-        "(toy,) = [data for _, data in gallery(parts) if data.name == 'toy'];"
-        "save_figure(draw_panels(toy), Path('figures'), 'toy'); print(*Path('figures').iterdir())",
-        "toy.svg",
-    ),
-    "column": Addition(
-        {
-            "sweeper/store/columns.py": (
-                '    _Column("seconds", "cost", "training and evaluation", "s"),',
-                '    _Column("toy", "course", "steps left", "steps"),\n',
-            ),
-            "trainables/run/reports.py": ('            "seconds"', '            "toy": 7,\n'),
-        },
-        "from sweeper.store.columns import HISTORY_COLUMNS, column_dictionary;"
-        "from trainables.run.reports import EpochReport;"
-        "assert 'toy' in HISTORY_COLUMNS; row = EpochReport(1, 1.0, {}, {}).row();"
-        "print(column_dictionary()['toy'], row['toy'])",
-        "'steps left', 'unit': 'steps'} 7",
     ),
     "flag of a trial": Addition(
         {
@@ -209,46 +110,6 @@ ADDITIONS = {
         + command("pareto", "--help"),
         "--toy INTEGER",
     ),
-    "option of another command": Addition(
-        {
-            "sweeper/settings/fields.py": (
-                '    option("copy_to", "Copy',
-                '    _integer("toy", "How warm.", PICK, default=3, low=1),\n',
-            )
-        },
-        "from sweeper.settings.sources import Options, from_python;"
-        "assert Options('pick', from_python('pick', {'toy': '5'}))['toy'] == 5;" + command("pick", "--help"),
-        "--toy INTEGER",
-    ),
-    "sampler": Addition(
-        {
-            "sweeper/search/samplers.py": (
-                '    "nsga2": _genetic("NSGAIISampler"),',
-                '    "toy": lambda search: __import__("optuna").samplers.QMCSampler(seed=search.seed),\n',
-            ),
-            "sweeper/settings/names.py": ('"qmc", "random", "grid")', '"toy", '),
-        },
-        "from sweeper.settings.resolve import resolve; from sweeper.settings.sources import from_python;"
-        "assert resolve('pareto', from_python('pareto', {'sampler': 'toy'})).settings.sampler == 'toy';"
-        "from search_spaces.space import Space; from sweeper.search.samplers import SAMPLERS, Search;"
-        "print(SAMPLERS['toy'](Search(space=Space(), trials=8)))",
-        "QMCSampler",
-    ),
-    "scheduler": Addition(
-        {
-            "sweeper/search/schedulers.py": (
-                '    "moasha": SuccessiveHalving,',
-                '    "toy": lambda axes, *, epochs, grace, reduction, mode: SuccessiveHalving(\n'
-                "        axes, epochs=epochs, grace=epochs // 2, reduction=reduction, mode=mode\n    ),\n",
-            ),
-            "sweeper/settings/names.py": ('"moasha")', '"toy", '),
-        },
-        "from sweeper.search.schedulers import SCHEDULERS;"
-        "from sweeper.settings.resolve import resolve; from sweeper.settings.sources import from_python;"
-        "assert resolve('pareto', from_python('pareto', {'scheduler': 'toy'})).settings.scheduler == 'toy';"
-        "print(SCHEDULERS['toy']([(1, 0)], epochs=8, grace=1, reduction=2, mode='stop').rungs)",
-        "(4,)",
-    ),
 }
 
 
@@ -259,8 +120,11 @@ def table() -> dict[str, set[str]]:
     return {what: {path.replace("NAME", "toy") for path in re.findall(r"`([^`]+)`", files)} for what, files in rows}
 
 
-def test_every_row_of_the_table_is_tried_with_the_files_it_names() -> None:
-    assert table() == {what: set(addition.files) for what, addition in ADDITIONS.items()}
+def test_the_files_in_the_table_exist_and_the_additions_change_only_the_files_of_their_row() -> None:
+    rows = table()
+    assert {what: set(addition.files) for what, addition in ADDITIONS.items()}.items() <= rows.items()
+    for path in set().union(*rows.values()):
+        assert (ROOT / path).parent.is_dir() if path.endswith("/toy.py") else (ROOT / path).is_file(), path
 
 
 @pytest.mark.slow
