@@ -1,4 +1,4 @@
-"""Four rows of CONTRIBUTING.md's table are tried: a toy is added to a copy of the code, in the files of the row only."""
+"""Four rows of CONTRIBUTING.md's table are tried: a toy is added to a copy of the code in the files of the row."""
 
 from __future__ import annotations
 
