@@ -170,7 +170,7 @@ def read(path: Path | str, *, user_path: str | None = None) -> Plugin:
     path = Path(path)
     user_path = user_path or str(path)
     try:
-        source = path.read_text(encoding="utf-8")
+        source = path.read_text(encoding="utf-8-sig")
     except (UnicodeDecodeError, OSError) as error:
         raise PluginError(f"plug-in {user_path} cannot be read: {error}") from None
     parts: tuple[Part, ...]
@@ -211,6 +211,8 @@ def _run(source: str, path: str, *, name: str) -> ModuleType:
 
 
 def _parts(module: ModuleType, path: str) -> tuple[Part, ...]:
+    from trainables.template import template_problems
+
     parts: list[Part] = []
     problems = []
     for attribute, (kind, class_name) in KINDS.items():
@@ -227,6 +229,8 @@ def _parts(module: ModuleType, path: str) -> tuple[Part, ...]:
                     f"{prefix}: model '{entry.name}' needs hub_id (a repository) or make (a function that builds "
                     "the model)"
                 )
+            elif attribute == "TEMPLATES" and (texts := template_problems(entry.text)):
+                problems += [f"{prefix}: template '{entry.name}': {text}" for text in texts]
             else:
                 parts.append(Part(kind, entry.name, entry))
     if not parts and not problems:

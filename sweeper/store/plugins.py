@@ -75,4 +75,4 @@ def restore_plugins(out: Path) -> list[str]:
 
 
 def _digest(path: Path) -> str:
-    return plugins.digest_of(path.read_text(encoding="utf-8", errors="replace"))
+    return plugins.digest_of(path.read_text(encoding="utf-8-sig", errors="replace"))

@@ -45,7 +45,7 @@ def test_a_file_is_read_with_its_parts(written: Path, tmp_path: Path) -> None:
     written.write_text(TOY.replace("WEIGHTING =", "ONE =") + "WEIGHTING = (ONE,)\n")
     assert [part.name for part in plugins.read(written).parts] == ["toy"], "several parts are a tuple"
     path = tmp_path / "mine.jinja"
-    path.write_text("Q {{ question }}\nA {{ answer }}\n")
+    path.write_text("Q {{ question }}\nA {{ answer }}\n", encoding="utf-8-sig")
     (part,) = plugins.read(path).parts
     assert (part.kind, part.name, part.entry.text) == ("template", "mine", "Q {{ question }}\nA {{ answer }}")
 
@@ -59,6 +59,8 @@ BROKEN = {
     TOY.replace('"toy"', '"a+b"'): "WEIGHTING: the name 'a+b'",
     "MODELS = __import__('dataclasses').replace("
     "__import__('trainables.models.registry').models.registry.local_model('own'), make=None)\n": "hub_id",
+    "from trainables.template import Template\n"
+    "TEMPLATES = Template(name='mine', text='Q: {question}', description='')\n": "'mine': the template must contain",
     "Q: {question}": "{answer}",
     "A: {answer} Q: {question}": "before the answer",
     "one\n{{ question }} {{ anser }}": "'anser'",

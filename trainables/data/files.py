@@ -7,7 +7,10 @@ The file of the table ``forget`` is ``forget.jsonl``, or has the extension of an
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +20,9 @@ from search_spaces.common.messages import first_line
 from trainables.data.errors import DataError
 
 ENDINGS = (".json", ".jsonl", ".parquet", ".csv")
+_SUPPORTED = tuple(ending.removeprefix(".") for ending in ENDINGS)
+_MARKS = {codecs.BOM_UTF32_LE: "UTF-32", codecs.BOM_UTF16_LE: "UTF-16", codecs.BOM_UTF16_BE: "UTF-16"}
+"""The byte order marks of other encodings. The mark of UTF-32 begins with the mark of UTF-16, so it comes first."""
 _PARTS = ("{}-[0-9]*-of-[0-9]*.parquet", "{}/train-[0-9]*-of-[0-9]*.parquet", "{}/train/[0-9]*.parquet")
 
 
@@ -48,6 +54,12 @@ def find_files(folder: Path, name: str) -> tuple[Path, ...]:
     return ()
 
 
+def similar_files(folder: Path, name: str) -> list[Path]:
+    """Return the files of the table ``name`` whose format is not supported, such as ``NAME.jsonl.gz``."""
+    paths = [*folder.glob(f"{name}.*"), *folder.glob(f"{name.replace('/', '-')}.*")]
+    return sorted({path for path in paths if path.is_file() and path.name.partition(".")[2] not in _SUPPORTED})
+
+
 def read_tables(folder: Path, names: Sequence[str], *, expected: str) -> dict[str, list[Row]]:
     """Return the rows of each table. For a missing table or an unreadable file, the list has a row with a ``problem``.
 
@@ -69,9 +81,11 @@ def read_tables(folder: Path, names: Sequence[str], *, expected: str) -> dict[st
                 tables[name] += [Row(str(path), value=None, problem=problem) for problem in error.problems]
         if not paths:
             endings = f"{', '.join(ENDINGS[1:-1])} or {ENDINGS[-1]}"
+            similar_names = ", ".join(path.name for path in similar_files(folder, name))
+            found = f" (found {similar_names}: decompress or convert it)" if similar_names else ""
             problem = (
-                f"cannot read {folder / name}.json: neither this file nor a file with the ending {endings} exists; "
-                f"--data-dir needs {expected}"
+                f"cannot read {folder / name}.json: neither this file nor a file with the ending {endings} exists"
+                f"{found}; --data-dir needs {expected}"
             )
             tables[name].append(Row(str(folder / name), value=None, problem=problem))
     return tables
@@ -80,10 +94,10 @@ def read_tables(folder: Path, names: Sequence[str], *, expected: str) -> dict[st
 def read_file(path: Path) -> list[Row]:
     """Return all rows of a file. The file's extension determines the format.
 
-    If a line is not JSON in UTF-8, or a cell is not a JSON array, the row has a ``problem``.
+    If a line is not JSON, or a cell is not a JSON array, the row has a ``problem``.
 
     Raises:
-        DataError: the file cannot be read, or has no rows.
+        DataError: the file cannot be read, is not in UTF-8, has no rows, or has JSON objects over several lines.
     """
     try:
         if path.suffix == ".parquet":
@@ -129,26 +143,68 @@ def load_tables(
     return tables
 
 
-def _json(path: Path) -> list[Row]:
+def _text(path: Path) -> str:
+    """Return the content of a file in UTF-8, without a byte order mark."""
     content = path.read_bytes()
-    if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+    for mark, name in _MARKS.items():
+        if content.startswith(mark):
+            raise DataError(_not_utf8(path, f"the file is in {name}", encoding=name))
+    if b"\0" in content[:4]:  # JSON and CSV tables do not begin with a null character
+        raise DataError(_not_utf8(path, "the file is in UTF-16 or UTF-32", encoding="UTF-16LE"))
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        reason = f"line {line} has the byte 0x{content[error.start]:02x}, which is not valid in UTF-8"
+        raise DataError(_not_utf8(path, reason, encoding="WINDOWS-1252")) from None
+
+
+def _not_utf8(path: Path, reason: str, *, encoding: str) -> str:
+    return f"cannot read {path}: {reason}; save the file in UTF-8, for example with 'iconv -f {encoding} -t UTF-8'"
+
+
+def _json(path: Path) -> list[Row]:
+    content = _text(path)
+    if content.lstrip().startswith("["):
         try:
             values = json.loads(content)
         except ValueError as error:
-            raise DataError(f"cannot read {path}: the file is not a JSON array in UTF-8 ({error})") from None
+            raise DataError(f"cannot read {path}: the file is not a JSON array ({error})") from None
         return [Row(f"{path}, row {number}", value) for number, value in enumerate(values, start=1)]
     rows: list[Row] = []
     # Split only at newlines, because splitlines() also splits at U+2028, which JSON texts may contain.
-    for number, line in enumerate(content.split(b"\n"), start=1):
+    for number, line in enumerate(content.split("\n"), start=1):
         if not line.strip():
             continue
         location = f"{path}, line {number}"
         try:
             rows.append(Row(location, json.loads(line)))
         except ValueError as error:
-            problem = f"{location}: the line is not a JSON object in UTF-8 ({error})"
-            rows.append(Row(location, value=None, problem=problem))
+            rows.append(Row(location, value=None, problem=f"{location}: the line is not a JSON object ({error})"))
+    first_problem = next((row.problem for row in rows if row.problem), "")
+    if first_problem and _is_json_over_lines(content):
+        raise DataError(
+            f"cannot read {path}: its JSON objects extend over several lines; expected one object per line, or one "
+            f"array of objects ('jq -c . {path.name}' writes one object per line)"
+        )
+    if len(rows) > 1 and all(row.problem for row in rows):
+        raise DataError(f"cannot read {path}: no line is a JSON object; the first is {first_problem}")
     return rows
+
+
+def _is_json_over_lines(content: str) -> bool:
+    """Return whether the content is a sequence of JSON objects."""
+    decoder = json.JSONDecoder()
+    spaces = re.compile(r"[\s,]*")
+    end = 0
+    try:
+        while (start := spaces.match(content, end).end()) < len(content):  # type: ignore[union-attr]  # always matches
+            value, end = decoder.raw_decode(content, start)
+            if not isinstance(value, dict):
+                return False
+    except ValueError:
+        return False
+    return True
 
 
 def _csv(path: Path) -> list[Row]:
@@ -156,16 +212,15 @@ def _csv(path: Path) -> list[Row]:
     import pandas
     from pandas.errors import ParserWarning
 
+    content = _text(path)
     try:
         with warnings.catch_warnings():
             # If the rows are longer than the header, pandas drops the last column and warns. Without index_col=False,
             # pandas would silently use the first column as the labels of the rows.
             warnings.simplefilter("error", ParserWarning)
-            table = pandas.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", index_col=False)
+            table = pandas.read_csv(io.StringIO(content), dtype=str, keep_default_na=False, index_col=False)
     except (ValueError, ParserWarning) as error:
-        raise DataError(
-            f"cannot read {path}: the file is not a CSV table in UTF-8 ({first_line(error)[:120]})"
-        ) from None
+        raise DataError(f"cannot read {path}: the file is not a CSV table ({first_line(error)[:120]})") from None
     rows: list[Row] = []
     for number, value in enumerate(table.to_dict("records"), start=1):
         location = f"{path}, row {number}"

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
+from search_spaces.common.messages import counted
 from trainables.data.dataset import DataSet
-from trainables.data.errors import DataError, shortened
+from trainables.data.errors import DataError
 from trainables.data.examples import Example, UnlearningData
-from trainables.data.files import Row, find_files, read_tables
+from trainables.data.files import Row, find_files, read_tables, similar_files
 from trainables.data.rows import question, read_rows, text
 
 NEEDS = "forget.jsonl and retain.jsonl"
 RETAIN_SAMPLE = 100
 _NEEDED = ("forget", "retain")
+_COLUMNS = {"question": {"question", "answer"}, "text": {"text"}}
+"""The columns of each kind of row."""
 _OPTIONAL = ("holdout", "forget_eval", "retain_eval")
 
 
@@ -28,11 +32,12 @@ def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
     Raises:
         DataError: a row is malformed or is in two sets. The message names the file and line of each such row.
     """
-    optional_tables = [name for name in _OPTIONAL if data_dir.is_dir() and find_files(data_dir, name)]
+    optional_tables = [name for name in _OPTIONAL if find_files(data_dir, name) or similar_files(data_dir, name)]
     tables = read_tables(data_dir, [*_NEEDED, *optional_tables], expected=NEEDS)
+    _check_kinds(tables)
     sets = read_rows(tables, dict.fromkeys(tables, _example))
-    if problems := _contradictions(tables, sets):
-        raise DataError(*shortened(problems, "these files"))
+    if problems := _shared_rows(tables, sets):
+        raise DataError(*problems)
     retain = sets["retain"][:limit]
     sample = retain[:: math.ceil(len(retain) / RETAIN_SAMPLE)]
     dropped_keys = {_key(example) for example in sets["retain"][len(retain) :]}
@@ -49,46 +54,49 @@ def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
 
 
 def _example(row: Row) -> Example:
-    columns = set(row.value) if isinstance(row.value, Mapping) else set()
-    has_text = "text" in columns
-    has_question = "question" in columns or "answer" in columns
-    if has_text == has_question:  # both or neither
+    kind = _kind(row)
+    if kind is None and not row.problem:
         raise DataError(
             f"{row.location}: expected either the columns question and answer or the column text, got {row.value!r:.60}"
         )
-    return text(row) if has_text else question(row)
+    return text(row) if kind == "text" else question(row)
 
 
-def _contradictions(tables: Mapping[str, Sequence[Row]], sets: Mapping[str, Sequence[Example]]) -> list[str]:
-    """Return a message for each row that is in two sets, and for each row of the wrong kind.
+def _kind(row: Row) -> str | None:
+    """Return the kind of a row, ``question`` or ``text``; None if the columns are those of neither or of both."""
+    columns = set(row.value) if isinstance(row.value, Mapping) else set()
+    kinds = [kind for kind, names in _COLUMNS.items() if names & columns]
+    return kinds[0] if len(kinds) == 1 else None
 
-    The first row of the table forget determines the kind of all rows: questions or plain texts.
-    """
-    occurrences: dict[tuple[str, str], tuple[str, str]] = {}
-    first_location = tables["forget"][0].location
-    first_kind = _kind(sets["forget"][0])
-    problems = []
-    for name, examples in sets.items():
-        for row, example in zip(tables[name], examples, strict=True):
-            kind = _kind(example)
-            if kind != first_kind:
-                problems.append(
-                    f"{row.location}: this row is {kind}, but {first_location} is {first_kind}; use one kind in all "
-                    "files"
-                )
-            if name.endswith("_eval"):
-                continue
-            other, location = occurrences.setdefault(_key(example), (name, row.location))
+
+def _check_kinds(tables: Mapping[str, Sequence[Row]]) -> None:
+    """Raise DataError if some rows are questions and others are texts."""
+    rows_by_kind: dict[str | None, list[Row]] = {}
+    for row in chain.from_iterable(tables.values()):
+        rows_by_kind.setdefault(_kind(row), []).append(row)
+    parts = []
+    for kind in _COLUMNS:
+        if rows := rows_by_kind.get(kind):
+            places = " and ".join(row.location for row in rows[:2])
+            parts.append(f"{counted(len(rows), kind)} (for example {places})")
+    if len(parts) > 1:
+        raise DataError(f"the files have {' and '.join(parts)}; use either questions or texts in all files")
+
+
+def _shared_rows(tables: Mapping[str, Sequence[Row]], sets: Mapping[str, Sequence[Example]]) -> list[str]:
+    """Return a message for each pair of sets with common rows. Evaluation sets may have rows of the other sets."""
+    locations: dict[tuple[str, str], tuple[str, str]] = {}
+    shared_locations: dict[tuple[str, str], list[str]] = {}
+    for name in (*_NEEDED, "holdout"):
+        for row, example in zip(tables.get(name, ()), sets.get(name, ()), strict=True):
+            other, location = locations.setdefault(_key(example), (name, row.location))
             if other != name:
-                problems.append(
-                    f"{row.location}: this row is the same as {location}; a row can be in {other} or in {name}, but "
-                    "not in both"
-                )
-    return problems
-
-
-def _kind(example: Example) -> str:
-    return "plain text" if example.is_text else "a question"
+                shared_locations.setdefault((other, name), []).append(f"{row.location} is the same as {location}")
+    return [
+        f"{counted(len(pairs), 'row')} of {name} can be found in {other}, too: {'; '.join(pairs[:2])}; a row can be in "
+        f"{other} or in {name}, but not in both"
+        for (other, name), pairs in shared_locations.items()
+    ]
 
 
 def _key(example: Example) -> tuple[str, str]:

@@ -97,16 +97,48 @@ def test_all_files_that_cannot_be_read_are_named_at_once(tmp_path: Path) -> None
     assert_names(no_json, f"{tmp_path}/bad.json, line 3:", "JSON")
 
 
-def test_bytes_outside_utf8_are_named_with_their_line(tmp_path: Path) -> None:
-    good = json.dumps(ROWS[0]).encode()
-    (tmp_path / "t.jsonl").write_bytes(good + b"\n" + b'{"question": "caf\xe9", "answer": "A"}\n' + good)
-    first, second, third = read_file(tmp_path / "t.jsonl")
-    assert_names(second.problem, f"{tmp_path}/t.jsonl, line 2:", "byte 0xe9")
-    assert (first.problem, third.problem) == ("", "")
-    for name, content in {"t.json": b'[\n{"question": "\xe9"}]', "t.csv": b"question,answer\n\xe9,A\n"}.items():
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(DataError, match=rf"{name}.*UTF-8.*byte 0xe9"):
-            read_file(tmp_path / name)
+@pytest.mark.parametrize("name", ["t.jsonl", "array.json", "t.csv"])
+@pytest.mark.parametrize(
+    ("encoding", "facts"),
+    [
+        ("latin-1", ("line 2", "byte 0xe9", "WINDOWS-1252")),
+        ("utf-16", ("in UTF-16", "-f UTF-16 ")),
+        ("utf-16-le", ("UTF-16", "-f UTF-16LE")),
+        ("utf-32", ("in UTF-32", "-f UTF-32")),
+    ],
+)
+def test_a_file_that_is_not_in_utf8_is_one_problem(
+    tmp_path: Path, name: str, encoding: str, facts: tuple[str, ...]
+) -> None:
+    row = '{"question": "caf\xe9", "answer": "A"}'
+    contents = {"t.jsonl": f"{{}}\n{row}\n{row}", "array.json": f"[\n{row}]", "t.csv": "question,answer\n\xe9,A\n"}
+    (tmp_path / name).write_bytes(contents[name].encode(encoding))
+    with pytest.raises(DataError) as refusal:
+        read_file(tmp_path / name)
+    (problem,) = refusal.value.problems
+    assert_names(problem, str(tmp_path / name), "UTF-8", *facts)
+
+
+@pytest.mark.parametrize("separator", ["\n", ",\n"])
+def test_json_objects_over_several_lines_are_one_problem(tmp_path: Path, separator: str) -> None:
+    (tmp_path / "t.jsonl").write_text(separator.join(json.dumps(row, indent=2) for row in ROWS))
+    with pytest.raises(DataError) as refusal:
+        read_file(tmp_path / "t.jsonl")
+    (problem,) = refusal.value.problems
+    assert_names(problem, str(tmp_path / "t.jsonl"), "several lines", "one object per line")
+
+
+def test_a_file_without_any_json_is_one_problem(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text("question,answer\nQ?,A.\n")
+    with pytest.raises(DataError, match=r"^cannot read .*t.jsonl: no line is a JSON object; .*line 1"):
+        read_file(tmp_path / "t.jsonl")
+
+
+@pytest.mark.parametrize("other", ["t.jsonl.gz", "t.json.zip", "t.csv.zst", "t.txt", "t.parquet.gz"])
+def test_a_file_of_another_format_is_named(tmp_path: Path, other: str) -> None:
+    (tmp_path / other).write_bytes(b"")
+    (row,) = read_tables(tmp_path, ["t"], expected="t")["t"]
+    assert_names(row.problem, f"found {other}:", "decompress")
 
 
 def test_a_csv_cell_is_what_is_written_and_a_bad_row_or_a_row_longer_than_the_header_is_refused(tmp_path: Path) -> None:

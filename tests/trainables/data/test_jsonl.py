@@ -98,7 +98,7 @@ def test_a_limit_counts_examples_and_drops_them_from_the_evaluation(write: Write
         (
             [asked(1), said(2)],
             [said(3), asked(4)],
-            [("forget.jsonl, line 2:", "forget.jsonl, line 1"), ("retain.jsonl, line 1:", "forget.jsonl, line 1")],
+            [("the files have", "2 questions", "forget.jsonl, line 1 and retain.jsonl, line 2", "2 texts")],
         ),
         ([{"txt": "?"}, said(1)], [said(2)], [("forget.jsonl, line 1:", "text", "txt")]),
         ([asked(1) | said(1)], [asked(2)], [("forget.jsonl, line 1:", "either")]),
@@ -116,8 +116,22 @@ def test_questions_and_texts_are_not_mixed(
 def test_a_row_of_two_sets_is_refused_with_both_places(write: Write) -> None:
     folder = write(forget=[asked(1), asked(2)], retain=[asked(3), asked(2)], holdout=[asked(4), asked(3)])
     first, second = problems(folder)
-    assert_names(first, "retain.jsonl, line 2:", "forget.jsonl, line 2")
-    assert_names(second, "holdout.jsonl, line 2:", "retain.jsonl, line 1")
+    assert_names(first, "1 row of retain", "retain.jsonl, line 2 is the same as forget.jsonl, line 2")
+    assert_names(second, "1 row of holdout", "holdout.jsonl, line 2 is the same as retain.jsonl, line 1")
+
+
+def test_rows_of_two_sets_are_counted_with_two_examples(write: Write) -> None:
+    rows = [asked(number) for number in range(30)]
+    (problem,) = problems(write(forget=rows, retain=rows))
+    assert_names(problem, "30 rows of retain", "line 1 is", "line 2 is")
+    assert "line 3" not in problem
+
+
+def test_a_compressed_optional_file_is_not_ignored(write: Write) -> None:
+    folder = write(forget=[asked(1)], retain=[asked(2)])
+    (folder / "holdout.jsonl.gz").write_bytes(b"")
+    (problem,) = problems(folder)
+    assert_names(problem, "holdout.json", "found holdout.jsonl.gz")
 
 
 def test_the_retain_losses_are_of_items_spread_evenly_over_the_sample(write: Write) -> None:
