@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 
 from search_spaces.common.durable import append, complete_lines, write_atomically
@@ -19,23 +17,11 @@ TABLES = ("history.csv", "auto_lr.csv", "candidates.csv", "trials.csv")
 
 
 class CsvTable:
-    """A CSV file to which rows are appended, or which is rewritten as a whole.
-
-    Appended rows have the columns of the existing file. A rewritten file has the default columns, and then the other
-    columns of the replaced file that occur in the written rows.
-    """
+    """A CSV file to which rows are appended, or which is rewritten as a whole."""
 
     def __init__(self, path: Path, columns: Iterable[str]) -> None:
         self.path = path
-        self._default_columns = tuple(columns)
-
-    @cached_property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the existing file. If there is no file, the default columns."""
-        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
-            if (header := file.readline()).endswith(b"\n"):
-                return tuple(next(csv.reader([header.decode(errors="replace")])))
-        return self._default_columns
+        self.columns = tuple(columns)
 
     def read(self) -> list[dict[str, str]]:
         """Return the rows of the file. An incomplete last row is omitted."""
@@ -54,16 +40,11 @@ class CsvTable:
 
     def rewrite(self, rows: Iterable[Mapping[str, object]]) -> None:
         """Replace the file atomically."""
-        rows = list(rows)
-        used_columns = [name for name in self.columns if any(name in row for row in rows)]
-        columns = tuple(dict.fromkeys((*self._default_columns, *used_columns)))  # each name once, in this order
-        content = _lines(columns, rows, header=True)
-        write_atomically(self.path, content, sync=True)
-        self.columns = columns
+        write_atomically(self.path, _lines(self.columns, rows, header=True), sync=True)
 
 
 class ResultTables:
-    """The tables in a sweep's folder. When a table is created, it does not get the columns in ``without``."""
+    """The tables in a sweep's folder, without the columns in ``without``."""
 
     def __init__(self, out: Path, *, without: Collection[str] = ()) -> None:
         def table(name: str, columns: Sequence[str]) -> CsvTable:

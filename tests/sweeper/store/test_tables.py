@@ -44,16 +44,6 @@ def test_missing_values_are_empty_and_others_are_plain(log: CsvTable) -> None:
     assert [row["value"] for row in log.read()] == cells
 
 
-def test_a_table_keeps_its_old_header_until_it_is_replaced(log: CsvTable) -> None:
-    log.path.write_text("trial_id,old\n00000,x\n")
-    log.append([{"trial_id": "00001", "old": "y", "step": 2, "value": 0.5}])
-    assert log.path.read_text() == "trial_id,old\n00000,x\n00001,y\n"
-    log.rewrite({**row, "value": 0.25} for row in log.read())
-    log.append([{"trial_id": "00002", "step": 3, "value": 1.0}])
-    expected = ["trial_id,step,value,old", "00000,,0.25,x", "00001,,0.25,y", "00002,3,1.0,"]
-    assert log.path.read_text().splitlines() == expected
-
-
 @pytest.mark.parametrize("value", ["c, d", 'a\n"b"\nc'], ids=["one line", "line breaks in quotes"])
 def test_a_torn_last_row_is_left_out_at_every_length(log: CsvTable, value: str) -> None:
     log.append([{"trial_id": "00000", "step": 1, "value": "a, b"}])
