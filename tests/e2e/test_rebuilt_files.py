@@ -1,4 +1,4 @@
-"""A finished sweep: its output, and the files that are rebuilt from its event log. Contents: tests/contract."""
+"""The files of a finished sweep are rebuilt from its event log."""
 
 from __future__ import annotations
 
@@ -14,15 +14,6 @@ from tests.e2e.conftest import Cli
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 TABLES = ("trials.csv", "history.csv", "candidates.csv")
-
-
-def test_resuming_a_finished_sweep_changes_nothing(cli: Cli, reference: tuple[Sweep, Done]) -> None:
-    sweep, first = reference
-    names = (*TABLES, "pareto.json")
-    before = [(sweep.out / name).read_bytes() for name in names]
-    done = cli.run("resume", sweep.out, "--json")
-    assert done.json == first.json
-    assert [(sweep.out / name).read_bytes() for name in names] == before
 
 
 def test_deleted_tables_reports_and_mlflow_records_are_rebuilt_from_the_event_log(
