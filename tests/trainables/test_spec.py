@@ -59,11 +59,6 @@ def test_a_field_without_effect_leaves_the_hash_alone(name: str) -> None:
             assert replace(base, **change).spec_hash == base.spec_hash, value
 
 
-def test_hashes_of_earlier_trials_do_not_change() -> None:
-    """Otherwise resume refuses saved states, and --reuse finds no trial."""
-    assert TrialSpec().spec_hash == "f8d92ee30b798182"
-
-
 def test_interpolation_is_in_the_hash_by_its_effect() -> None:
     def hashed(**changes: Any) -> str:
         return replace(BASE, **changes).spec_hash
