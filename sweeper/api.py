@@ -278,12 +278,14 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
     resolved = resolve_and_check(EVALUATE, raw_with_model, errors, target_path=str(folder.resolve()))
     from search_spaces.common.durable import write_json
     from sweeper.console import own_console
-    from sweeper.execution.target_task import print_left_out_metrics, progress_shown
+    from sweeper.execution.target_task import print_data_notes, print_left_out_metrics, progress_shown
     from trainables.scoring.item_log import write_item_log
     from trainables.target.target import target_spec_of
 
     console = own_console()
-    print_left_out_metrics(target_spec_of(resolved.base).left_out, console)
+    target_spec = target_spec_of(resolved.base)
+    print_left_out_metrics(target_spec.left_out, console)
+    print_data_notes(target_spec, console)
     with progress_shown(resolved.base, console, first="scoring the model") as (show, _):
         scores = score_checkpoint(resolved.base, on_progress=show)
     if options["out"]:

@@ -15,7 +15,7 @@ from analysis.study.verdict import seeds_for
 from analysis.tables.columns import short
 from analysis.tables.note import Note
 from analysis.words import duration, number
-from search_spaces.common.messages import counted
+from search_spaces.common.messages import counted, printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -53,8 +53,8 @@ def environment() -> Environment:
 
 
 def render(template: str, /, **facts: object) -> str:
-    """Render a whole template, such as ``report.html.j2``."""
-    return environment().get_template(template).render(**facts)
+    """Render a whole template, such as ``report.html.j2``. Control characters in values are replaced by symbols."""
+    return printable(environment().get_template(template).render(**facts))
 
 
 def render_line(macro: str, /, **facts: object) -> str:
@@ -68,7 +68,7 @@ def render_lines(macro: str, /, **facts: object) -> tuple[str, ...]:
     text = str(getattr(environment().get_template(f"{file}.j2").module, name)(**facts))
     # Remove the spaces that line breaks in a template leave before punctuation marks.
     lines = (re.sub(r"\s+(?=[,;:.](\s|$))", "", " ".join(block.split())) for block in re.split(r"\n\s*\n", text))
-    return tuple(filter(None, lines))
+    return tuple(printable(line) for line in lines if line)
 
 
 def listed(items: Iterable[object], last: str = "and") -> str:

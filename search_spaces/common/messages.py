@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Collection, Sequence
 from pathlib import Path
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """Replace control characters by visible symbols, except tabs and newlines.
+
+    A control character can change the state of a terminal, and is not allowed in HTML.
+    """
+    return _CONTROL.sub(lambda match: chr(0x2400 + ord(match[0])) if match[0] < " " else "\ufffd", text)
+
+
+def shown(text: str, length: int) -> str:
+    """Return a text from the user's data for a message, on one line and with at most ``length`` characters."""
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= length else f"{line[: length - 3]}..."
 
 
 def counted(count: float, noun: str) -> str:

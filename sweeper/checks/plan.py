@@ -25,6 +25,7 @@ from trainables.models.registry import find_model
 from trainables.optimizers import OPTIMIZER_INFO
 from trainables.spec import FIELDS, TrialSpec
 from trainables.target.cache import cache_folder, is_trained
+from trainables.target.notes import data_notes
 from trainables.target.target import target_spec_of
 
 NO_TARGET = "the target is not fine-tuned yet"
@@ -51,6 +52,7 @@ class Plan:
         memory: the estimated memory per trial in bytes, without activations.
         unknown: maps the name of each field that cannot be estimated to the reason.
         free: the free disk space in bytes.
+        notes: notes about the data, such as the number of answers that are cut.
     """
 
     what: str
@@ -70,6 +72,7 @@ class Plan:
     disk: Disk | None
     unknown: Mapping[str, str]
     free: int
+    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON output of ``--dry-run``."""
@@ -158,7 +161,9 @@ def _model_fields(spec: TrialSpec, *, models: int, running: int) -> dict[str, An
         target = "cached"
     else:
         target = "not in the cache, so it is fine-tuned first (the time estimate does not include this)"
-    fields: dict[str, Any] = {"downloads": missing, "target": target}
+    has_data = not any(item.kind == "dataset" for item in missing)
+    notes = tuple(data_notes(target_spec_of(spec))) if has_data else ()
+    fields: dict[str, Any] = {"downloads": missing, "target": target, "notes": notes}
     folder = _model_folder(spec, entry if is_cached else None)
     if folder is None:
         reason = NO_DOWNLOAD if missing else NO_TARGET

@@ -213,6 +213,7 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
     """Return the problems with a trial's data files and, if ``ask_hub`` is true, with its hub repositories."""
     from trainables.data import DATASETS, DataError
     from trainables.models.registry import find_model
+    from trainables.target.notes import overlap_notes
     from trainables.target.target import target_spec_of
 
     dataset = DATASETS.get(spec.dataset)
@@ -227,7 +228,9 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
         is_limit_valid = spec.limit is None or spec.limit > 0
         if is_limit_valid and not has_problem:
             try:
-                target_spec_of(spec).metric_names()
+                target_spec = target_spec_of(spec)
+                target_spec.metric_names()
+                overlap_notes(target_spec)
             except DataError as error:
                 problems += error.problems
     hub_id = find_model(spec.model).hub_id

@@ -13,6 +13,8 @@ from typing import NoReturn, ParamSpec, TypeVar
 
 import click
 
+from search_spaces.common.messages import printable
+
 FAILED, INTERRUPTED = 1, 130
 CLOSED_PIPE = 141
 """The exit code if the program that reads stdout (for example ``head``) has exited: 128 + SIGPIPE."""
@@ -22,9 +24,9 @@ R = TypeVar("R")
 
 
 def say(line: str) -> None:
-    """Print a line on stderr. If stderr cannot be written, do nothing."""
+    """Print a line on stderr, without control characters. If stderr cannot be written, do nothing."""
     with contextlib.suppress(OSError):
-        click.echo(line, err=True)
+        click.echo(printable(line), err=True)
 
 
 def exit_with(problems: Sequence[str], code: int) -> NoReturn:

@@ -49,3 +49,5 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
     click.echo(f"dry run of {plan.what}: nothing was started")
     for name, value in lines.items():
         click.echo(f"  {name:<{width}}  {value}")
+    for note in plan.notes:
+        click.echo(f"  note: {note}")

@@ -25,6 +25,7 @@ from trainables.metrics.registry import primary_metrics
 from trainables.spec import TrialSpec
 from trainables.storage import Storage
 from trainables.target.cache import Cache, NotCached, TargetError
+from trainables.target.notes import data_notes
 from trainables.target.prepare import RETAIN, WAITING, Preparation, prepare_target
 from trainables.target.shared import fetch_target, share_target
 from trainables.target.target import Target, TargetSpec, target_spec_of
@@ -53,6 +54,7 @@ def prepare_with_progress(spec: TrialSpec, *, console: Console, fill_cache: Fill
     If given, ``fill_cache(spec, show)`` is called first. It makes another process or a node add the target to the
     cache.
     """
+    print_data_notes(target_spec_of(spec), console)
     with progress_shown(spec, console) as (show, last_progress):
         if fill_cache is not None:
             fill_cache(spec, show)
@@ -69,6 +71,11 @@ def retain_model_with_progress(spec: TrialSpec, *, console: Console) -> Path:
     """Return the folder of the retain model, which is trained only on the retain set. Show the progress."""
     with progress_shown(spec, console) as (show, _):
         return Preparation(spec=target_spec_of(spec), on_progress=show).retain_model()
+
+
+def print_data_notes(spec: TargetSpec, console: Console) -> None:
+    for note in data_notes(spec):
+        console.print(f"note: {note}", soft_wrap=True)
 
 
 def print_left_out_metrics(names: Sequence[str], console: Console) -> None:

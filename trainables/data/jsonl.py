@@ -34,9 +34,12 @@ def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
     """
     optional_tables = [name for name in _OPTIONAL if find_files(data_dir, name) or similar_files(data_dir, name)]
     tables = read_tables(data_dir, [*_NEEDED, *optional_tables], expected=NEEDS)
-    _check_kinds(tables)
-    sets = read_rows(tables, dict.fromkeys(tables, _example))
-    if problems := _shared_rows(tables, sets):
+    problems = _mixed_kinds(tables)
+    try:
+        sets = read_rows(tables, dict.fromkeys(tables, _example))
+    except DataError as error:
+        raise DataError(*problems, *error.problems) from None
+    if problems := problems + _shared_rows(tables, sets):
         raise DataError(*problems)
     retain = sets["retain"][:limit]
     sample = retain[:: math.ceil(len(retain) / RETAIN_SAMPLE)]
@@ -69,8 +72,8 @@ def _kind(row: Row) -> str | None:
     return kinds[0] if len(kinds) == 1 else None
 
 
-def _check_kinds(tables: Mapping[str, Sequence[Row]]) -> None:
-    """Raise DataError if some rows are questions and others are texts."""
+def _mixed_kinds(tables: Mapping[str, Sequence[Row]]) -> list[str]:
+    """Return a message if some rows are questions and others are texts."""
     rows_by_kind: dict[str | None, list[Row]] = {}
     for row in chain.from_iterable(tables.values()):
         rows_by_kind.setdefault(_kind(row), []).append(row)
@@ -79,8 +82,9 @@ def _check_kinds(tables: Mapping[str, Sequence[Row]]) -> None:
         if rows := rows_by_kind.get(kind):
             places = " and ".join(row.location for row in rows[:2])
             parts.append(f"{counted(len(rows), kind)} (for example {places})")
-    if len(parts) > 1:
-        raise DataError(f"the files have {' and '.join(parts)}; use either questions or texts in all files")
+    if len(parts) < 2:
+        return []
+    return [f"the files have {' and '.join(parts)}; use either questions or texts in all files"]
 
 
 def _shared_rows(tables: Mapping[str, Sequence[Row]], sets: Mapping[str, Sequence[Example]]) -> list[str]:

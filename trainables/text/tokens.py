@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from search_spaces.common.messages import shown
 from trainables.data.errors import DataError
 from trainables.data.examples import Example
 from trainables.device import on_device
@@ -94,7 +95,7 @@ def encode(
         ids.append(end_token)
     if prompt_length >= max_length:
         raise DataError(
-            f"the prompt of '{question[:60]}' takes {prompt_length} tokens, so no answer fits into max_length "
+            f"the prompt of '{shown(question, 60)}' takes {prompt_length} tokens, so no answer fits into max_length "
             f"{max_length}: raise max_length"
         )
     return Tokens(tuple(ids[:max_length]), prompt_length=prompt_length, is_cut=len(ids) > max_length)

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from search_spaces.common.durable import write_atomically
+from search_spaces.common.messages import printable
 
 NO_SPACE = "no space left on the disk"
 NO_DISK = "the disk refuses"
@@ -45,6 +46,7 @@ def is_infrastructure_failure(status: object, error: object) -> bool:
 
 def one_line(text: str) -> str:
     """Return an error as one line for a table. The name of an infrastructure failure comes first."""
+    text = printable(text)
     cause = infrastructure_failure(text)
     lines = text.strip().splitlines()
     details = lines[-1].strip() if lines else ""

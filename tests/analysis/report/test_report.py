@@ -67,7 +67,7 @@ def folder(make_sweep_once: MakeSweep) -> Path:
         trial("00003", None, None, status="failed", error="nan at step 12", checkpoint="", wall_seconds=10.0),
     ]
     out = make_sweep_once(rows, [report(f"0000{i}", step, step / 10, 0.1) for i in range(3) for step in (10, 20)])
-    write(out, **{"00002": items("it is <gone>")}, target_0011=items("it is here"))
+    write(out, **{"00002": items("it is <gone>\x00\x1b")}, target_0011=items("it is here"))
     write_report(out)
     return out
 
@@ -87,7 +87,7 @@ def test_the_page_opens_with_the_answer_and_holds_all_sections_with_a_target_for
     ):
         assert expected in text
     assert "0 of 6 answers" in text
-    assert page.source.count("it is <mark>&lt;gone&gt;</mark>") == 10
+    assert page.source.count("it is <mark>&lt;gone&gt;␀␛</mark>") == 10
     assert page.values("data-trial", "tr") == ["00000", "00001", "00002", "00003"]
     ids = page.values("id")
     assert set(page.values("href", "a")) == {f"#trial-{i}" for i in range(4)} <= {f"#{name}" for name in ids}

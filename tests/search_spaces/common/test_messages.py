@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from search_spaces.common.messages import first_line
+from search_spaces.common.messages import first_line, printable, shown
 
 
 @pytest.mark.parametrize(
@@ -17,3 +17,8 @@ from search_spaces.common.messages import first_line
 )
 def test_an_error_without_a_message_is_named_by_its_class(error: Exception, line: str) -> None:
     assert first_line(error) == line
+
+
+def test_control_characters_of_data_become_symbols() -> None:
+    assert printable("a\x00\x1b[2J\x9b\tb\nc é 是") == "a␀␛[2J\ufffd\tb\nc é 是"
+    assert shown(" one\n two\x07 three", 12) == "one two␇ ..."

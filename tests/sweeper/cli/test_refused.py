@@ -122,7 +122,7 @@ sweep --method rmu --option layer=11 --option layer=-1 --option layer=12 --targe
     | --target-path deep model.safetensors | layer 12 11
 sweep --model full | full --model-path
 pareto --dataset jsonl | jsonl --data-dir forget.jsonl retain.jsonl
-unlearn --dataset jsonl --data-dir mine --epochs 0 | epochs 0 | forget.jsonl line 1 'answer'
+unlearn --dataset jsonl --data-dir mine --epochs 0 | epochs 0 | questions text | forget.jsonl line 1 'answer'
 single --out begun | begun python -m sweeper resume
 single --out full | full empty
 single --out '' | --out
