@@ -33,6 +33,7 @@ _STATUS = (
 _COSTS = (
     _Column("train_seconds", "cost", "training", "s"),
     _Column("eval_seconds", "cost", "evaluation", "s"),
+    _Column("generation_seconds", "cost", "generation of answers", "s"),
     _Column("wall_seconds", "cost", "wall clock", "s"),
     _Column("checkpoint", "record", "checkpoint"),
     _Column("error", "record", "error"),
@@ -40,15 +41,12 @@ _COSTS = (
     _Column("first_step_at", "record", "time of the first step", "s since 1970"),
     _Column("ended_at", "record", "end time", "s since 1970"),
     _Column("worker", "record", "worker"),
-)
-_REUSED = _Column("reused_from", "record", "reused from")
-_MEMORY = (
+    _Column("reused_from", "record", "reused from"),
     _Column("retried_with", "record", "memory settings after an out-of-memory error"),
     _Column("peak_gpu_gb", "cost", "peak GPU memory", "GB"),
     _Column("gpu_share", "record", "the trial's share of a GPU"),
     _Column("gpu_gb", "record", "memory of the GPU", "GB"),
 )
-_GENERATION = _Column("generation_seconds", "cost", "generation of answers", "s")
 _INTERPOLATION = _Column("interpolation", "progress", "position between the target (0) and the last weights (1)")
 _REPORTED = _Column("reported_at", "record", "time of the report", "s since 1970")
 _STEPS = (_Column("step", "progress", "optimizer steps"), _Column("epoch", "progress", "epochs"))
@@ -78,7 +76,7 @@ _RULES = (
     _Column("auto_lr_rolled_back", "course", "steps undone by AutoLR", "optimizer steps"),
     _Column("seconds", "cost", "training and evaluation", "s"),
 )
-_COLUMNS = (*_IDS, *_STATUS, *_COSTS, _GENERATION, *_MEMORY, _REUSED, *_STEPS, *_COURSE, *_RULES, _REPORTED)
+_COLUMNS = (*_IDS, *_STATUS, *_COSTS, *_STEPS, *_COURSE, *_RULES, _REPORTED)
 
 
 def _names(columns: Iterable[_Column]) -> tuple[str, ...]:
@@ -96,24 +94,18 @@ TRIAL_COLUMNS = (
     *_names(_IDS),
     *PARAMETERS,
     *_names(_STATUS),
-    *LOSS_METRICS,
-    *DEFAULT_SET,
-    *_names(_COSTS),
-    *_OPTIONAL,
-    *_names((_GENERATION, _REUSED, *_MEMORY, _INTERPOLATION)),
+    *METRIC_COLUMNS,
+    *_names((*_COSTS, _INTERPOLATION)),
 )
 HISTORY_COLUMNS = (
     "trial_id",
     *_names(_STEPS),
     "lr",
     *_names(_COURSE),
-    *LOSS_METRICS,
-    *DEFAULT_SET,
-    *_names(_RULES),
-    *_OPTIONAL,
-    _REPORTED.name,
+    *METRIC_COLUMNS,
+    *_names((*_RULES, _REPORTED)),
 )
-CANDIDATE_COLUMNS = ("trial_id", "epoch", "step", *sorted(LOSS_METRICS), *DEFAULT_SET, *_OPTIONAL, "checkpoint")
+CANDIDATE_COLUMNS = ("trial_id", "epoch", "step", *METRIC_COLUMNS, "checkpoint")
 """The columns of candidates.csv. ``checkpoint`` is a path relative to the sweep's folder."""
 
 

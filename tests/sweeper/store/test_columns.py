@@ -17,7 +17,7 @@ from sweeper.store.columns import (
 )
 
 
-def test_each_column_of_a_sweep_of_a_previous_version_exists_once(golden: Path) -> None:
+def test_each_column_of_a_sweep_exists_once(golden: Path) -> None:
     for name, columns in (("trials.csv", TRIAL_COLUMNS), ("history.csv", HISTORY_COLUMNS)):
         header = (golden / name).read_text().partition("\n")[0].split(",")
         assert set(header) <= set(columns)
