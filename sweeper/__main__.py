@@ -20,6 +20,7 @@ def start() -> None:
     _open_closed_streams()
     if problem := _platform_problem():
         _refuse(problem)
+    _set_wait_policy()
     previous_handler = signal.getsignal(signal.SIGINT)
     if previous_handler is signal.default_int_handler:  # a background job of a shell ignores SIGINT
         signal.signal(signal.SIGINT, _exit_on_sigint)
@@ -62,6 +63,16 @@ def _open_closed_streams() -> None:
                 os.close(null_descriptor)
             os.set_inheritable(descriptor, True)
             setattr(sys, name, open(descriptor, "r" if name == "stdin" else "w", closefd=False))  # noqa: SIM115
+
+
+def _set_wait_policy() -> None:
+    """Let the threads of OpenMP sleep while they wait for each other, unless the user has set an option of OpenMP.
+
+    Threads that spin would hold the cores that other programs need (benchmarks/busy_machine.py). OpenMP reads the
+    variable when torch is imported, and child processes inherit it.
+    """
+    if not any(name.startswith(("OMP_", "GOMP_", "KMP_")) for name in os.environ):
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 
 def _platform_problem() -> str:

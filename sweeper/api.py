@@ -279,10 +279,12 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
     from search_spaces.common.durable import write_json
     from sweeper.console import own_console
     from sweeper.execution.target_task import print_data_notes, print_left_out_metrics, progress_shown
+    from sweeper.execution.threads import use_free_threads
     from trainables.scoring.item_log import write_item_log
     from trainables.target.target import target_spec_of
 
     console = own_console()
+    use_free_threads()
     target_spec = target_spec_of(resolved.base)
     print_left_out_metrics(target_spec.left_out, console)
     print_data_notes(target_spec, console)

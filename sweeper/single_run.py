@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import torch
 from rich.console import Console
 
 from search_spaces.common.durable import write_json
@@ -14,6 +15,7 @@ from search_spaces.common.messages import counted
 from sweeper.checks.disk import check_disk, estimate_disk
 from sweeper.console import heartbeat, progress_bar
 from sweeper.execution.target_task import prepare_with_progress
+from sweeper.execution.threads import given_threads, use_free_threads
 from sweeper.store.columns import LANDSCAPE_COLUMNS, TRIAL_COLUMNS, unused_columns
 from sweeper.store.tables import CsvTable, Row
 from sweeper.store.unfinished_run import UnfinishedRun
@@ -51,6 +53,7 @@ def run_once(
     Raises:
         OtherRun: ``out`` holds an unfinished run of another spec, or another process is running this run.
     """
+    use_free_threads()
     target = prepare_with_progress(spec, console=console)
     spec = replace(spec, target_key=target.key)
     if out is not None:
@@ -67,6 +70,8 @@ def run_once(
     unfinished_run = UnfinishedRun(out)
     with unfinished_run.lock():
         epochs = unfinished_run.begin(run, landscape_points=landscape_points, command=command)
+        if epochs and given_threads() is None:
+            torch.set_num_threads(unfinished_run.threads)
         if epochs:
             console.print(f"continuing after epoch {epochs:g}")
         first_step_at = time.time()

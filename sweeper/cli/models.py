@@ -83,8 +83,10 @@ def target(raw: Raw, problems: list[str], *, as_json: bool) -> None:
 
     from sweeper.console import own_console
     from sweeper.execution.target_task import prepare_with_progress, retain_model_with_progress
+    from sweeper.execution.threads import use_free_threads
 
     console, out = own_console(), resolved.options["out"]
+    use_free_threads()
     prepared_target = None
     with continues_with(command_line(TARGET, raw)):
         if retain_only:

@@ -16,7 +16,7 @@ import os
 import shlex
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from search_spaces.common.messages import first_line
 from sweeper.execution.fork_server import fork_server, is_possible
 from sweeper.execution.placement import PlacementError, address_problem, require_shared, slots
+from sweeper.execution.ray_start import START_SECONDS, start_ray
 from sweeper.execution.shutdown import defer_signals, preserve_sigterm_handler
 from sweeper.settings.resources import Resources
 from sweeper.store.version import PACKAGES
@@ -40,6 +41,10 @@ RAY_ENVIRONMENT = {
     "RAY_DEDUP_LOGS": "1",
     # Seconds that this process survives after the loss of Ray's head. The report and MLflow need less time.
     "RAY_gcs_rpc_server_reconnect_timeout_s": "600",
+    # On a busy machine, the imports of Ray's processes can take longer than Ray's own limits of 30 to 60 s.
+    "RAY_agent_register_timeout_ms": f"{1000 * START_SECONDS:.0f}",
+    "RAY_worker_register_timeout_seconds": f"{START_SECONDS:.0f}",
+    "RAY_raylet_start_wait_time_s": f"{START_SECONDS:.0f}",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
     # Prestarted workers never run trials: Ray starts other workers for actors.
@@ -115,22 +120,33 @@ def ray_cluster(
     elif python is not None:
         options["runtime_env"] = {"py_executable": shlex.join(python)}
     try:
-        try:
-            ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR, **options)
-        except Exception as error:  # Ray has no specific exception for a start that takes too long
-            reason = first_line(error)
-            if address is None:
-                raise PlacementError(f"cannot start Ray on this machine: {reason}") from None
-            raise PlacementError(
-                f"cannot join a Ray cluster at '{address}': {reason}. If the cluster requires a token, set "
-                "RAY_AUTH_MODE=token and put the token into ~/.ray/auth_token (docs/cluster.md)"
-            ) from None
+        if address is None:
+            start_ray(**options)
+        else:
+            _join(address, options)
         # Ray prints messages about dead workers to stdout, which is reserved for the command's result.
         with redirect_stdout(sys.stderr):
             alive_nodes = [node for node in ray.nodes() if node["Alive"]]
             yield slots(alive_nodes, resources)
     finally:
         ray.shutdown()
+
+
+def _join(address: str, options: Mapping[str, Any]) -> None:
+    """Join the cluster at ``address``.
+
+    Raises:
+        PlacementError: no cluster can be joined; the message has the reason.
+    """
+    import ray
+
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **options)
+    except Exception as error:
+        raise PlacementError(
+            f"cannot join a Ray cluster at '{address}': {first_line(error)}. If the cluster requires a token, set "
+            "RAY_AUTH_MODE=token and put the token into ~/.ray/auth_token (docs/cluster.md)"
+        ) from None
 
 
 class Cluster:

@@ -38,7 +38,7 @@ load plug-ins on import.
 VARIABLE = "SWEEPER_FORK_WORKERS"
 """The environment variable that disables the fork server if its value is 0."""
 _TIMEOUT = 20.0
-"""Seconds that a launcher waits for the server. Must be less than the 60 s that Ray waits for a worker."""
+"""Seconds that a launcher waits for the server. Must be less than the time that Ray waits for a worker."""
 
 
 def is_possible() -> bool:

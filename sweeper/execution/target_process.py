@@ -18,9 +18,8 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import psutil
-
 from sweeper.execution.target_task import FillCache, Show
+from sweeper.execution.threads import free_threads
 from sweeper.settings.resources import local_gpu_count
 from trainables.spec import TrialSpec
 from trainables.target.cache import Cache, NotCached, TargetError
@@ -50,6 +49,7 @@ def target_process(
     if os.name != "posix" or (is_looked_up and _is_cached(spec)):
         yield None
         return
+    threads = free_threads()  # before Ray and the target need CPUs
     driver_end, child_end = Pipe()
     forked_python = None if local_gpu_count() else python()
     interpreter = forked_python or [sys.executable]
@@ -63,7 +63,7 @@ def target_process(
         driver_end,
     ):
         child_end.close()
-        driver_end.send(spec)
+        driver_end.send((spec, threads))
 
         def wait(spec: TrialSpec, show: Show) -> None:
             try:
@@ -94,11 +94,11 @@ def _is_cached(spec: TrialSpec) -> bool:
 # In the process -------------------------------------------------------------------------------------------------------
 
 
-def serve(driver: Connection, *, is_forked: bool) -> None:
-    """Prepare the target for the spec that the driver sends. Report the progress to the driver.
+def serve(driver: Connection) -> None:
+    """Prepare the target for the spec that the driver sends, with as many threads as it sends. Report the progress.
 
     The last message to the driver is an error, or None after success. The process ends when the driver closes the
-    connection. ``is_forked`` is true if the fork server started the process.
+    connection.
     """
 
     def send(message: object) -> None:
@@ -108,13 +108,14 @@ def serve(driver: Connection, *, is_forked: bool) -> None:
             os._exit(1)  # the driver does not wait any more
 
     try:
-        spec = driver.recv()
+        spec, threads = driver.recv()
     except (EOFError, ConnectionError):
         return  # the driver was interrupted before it sent the spec
     threading.Thread(target=_end_with_driver, args=[driver], daemon=True).start()
     try:
-        if is_forked:
-            use_all_cores()
+        import torch
+
+        torch.set_num_threads(threads)
         prepare_target(spec, on_progress=send)
         send(None)
     except Exception as error:
@@ -123,20 +124,6 @@ def serve(driver: Connection, *, is_forked: bool) -> None:
             return
         traceback.print_exc()
         send(TargetError(f"the process that prepares the target failed: {type(error).__name__}: {error}"))
-
-
-def use_all_cores() -> None:
-    """Let torch use OMP_NUM_THREADS threads or, if not set, all cores.
-
-    Without this call, a forked process would use as many threads as a worker.
-    """
-    import torch
-
-    omp_threads = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    available = len(os.sched_getaffinity(0))
-    cores = min(available, psutil.cpu_count(logical=False) or available)
-    is_set = omp_threads.isdecimal() and int(omp_threads) > 0
-    torch.set_num_threads(int(omp_threads) if is_set else cores)
 
 
 def _end_with_driver(driver: Connection) -> None:

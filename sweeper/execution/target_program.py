@@ -7,7 +7,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 if __name__ == "__main__":
-    is_forked = "torch" in sys.modules
     folder = Path(__file__).parent
     root = folder.parents[1]
     # Import the code that the driver runs. Files of this folder must not hide top-level modules of the same names.
@@ -15,4 +14,4 @@ if __name__ == "__main__":
 
     from sweeper.execution.target_process import serve
 
-    serve(Connection(0), is_forked=is_forked)
+    serve(Connection(0))

@@ -9,6 +9,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import torch
+
 from search_spaces.common.durable import Throttle, exclusive, remove_leftovers, write_json
 from sweeper.store.columns import unused_columns
 from sweeper.store.tables import ResultTables
@@ -35,7 +37,8 @@ class RunFile:
     spec: TrialSpec
     landscape_points: int
     command: str
-    plugins: tuple[str, ...] = ()
+    threads: int
+    plugins: tuple[str, ...]
 
     @classmethod
     def read(cls, out: Path) -> RunFile | None:
@@ -46,6 +49,7 @@ class RunFile:
                 spec=TrialSpec.from_dict(content["spec"]),
                 landscape_points=int(content["landscape_points"]),
                 command=str(content["command"]),
+                threads=int(content["threads"]),
                 plugins=tuple(str(digest) for digest in content["plugins"]),
             )
         except (OSError, ValueError, KeyError, TypeError):
@@ -75,10 +79,15 @@ def other_run_problem(out: Path, spec: TrialSpec, *, landscape_points: int) -> s
 
 
 class UnfinishedRun:
-    """Records, saves and restores the run in folder ``out``. Saving takes at most 5% of the run's wall-clock time."""
+    """Records, saves and restores the run in folder ``out``. Saving takes at most 5% of the run's wall-clock time.
+
+    ``threads`` is the number of threads of torch with which the run began. With another number, a resumed run would
+    not be bit-identical to an uninterrupted run.
+    """
 
     def __init__(self, out: Path) -> None:
         self.out = out
+        self.threads = torch.get_num_threads()
         self._state = out / STATE_FILE
         self._throttle = Throttle(share=SAVE_SHARE)
 
@@ -95,10 +104,13 @@ class UnfinishedRun:
         """
         if problem := other_run_problem(self.out, run.spec, landscape_points=landscape_points):
             raise OtherRun(problem)
+        if (run_file := RunFile.read(self.out)) is not None:
+            self.threads = run_file.threads
         content = {
             "spec": run.spec.to_dict(),
             "landscape_points": landscape_points,
             "command": command,
+            "threads": self.threads,
             "plugins": run.spec.plugin_digests,
         }
         write_json(self.out / RUN_FILE, content)

@@ -9,6 +9,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+import torch
 from click.testing import CliRunner, Result
 
 from sweeper.cli.main import main
@@ -92,6 +93,24 @@ def test_an_interrupted_run_continues_to_the_same_bits(
             (out / ".unfinished.pt.0123abcd").write_text("half a state")
         assert unlearn(data, out, *LANDSCAPE).exit_code == 0
         assert results(out) == results(whole)
+
+
+def test_a_run_continues_with_the_number_of_threads_with_which_it_began(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With another number, sums would be rounded differently."""
+    before = torch.get_num_threads()
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr("sweeper.store.unfinished_run.SAVE_SHARE", float("inf"))
+    with monkeypatch.context() as patch:
+        patch.setattr("sweeper.single_run.use_free_threads", lambda: torch.set_num_threads(2))
+        interrupt(patch, after=1)
+        assert unlearn(data, tmp_path / "out").exit_code == 130
+    monkeypatch.setattr("sweeper.single_run.use_free_threads", lambda: torch.set_num_threads(1))
+    assert unlearn(data, tmp_path / "out").exit_code == 0
+    threads = torch.get_num_threads()
+    torch.set_num_threads(before)
+    assert threads == 2
 
 
 def test_another_run_or_another_process_does_not_continue_in_the_folder(

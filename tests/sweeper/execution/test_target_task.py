@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -17,12 +16,11 @@ from unittest.mock import Mock
 import psutil
 import pytest
 import ray
-import torch
 from ray.exceptions import NodeDiedError, RayTaskError
 from rich.console import Console
 
 from sweeper.execution.fork_server import fork_server, is_possible
-from sweeper.execution.target_process import serve, target_process, use_all_cores
+from sweeper.execution.target_process import serve, target_process
 from sweeper.execution.target_task import TargetTask, prepare_for_sweep
 from tests.sweeper.conftest import SETTINGS, wait_until, write_questions
 from trainables.models.checkpoints import LoadError
@@ -111,19 +109,7 @@ def test_the_process_ends_with_the_block_and_a_killed_process_is_an_error(
 def test_a_driver_that_is_interrupted_before_it_sends_the_spec_ends_the_process_silently() -> None:
     ours, theirs = Pipe()
     ours.close()
-    serve(theirs, is_forked=False)
-
-
-@pytest.mark.parametrize(("given", "threads"), [("", 4), ("0", 4), ("many", 4), ("3", 3), ("2,1", 2)])
-def test_a_forked_process_uses_all_cores_unless_the_user_gives_a_number_of_threads(
-    given: str, threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", given)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(4), raising=False)
-    monkeypatch.setattr(psutil, "cpu_count", lambda logical: 8)
-    monkeypatch.setattr(torch, "set_num_threads", found := Mock())
-    use_all_cores()
-    found.assert_called_once_with(threads)
+    serve(theirs)
 
 
 class NodeCluster:
