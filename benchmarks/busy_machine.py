@@ -3,9 +3,9 @@
     python benchmarks/busy_machine.py [--rounds 3] [--busy 0 3]
 
 Runs `target`, `unlearn` and `evaluate` on the demo's model, alone and beside busy processes. Four settings of OpenMP
-alternate: the project's own choice (a user gives nothing), spinning threads on all cores (the default of torch), sleeping
-threads on all cores, and one thread. Prints the median wall-clock seconds of a command, and the ratio to the best of the
-other three settings.
+alternate: the project's own choice (a user gives nothing), spinning threads on all cores (the default of torch),
+sleeping threads on all cores, and one thread. Prints the median wall-clock seconds of a command, and the ratio to the
+best of the other three settings.
 """
 
 from __future__ import annotations
