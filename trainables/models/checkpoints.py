@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from search_spaces.common.durable import staged
 from search_spaces.common.messages import first_line
+from trainables.models.generation import save_with_settings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -27,7 +28,7 @@ def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folde
 def write_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Write a model and its tokenizer to a folder, not atomically."""
     _hide_progress_bars()
-    model.save_pretrained(folder, safe_serialization=True)
+    save_with_settings(model, folder)
     tokenizer.save_pretrained(folder)
     # safetensors creates files that only their owner can read. For shared storage, use the permissions of the umask.
     probe = folder / ".usual"

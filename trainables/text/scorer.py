@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from trainables.batches import sorted_batches
 from trainables.data.examples import Example
 from trainables.metrics.losses import ItemLosses
+from trainables.models.generation import without_own_settings
 from trainables.predictions import Predictions, evaluation_mode, item_losses
 from trainables.template import QUESTION_ANSWER, end_id, text_around_answer
 from trainables.text.losses import predict
@@ -127,6 +128,7 @@ class TextScorer:
         continuation is complete.
         """
         import torch
+        from transformers import GenerationConfig
 
         pad_token, ends = pad_id(self.tokenizer), self.ends
         results = [list(tokens) for tokens in prefixes] if prefixes is not None else [[] for _ in prompts]
@@ -138,7 +140,7 @@ class TextScorer:
         longest = max(map(len, prompts), default=1) + max(limits, default=0)
         batch_size = generation_batch_size(model, self.batch_size, longest=longest, max_length=self.max_length)
         lengths = [len(prompts[index]) + len(results[index]) for index in pending]
-        with evaluation_mode(model):
+        with evaluation_mode(model), without_own_settings(model):
             for positions in sorted_batches(lengths, batch_size):
                 indices = [pending[position] for position in positions]
                 inputs = [[*prompts[index], *results[index]] for index in indices]
@@ -148,16 +150,16 @@ class TextScorer:
                 for row, tokens in enumerate(inputs):
                     ids[row, width - len(tokens) :] = torch.tensor(tokens, dtype=torch.long)
                     mask[row, width - len(tokens) :] = 1
-                output = model.generate(
-                    input_ids=ids.to(self.device),
-                    attention_mask=mask.to(self.device),
+                settings = GenerationConfig(
                     max_new_tokens=max(limits[index] - len(results[index]) for index in indices),
                     do_sample=False,
                     num_beams=1,
-                    repetition_penalty=1.0,  # some models set another value in their generation config
                     use_cache=True,
                     pad_token_id=pad_token,
                     eos_token_id=ends if len(ends) > 1 else ends[0],
+                )
+                output = model.generate(
+                    input_ids=ids.to(self.device), attention_mask=mask.to(self.device), generation_config=settings
                 )
                 for index, tokens in zip(indices, output[:, width:].tolist(), strict=True):
                     results[index] = [*results[index], *tokens]

@@ -140,3 +140,16 @@ def test_pickled_weights_which_may_run_code_are_not_loaded(tmp_path: Path, make_
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(LoadError, match="safetensors"):
         load_model(tmp_path)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.6])  # transformers refuses to save 0.6 without do_sample
+def test_a_saved_model_keeps_the_bytes_of_its_generation_config(
+    tmp_path: Path, make_network: Any, tokenizer: Any, temperature: float
+) -> None:
+    save_model(make_network(), tokenizer, tmp_path / "target")
+    settings = f'{{"no_repeat_ngram_size":2, "temperature": {temperature}, "eos_token_id": [1, 2]}}'
+    (tmp_path / "target" / "generation_config.json").write_text(settings)
+    save_model(load_model(tmp_path / "target"), tokenizer, tmp_path / "trial")
+    save_model(load_model(tmp_path / "trial"), tokenizer, tmp_path / "again")
+    for name in ("trial", "again"):
+        assert (tmp_path / name / "generation_config.json").read_text() == settings

@@ -11,6 +11,7 @@ import torch
 from transformers import LlamaConfig, MambaConfig, PhiConfig, PhiForCausalLM
 
 from trainables.data.examples import UnlearningData
+from trainables.models.adapters import add_adapter
 from trainables.text.scorer import TextScorer, generation_batch_size
 from trainables.text.tokens import encode_examples
 
@@ -31,17 +32,51 @@ def _scorer(tokenizer: Any, batch_size: int) -> TextScorer:
     return TextScorer(tokenizer=tokenizer, max_length=64, batch_size=batch_size, device="cpu")
 
 
+OWN_SETTINGS = {
+    "do_sample": True,
+    "temperature": 5.0,
+    "num_beams": 3,
+    "repetition_penalty": 1.5,
+    "no_repeat_ngram_size": 1,
+    "suppress_tokens": list(range(2, 200)),
+    "begin_suppress_tokens": list(range(200, 400)),
+    "bad_words_ids": [[token] for token in range(400, 500)],
+    "sequence_bias": [[[3], 50.0]],
+    "forced_bos_token_id": 7,
+    "forced_eos_token_id": 9,
+    "exponential_decay_length_penalty": [1, 1.5],
+    "guidance_scale": 2.0,
+    "min_new_tokens": 5,
+    "min_length": 60,
+    "max_length": 3,
+    "eos_token_id": 5,
+    "stop_strings": ["e"],
+}
+"""Values in a generation_config.json that would change the generated tokens."""
+
+
 def test_generation_is_greedy_and_ends_after_max_new_tokens_whatever_the_models_settings(
     make_network: Any, tokenizer: Any, tiny_data: UnlearningData
 ) -> None:
     known = [item.prompt for item in encode_examples(tokenizer, tiny_data.full, max_length=64)]
     prompts = [*known, *(tuple(tokenizer(text).input_ids) for text in ("Ada", "Question: Who lives in Oslo, Bo?"))]
     model = make_network(seed=3)
-    model.generation_config.do_sample = True
-    model.generation_config.temperature = 5.0
+    for name, value in OWN_SETTINGS.items():
+        setattr(model.generation_config, name, value)
     for limit in (1, 5):
         texts = _scorer(tokenizer, 8).generate(model, prompts, limits=[limit] * len(prompts))
         assert [text.strip() for text in texts] == [_by_hand(model, tokenizer, prompt, limit) for prompt in prompts]
+
+
+def test_the_settings_of_a_model_with_an_adapter_are_not_used_and_not_changed(
+    make_network: Any, tokenizer: Any, tiny_data: UnlearningData
+) -> None:
+    model = add_adapter(make_network(seed=3), rank=2, seed=0)
+    prompts = [item.prompt for item in encode_examples(tokenizer, tiny_data.forget, max_length=64)]
+    expected = _scorer(tokenizer, 8).generate(model, prompts, max_new_tokens=8)
+    model.generation_config.no_repeat_ngram_size = 1
+    assert _scorer(tokenizer, 8).generate(model, prompts, max_new_tokens=8) == expected
+    assert model.generation_config.no_repeat_ngram_size == 1
 
 
 @pytest.mark.parametrize("network", ["known_network", "half_known", "random"])
