@@ -258,7 +258,8 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
 
     load_plugins(raw)
     from trainables.modality import dataset_modality
-    from trainables.models.adapters import ADAPTER_CONFIG, adapter_problems
+    from trainables.models.adapters import adapter_problems
+    from trainables.models.checkpoints import ADAPTER_CONFIG
     from trainables.models.registry import MODELS
     from trainables.target.prepare import score_checkpoint
 

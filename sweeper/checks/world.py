@@ -210,8 +210,9 @@ def _chat_problems(spec: TrialSpec) -> Iterator[str]:
 
 
 def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
-    """Return the problems with a trial's data files and, if ``ask_hub`` is true, with its hub repositories."""
+    """Return the problems with a trial's data files and, if ``ask_hub`` is true, with hub repositories and models."""
     from trainables.data import DATASETS, DataError
+    from trainables.modality import dataset_modality
     from trainables.models.registry import find_model
     from trainables.target.notes import overlap_notes
     from trainables.target.target import target_spec_of
@@ -221,6 +222,7 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
         return []
     problems = list(dataset.folder_problems(spec.data_dir))
     repositories: list[tuple[str, str]] = []
+    target_spec = None
     if dataset.hub_id is not None and spec.data_dir is None:
         repositories.append(("dataset", dataset.hub_id))
     else:
@@ -240,6 +242,10 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
         from sweeper.checks.hub import hub_problems
 
         problems += hub_problems(repositories)
+    if ask_hub and not problems:
+        from sweeper.checks.models import model_problems
+
+        problems += model_problems(spec, dataset_modality(spec.dataset), target_spec)
     return problems
 
 

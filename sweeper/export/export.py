@@ -11,7 +11,8 @@ from pathlib import Path
 from search_spaces.common.durable import staged, write_atomically
 from sweeper.export.card import ADAPTER, MERGED, WHOLE, Card, card_text
 from sweeper.export.licence import licence_of
-from trainables.models.adapters import ADAPTER_CONFIG, merge_adapter
+from trainables.models.adapters import merge_adapter
+from trainables.models.checkpoints import ADAPTER_CONFIG
 from trainables.models.hub_cache import cached_snapshot
 from trainables.models.registry import find_model
 from trainables.spec import TrialSpec

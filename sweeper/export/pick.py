@@ -23,7 +23,8 @@ from sweeper.settings.objectives import parse_metric_constraint
 from sweeper.settings.sources import Options, Problems, Raw, command_line, raise_if_any
 from sweeper.settings.tracking_uri import uri_with_password
 from sweeper.store.folder import read_origin, read_settings
-from trainables.models.checkpoints import LoadError, weights_problems
+from trainables.models.checkpoints import weights_problems
+from trainables.models.weights import LoadError
 
 if TYPE_CHECKING:
     import pandas as pd

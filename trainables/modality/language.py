@@ -33,6 +33,7 @@ class Language:
     unit: ClassVar[str] = "token"
     offline_model: ClassVar[str] = "tiny-phi"
     offline_dataset: ClassVar[str] = "authors"
+    base_has_processor: ClassVar[bool] = True
     unused_fields: ClassVar[Mapping[str, str]] = {}
     missing_outputs: ClassVar[Mapping[Reference, str]] = {}
     load_model = staticmethod(checkpoints.load_model)
@@ -55,6 +56,16 @@ class Language:
 
         tokenizer = tokenizer_for(name, data.full)
         return with_fast_kernels(make_tiny(name, tokenizer, seed=seed)), tokenizer
+
+    def load_skeleton(self, folder: Path | str, *, new_head: bool = False) -> PreTrainedModel:
+        return checkpoints.load_model(folder, skeleton=True)  # the head of a language model is never replaced
+
+    def fit_problems(
+        self, model: PreTrainedModel, processor: PreTrainedTokenizerBase, data: UnlearningData, *, max_length: int
+    ) -> list[str]:
+        from trainables.scoring.fit import fit_problems
+
+        return fit_problems(model, processor, data, max_length=max_length, template=self.template)
 
     def classes(self, configuration: PretrainedConfig) -> int:
         return int(configuration.get_text_config().vocab_size)

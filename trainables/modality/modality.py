@@ -27,6 +27,7 @@ class Modality(Protocol):
         task: the name of the task in model cards and in transformers' pipelines.
         unit: ``token`` or ``image``, over which losses are averaged.
         offline_model, offline_dataset: a model and a data set that need no network.
+        base_has_processor: whether the processor comes from the base model's folder, instead of from the data.
         unused_fields: maps each field of a trial's spec that this modality does not use to the reason.
         missing_outputs: maps each output of the target that this modality does not have to a description of the
             missing part.
@@ -38,6 +39,7 @@ class Modality(Protocol):
     unit: ClassVar[str]
     offline_model: ClassVar[str]
     offline_dataset: ClassVar[str]
+    base_has_processor: ClassVar[bool]
     unused_fields: ClassVar[Mapping[str, str]]
     missing_outputs: ClassVar[Mapping[Reference, str]]
 
@@ -61,6 +63,15 @@ class Modality(Protocol):
 
     def load_processor(self, folder: Path | str) -> Any:
         """Load the processor that ``processor.save_pretrained(folder)`` wrote. Raises LoadError."""
+
+    def load_skeleton(self, folder: Path | str, *, new_head: bool = False) -> PreTrainedModel:
+        """Load only the names and shapes of a model's weights, onto torch's meta device. Raises LoadError.
+
+        ``new_head`` is whether a head without weights, or with another number of classes, will be replaced.
+        """
+
+    def fit_problems(self, model: PreTrainedModel, processor: Any, data: Any, *, max_length: int) -> list[str]:
+        """Return a message for each way in which the data do not fit the model. The model may be a skeleton."""
 
     def classes(self, configuration: Any) -> int:
         """Return the number of tokens or labels from the model's ``transformers`` configuration."""

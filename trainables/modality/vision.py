@@ -16,7 +16,7 @@ from trainables.vision.processing import ImageBatch, ImageProcessor, collate
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PretrainedConfig
+    from transformers import PretrainedConfig, PreTrainedModel
 
     from trainables.data.images import ImageData, ImageSet
     from trainables.scoring.classification import ClassificationEvaluator
@@ -31,6 +31,7 @@ class Vision:
     unit: ClassVar[str] = "image"
     offline_model: ClassVar[str] = "tiny-resnet"
     offline_dataset: ClassVar[str] = "digits"
+    base_has_processor: ClassVar[bool] = False
     unused_fields: ClassVar[Mapping[str, str]] = {
         "lora_rank": "all weights of an image classifier are trained, including convolutions",
         "target_lora_rank": "all weights of an image classifier are trained, including convolutions",
@@ -56,6 +57,21 @@ class Vision:
         problems = folder_problems(folder, tokenizer=False)
         if processor and not (folder / processing.FILE).is_file():
             problems.append(f"{processing.FILE} is missing")
+        return problems
+
+    def load_skeleton(self, folder: Path | str, *, new_head: bool = False) -> PreTrainedModel:
+        return load_classifier(folder, new_head=new_head, skeleton=True)
+
+    def fit_problems(
+        self, model: PreTrainedModel, processor: ImageProcessor, data: ImageData, *, max_length: int
+    ) -> list[str]:
+        images = data.source
+        model_classes, classes, channels = self.classes(model.config), len(images.classes), images.pixels.shape[-1]
+        problems = []
+        if model_classes < classes:
+            problems.append(f"the model has only {model_classes} classes, but {data.name} has {classes}")
+        if channels not in (1, len(processor.mean)):
+            problems.append(f"the images of {data.name} have {channels} channels, but the model {len(processor.mean)}")
         return problems
 
     def classes(self, configuration: PretrainedConfig) -> int:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainables.models.checkpoints import load_model, load_tokenizer, loading, write_model
+from trainables.models.checkpoints import base_of, load_model, load_tokenizer, write_model
+from trainables.models.weights import loading
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-
-ADAPTER_CONFIG = "adapter_config.json"
-"""The file that marks a folder as a PEFT adapter."""
 
 
 def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedModel:
@@ -43,6 +39,7 @@ def merge_adapter(adapter: Path, base: str, folder: Path) -> None:
     """
     from peft import PeftModel
 
+    load_model(adapter, skeleton=True)  # PEFT only warns about missing weights
     model = load_model(base)
     with loading(adapter), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)
@@ -61,12 +58,3 @@ def adapter_problems(folder: Path) -> list[str]:
             "target'"
         ]
     return []
-
-
-def base_of(folder: Path) -> str | None:
-    """Return the folder or hub id of an adapter's base model; None if the adapter's files do not name one."""
-    try:
-        base_model = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))["base_model_name_or_path"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    return str(base_model) if base_model else None

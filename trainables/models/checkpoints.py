@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from search_spaces.common.durable import staged
-from search_spaces.common.messages import first_line
 from trainables.models.generation import save_with_settings
+from trainables.models.weights import hide_progress_bars, load_adapted, load_complete, loading
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 """A folder with a tokenizer has at least one of these files."""
+
+
+ADAPTER_CONFIG = "adapter_config.json"
+"""The file that marks a folder as a PEFT adapter."""
 
 
 def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
@@ -27,7 +29,7 @@ def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folde
 
 def write_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Write a model and its tokenizer to a folder, not atomically."""
-    _hide_progress_bars()
+    hide_progress_bars()
     save_with_settings(model, folder)
     tokenizer.save_pretrained(folder)
     # safetensors creates files that only their owner can read. For shared storage, use the permissions of the umask.
@@ -39,42 +41,32 @@ def write_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fold
         weights.chmod(mode)
 
 
-class LoadError(RuntimeError):
-    """Raised if a model cannot be loaded. The message is for the user."""
-
-    exit_code = 1
-
-
-@contextmanager
-def loading(source: Path | str) -> Iterator[None]:
-    """Convert errors in the block to a :class:`LoadError` that names ``source``."""
-    _hide_progress_bars()
-    try:
-        yield
-    except Exception as error:
-        raise LoadError(f"cannot load the model {source}: {first_line(error)[:300]}") from error
-
-
-def load_model(folder: Path | str) -> PreTrainedModel:
+def load_model(folder: Path | str, *, skeleton: bool = False) -> PreTrainedModel:
     """Load a causal language model in float32 from safetensors. Code from the folder or the hub is never run.
 
+    For a folder with a PEFT adapter, the base model is loaded too. With ``skeleton``, only names and shapes are loaded.
+
     Raises:
-        LoadError: the model is missing, or is not a causal language model.
+        LoadError: the model is missing, is incomplete (WeightsError), or is not a causal language model.
     """
-    import torch
     from transformers import AutoModelForCausalLM
 
     from trainables.models.kernels import with_fast_kernels
 
     with loading(folder):
-        model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
-        )
-    return with_fast_kernels(model)
+        base = base_of(Path(folder))
+        if base is None:
+            model = load_complete(AutoModelForCausalLM, folder, skeleton=skeleton)
+        else:
+            model = load_adapted(AutoModelForCausalLM, Path(folder), base, skeleton=skeleton)
+    return model if skeleton else with_fast_kernels(model)
 
 
 def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
     """Load the tokenizer of a model. The loaded tokenizer has a padding token.
+
+    If the model's embedding does not have the padding token, as after ``add_special_tokens`` without
+    ``resize_token_embeddings``, the tokenizer pads with its EOS token.
 
     Raises:
         LoadError: the tokenizer is missing, has no fast version, or has no EOS token.
@@ -87,12 +79,25 @@ def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
             raise ValueError("its tokenizer has no fast version (tokenizer.json), which is needed to locate answers")
         if tokenizer.eos_token_id is None:
             raise ValueError("its tokenizer has no end-of-sequence token, but every answer must end with this token")
-    ensure_pad_token(tokenizer)
+        ensure_pad_token(tokenizer, rows=_vocabulary_size(folder))
     return tokenizer
 
 
-def ensure_pad_token(tokenizer: PreTrainedTokenizerBase) -> None:
-    if tokenizer.pad_token_id is None:
+def _vocabulary_size(folder: Path | str) -> int | None:
+    """Return the number of rows in the model's embedding; None if the folder has a tokenizer only."""
+    from transformers import AutoConfig
+
+    source = base_of(Path(folder)) or folder
+    if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
+        return None
+    size: int = AutoConfig.from_pretrained(source, trust_remote_code=False).get_text_config().vocab_size
+    return size
+
+
+def ensure_pad_token(tokenizer: PreTrainedTokenizerBase, *, rows: int | None = None) -> None:
+    """Use EOS for padding if there is no padding token, or if an embedding of ``rows`` rows does not have the token."""
+    pad = tokenizer.pad_token_id
+    if pad is None or (rows is not None and pad >= rows):
         tokenizer.pad_token = tokenizer.eos_token  # safe, because masks identify padding, not ids
 
 
@@ -145,7 +150,10 @@ def _conversion_hint(folder: Path) -> str:
     return f" (found {', '.join(names[:3])}; convert it to safetensors first)" if names else ""
 
 
-def _hide_progress_bars() -> None:
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
+def base_of(folder: Path) -> str | None:
+    """Return the folder or hub id of an adapter's base model; None if there is no adapter or no such name."""
+    try:
+        base_model = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))["base_model_name_or_path"]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+    return str(base_model) if base_model else None

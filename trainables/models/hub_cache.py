@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from trainables.models.checkpoints import folder_problems, loading, weights_problems
+from trainables.models.checkpoints import folder_problems, weights_problems
+from trainables.models.weights import loading
 
 FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
 """The files to download. Code is never downloaded."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from trainables.models.checkpoints import LoadError
+from trainables.models.weights import LoadError
 
 if TYPE_CHECKING:
     from torch.nn import Module

@@ -1,4 +1,4 @@
-"""Notes about the data of a target, for the user to read before any work starts."""
+"""Notes about the data and the models of a target, for the user to read before any work starts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from trainables.data.overlap import overlap
 from trainables.models.checkpoints import TOKENIZER_FILES, load_tokenizer
 from trainables.models.hub_cache import cached_snapshot
 from trainables.models.tiny import TINY_MODELS, tokenizer_for
+from trainables.models.weights import removed_prefixes
 from trainables.target.target import TargetSpec
 from trainables.template import is_plain
 from trainables.text.tokens import encode
@@ -23,7 +24,7 @@ _MAX_LENGTH = 1 << 30
 
 
 def data_notes(spec: TargetSpec) -> list[str]:
-    """Return a note for each set with answers that are cut, and a note if rows to forget are also retained.
+    """Return notes about sets with answers that are cut, rows that are also retained, and prefixes of weights.
 
     Raises:
         DataError: all rows to forget are also retained, or a prompt is longer than the maximum length.
@@ -31,6 +32,7 @@ def data_notes(spec: TargetSpec) -> list[str]:
     notes = overlap_notes(spec)
     if isinstance(spec.data, UnlearningData):
         notes += _cut_notes(spec, spec.data)
+    notes += _prefix_notes(spec)
     return notes
 
 
@@ -92,6 +94,14 @@ def _cut_notes(spec: TargetSpec, data: UnlearningData) -> Iterator[str]:
                 f"{_share(len(cut), len(sets[name]), 'answer', name)} longer than --max-length {length} tokens: only "
                 f"the beginning is trained and scored; the longest question and answer have {longest} tokens"
             )
+
+
+def _prefix_notes(spec: TargetSpec) -> Iterator[str]:
+    """Yield a note for each model folder in which known prefixes of the weights' names are ignored."""
+    folders = (spec.target_path, spec.base_folder, spec.retain_path)
+    for folder in dict.fromkeys(folder for folder in folders if folder is not None):
+        if prefixes := removed_prefixes(folder):
+            yield f"{folder}: {', '.join(prefixes)} in the names of weights is ignored"
 
 
 def _may_be_longer(item: Example, length: int, template: str) -> bool:

@@ -12,7 +12,7 @@ from trainables.data import TaskData
 from trainables.device import default_device
 from trainables.metrics.registry import needs_retain_model
 from trainables.modality import ModelEvaluator
-from trainables.models.adapters import ADAPTER_CONFIG, base_of
+from trainables.models.checkpoints import ADAPTER_CONFIG, base_of
 from trainables.predictions import evaluate_items
 from trainables.scoring.base import Measurement, RetainValues, generated_answers, select_metrics
 from trainables.spec import TrialSpec
@@ -221,9 +221,15 @@ class Preparation:
         return RetainValues(**{**values, **tuples, "key": key})
 
     def load(self, folder: Path) -> tuple[PreTrainedModel, Any, ModelEvaluator]:
-        """Return the model in a folder, its tokenizer or image processor, and an evaluator for the model."""
+        """Return the model in a folder, its tokenizer or image processor, and an evaluator for the model.
+
+        Raises:
+            LoadError: the model cannot be loaded, or is incomplete.
+            DataError: the data do not fit the model.
+        """
         model = self.spec.modality.load_model(folder).to(self.device or default_device())
         processor = self.spec.modality.load_processor(folder)
+        self.spec.require_fit(model, processor)
         return model, processor, self.spec.evaluator(model, processor)
 
 

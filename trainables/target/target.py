@@ -152,6 +152,12 @@ class TargetSpec:
         measured_names = self.metric_names()
         return tuple(name for name in requested_names if name not in measured_names)
 
+    def require_fit(self, model: PreTrainedModel, processor: Any) -> None:
+        """Raise :class:`DataError` if the data do not fit the model."""
+        problems = self.modality.fit_problems(model, processor, self.data, max_length=self.trial.max_length)
+        if problems:
+            raise DataError(*problems)
+
     def evaluator(self, model: PreTrainedModel, processor: Any, *, data: TaskData | None = None) -> ModelEvaluator:
         return self.modality.evaluator(
             data or self.data,

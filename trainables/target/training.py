@@ -57,6 +57,7 @@ def train(
     recipe = target_spec.recipe
     state = unfinished_file(folder, ".pt")
     model, processor = load_base(target_spec)
+    target_spec.require_fit(model, processor)
     _require_room(model, folder)
     model.to(device)
     if recipe.lora_rank is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +12,7 @@ from trainables.batches import sorted_batches
 from trainables.data.examples import Example
 from trainables.metrics.losses import ItemLosses
 from trainables.models.generation import without_own_settings
+from trainables.models.shapes import position_limit
 from trainables.predictions import Predictions, evaluation_mode, item_losses
 from trainables.template import QUESTION_ANSWER, end_id, text_around_answer
 from trainables.text.losses import predict
@@ -123,47 +125,63 @@ class TextScorer:
     ) -> list[str]:
         """Return the greedy continuation of each prompt as text, without special tokens.
 
-        ``limits`` has the maximum number of tokens of each continuation. ``prefixes`` has the first tokens of each
-        continuation, if they are already known. These tokens count towards the limit. If they contain an end token, the
-        continuation is complete.
+        ``limits`` has the maximum number of tokens of each continuation, which also ends if the model has no more
+        positions. ``prefixes`` has the first tokens of each continuation, if they are already known. These tokens count
+        towards the limit. If they contain an end token, the continuation is complete.
         """
+        ends = self.ends
+        results = [list(tokens) for tokens in prefixes] if prefixes is not None else [[] for _ in prompts]
+        context_length = position_limit(model) or sys.maxsize
+        limits = [min(limit, context_length - len(prompt)) for limit, prompt in zip(limits, prompts, strict=True)]
+
+        def unfinished() -> list[int]:
+            return [
+                index
+                for index, tokens in enumerate(results)
+                if len(tokens) < limits[index] and not any(end in tokens for end in ends)
+            ]
+
+        longest = max(map(len, prompts), default=1) + max(limits, default=0)
+        batch_size = generation_batch_size(model, self.batch_size, longest=longest, max_length=self.max_length)
+        with evaluation_mode(model), without_own_settings(model):
+            # A second round is needed only if the longest sequence of a batch has filled the context.
+            while pending := unfinished():
+                lengths = [len(prompts[index]) + len(results[index]) for index in pending]
+                for batch in sorted_batches(lengths, batch_size):
+                    indices = [pending[position] for position in batch]
+                    inputs = [[*prompts[index], *results[index]] for index in indices]
+                    needed = max(limits[index] - len(results[index]) for index in indices)
+                    free = context_length - max(map(len, inputs))
+                    outputs = self._continue(model, inputs, min(needed, free))
+                    for index, tokens in zip(indices, outputs, strict=True):
+                        results[index] = [*results[index], *tokens][: limits[index]]
+        return self.decode(results)
+
+    def _continue(self, model: PreTrainedModel, inputs: Sequence[list[int]], max_new_tokens: int) -> list[list[int]]:
+        """Return the greedy continuations of one batch. After an end token, they are padded."""
         import torch
         from transformers import GenerationConfig
 
-        pad_token, ends = pad_id(self.tokenizer), self.ends
-        results = [list(tokens) for tokens in prefixes] if prefixes is not None else [[] for _ in prompts]
-        is_complete = [
-            len(tokens) >= limit or any(end in tokens for end in ends)
-            for tokens, limit in zip(results, limits, strict=True)
-        ]
-        pending = [index for index in range(len(results)) if not is_complete[index]]
-        longest = max(map(len, prompts), default=1) + max(limits, default=0)
-        batch_size = generation_batch_size(model, self.batch_size, longest=longest, max_length=self.max_length)
-        lengths = [len(prompts[index]) + len(results[index]) for index in pending]
-        with evaluation_mode(model), without_own_settings(model):
-            for positions in sorted_batches(lengths, batch_size):
-                indices = [pending[position] for position in positions]
-                inputs = [[*prompts[index], *results[index]] for index in indices]
-                width = max(map(len, inputs))
-                ids = torch.full((len(indices), width), pad_token, dtype=torch.long)
-                mask = torch.zeros_like(ids)
-                for row, tokens in enumerate(inputs):
-                    ids[row, width - len(tokens) :] = torch.tensor(tokens, dtype=torch.long)
-                    mask[row, width - len(tokens) :] = 1
-                settings = GenerationConfig(
-                    max_new_tokens=max(limits[index] - len(results[index]) for index in indices),
-                    do_sample=False,
-                    num_beams=1,
-                    use_cache=True,
-                    pad_token_id=pad_token,
-                    eos_token_id=ends if len(ends) > 1 else ends[0],
-                )
-                output = model.generate(
-                    input_ids=ids.to(self.device), attention_mask=mask.to(self.device), generation_config=settings
-                )
-                for index, tokens in zip(indices, output[:, width:].tolist(), strict=True):
-                    results[index] = [*results[index], *tokens]
-        return self.decode([tokens[:limit] for tokens, limit in zip(results, limits, strict=True)])
+        width = max(map(len, inputs))
+        ids = torch.full((len(inputs), width), pad_id(self.tokenizer), dtype=torch.long)
+        mask = torch.zeros_like(ids)
+        for row, tokens in enumerate(inputs):
+            ids[row, width - len(tokens) :] = torch.tensor(tokens, dtype=torch.long)
+            mask[row, width - len(tokens) :] = 1
+        ends = self.ends
+        settings = GenerationConfig(
+            max_new_tokens=max_new_tokens,
+            do_sample=False,
+            num_beams=1,
+            use_cache=True,
+            pad_token_id=pad_id(self.tokenizer),
+            eos_token_id=ends if len(ends) > 1 else ends[0],
+        )
+        output = model.generate(
+            input_ids=ids.to(self.device), attention_mask=mask.to(self.device), generation_config=settings
+        )
+        continuations: list[list[int]] = output[:, width:].tolist()
+        return continuations
 
 
 def generation_batch_size(model: PreTrainedModel, batch_size: int, *, longest: int, max_length: int) -> int:

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainables.models.checkpoints import LoadError, loading
+from trainables.models.weights import LoadError, load_complete, loading
 from trainables.vision.processing import ImageProcessor
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def base_classifier(
     if folder is None:
         model = make_resnet(name, channels=images.pixels.shape[-1], labels=labels, seed=seed)
     else:
-        model = load_classifier(folder, labels=labels, seed=seed)
+        model = load_classifier(folder, labels=labels, seed=seed, new_head=True)
     channels = int(getattr(model.config, "num_channels", 3))
     if images.pixels.shape[-1] not in (1, channels):
         raise LoadError(
@@ -86,24 +86,28 @@ def processor_for(images: LabelledImages, *, side: int, channels: int) -> ImageP
     )
 
 
-def load_classifier(folder: Path | str, *, labels: dict[int, str] | None = None, seed: int = 0) -> PreTrainedModel:
+def load_classifier(
+    folder: Path | str,
+    *,
+    labels: dict[int, str] | None = None,
+    seed: int = 0,
+    new_head: bool = False,
+    skeleton: bool = False,
+) -> PreTrainedModel:
     """Load an image classifier in float32 from safetensors. Code from the folder or the hub is never run.
 
-    If ``labels`` is given and the model's head has another number of labels, the head is replaced by a head with random
-    weights.
+    With ``new_head``, a head that is missing or has another number of labels than ``labels`` is replaced by a head with
+    random weights. With ``skeleton``, only names and shapes are loaded.
 
     Raises:
-        LoadError: the model is missing, or is not an image classifier.
+        LoadError: the model is missing, is incomplete (WeightsError), or is not an image classifier.
     """
     import torch
     from transformers import AutoModelForImageClassification
 
     head: dict[str, Any] = {}
     if labels is not None:
-        label2id = {label: number for number, label in labels.items()}
-        head = {"id2label": labels, "label2id": label2id, "ignore_mismatched_sizes": True}
+        head = {"id2label": labels, "label2id": {label: number for number, label in labels.items()}}
     with loading(folder), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return AutoModelForImageClassification.from_pretrained(
-            folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False, **head
-        )
+        return load_complete(AutoModelForImageClassification, folder, skeleton=skeleton, new_head=new_head, **head)

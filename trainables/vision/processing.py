@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainables.data.errors import DataError
 from trainables.device import on_device
-from trainables.models.checkpoints import LoadError
+from trainables.models.weights import LoadError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -33,10 +33,10 @@ def test_a_metric_is_listed_with_its_better_direction_or_its_ideal() -> None:
 
 
 def test_metrics_that_need_a_retain_model_are_left_out_of_a_set_and_refused_by_name(
-    model_folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_phi: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def evaluate(*arguments: object) -> Result:
-        return invoke("evaluate", "--model-path", model_folder, *tofu(data)[2:], *arguments)
+        return invoke("evaluate", "--model-path", tiny_phi, *tofu(data)[2:], *arguments)
 
     scores = Measurement({"forget_loss": 1.0}, {}, 0.0)
     monkeypatch.setattr("trainables.target.prepare.score_checkpoint", lambda spec, **named: scores)
@@ -44,6 +44,6 @@ def test_metrics_that_need_a_retain_model_are_left_out_of_a_set_and_refused_by_n
     assert (result.exit_code, json.loads(result.stdout)) == (0, {"forget_loss": 1.0})
     (line,) = result.stderr.splitlines()
     assert names(line, ["forget_quality", "--retain-model DIR", "target --retain-only --out DIR"])
-    for enough in (("--metrics", "tofu", "--retain-model", model_folder), ("--metrics", "default")):
+    for enough in (("--metrics", "tofu", "--retain-model", tiny_phi), ("--metrics", "default")):
         assert evaluate(*enough).stderr == ""
     assert names(problems_of(evaluate("--metrics", "tofu,forget_quality"))[0], ["forget_quality", "--retain-model DIR"])

@@ -23,7 +23,7 @@ from sweeper.execution.fork_server import fork_server, is_possible
 from sweeper.execution.target_process import serve, target_process
 from sweeper.execution.target_task import TargetTask, prepare_for_sweep
 from tests.sweeper.conftest import SETTINGS, wait_until, write_questions
-from trainables.models.checkpoints import LoadError
+from trainables.models.weights import LoadError
 from trainables.spec import TrialSpec
 from trainables.target.cache import Cache, TargetError
 from trainables.target.prepare import Preparation, prepare_target

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, PhiConfig, PhiForCausalLM
 
-from trainables.models.checkpoints import LoadError, load_model, save_model
+from trainables.models.checkpoints import load_model, save_model
 from trainables.models.stored_weights import StoredWeights
+from trainables.models.weights import LoadError
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process what it has mapped")
 

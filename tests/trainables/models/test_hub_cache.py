@@ -12,8 +12,9 @@ import pytest
 from tests.facts import assert_names
 from tests.trainables.runs import same_bits
 from trainables.data.examples import UnlearningData
-from trainables.models.checkpoints import LoadError, load_model, load_tokenizer, save_model, weights_problems
+from trainables.models.checkpoints import load_model, load_tokenizer, save_model, weights_problems
 from trainables.models.hub_cache import fetch_model, hub_commit
+from trainables.models.weights import LoadError
 from trainables.spec import TrialSpec
 from trainables.target.prepare import prepare_target
 from trainables.target.target import Target

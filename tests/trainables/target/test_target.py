@@ -19,8 +19,9 @@ from tests.facts import assert_names
 from tests.trainables.target.conftest import SPEC, Preparation
 from trainables.data import DataError, load_data
 from trainables.data.examples import UnlearningData
-from trainables.models.checkpoints import LoadError, load_model, save_model
+from trainables.models.checkpoints import load_model, save_model
 from trainables.models.registry import MODELS, TargetRecipe
+from trainables.models.weights import LoadError
 from trainables.scoring.language import Evaluator
 from trainables.spec import TrialSpec
 from trainables.target.cache import TargetError, folder_digest

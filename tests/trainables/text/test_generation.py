@@ -73,9 +73,9 @@ def test_the_settings_of_a_model_with_an_adapter_are_not_used_and_not_changed(
 ) -> None:
     model = add_adapter(make_network(seed=3), rank=2, seed=0)
     prompts = [item.prompt for item in encode_examples(tokenizer, tiny_data.forget, max_length=64)]
-    expected = _scorer(tokenizer, 8).generate(model, prompts, max_new_tokens=8)
+    expected = _scorer(tokenizer, 8).generate(model, prompts, limits=[8] * len(prompts))
     model.generation_config.no_repeat_ngram_size = 1
-    assert _scorer(tokenizer, 8).generate(model, prompts, max_new_tokens=8) == expected
+    assert _scorer(tokenizer, 8).generate(model, prompts, limits=[8] * len(prompts)) == expected
     assert model.generation_config.no_repeat_ngram_size == 1
 
 

@@ -19,7 +19,8 @@ from trainables.data import DataError
 from trainables.data.images import ImageData, ImageSet
 from trainables.metrics.registry import SETS
 from trainables.modality.vision import Vision
-from trainables.models.checkpoints import LoadError, save_model
+from trainables.models.checkpoints import save_model
+from trainables.models.weights import LoadError
 from trainables.scoring.classification import ClassificationEvaluator
 from trainables.vision.models import (
     ARCHITECTURES,
