@@ -235,6 +235,9 @@ def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[str]]:
 
 def evaluate_raw(raw: Raw, problems: Sequence[str] = ()) -> dict[str, Any]:
     """Return the result of :func:`evaluate`. ``problems`` are the error messages about the ``--config`` file."""
+    from sweeper.checks.world import load_plugins
+
+    load_plugins(raw, problems)  # before the registries are read, which Options does
     options = Options(EVALUATE, raw)
     log = options["eval_log"]
     folder = options["model_path"]
@@ -254,9 +257,7 @@ def evaluate_raw(raw: Raw, problems: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequence[str]) -> dict[str, Any]:
-    from sweeper.checks.world import load_plugins, model_folder_problems
-
-    load_plugins(raw)
+    from sweeper.checks.world import model_folder_problems
     from trainables.modality import dataset_modality
     from trainables.models.adapters import adapter_problems
     from trainables.models.checkpoints import ADAPTER_CONFIG

@@ -204,10 +204,16 @@ def _run(source: str, path: str, *, name: str) -> ModuleType:
         exec(compile(source, path, "exec"), module.__dict__)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
-        line = lines[-1] if lines else getattr(error, "lineno", 1)  # a syntax error has no frame in the file
-        raise PluginError(f"plug-in {path}, line {line}: {type(error).__name__}: {error}") from None
+        raise PluginError(error_text(path, error, subject="plug-in")) from None
     return module
+
+
+def error_text(path: str, error: BaseException, *, subject: str) -> str:
+    """Return a message for an error that a plug-in raised: ``SUBJECT PATH, line 3: TypeError: ...``."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    line = lines[-1] if lines else getattr(error, "lineno", None)  # a syntax error has no frame in the file
+    place = path if line is None else f"{path}, line {line}"
+    return f"{subject} {place}: {type(error).__name__}: {error}"
 
 
 def _parts(module: ModuleType, path: str) -> tuple[Part, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from trainables import plugins
 from trainables.data import DataError, TaskData
 from trainables.metrics.losses import ItemLosses, agreement, standard_error
 from trainables.metrics.registry import LOSS_METRICS, METRICS, SETS
@@ -70,6 +71,12 @@ class RetainValues:
 
 class MetricError(DataError):
     """A requested metric cannot be measured on the data. The message is for the user."""
+
+
+class MetricFailed(RuntimeError):
+    """A plug-in's metric raised an error. The message names the metric, the file and the line."""
+
+    exit_code = 1
 
 
 def select_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool = True) -> tuple[str, ...]:
@@ -161,7 +168,17 @@ class Scores(ABC):
         return Measurement(metrics, self.items(), self.generation_seconds)
 
     def _values(self, names: Iterable[str]) -> dict[str, float]:
-        return {name: float(METRICS[name].measure(self)) for name in names}
+        return {name: self._value(name) for name in names}
+
+    def _value(self, name: str) -> float:
+        try:
+            return float(METRICS[name].measure(self))
+        except Exception as error:
+            plugin = plugins.owner("metric", name.removesuffix("_distance"))
+            is_the_plugins_fault = not hasattr(error, "exit_code") and type(error).__name__ != "OutOfMemoryError"
+            if plugin is None or not is_the_plugins_fault:
+                raise
+            raise MetricFailed(plugins.error_text(plugin.path, error, subject=f"metric {name} of plug-in")) from error
 
 
 class ModelEvaluator(ABC):

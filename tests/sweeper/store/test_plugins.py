@@ -134,3 +134,10 @@ def test_a_damaged_copy_or_a_place_outside_the_folder_is_refused(begun: Path, da
     with pytest.raises(plugins.PluginError) as caught:
         restore_plugins(begun)
     assert str(caught.value).startswith(f"{copy if damage in ('changed', 'gone') else settings}: ")
+
+
+def test_evaluate_loads_plug_ins_before_the_registries(toy: Path) -> None:
+    words = ("evaluate", "--plugin", "toy.py", "--dataset", "jsonl", "--data-dir", "mine", "--model-path", "nowhere")
+    done = sweeper(toy.parent, *words, code=2)
+    assert "registries" not in done.stderr
+    assert "--model-path nowhere: no such folder" in done.stderr

@@ -21,10 +21,11 @@ from transformers import PhiForCausalLM
 
 from tests.facts import assert_names
 from tests.trainables.scoring.conftest import MakeEvaluator
+from trainables import plugins
 from trainables.data.examples import Example, UnlearningData
 from trainables.metrics.registry import METRICS, SETS
 from trainables.metrics.repetition import longest_loop, repetition
-from trainables.scoring.base import MetricError
+from trainables.scoring.base import MetricError, MetricFailed
 from trainables.scoring.eval_log import evaluate_log, read_eval_log
 from trainables.scoring.item_log import write_item_log
 from trainables.scoring.language import Evaluator
@@ -231,3 +232,20 @@ def test_a_metric_that_the_data_cannot_give_is_refused_by_name_and_left_out_of_a
     found = make_evaluator().scores(make_network()).measure(("all",)).metrics
     assert {"verbmem", "forget_probability", "extraction_strength"} <= set(found)
     assert not {*wanted, "privleak"} & set(found)
+
+
+def test_a_failing_metric_of_a_plug_in_is_named_with_its_file_and_line(
+    make_evaluator: MakeEvaluator, make_network: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from trainables.metrics.metric import Cost, Metric\n"
+        "METRICS = Metric(name='mine', label='mine', direction='min', cost=Cost.FORWARD, formula='', citation='',\n"
+        "    measure=lambda scores: scores.answers['forget'].lower())\n"
+    )
+    plugin = plugins.read(path)
+    monkeypatch.setattr(plugins, "_active", [plugin])
+    monkeypatch.setattr("trainables.scoring.base.METRICS", {"mine": plugin.parts[0].entry})
+    with pytest.raises(MetricFailed) as caught:
+        make_evaluator().scores(make_network()).measure(("mine",))
+    assert_names(caught.value, "metric mine", f"{path}, line 3: AttributeError")
