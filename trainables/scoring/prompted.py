@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainables.data.examples import Example, Prompted, UnlearningData
+from trainables.text.literal import encode_literally
 from trainables.text.scorer import TextScorer
 
 if TYPE_CHECKING:
@@ -58,9 +59,9 @@ def prompted_sets(data: UnlearningData, tokenizer: PreTrainedTokenizerBase) -> d
 def from_prompts(tokenizer: PreTrainedTokenizerBase, items: Sequence[Prompted]) -> PromptedSet:
     prompts, references = [], []
     for item in items:
-        prompt_ids = tokenizer(item.prompt, add_special_tokens=True)["input_ids"]
+        prompt_ids = encode_literally(tokenizer, item.prompt, add_special_tokens=True)
         prompts.append(_without_eos(tokenizer, prompt_ids))
-        reference_ids = tokenizer(item.reference, add_special_tokens=False)["input_ids"]
+        reference_ids = encode_literally(tokenizer, item.reference, add_special_tokens=False)
         fits = len(reference_ids) <= item.max_new_tokens
         references.append(item.reference if fits else tokenizer.decode(reference_ids[: item.max_new_tokens]))
     token_limit = max(item.max_new_tokens for item in items)
@@ -74,7 +75,7 @@ def from_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[Example]) -> 
     """
     prompts, references = [], []
     for example in texts:
-        ids = _without_eos(tokenizer, tokenizer(example.answer, add_special_tokens=True, verbose=False)["input_ids"])
+        ids = _without_eos(tokenizer, encode_literally(tokenizer, example.answer, add_special_tokens=True))
         prompt_length = min(PREFIX_TOKENS, max(1, len(ids) // 2))
         prompts.append(ids[:prompt_length])
         references.append(tokenizer.decode(ids[prompt_length : prompt_length + CONTINUATION_TOKENS]))

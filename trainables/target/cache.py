@@ -14,7 +14,7 @@ from typing import Any
 
 from search_spaces.common.durable import write_atomically
 
-FORMAT = 3
+FORMAT = 4
 """A part of every cache key. Increase the number when the meaning of a recipe or the format of cached files changes."""
 
 SCORING = 2

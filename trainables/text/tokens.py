@@ -17,6 +17,7 @@ from trainables.data.errors import DataError
 from trainables.data.examples import Example
 from trainables.device import on_device
 from trainables.template import CHAT, QUESTION_ANSWER, end_id, is_plain, text_around_answer
+from trainables.text.literal import encode_literally, literal_encoder
 
 if TYPE_CHECKING:
     import torch
@@ -77,15 +78,16 @@ def encode(
         DataError: the prompt has at least ``max_length`` tokens, so no token would be supervised.
         TemplateError: the template does not work with the tokenizer.
     """
-    prefix, suffix = text_around_answer(template, question, tokenizer)
-    prompt = prefix.rstrip(" ")
-    text = f"{prefix}{answer}{suffix}" if is_plain(template) else f"{prefix}{answer}"
+    encoder = literal_encoder(tokenizer, template)
+    prefix, suffix = text_around_answer(template, encoder.protect(question), tokenizer)
+    text = prefix + encoder.protect(answer) + (suffix if is_plain(template) else "")
     # A template may contain the tokenizer's BOS token; chat templates contain all special tokens.
     has_bos = template == CHAT or bool(tokenizer.bos_token and text.startswith(tokenizer.bos_token))
-    encoding = tokenizer(text, return_offsets_mapping=True, add_special_tokens=not has_bos)
-    ids = list(encoding["input_ids"])
+    ids, ends, encoded_text = encoder.encode(text, add_special_tokens=not has_bos, data=(question, answer))
+    prompt = prefix.rstrip(" ")
+    prompt_end = len(prompt if encoded_text == text else encoder.form(prompt))
     # A token belongs to the answer if it ends after the prompt, so " Paris" counts and ":" does not.
-    supervised = [end > len(prompt) for _, end in encoding["offset_mapping"]]
+    supervised = [end > prompt_end for end in ends]
     prompt_length = supervised.index(True) if True in supervised else len(ids)
     end_token = end_id(template, question, tokenizer)
     ends_with_eos = bool(ids) and ids[-1] == tokenizer.eos_token_id
@@ -123,7 +125,7 @@ def encode_text(tokenizer: PreTrainedTokenizerBase, text: str, *, max_length: in
 
     If the tokenizer adds BOS, every window starts with an unsupervised BOS.
     """
-    ids = tokenizer(text, add_special_tokens=True, verbose=False)["input_ids"]
+    ids = encode_literally(tokenizer, text, add_special_tokens=True)
     starts_with_bos = bool(ids) and ids[0] == tokenizer.bos_token_id
     bos = [ids[0]] if starts_with_bos and tokenizer.bos_token_id != tokenizer.eos_token_id else []
     stream = ids[len(bos) :]
