@@ -30,7 +30,9 @@ from sweeper.search.schedulers import SCHEDULERS, comparison_axes
 from sweeper.search.study import SweepStudy
 from sweeper.settings.names import NO_SCHEDULER
 from sweeper.settings.objectives import parse_objectives, with_bounds
-from trainables.run.reports import Status
+from sweeper.store.events import OptunaTrial
+from sweeper.store.state import Trial
+from trainables.run.reports import EpochReport, Status
 
 OBJECTIVES = parse_objectives("forget_loss:max,retain_loss:min")
 FAR = 2.0
@@ -174,6 +176,7 @@ def replay(table: Table, arm: Arm, *, seed: int) -> ReplayResult:
         rungs = {"epochs": longest, "grace": arm.grace, "reduction": arm.reduction}
         scheduler = SCHEDULERS[arm.scheduler](comparison_axes(table.objectives), **rungs, mode="stop")
     unused_runs, found_candidates, order = set(range(len(table.runs))), list[tuple[int, Row]](), list[str]()
+    trials: list[Trial] = []
     spent = stopped = 0
     while unused_runs and spent < arm.epoch_budget and (suggestion := study.ask()) is not None:
         trial_id, config = suggestion
@@ -181,6 +184,8 @@ def replay(table: Table, arm: Arm, *, seed: int) -> ReplayResult:
         unused_runs.remove(index)
         run = table.runs[index]
         order.append(run.trial_id)
+        trial = Trial(trial_id, config, OptunaTrial())
+        trials.append(trial)
         for epoch, row in enumerate(run.epochs, 1):
             if spent >= arm.epoch_budget:
                 break
@@ -188,8 +193,9 @@ def replay(table: Table, arm: Arm, *, seed: int) -> ReplayResult:
             status = run.status if epoch == len(run.epochs) else None
             if arm.candidates == "all" or status == Status.FINISHED:
                 found_candidates.append((spent, row))
-            report = {name: as_float(value) for name, value in row.items()}
-            if status is None and scheduler is not None and scheduler.decide(trial_id, report) == "stop":
+            losses = {item.column: as_float(row.get(item.column)) for item in table.objectives}
+            trial.reports.append(EpochReport(epoch, float(epoch), losses=losses))
+            if status is None and scheduler is not None and scheduler.decide(trial, trials) == "stop":
                 status = Status.STOPPED
                 stopped += 1
             if status is not None:

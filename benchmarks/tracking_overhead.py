@@ -20,7 +20,8 @@ from sweeper.followers.mlflow.store import ExperimentStore
 from sweeper.followers.mlflow.tracker import Tracker
 from sweeper.store.columns import HISTORY_METRICS
 from sweeper.store.event_log import EventLog
-from sweeper.store.events import Kind
+from sweeper.store.events import TrialEnded, TrialProposed, TrialReported, TrialStarted
+from trainables.run.reports import EpochReport, Outcome, Status
 from trainables.spec import TrialSpec
 
 ROUNDS = 5
@@ -39,8 +40,8 @@ def main() -> None:
         uri = f"sqlite:///{folder}/mlflow.db"
         out = Path(folder)
         log = EventLog(out / "events.jsonl")
-        log.record(Kind.TRIAL_PROPOSED, "00001", {"settings": {"spec_hash": "benchmark", **TrialSpec().row()}})
-        log.record(Kind.TRIAL_STARTED, "00001")
+        log.record(TrialProposed("00001", {"spec_hash": "benchmark", **TrialSpec().row()}))
+        log.record(TrialStarted("00001"))
         store = ExperimentStore(uri=uri, experiment="benchmark", artifact_root=out)
         tracker = Tracker(log, TrackedSweep(id="benchmark", name="benchmark", out=out), store)
         client = MlflowClient(tracking_uri=uri)
@@ -60,13 +61,12 @@ def main() -> None:
                 direct.append(time.perf_counter() - begin)
             for step in steps:
                 values = example_metrics(step)
-                report = {"step": step, "reported_at": time.time(), **values}
-                log.record(Kind.TRIAL_REPORTED, "00001", {"report": report})
+                log.record(TrialReported("00001", EpochReport(step, float(step), training=values)))
                 begin = time.perf_counter()
-                tracker.apply(log.events[-1], log.state)
+                tracker.apply(log.records[-1].event, log.state)
                 tracked.append(time.perf_counter() - begin)
                 time.sleep(PAUSE)
-        log.record(Kind.TRIAL_ENDED, "00001", {"outcome": {"status": "finished", "ended_at": time.time()}})
+        log.record(TrialEnded("00001", Outcome(status=Status.FINISHED)))
         unsent = tracker.close()
         (child,) = client.search_runs([experiment.experiment_id], "tags.trial_id = '00001'")
         for run in (run_id, child.info.run_id):

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from sweeper.search.halving import Decision
 from sweeper.search.limits import End, Limits
 from sweeper.search.reuse import CachedTrial, ReusableTrials
 from sweeper.search.schedulers import Scheduler
 from sweeper.search.study import SweepStudy
-from sweeper.store.columns import PARAMETERS, TRIAL_COLUMNS
 from sweeper.store.event_log import EventLog, Follower
-from sweeper.store.events import Event, Kind
-from sweeper.store.state import Phase, SweepState
-from trainables.run.reports import Status
+from sweeper.store.events import (
+    Event,
+    StopRequested,
+    TrialCut,
+    TrialEnded,
+    TrialPromoted,
+    TrialProposed,
+    TrialReported,
+    TrialRequeued,
+    TrialReused,
+)
+from sweeper.store.state import Stage, SweepState, Trial
+from trainables.run.reports import EpochReport, Outcome, Status
 from trainables.spec import TrialSpec
 from trainables.worker.failures import NO_DISK, NO_SPACE, NO_STORAGE, infrastructure_failure
 
@@ -52,19 +59,15 @@ class Controller(Follower):
     _at_rung: dict[str, NextTrial] = field(default_factory=dict, init=False)
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Pass the report of an epoch to the scheduler, and the result of an ended trial to the study."""
-        trial = state.trials.get(event.trial_id)
-        if trial is None:
-            return
-        if event.kind is Kind.TRIAL_REQUEUED:
+        """Pass the result of an ended trial to the study."""
+        if isinstance(event, TrialRequeued):
             self.failure = None
-        elif event.kind is Kind.TRIAL_REPORTED and not trial.reused_from:
-            self.decide(trial.id, event.payload["report"])
-        elif event.kind is Kind.TRIAL_ENDED and trial.has_result:
-            self.study.tell(trial.id, trial.row(), candidates=list(trial.candidates()))
-        elif event.kind is Kind.TRIAL_ENDED:
-            failure = infrastructure_failure(str(trial.outcome.get("error")))
-            if failure in _FATAL:
+        elif isinstance(event, TrialEnded):
+            trial = state.trials[event.trial_id]
+            if trial.has_result:
+                candidates = [report.values for report in trial.candidates()]
+                self.study.tell(trial.id, trial.row(), candidates=candidates)
+            elif (failure := infrastructure_failure(event.outcome.error or "")) in _FATAL:
                 self.failure = _FATAL[failure]
 
     # Which trial runs next ------------------------------------------------------------------------------------------
@@ -83,9 +86,8 @@ class Controller(Follower):
             reusable = self.reusable.find(trial.spec.spec_hash, self.log.state)
             if reusable is not None:
                 self._reuse(trial.id, reusable)
-            elif self.is_stopped_early(trial.id):
+            elif self.log.state.trials[trial.id].cut is not None:
                 self._at_rung[trial.id] = trial
-                self.log.record(Kind.TRIAL_PAUSED, trial.id)
             elif self._has_running_duplicate(trial):
                 self.requeue(trial)
                 break
@@ -99,7 +101,7 @@ class Controller(Follower):
             return False
         spec_hash = candidate.spec.spec_hash
         for trial in self.log.state.trials.values():
-            is_active = trial.phase in (Phase.PROPOSED, Phase.RUNNING)
+            is_active = trial.stage in (Stage.PROPOSED, Stage.RUNNING)
             has_same_spec = trial.settings.get("spec_hash") == spec_hash
             if is_active and has_same_spec and trial.id != candidate.id and not self.study.is_queued(trial.id):
                 return True
@@ -128,22 +130,19 @@ class Controller(Follower):
         spec = self.make_spec(config)
         if trial_id not in self.log.state.trials:
             settings = {"spec_hash": spec.spec_hash, **spec.row()}
-            payload = {"settings": settings, "search": self.study.optuna_data(trial_id)}
-            self.log.record(Kind.TRIAL_PROPOSED, trial_id, payload)
+            self.log.record(TrialProposed(trial_id, settings, self.study.optuna_data(trial_id)))
         return NextTrial(trial_id, spec)
 
     def _pop_promoted(self) -> NextTrial | None:
-        if self.scheduler is None or not self._at_rung or self.is_over:
-            return None
-        trial_id = self.scheduler.promote_next(list(self._at_rung))
+        trial_id = self.promote(self._at_rung)
         return None if trial_id is None else self._at_rung.pop(trial_id)
 
     def _reuse(self, trial_id: str, cached: CachedTrial) -> None:
         cached.copy_files(self.log.path.parent, trial_id)
-        self.log.record(Kind.TRIAL_REUSED, trial_id, {"origin": cached.origin})
+        self.log.record(TrialReused(trial_id, cached.origin))
         for report in cached.reports():
-            self.log.record(Kind.TRIAL_REPORTED, trial_id, {"report": report})
-        self.end_trial(trial_id, cached.outcome(trial_id))
+            self.log.record(TrialReported(trial_id, report))
+        self.log.record(TrialEnded(trial_id, cached.copied_outcome(trial_id)))
 
     # When the sweep is over -----------------------------------------------------------------------------------------
 
@@ -167,25 +166,45 @@ class Controller(Follower):
 
     # What happens to trials -----------------------------------------------------------------------------------------
 
-    def decide(self, trial_id: str, report: Mapping[str, Any]) -> Decision:
-        """Return the scheduler's decision after a report. A second call for the same report changes nothing.
+    def report(self, trial_id: str, report: EpochReport) -> None:
+        """Record a report and then the scheduler's decision, once. A report that a restarted worker repeats is ignored.
 
-        If the disk is full, Ray Tune calls this method before :meth:`apply` receives the report.
+        Raises:
+            KeyError: the sweep has no such trial.
         """
-        return "continue" if self.scheduler is None else self.scheduler.decide(trial_id, report)
+        trial = self.log.state.trials[trial_id]
+        if report.step <= trial.last_step:
+            return
+        self.log.record(TrialReported(trial_id, report))
+        if self.scheduler is not None and report.status is None:
+            decision = self.scheduler.decide(trial, self._compared_trials())
+            if decision != "continue":
+                self.log.record(TrialCut(trial_id, waits=decision == "pause"))
+
+    def promote(self, waiting: Iterable[str]) -> str | None:
+        """Let the scheduler choose one of the waiting trials (ids) to continue. Return its id, or None."""
+        trials = [self.log.state.trials[trial_id] for trial_id in waiting]
+        if self.scheduler is None or not trials or self.is_over:
+            return None
+        promoted = self.scheduler.next_promoted(trials, self._compared_trials())
+        if promoted is None:
+            return None
+        self.log.record(TrialPromoted(promoted.id))
+        return promoted.id
+
+    def _compared_trials(self) -> list[Trial]:
+        return [trial for trial in self.log.state.trials.values() if not trial.reused_from]
 
     def is_stopped_early(self, trial_id: str) -> bool:
         """Return whether the scheduler or a user has stopped the trial. A paused trial counts as stopped."""
         trial = self.log.state.trials.get(trial_id)
-        is_ended_by_scheduler = self.scheduler is not None and self.scheduler.ended_at(trial_id) is not None
-        is_stopped_by_user = trial is not None and trial.stop_requested
-        return is_ended_by_scheduler or is_stopped_by_user
+        return trial is not None and (trial.cut is not None or trial.stop_requested)
 
     def request_stop(self, trial_id: str) -> None:
         """Record a user's request to stop a running or paused trial after its current epoch. Thread-safe."""
         trial = self.log.state.trials.get(trial_id)
-        if trial is not None and trial.phase in (Phase.RUNNING, Phase.PAUSED):
-            self.log.record(Kind.STOP_REQUESTED, trial_id)
+        if trial is not None and trial.stage in (Stage.RUNNING, Stage.PAUSED):
+            self.log.record(StopRequested(trial_id))
 
     def end_paused(self, *, all_trials: bool) -> None:
         """End the trials paused at a rung. If ``all_trials`` is False, end only those that a user asked to stop."""
@@ -194,15 +213,9 @@ class Controller(Follower):
                 del self._at_rung[trial_id]
                 self.end_stopped(trial_id)
 
-    def end_trial(self, trial_id: str, outcome: Mapping[str, Any]) -> None:
-        """Record the end of a trial. The outcome contains at least ``status``."""
-        self.log.record(Kind.TRIAL_ENDED, trial_id, {"outcome": {"ended_at": time.time(), **outcome}})
-
     def end_stopped(self, trial_id: str) -> None:
         """Record the end of a trial that was stopped early. Its outcome has the values of its last report."""
         reports = self.log.state.trials[trial_id].reports
-        report = reports[-1] if reports else {}
-        outcome = {name: report[name] for name in TRIAL_COLUMNS if name in report and name not in PARAMETERS}
-        outcome |= {"steps": report.get("step"), "epochs_done": report.get("epoch")}
-        outcome |= {"status": str(Status.STOPPED), "checkpoint": None, "error": None}
-        self.end_trial(trial_id, outcome)
+        status = Status.STOPPED
+        outcome = Outcome.after(reports[-1], status=status) if reports else Outcome(status=status)
+        self.log.record(TrialEnded(trial_id, outcome))

@@ -21,7 +21,7 @@ from sweeper.store.tables import CsvTable, Row
 from sweeper.store.unfinished_run import UnfinishedRun
 from trainables.device import default_device
 from trainables.models.checkpoints import save_model
-from trainables.run.reports import EpochReport, Status
+from trainables.run.reports import EpochReport, Execution, Outcome, Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.scoring.item_log import write_item_log
@@ -120,17 +120,11 @@ def _row(
     run: UnlearningRun, report: EpochReport, *, started_at: float, first_step_at: float, checkpoint: str | None = None
 ) -> Row:
     """Return the row of a run that has just ended. ``report`` is its last report."""
-    now, spec = time.time(), run.spec
-    values = {
-        "trial_id": spec.spec_hash,
-        "spec_hash": spec.spec_hash,
-        **spec.row(),
-        **report.outcome(),
-        "checkpoint": checkpoint,
-        "wall_seconds": now - started_at,
-        "started_at": started_at,
-        "first_step_at": first_step_at,
-        "ended_at": now,
-    }
+    spec = run.spec
+    assert report.status is not None
+    wall_seconds = time.time() - started_at
+    execution = Execution(started_at=started_at, first_step_at=first_step_at, wall_seconds=wall_seconds)
+    outcome = Outcome.after(report, status=report.status, checkpoint=checkpoint, execution=execution)
+    values = {"trial_id": spec.spec_hash, "spec_hash": spec.spec_hash, **spec.row(), **outcome.row()}
     unused_names = unused_columns([spec.method], spec.metrics)
     return {column: values.get(column) for column in TRIAL_COLUMNS if column not in unused_names}

@@ -84,7 +84,7 @@ def _running_sweep(out: Path, trial: str | None) -> StatusFile:
     from sweeper.driver.status_file import RUNNING, TARGET, StatusFile
     from sweeper.store.event_log import read_state
     from sweeper.store.folder import UsageError
-    from sweeper.store.state import Phase
+    from sweeper.store.state import Stage
 
     if not (out / "sweep.json").is_file():
         raise UsageError(no_sweep(out))
@@ -98,7 +98,7 @@ def _running_sweep(out: Path, trial: str | None) -> StatusFile:
         raise UsageError(
             f"the sweep in {out} is starting or ending, so it accepts no request now: try again in a moment"
         )
-    running_ids = [item.id for item in read_state(out).trials.values() if item.phase in (Phase.RUNNING, Phase.PAUSED)]
+    running_ids = [item.id for item in read_state(out).trials.values() if item.stage in (Stage.RUNNING, Stage.PAUSED)]
     if trial is not None and trial not in running_ids:
         reason = f"the running trials are {', '.join(running_ids)}" if running_ids else "no trial runs at the moment"
         if suggestion := did_you_mean(trial, running_ids):

@@ -18,8 +18,8 @@ from sweeper.driver.status_file import FINISHED, INTERRUPTED, RUNNING, StatusFil
 from sweeper.settings.resources import AUTO, Resources
 from sweeper.store.event_log import read_state
 from sweeper.store.progress import Cost, Remaining, cost_of, settings_text
-from sweeper.store.state import Phase, SweepState, Trial
-from trainables.run.reports import Status
+from sweeper.store.state import Stage, SweepState, Trial
+from trainables.run.reports import Outcome, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ def read_status(out: Path) -> SweepStatus:
     front = frontier(source.table.models, source.sweep.objectives)
     ended = sweep.ended_trials
     asked = source.sweep.planned_trials or 0
-    counts = {str(status): sum(trial.outcome["status"] == status for trial in ended) for status in Status}
+    counts = {str(status): sum(outcome.status is status for outcome in sweep.outcomes) for status in Status}
     state = _state(status_file, has_driver=has_driver, remaining=asked - len(ended))
     driver = status_file if status_file is not None and state == RUNNING else None
     return SweepStatus(
@@ -96,7 +96,7 @@ def read_status(out: Path) -> SweepStatus:
         front=len(front.members),
         front_trials=len(set(front.trial_ids)),
         hypervolume=front.hypervolume if source.sweep.objectives and ended else None,
-        spent=cost_of(sweep, _resources(source.sweep.settings, ended), is_running=driver is not None),
+        spent=cost_of(sweep, _resources(source.sweep.settings, sweep.outcomes), is_running=driver is not None),
         left=driver.left if driver else None,
         warning=status_file.warning if status_file else "",
         warned_at=status_file.warned_at if status_file else None,
@@ -114,29 +114,31 @@ def _state(status_file: StatusFile | None, *, has_driver: bool, remaining: int) 
 
 def _unfinished(sweep: SweepState, *, is_live: bool) -> list[Trial]:
     if is_live:
-        return sweep.in_phase(Phase.RUNNING) + sweep.in_phase(Phase.PAUSED)
-    return [trial for trial in sweep.trials.values() if trial.reports and not trial.outcome]
+        return sweep.at_stage(Stage.RUNNING) + sweep.at_stage(Stage.PAUSED)
+    return [trial for trial in sweep.trials.values() if trial.reports and trial.outcome is None]
 
 
 def _trial_values(trial: Trial, *, is_live: bool) -> dict[str, Any]:
     """Return the entry of an unfinished trial in ``status --json``."""
-    last_report = trial.reports[-1] if trial.reports else {}
+    last_report = trial.reports[-1] if trial.reports else None
+    losses = {} if last_report is None else last_report.losses
     return {
         "trial_id": trial.id,
         "settings": settings_text(trial.settings),
         "epochs": trial.settings.get("epochs"),
-        **{name: last_report.get(name) for name in ("epoch", "forget_loss", "retain_loss")},
-        "waits": trial.phase is Phase.PAUSED,
+        "epoch": None if last_report is None else last_report.epoch,
+        **{name: losses.get(name) for name in ("forget_loss", "retain_loss")},
+        "waits": trial.stage is Stage.PAUSED,
         "to_end": is_live and trial.stop_requested,  # resume discards the stop requests to a killed driver
     }
 
 
-def _resources(settings: Mapping[str, Any], ended: list[Trial]) -> Resources:
+def _resources(settings: Mapping[str, Any], ended: list[Outcome]) -> Resources:
     """Return the resources of one trial. If trials share GPUs, the GPU share is that of the trial that ended last."""
     cpus = float(settings.get("cpus_per_trial") or 1)
     gpus = settings.get("gpus_per_trial") or 0
     if gpus == AUTO:
-        shares = [trial.outcome.get("gpu_share") for trial in reversed(ended)]
+        shares = [outcome.execution.gpu_share for outcome in reversed(ended)]
         gpus = next((share for share in shares if share), 0.0)
     return Resources(cpus=cpus, gpus=float(gpus))
 

@@ -20,7 +20,7 @@ from sweeper.driver.status_file import FAILED, FINISHED, INTERRUPTED, RUNNING, T
 from sweeper.driver.stop_requests import take_requests
 from sweeper.execution.shutdown import Interrupted, is_interrupted
 from sweeper.store.event_log import Follower
-from sweeper.store.events import Event, Kind
+from sweeper.store.events import Event, TrialEnded
 from sweeper.store.state import SweepState
 from sweeper.store.version import PACKAGES
 from trainables.run.reports import Status
@@ -69,11 +69,9 @@ class ControlServer(Follower):
 
     def apply(self, event: Event, state: SweepState) -> None:
         """Show the failure of a trial as a warning in status.json."""
-        if event.kind is not Kind.TRIAL_ENDED:
-            return
-        outcome = event.payload["outcome"]
-        if outcome["status"] == Status.FAILED:
-            self._record_warning(f"trial {event.trial_id} failed: {outcome.get('error') or 'no reason was recorded'}")
+        if isinstance(event, TrialEnded) and event.outcome.status is Status.FAILED:
+            reason = event.outcome.error or "no reason was recorded"
+            self._record_warning(f"trial {event.trial_id} failed: {reason}")
 
     def poll(self) -> None:
         """Execute new stop requests, and update status.json."""

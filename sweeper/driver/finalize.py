@@ -16,7 +16,7 @@ from sweeper.followers.mlflow.runs import end_of_sweep
 from sweeper.search.limits import End
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import redact_uri
-from sweeper.store.events import Kind
+from sweeper.store.events import SweepEnded
 from sweeper.store.folder import SweepError
 from sweeper.store.tables import TABLES
 from trainables.run.reports import Status
@@ -78,7 +78,7 @@ def finalize(sweep: OpenSweep) -> Summary:
     write_error = _write_results(sweep) if log.state.ended or not was_interrupted else None
     pareto_file = out / "pareto.json"
     pareto: dict[str, Any] = json.loads(pareto_file.read_text(encoding="utf-8")) if pareto_file.is_file() else {}
-    log.record(Kind.SWEEP_ENDED, payload={"status": "interrupted" if was_interrupted else "finished"})
+    log.record(SweepEnded("interrupted" if was_interrupted else "finished"))
     tracking_error = _close_tracker(sweep, pareto, status="interrupted" if was_interrupted or failure else "finished")
     upload_error = sweep.syncer.close() if sweep.syncer is not None else None
     if write_error is not None or log.unwritten_trials:
@@ -107,13 +107,13 @@ def _write_results(sweep: OpenSweep) -> OSError | None:
 def _close_tracker(sweep: OpenSweep, pareto: Mapping[str, Any], *, status: str) -> str:
     """Send the final results to MLflow. Return a message if some results could not be sent, otherwise ""."""
     artifacts = [sweep.out / name for name in _ARTIFACTS if (sweep.out / name).exists()]
-    sweep.tracker.sweep_ended(end_of_sweep(status, pareto, sweep.log.state.ended_trials, artifacts))
+    sweep.tracker.sweep_ended(end_of_sweep(status, pareto, sweep.log.state.outcomes, artifacts))
     with sweep.console.status("sending the remaining records to MLflow"):
         return sweep.tracker.close(timeout=60.0)
 
 
 def _summary(sweep: OpenSweep, pareto: Mapping[str, Any], end: End | None, *, tracking: str) -> Summary:
-    trials = sweep.log.state.ended_trials
+    trials, outcomes = sweep.log.state.ended_trials, sweep.log.state.outcomes
     failure = sweep.controller.failure
     frontier = pareto.get("front", ())
     unmeasured = len(unmeasured_epochs(sweep.out, sweep.settings))
@@ -128,7 +128,7 @@ def _summary(sweep: OpenSweep, pareto: Mapping[str, Any], end: End | None, *, tr
         out=str(sweep.out),
         trials=len(trials),
         asked=sweep.settings.trials,
-        status={str(status): sum(trial.outcome["status"] == status for trial in trials) for status in Status},
+        status={str(status): sum(outcome.status is status for outcome in outcomes) for status in Status},
         hypervolume=pareto.get("hypervolume"),
         front=len(frontier),
         tracking=tracking,

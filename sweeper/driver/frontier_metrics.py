@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.settings.sweep_settings import SweepSettings
-from sweeper.store.events import Kind
+from sweeper.store.events import MetricsMeasured
 
 _POLL_SECONDS = 0.5  # seconds between two checks for signals and results
 
@@ -103,10 +103,9 @@ def measure_frontier(sweep: OpenSweep, wait_for_head: Callable[[], None]) -> Non
                 scores = ray.get(task)
                 if scores.items:
                     write_item_log(sweep.out / "items" / f"{Path(epoch.checkpoint).name}.json", scores.items)
-                payload = {"step": epoch.step, "metrics": dict(scores.metrics)}
             except (RayError, OSError) as error:
                 lines = str(error).strip().splitlines()
                 reason = lines[-1] if lines else type(error).__name__
                 logger.warning("cannot measure the metrics of %s: %s", epoch.checkpoint, reason)
             else:
-                sweep.log.record(Kind.METRICS_MEASURED, epoch.trial_id, payload)
+                sweep.log.record(MetricsMeasured(epoch.trial_id, epoch.step, scores.metrics))

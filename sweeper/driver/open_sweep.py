@@ -28,7 +28,7 @@ from sweeper.settings.tracking_uri import sqlite_path
 from sweeper.settings.until import parse_until
 from sweeper.store.columns import unused_columns
 from sweeper.store.event_log import FILE, EventLog
-from sweeper.store.events import Kind
+from sweeper.store.events import SweepStarted, TrialRequeued
 from sweeper.store.progress import Remaining, remaining
 from sweeper.store.saved_states import SavedState, find_states, state_storage
 from sweeper.store.state import SweepState
@@ -160,17 +160,21 @@ def _requeue(
     failed_ids = [
         trial.id
         for trial in log.state.ended_trials
-        if not trial.has_result or (retry_failed and trial.outcome["status"] == Status.FAILED)
+        if not trial.has_result
+        or (retry_failed and trial.outcome is not None and trial.outcome.status is Status.FAILED)
     ]
     if failed_ids:
         console.print(f"failed trials that run again: {', '.join(sorted(failed_ids))}", soft_wrap=True)
     last_step_by_trial = {
-        trial.id: trial.last_step for trial in log.state.trials.values() if not trial.outcome or trial.id in failed_ids
+        trial.id: trial.last_step
+        for trial in log.state.trials.values()
+        if trial.outcome is None or trial.id in failed_ids
     }
     states = find_states(settings, out, last_step_by_trial)
-    for trial_id in last_step_by_trial:
-        step = states[trial_id].step if trial_id in states else -1
-        log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": step})
+    for trial_id, last_step in last_step_by_trial.items():
+        is_cut = log.state.trials[trial_id].cut is not None  # the decision stands, and so do the reports before it
+        state_step = states[trial_id].step if trial_id in states else -1
+        log.record(TrialRequeued(trial_id, last_step if is_cut else state_step))
     return states
 
 
@@ -188,7 +192,7 @@ def attach(sweep: OpenSweep) -> None:
     sweep.display.remaining = sweep.estimate
     log.attach(sweep.display)
     sweep.checkpoints.reconcile()  # before the tables, which name only existing checkpoints
-    log.record(Kind.SWEEP_STARTED, payload={"trials": sweep.settings.trials})
+    log.record(SweepStarted(sweep.settings.trials))
 
 
 def _shares(settings: SweepSettings, state: SweepState) -> GpuShares:

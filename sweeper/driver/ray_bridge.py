@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ParamSpec
@@ -21,10 +20,11 @@ from ray.tune.search import Searcher
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.driver.tune_scheduler import TuneScheduler
 from sweeper.execution.ray_health import StarvationCheck, worker_logs
-from sweeper.store.events import Kind
-from sweeper.store.state import Phase
-from trainables.run.reports import Status
+from sweeper.store.events import TrialEnded, TrialStarted
+from sweeper.store.state import Stage
+from trainables.run.reports import EpochReport, Outcome, Status
 from trainables.worker.failures import WORKER_DIED, one_line, write_log
+from trainables.worker.ray_trainable import OUTCOME, REPORT
 
 logger = logging.getLogger(__name__)
 _P = ParamSpec("_P")
@@ -50,7 +50,7 @@ class TrialSearcher(Searcher):
             return Searcher.FINISHED if scheduler.running == 0 else None  # a running trial may lead to a promotion
         restore_from = None
         state = self._sweep.states.get(trial.id)
-        if state is not None and state.step == self._sweep.log.state.trials[trial.id].last_step:
+        if state is not None and state.step <= self._sweep.log.state.trials[trial.id].last_step:
             restore_from = state.path
         config = {"trial_id": trial.id, "spec": trial.spec.to_dict(), "restore_from": restore_from}
         if shares is None:
@@ -84,10 +84,9 @@ class ReportRecorder(Stopper):
         trial = self._sweep.log.state.trials.get(str(config.get("trial_id")))
         if trial is None:
             return False
-        report = result.get("report")
-        if report and int(report["step"]) > trial.last_step:  # a restarted worker repeats reports
-            payload = {"report": {"reported_at": time.time(), **report}}
-            _call_safely(self._sweep.log.record, Kind.TRIAL_REPORTED, trial.id, payload)
+        report: EpochReport | None = result.get(REPORT)
+        if report is not None:
+            _call_safely(self._sweep.controller.report, trial.id, report)
         return trial.stop_requested
 
     def stop_all(self) -> bool:
@@ -103,17 +102,17 @@ class TrialRecorder(Callback):
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Record that a worker starts or continues a trial."""
-        _call_safely(self._sweep.log.record, Kind.TRIAL_STARTED, trial.config["trial_id"])
+        _call_safely(self._sweep.log.record, TrialStarted(trial.config["trial_id"]))
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         _call_safely(_forget_statistics, trial)
         controller, trial_id = self._sweep.controller, trial.config["trial_id"]
-        outcome = (trial.last_result or {}).get("outcome")
+        outcome: Outcome | None = (trial.last_result or {}).get(OUTCOME)
         if outcome is None and controller.is_stopped_early(trial_id):
             _call_safely(controller.end_stopped, trial_id)
         else:
-            no_outcome = {"status": str(Status.FAILED), "error": "the trial ended without reporting an outcome"}
-            _call_safely(controller.end_trial, trial_id, outcome or no_outcome)
+            no_outcome = Outcome(status=Status.FAILED, error="the trial ended without reporting an outcome")
+            _call_safely(self._sweep.log.record, TrialEnded(trial_id, outcome or no_outcome))
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Record the failure of a trial whose worker died too often. Save Ray's error and the worker's logs."""
@@ -124,7 +123,7 @@ class TrialRecorder(Callback):
         with contextlib.suppress(OSError):
             log_file = write_log(self._sweep.out, trial_id, text or error, *worker_logs(text))
             error += f" (see {log_file})"
-        _call_safely(self._sweep.controller.end_trial, trial_id, {"status": str(Status.FAILED), "error": error})
+        _call_safely(self._sweep.log.record, TrialEnded(trial_id, Outcome(status=Status.FAILED, error=error)))
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
         """After each step of Tune's loop, end paused trials that a user asked to stop, and flush the event log."""
@@ -133,7 +132,7 @@ class TrialRecorder(Callback):
         _call_safely(self._sweep.log.flush)
 
     def _check_starvation(self) -> None:
-        is_running = bool(self._sweep.log.state.in_phase(Phase.RUNNING))
+        is_running = bool(self._sweep.log.state.at_stage(Stage.RUNNING))
         self._sweep.display.starvation_message = self._starvation.message(is_running=is_running)
 
 

@@ -1,20 +1,18 @@
 """Adapt the scheduler of a sweep to Ray Tune, which calls the scheduler after every epoch.
 
-Tune does not save the scheduler's state, because a resumed sweep rebuilds the state from the event log.
+The event log contains the decisions of the scheduler, which :meth:`sweeper.controller.Controller.report` records.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
 from ray.tune.schedulers import FIFOScheduler
 
 from sweeper.driver.open_sweep import OpenSweep
-from sweeper.store.events import Kind
-
-logger = logging.getLogger(__name__)
+from trainables.run.reports import EpochReport
+from trainables.worker.ray_trainable import REPORT
 
 
 class TuneScheduler(FIFOScheduler):
@@ -38,19 +36,13 @@ class TuneScheduler(FIFOScheduler):
         self._trials[str(trial.config["trial_id"])] = trial
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: Mapping[str, Any]) -> str:
-        """Return the decision for the trial: continue, stop or pause. If the scheduler raises an error, continue."""
-        controller = self._sweep.controller
-        if result.get("report/epoch") is None:
+        """Return the recorded decision for the trial: continue, stop or pause."""
+        report: EpochReport | None = result.get(REPORT)
+        state = self._sweep.log.state.trials.get(str(trial.config["trial_id"]))
+        # A restarted worker may still have to repeat the reports before the decision.
+        if report is None or state is None or state.cut is None or report.step < state.last_step:
             return str(self.CONTINUE)
-        try:
-            trial_id = str(trial.config["trial_id"])
-            decision = controller.decide(trial_id, self._sweep.log.state.trials[trial_id].reports[-1])
-            if decision == "pause":
-                self._sweep.log.record(Kind.TRIAL_PAUSED, trial_id)
-            return decision.upper()
-        except Exception:
-            logger.exception("Error in the scheduler; the trial continues")
-            return str(self.CONTINUE)
+        return str(self.PAUSE if state.cut.waits else self.STOP)
 
     def has_room(self) -> bool:
         """Return whether a new trial may start now. A promoted trial (a paused trial that continues) starts first."""
@@ -87,13 +79,10 @@ class TuneScheduler(FIFOScheduler):
 
     def _promote(self) -> None:
         """If a worker is free, ask the sweep's scheduler for a paused trial to promote."""
-        controller = self._sweep.controller
-        if self._promoted_trial is not None or self.running >= self._max_concurrent or controller.is_over:
-            return
-        if controller.scheduler is None:
+        if self._promoted_trial is not None or self.running >= self._max_concurrent:
             return
         paused_trials = self._paused()
-        trial_id = controller.scheduler.promote_next(list(paused_trials))
+        trial_id = self._sweep.controller.promote(paused_trials)
         if trial_id is not None:
             self._promoted_trial = paused_trials[trial_id]
 

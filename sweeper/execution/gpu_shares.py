@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from search_spaces.common.values import as_float
 from sweeper.export.spec_of_row import spec_of_row
 from sweeper.store.event_log import Follower
-from sweeper.store.events import Event, Kind
+from sweeper.store.events import Event, TrialCut, TrialEnded, TrialStarted
 from sweeper.store.state import SweepState
 from trainables.run.reports import Status
 from trainables.spec import TrialSpec
@@ -98,14 +98,14 @@ class GpuShares(Follower):
 
     def apply(self, event: Event, state: SweepState) -> None:
         """Update which shares are in use. When a trial ends, update the memory peak of its memory class."""
-        match event.kind:
-            case Kind.TRIAL_STARTED:
-                self._paused.discard(event.trial_id)
-            case Kind.TRIAL_PAUSED:
-                self._paused.add(event.trial_id)
-            case Kind.TRIAL_ENDED:
-                self._reserved.pop(event.trial_id, None)
-                row = state.trials[event.trial_id].row()
+        match event:
+            case TrialStarted(trial_id):
+                self._paused.discard(trial_id)
+            case TrialCut(trial_id, waits=True):
+                self._paused.add(trial_id)
+            case TrialEnded(trial_id):
+                self._reserved.pop(trial_id, None)
+                row = state.trials[trial_id].row()
                 trial_gpu_gb = as_float(row.get("gpu_gb"))
                 if not row.get("reused_from") and math.isfinite(trial_gpu_gb):
                     self.gpu_gb = trial_gpu_gb if self.gpu_gb is None else min(self.gpu_gb, trial_gpu_gb)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 
 from search_spaces.common.durable import remove_atomically
 from sweeper.followers.syncer import Syncer
 from sweeper.store.event_log import Follower
-from sweeper.store.events import Event, Kind
+from sweeper.store.events import Event, TrialEnded, TrialReported, TrialRequeued
 from sweeper.store.saved_states import remove_states
-from sweeper.store.state import Row, SweepState, Trial
+from sweeper.store.state import SweepState, Trial
+from trainables.run.reports import EpochReport
 from trainables.storage import Storage, StorageError
 from trainables.worker.candidates import Costs, Goals, candidate_folder, dominates, epoch_costs, write_front
 
@@ -51,31 +51,29 @@ class CheckpointManager(Follower):
         """The folders of the models on the front, relative to the sweep's folder."""
         return frozenset(candidate_folder(*candidate) for candidate in self._front)
 
-    def find(self, trial: Trial, row: Row) -> str:
+    def find(self, trial: Trial, report: EpochReport) -> str:
         """Return the folder of an epoch's model relative to the sweep's folder, or "" if there is no model."""
         if not self._goals:
             return ""
-        checkpoint = str(trial.outcome.get("checkpoint") or "")
-        is_last_epoch = int(row["step"]) == trial.last_step
-        if checkpoint and is_last_epoch and self._has_model(checkpoint):
+        checkpoint = None if trial.outcome is None else trial.outcome.checkpoint
+        if checkpoint and report.step == trial.last_step and self._has_model(checkpoint):
             return checkpoint
-        folder = candidate_folder(trial.id, float(row["epoch"]))
+        folder = candidate_folder(trial.id, report.epoch)
         return folder if self._has_model(folder) else ""
 
     def apply(self, event: Event, state: SweepState) -> None:
         """Update the front, and record which models and saved states can be deleted."""
-        if event.kind is Kind.TRIAL_REQUEUED:
+        if isinstance(event, TrialRequeued):
             old_front = self._front
             self._front = {}
             for trial in list(state.trials.values()):
-                for row in trial.candidates():
-                    self._update_front((trial.id, float(row["epoch"])), row)
+                for report in trial.candidates():
+                    self._update_front(trial.id, report)
             self._dominated |= old_front.keys() - self._front.keys()
             self._ended.discard(event.trial_id)
-        elif event.kind is Kind.TRIAL_REPORTED and event.payload["report"].get("evaluated", True):
-            report = event.payload["report"]
-            self._update_front((event.trial_id, float(report["epoch"])), report)
-        elif event.kind is Kind.TRIAL_ENDED and state.trials[event.trial_id].has_result:
+        elif isinstance(event, TrialReported) and event.report.evaluated:
+            self._update_front(event.trial_id, event.report)
+        elif isinstance(event, TrialEnded) and state.trials[event.trial_id].has_result:
             self._ended.add(event.trial_id)
 
     def flush(self, state: SweepState) -> None:
@@ -132,8 +130,9 @@ class CheckpointManager(Follower):
     def _has_model(self, folder: str) -> bool:
         return (self._out / folder).is_dir() or (self._syncer is not None and folder in self._syncer.models)
 
-    def _update_front(self, candidate: Candidate, row: Mapping[str, object]) -> None:
-        costs = epoch_costs(row, self._goals) if self._goals else None
+    def _update_front(self, trial_id: str, report: EpochReport) -> None:
+        candidate = (trial_id, report.epoch)
+        costs = epoch_costs(report.values, self._goals) if self._goals else None
         self._front.pop(candidate, None)
         if costs is None or any(dominates(other, costs) for other in self._front.values()):
             self._dominated.add(candidate)

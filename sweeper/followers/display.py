@@ -15,9 +15,9 @@ from search_spaces.common.messages import counted
 from sweeper.console import heartbeat
 from sweeper.search.archive import ParetoArchive
 from sweeper.store.event_log import Follower
-from sweeper.store.events import Event, Kind
+from sweeper.store.events import Event, TrialEnded
 from sweeper.store.progress import Remaining, settings_text
-from sweeper.store.state import Phase, SweepState
+from sweeper.store.state import Stage, SweepState
 
 _REDRAW = 0.25  # seconds
 
@@ -61,7 +61,7 @@ class Display(Follower):
 
     def apply(self, event: Event, state: SweepState) -> None:
         """Print a line when a trial ends."""
-        if event.kind is not Kind.TRIAL_ENDED:
+        if not isinstance(event, TrialEnded):
             return
         row = state.trials[event.trial_id].row()
         epochs = ""
@@ -87,7 +87,7 @@ class Display(Follower):
         ended = len(self._state.ended)
         running = [
             trial.id + (f" at epoch {_number(trial.last_epoch)}" if trial.reports else "")
-            for trial in self._state.in_phase(Phase.RUNNING)
+            for trial in self._state.at_stage(Stage.RUNNING)
         ]
         front_size = len(self._front)
         trace = self._archive.trace

@@ -20,12 +20,13 @@ from search_spaces.common.durable import Throttle, complete_lines
 from sweeper.settings.sweep_settings import RUN_STATES
 from sweeper.store.event_log import FILE as EVENTS
 from sweeper.store.event_log import Follower
-from sweeper.store.events import Event, Kind
+from sweeper.store.events import Event, TrialEnded, TrialReported
 from sweeper.store.lease import FILE as DRIVER
 from sweeper.store.plugins import FOLDER as PLUGINS
 from sweeper.store.saved_states import remove_states
 from sweeper.store.state import SweepState, Trial
 from sweeper.store.tables import TABLES
+from trainables.run.reports import Outcome, Status
 from trainables.storage import Storage, StorageError
 from trainables.worker.candidates import FRONT_FILE, candidate_folder
 from trainables.worker.failures import LOGS
@@ -68,12 +69,10 @@ class Syncer(Follower):
     def apply(self, event: Event, state: SweepState) -> None:
         """Update the set of models in the storage. When a trial ends, queue the transfers of its files."""
         self._dirty = True
-        if event.kind is Kind.TRIAL_REPORTED:
-            report = event.payload["report"]
-            if report.get("stored"):
-                self._models.add(candidate_folder(event.trial_id, float(report["epoch"])))
-        elif event.kind is Kind.TRIAL_ENDED:
-            self._transfer_files(state.trials[event.trial_id])
+        if isinstance(event, TrialReported) and event.report.is_stored:
+            self._models.add(candidate_folder(event.trial_id, event.report.epoch))
+        elif isinstance(event, TrialEnded):
+            self._transfer_files(state.trials[event.trial_id], event.outcome)
             self._urgent = True
 
     def flush(self, state: SweepState) -> None:
@@ -85,7 +84,8 @@ class Syncer(Follower):
     def resume(self, state: SweepState) -> None:
         """Queue the transfers of ended trials' files that a previous driver process did not finish."""
         for trial in state.ended_trials:
-            self._transfer_files(trial)
+            if trial.outcome is not None:
+                self._transfer_files(trial, trial.outcome)
 
     @property
     def models(self) -> frozenset[str]:
@@ -133,25 +133,24 @@ class Syncer(Follower):
         self._pool.shutdown(wait=False, cancel_futures=True)
         return self._result
 
-    def _transfer_files(self, trial: Trial) -> None:
+    def _transfer_files(self, trial: Trial, outcome: Outcome) -> None:
         """Queue downloads of an ended trial's files.
 
         If the trial's files were copied from another trial, also queue uploads of the copies.
         """
-        outcome = trial.outcome
         items = f"items/{trial.id}.json"
         if trial.reused_from:
             models = {f"checkpoints/{path.name}" for path in (self._out / "checkpoints").glob(f"{trial.id}*")}
             for key in (*sorted(models - self._models), items):
                 self._queue(self._put, key)
         keys = []
-        if checkpoint := outcome.get("checkpoint"):
+        if checkpoint := outcome.checkpoint:
             self._models.add(checkpoint)
             keys.append(checkpoint)
-        if outcome["status"] == "finished":
+        if outcome.status is Status.FINISHED:
             keys.append(items)
         log = f"{LOGS}/{trial.id}.txt"
-        if log in str(outcome.get("error")):
+        if log in (outcome.error or ""):
             keys.append(log)
         self.fetch(keys, trial.id)
 

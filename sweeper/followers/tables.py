@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 from sweeper.store.event_log import Follower
-from sweeper.store.events import Event, Kind
-from sweeper.store.state import Row, SweepState, Trial
-from sweeper.store.tables import CsvTable, ResultTables
+from sweeper.store.events import Event, MetricsMeasured, TrialEnded, TrialReported, TrialRequeued
+from sweeper.store.state import SweepState, Trial
+from sweeper.store.tables import CsvTable, ResultTables, Row
+from trainables.run.reports import EpochReport
 from trainables.worker.candidates import candidate_folder
 
-FindCheckpoint = Callable[[Trial, Row], str]
+FindCheckpoint = Callable[[Trial, EpochReport], str]
 """Returns the folder of an epoch's model relative to the sweep's folder, or "" if there is no model."""
 
 
@@ -29,13 +30,14 @@ class TableWriter(Follower):
 
     def apply(self, event: Event, state: SweepState) -> None:
         """Queue the rows of an event. If the event changes rows that are already written, mark the tables as stale."""
-        if event.kind in (Kind.TRIAL_REQUEUED, Kind.METRICS_MEASURED):
+        if isinstance(event, TrialRequeued | MetricsMeasured):
             self._stale = True
         if self._stale:
             return
-        if event.kind is Kind.TRIAL_REPORTED:
-            self._add_reports(state.trials[event.trial_id], [event.payload["report"]], self._new_checkpoint)
-        elif event.kind is Kind.TRIAL_ENDED:
+        if isinstance(event, TrialReported):
+            self._add_history(event.trial_id, [event.report])
+            self._add_candidates(state.trials[event.trial_id], [event.report], self._new_checkpoint)
+        elif isinstance(event, TrialEnded):
             self._rows[self._tables.trials].append(state.trials[event.trial_id].row())
 
     def flush(self, state: SweepState) -> None:
@@ -49,8 +51,9 @@ class TableWriter(Follower):
                 rows.clear()
             for trial_id in sorted(state.trials):
                 trial = state.trials[trial_id]
-                self._add_reports(trial, trial.reports, self._find_checkpoint)
-                if trial.outcome:
+                self._add_history(trial.id, trial.reports)
+                self._add_candidates(trial, trial.candidates(), self._find_checkpoint)
+                if trial.outcome is not None:
                     self._rows[self._tables.trials].append(trial.row())
         for table, rows in self._rows.items():
             if not self._stale:
@@ -65,17 +68,18 @@ class TableWriter(Follower):
         self._stale = True
         self.flush(state)
 
-    def _add_reports(self, trial: Trial, reports: Sequence[Row], find_checkpoint: FindCheckpoint) -> None:
-        tables = self._tables
-        id_cell = {"trial_id": trial.id}
+    def _add_history(self, trial_id: str, reports: Iterable[EpochReport]) -> None:
         for report in reports:
-            self._rows[tables.history].append({**id_cell, **report})
-            self._rows[tables.auto_lr] += [{**id_cell, **update} for update in report.get("auto_lr") or []]
-        if self._every_epoch:
-            rows = trial.candidates(reports)
-            self._rows[tables.candidates] += [{**row, "checkpoint": find_checkpoint(trial, row)} for row in rows]
+            self._rows[self._tables.history].append({"trial_id": trial_id, **report.row()})
+            self._rows[self._tables.auto_lr] += [{"trial_id": trial_id, **update} for update in report.updates]
 
-    def _new_checkpoint(self, trial: Trial, row: Row) -> str:
-        if row.get("stored"):  # the worker stored the model in object storage
-            return candidate_folder(trial.id, row["epoch"])
-        return self._find_checkpoint(trial, row)
+    def _add_candidates(self, trial: Trial, reports: Iterable[EpochReport], find_checkpoint: FindCheckpoint) -> None:
+        if self._every_epoch:
+            self._rows[self._tables.candidates] += [
+                {"trial_id": trial.id, **report.row(), "checkpoint": find_checkpoint(trial, report)}
+                for report in reports
+                if report.evaluated
+            ]
+
+    def _new_checkpoint(self, trial: Trial, report: EpochReport) -> str:
+        return candidate_folder(trial.id, report.epoch) if report.is_stored else self._find_checkpoint(trial, report)

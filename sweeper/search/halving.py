@@ -17,10 +17,11 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from sweeper.settings.search import rungs
+from sweeper.store.state import Trial
 
 Decision = Literal["continue", "stop", "pause"]
 Mode = Literal["stop", "pause"]
@@ -52,7 +53,7 @@ class Axis(NamedTuple):
 
 
 class SuccessiveHalving:
-    """Decides at the rungs which trials continue.
+    """Decides at the rungs which trials continue. The decisions depend only on the reports of the compared trials.
 
     Args:
         axes: maps the column of each objective in a report to the objective's axis.
@@ -67,59 +68,42 @@ class SuccessiveHalving:
         self._axes = axes
         self._reduction = reduction
         self._mode = mode
-        self._curves: dict[str, dict[float, tuple[float, ...]]] = {}
-        self._arrived: dict[int, dict[str, Points]] = {rung: {} for rung in self.rungs}
-        self._passed: dict[int, set[str]] = {rung: set() for rung in self.rungs}
 
-    def decide(self, trial_id: str, report: Mapping[str, Any]) -> Decision:
-        """Record the objectives of an epoch. Return the decision. A second call for the same epoch changes nothing."""
-        epoch = float(report["epoch"])
-        curve = self._curves.setdefault(trial_id, {})
-        if epoch not in curve:
-            curve[epoch] = tuple(axis.cost(report.get(column)) for column, axis in self._axes.items())
-        for rung in self.rungs:
-            if rung < epoch and trial_id in self._arrived[rung]:
-                self._passed[rung].add(trial_id)  # the trial paused at this rung before a resume, then continued
-        if epoch not in self._arrived:
-            return "continue"
-        rung = int(epoch)
-        if trial_id not in self._arrived[rung]:
-            self._arrived[rung][trial_id] = _points_up_to(rung, curve)
-            if trial_id in self._best(rung):
-                self._passed[rung].add(trial_id)
-        return "continue" if trial_id in self._passed[rung] else self._mode
+    def decide(self, trial: Trial, compared: Collection[Trial]) -> Decision:
+        """Return the decision after the last report of a trial. ``compared`` contains this trial."""
+        may_continue = trial.last_epoch not in self.rungs or trial.id in self._best(trial.last_epoch, compared)
+        return "continue" if may_continue else self._mode
 
-    def ended_at(self, trial_id: str) -> int | None:
-        """Return the rung at which the trial stopped or paused, or None if the trial continues."""
-        for rung in reversed(self.rungs):
-            if trial_id in self._arrived[rung]:
-                return None if trial_id in self._passed[rung] else rung
-        return None
-
-    def promote_next(self, paused: Sequence[str]) -> str | None:
-        """Promote the best trial in ``paused`` (ids) that may continue now. Trials at higher rungs come first.
-
-        Return the id of the promoted trial, or None if no trial may continue.
-        """
+    def next_promoted(self, waiting: Collection[Trial], compared: Collection[Trial]) -> Trial | None:
+        """Return the best waiting trial that may continue now, or None. Trials at higher rungs come first."""
         if self._mode == "stop":
             return None
-        for rung in reversed(self.rungs):
-            for trial_id in self._best(rung):
-                if trial_id in paused and self.ended_at(trial_id) == rung:
-                    self._passed[rung].add(trial_id)
-                    return trial_id
+        for rung in sorted({trial.last_epoch for trial in waiting}, reverse=True):
+            at_rung = {trial.id: trial for trial in waiting if trial.last_epoch == rung}
+            for trial_id in self._best(rung, compared):
+                if trial_id in at_rung:
+                    return at_rung[trial_id]
         return None
 
-    def _best(self, rung: int) -> list[str]:
+    def _best(self, rung: float, compared: Collection[Trial]) -> list[str]:
         """Return the ids of the trials that may continue after the rung, best first."""
-        points_by_trial = self._arrived[rung]
+        curves = {trial.id: self._curve(trial) for trial in compared}
+        points_by_trial = {trial_id: _points_up_to(rung, curve) for trial_id, curve in curves.items() if rung in curve}
         limit = len(points_by_trial) // self._reduction
         trial_ranks = ranks(list(points_by_trial.values()))
         ranked = sorted(zip(trial_ranks, points_by_trial, strict=True))
         return [trial_id for rank, trial_id in ranked if rank <= limit and points_by_trial[trial_id]]
 
+    def _curve(self, trial: Trial) -> dict[float, tuple[float, ...]]:
+        """Return the costs of each epoch."""
+        values = {report.epoch: report.values for report in reversed(trial.reports)}  # the first report of each epoch
+        return {
+            epoch: tuple(axis.cost(losses.get(column)) for column, axis in self._axes.items())
+            for epoch, losses in values.items()
+        }
 
-def _points_up_to(rung: int, curve: Mapping[float, tuple[float, ...]]) -> Points:
+
+def _points_up_to(rung: float, curve: Mapping[float, tuple[float, ...]]) -> Points:
     """Return a trial's distinct finite points up to the rung, or () if the point at the rung is not finite."""
     if not _is_finite(curve[rung]):
         return ()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from search_spaces.common.durable import link_or_copy, staged
 from sweeper.store.event_log import read_state
 from sweeper.store.state import SweepState, Trial
-from trainables.run.reports import Status
+from trainables.run.reports import EpochReport, Outcome, Status
 
 REUSABLE_STATUSES = (Status.FINISHED, Status.DIVERGED)
 """The statuses of reusable trials. Failed and stopped trials have no final result."""
@@ -23,22 +22,21 @@ class CachedTrial:
 
     out: Path
     trial: Trial
+    outcome: Outcome
 
     @property
     def origin(self) -> str:
         """The sweep folder and the trial id, as ``FOLDER/ID``."""
         return f"{self.out}/{self.trial.id}"
 
-    def reports(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the reports without the key ``stored``, because the copies of the models are not in object storage."""
-        return ({name: value for name, value in report.items() if name != "stored"} for report in self.trial.reports)
+    def reports(self) -> Iterator[EpochReport]:
+        """Yield the reports for the copy of the trial. The copies of the models are not in object storage."""
+        return (replace(report, is_stored=False) for report in self.trial.reports)
 
-    def outcome(self, trial_id: str) -> dict[str, Any]:
+    def copied_outcome(self, trial_id: str) -> Outcome:
         """Return the outcome for the copy of the trial. ``trial_id`` is the id of the copy."""
-        outcome = {**self.trial.outcome, "reused_from": self.origin}
-        if checkpoint := outcome.get("checkpoint"):
-            outcome["checkpoint"] = renamed(str(checkpoint), self.trial.id, trial_id)
-        return outcome
+        checkpoint = self.outcome.checkpoint
+        return replace(self.outcome, checkpoint=checkpoint and renamed(checkpoint, self.trial.id, trial_id))
 
     def copy_files(self, out: Path, trial_id: str) -> None:
         """Copy the trial's checkpoints and per-item scores to the sweep folder ``out``. Use hard links if possible."""
@@ -83,8 +81,9 @@ def _by_hash(out: Path, state: SweepState) -> dict[str, CachedTrial]:
     for trial in state.ended_trials:
         spec_hash = str(trial.settings["spec_hash"])
         is_further_copy = bool(trial.reused_from) and spec_hash in trial_by_hash
-        if trial.outcome["status"] in REUSABLE_STATUSES and not is_further_copy:
-            trial_by_hash[spec_hash] = CachedTrial(out, trial)
+        outcome = trial.outcome
+        if outcome is not None and outcome.status in REUSABLE_STATUSES and not is_further_copy:
+            trial_by_hash[spec_hash] = CachedTrial(out, trial, outcome)
     return trial_by_hash
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, cast
 
 from sweeper.search.halving import Axis, Decision, Mode, SuccessiveHalving
 
@@ -12,23 +12,22 @@ if TYPE_CHECKING:
     from analysis.tables.trade_off import Objective as BoundedObjective
     from sweeper.settings.objectives import Objective
     from sweeper.settings.sweep_settings import SweepSettings
+    from sweeper.store.state import Trial
     from trainables.target.target import Target
 
 
 class Scheduler(Protocol):
-    """Decides after every epoch whether a trial continues."""
+    """Decides after every report whether a trial continues.
 
-    def decide(self, trial_id: str, report: Mapping[str, Any]) -> Decision:
-        """Return whether the trial continues, stops or pauses after the epoch of this report.
+    A scheduler has no state. The event log records its decisions, so a resumed sweep keeps them even if the scheduler
+    has changed. ``compared`` are the trials to compare: all trials of the sweep except those with copied results.
+    """
 
-        A second call for the same epoch changes nothing.
-        """
+    def decide(self, trial: Trial, compared: Collection[Trial]) -> Decision:
+        """Return whether the trial continues, stops or pauses after its last report."""
 
-    def ended_at(self, trial_id: str) -> int | None:
-        """Return the epoch after which the trial stopped or paused, or None if the trial continues."""
-
-    def promote_next(self, paused: Sequence[str]) -> str | None:
-        """Promote a trial in ``paused`` (ids) that may continue now. Return its id; None if none may continue."""
+    def next_promoted(self, waiting: Collection[Trial], compared: Collection[Trial]) -> Trial | None:
+        """Return one of the paused trials that may continue now, or None."""
 
 
 class MakeScheduler(Protocol):

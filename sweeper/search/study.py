@@ -25,7 +25,6 @@ import math
 import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,11 +35,11 @@ from search_spaces.common.values import Value
 from search_spaces.points import params_of_point
 from sweeper.search.archive import ParetoArchive, Result, Row
 from sweeper.search.samplers import SAMPLERS, Search
-from sweeper.search.warm_start import Prior, format_warm_start, warm_start
+from sweeper.search.warm_start import format_warm_start, warm_start
 from sweeper.settings.objectives import with_bounds
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.event_log import EventLog
-from sweeper.store.events import Kind
+from sweeper.store.events import OptunaTrial, Prior, SearchStarted
 from sweeper.store.state import SweepState, Trial
 from trainables.modality import dataset_modality
 from trainables.run.reports import Status
@@ -108,13 +107,9 @@ class SweepStudy:
     def begin(self, *, points: Sequence[Mapping[str, Value]] = (), priors: Sequence[Prior] = ()) -> None:
         """Add ``priors`` (trials of previous sweeps), and plan ``points`` (Optuna parameters to try first)."""
         for prior in priors:
-            final = self._final_state({"status": Status.FINISHED}, prior.result)
-            data = {
-                "params": self._space.params_of(prior.config),
-                "user_attrs": {_PRIOR: prior.origin},
-                "system_attrs": _FIRST_GENERATION,
-            }
-            self._add_trial(data, final)
+            result = Result(prior.values, prior.violations)
+            data = OptunaTrial(self._space.params_of(prior.config), {_PRIOR: prior.origin}, _FIRST_GENERATION)
+            self._add_trial(data, self._final_state({"status": Status.FINISHED}, result))
         self._priors = len(priors)
         self._planned += [(point, {}) for point in points]
 
@@ -138,7 +133,7 @@ class SweepStudy:
         for trial in state.ended_trials:
             if trial.has_result:
                 row = trial.row()
-                result = self._add_outcome(trial.id, row, list(trial.candidates()))
+                result = self._add_outcome(trial.id, row, [report.values for report in trial.candidates()])
                 final_states[trial.id] = self._final_state(row, result)
         for trial in state.trials.values():
             self._add_trial(trial.search, final_states.get(trial.id, {}), trial)
@@ -164,7 +159,7 @@ class SweepStudy:
         trial.set_user_attr("config", config)
         return format_id(trial.number - self._priors), config
 
-    def optuna_data(self, trial_id: str) -> dict[str, Any]:
+    def optuna_data(self, trial_id: str) -> OptunaTrial:
         """Return what Optuna stores about a newly proposed trial, for the event log.
 
         The result includes the study's attributes that were added since the previous call, because NSGA-II and NSGA-III
@@ -174,12 +169,7 @@ class SweepStudy:
         attrs = self._study._storage.get_study_system_attrs(self._study._study_id)
         new_attrs = {name: value for name, value in attrs.items() if name not in self._known_attrs}
         self._known_attrs.update(new_attrs)
-        return {
-            "params": trial.params,
-            "user_attrs": trial.user_attrs,
-            "system_attrs": trial.system_attrs,
-            "study_attrs": new_attrs,
-        }
+        return OptunaTrial(trial.params, trial.user_attrs, trial.system_attrs, new_attrs)
 
     def tell(self, trial_id: str, row: Row, candidates: Sequence[Row] = ()) -> None:
         """Record the result of a trial.
@@ -213,24 +203,24 @@ class SweepStudy:
             return {"state": TrialState.COMPLETE, "values": result.values, "constraints": constraints or None}
         return {"state": TrialState.PRUNED if status == Status.STOPPED else TrialState.FAIL}
 
-    def _add_trial(self, data: Mapping[str, Any], final: Mapping[str, Any], trial: Trial | None = None) -> None:
+    def _add_trial(self, data: OptunaTrial, final: Mapping[str, Any], trial: Trial | None = None) -> None:
         """Add a trial to the Optuna study. If ``final`` is empty, the trial's state is RUNNING."""
         from optuna.trial import TrialState, create_trial
 
-        distributions, params = self._space.distributions(), data["params"]
+        distributions, params = self._space.distributions(), data.params
         frozen = create_trial(
             params=params,
             distributions={name: distributions[name] for name in params},
-            user_attrs=data["user_attrs"],
-            system_attrs=dict(data["system_attrs"]),  # a copy, because Optuna changes it
+            user_attrs=dict(data.user_attrs),
+            system_attrs=dict(data.system_attrs),  # a copy, because Optuna changes it
             **(final or {"state": TrialState.RUNNING}),
         )
-        ended_at = trial.outcome.get("ended_at") if trial is not None else None
-        if trial is not None and final and ended_at:
+        if trial is not None and trial.outcome is not None and final:
+            ended_at = trial.outcome.ended_at
             frozen.datetime_start = datetime.fromtimestamp(trial.started_at or ended_at)
             frozen.datetime_complete = datetime.fromtimestamp(ended_at)
         self._study.add_trial(frozen)
-        for name, value in data.get("study_attrs", {}).items():
+        for name, value in data.study_attrs.items():
             self._known_attrs.add(name)
             self._study._storage.set_study_system_attr(self._study._study_id, name, value)
 
@@ -287,7 +277,7 @@ def open_study(log: EventLog, settings: SweepSettings, target: Target, *, consol
         seeds=settings.all_seeds,
         extension=settings.extension,
     )
-    if not log.state.search and (settings.enqueue or settings.warm_start):
+    if log.state.search is None and (settings.enqueue or settings.warm_start):
         points: list[Mapping[str, Value]] = [params_of_point(settings.space, point) for point in settings.enqueue]
         priors: list[Prior] = []
         limit = max(1, (settings.trials // settings.seeds - len(points)) // 2)  # the sampler proposes the other half
@@ -299,9 +289,9 @@ def open_study(log: EventLog, settings: SweepSettings, target: Target, *, consol
             points += result.points
             priors += result.priors
             limit -= len(result.points)
-        log.record(Kind.SEARCH_STARTED, payload={"points": points, "priors": [asdict(prior) for prior in priors]})
-    if search := log.state.search:
-        study.begin(points=search["points"], priors=[Prior.from_dict(prior) for prior in search["priors"]])
+        log.record(SearchStarted(tuple(points), tuple(priors)))
+    if (search := log.state.search) is not None:
+        study.begin(points=search.points, priors=search.priors)
     study.restore(log.state)
     return study
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,28 +15,13 @@ from search_spaces.common.values import Value, same
 from sweeper.search.archive import ParetoArchive, Result
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.event_log import read_state
+from sweeper.store.events import Prior
 from sweeper.store.folder import read_settings
 from trainables.methods import option_names
 from trainables.run.reports import Status
 from trainables.spec import FIELDS
 
 _SEARCHED = ("method", "lr", "auto_lr", "seed")
-
-
-@dataclass(frozen=True, slots=True)
-class Prior:
-    """A trial of a previous sweep that could also run in this sweep with the same spec, so its result is comparable."""
-
-    config: Mapping[str, Value]
-    result: Result
-    origin: str
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Prior:
-        """Rebuild a prior from the result of :func:`dataclasses.asdict`."""
-        stored = values["result"]
-        result = Result(values=tuple(stored["values"]), violations=tuple(stored["violations"]))
-        return cls(values["config"], result, values["origin"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +73,10 @@ def warm_start(
     priors: list[Prior] = []
     others: list[tuple[Mapping[str, Value], Result]] = []
     outside = 0
-    finished = [trial for trial in read_state(out).ended_trials if trial.outcome["status"] == Status.FINISHED]
+    trials = read_state(out).ended_trials
+    finished = [trial for trial in trials if trial.outcome is not None and trial.outcome.status is Status.FINISHED]
     for trial in finished:
-        result = archive.add(trial.row(), list(trial.candidates()))
+        result = archive.add(trial.row(), [report.values for report in trial.candidates()])
         if result is None:
             continue
         values = trial.settings
@@ -105,7 +90,7 @@ def warm_start(
             outside += 1
             continue
         if spec.spec_hash == values["spec_hash"]:
-            priors.append(Prior(config, result, f"{out.name}/{trial.id}"))
+            priors.append(Prior(config, result.values, result.violations, f"{out.name}/{trial.id}"))
         else:
             others.append((space.params_of(config), result))
     return WarmStart(

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from search_spaces.common.durable import append
-from sweeper.store.events import Event, Kind
+from sweeper.store.events import Event, Record, TrialEnded
 from sweeper.store.state import SweepState
 from sweeper.store.tables import TABLES
 
@@ -46,8 +45,8 @@ class Follower(Protocol):
         return  # with an empty body, mypy would treat the method as abstract
 
 
-def read_events(path: Path) -> list[Event]:
-    """Return the events of a log. An incomplete last line is ignored.
+def read_records(path: Path) -> list[Record]:
+    """Return the lines of a log. An incomplete last line is ignored.
 
     Raises:
         EventLogError: a line other than the last is damaged.
@@ -55,19 +54,19 @@ def read_events(path: Path) -> list[Event]:
     if not path.is_file():
         return []
     *lines, _ = path.read_bytes().split(b"\n")
-    events = []
+    records = []
     for number, line in enumerate(lines):
         try:
-            event = Event.from_line(line)
-            if event.seq != number:
-                raise ValueError(f"expected the event number (seq) {number}, got {event.seq}")
+            record = Record.from_line(line)
+            if record.seq != number:
+                raise ValueError(f"expected the event number (seq) {number}, got {record.seq}")
         except ValueError as error:
             raise EventLogError(
                 f"{path}, line {number + 1} is damaged ({error}). Restore the file from a copy, or delete the line "
                 "and all later lines; resume then repeats what these lines record"
             ) from None
-        events.append(event)
-    return events
+        records.append(record)
+    return records
 
 
 def read_state(out: Path) -> SweepState:
@@ -83,8 +82,8 @@ def read_state(out: Path) -> SweepState:
             "a copy. Without the file, report, compare, pick and lr-study --from still read the tables"
         )
     state = SweepState()
-    for event in read_events(path):
-        state.apply(event)
+    for record in read_records(path):
+        state.apply(record)
     return state
 
 
@@ -97,18 +96,18 @@ class EventLog:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.events = read_events(path)
+        self.records = read_records(path)
         self.state = SweepState()
-        for event in self.events:
-            self.state.apply(event)
-        self._pending: list[Event] = []
+        for record in self.records:
+            self.state.apply(record)
+        self._pending: list[Record] = []
         self._followers: list[Follower] = []
         self._lock = threading.RLock()
 
     @property
     def unwritten_trials(self) -> int:
-        """The number of ended trials whose TRIAL_ENDED event is not on disk yet."""
-        return sum(event.kind is Kind.TRIAL_ENDED for event in self._pending)
+        """The number of ended trials whose end is not on disk yet."""
+        return sum(isinstance(record.event, TrialEnded) for record in self._pending)
 
     def attach(self, *followers: Follower) -> None:
         """Add followers, which receive all later events. The follower that was added first receives an event first."""
@@ -122,20 +121,20 @@ class EventLog:
         """
         with self._lock:
             self.state.clear()
-            for event in self.events:
-                self.state.apply(event)
+            for record in self.records:
+                self.state.apply(record)
                 for follower in followers:
-                    self._notify(follower, event)
+                    self._notify(follower, record)
 
-    def record(self, kind: Kind, trial_id: str = "", payload: Mapping[str, Any] | None = None) -> None:
+    def record(self, event: Event) -> None:
         """Append an event to the log. Then pass the event to the followers, and flush the followers."""
         with self._lock:
-            event = Event.new(len(self.events) + len(self._pending), kind, trial_id, payload or {})
-            self._pending.append(event)
-            self.state.apply(event)
+            record = Record.new(len(self.records) + len(self._pending), event)
+            self._pending.append(record)
+            self.state.apply(record)
             for follower in self._followers:
                 if not follower.needs_disk:
-                    self._notify(follower, event)
+                    self._notify(follower, record)
             self.flush()
 
     def flush(self) -> bool:
@@ -144,13 +143,13 @@ class EventLog:
         If a follower raises OSError, the next call flushes the follower again.
         """
         with self._lock:
-            written_events = self._write()
-            is_written = written_events is not None
+            written_records = self._write()
+            is_written = written_records is not None
             is_flushed = True
             for follower in self._followers:
                 if follower.needs_disk:
-                    for event in written_events or []:
-                        self._notify(follower, event)
+                    for record in written_records or []:
+                        self._notify(follower, record)
                 try:
                     if is_written or not follower.needs_disk:
                         follower.flush(self.state)
@@ -161,22 +160,22 @@ class EventLog:
                     logger.exception("error in %s; the sweep continues", type(follower).__name__)
             return is_written and is_flushed
 
-    def _write(self) -> list[Event] | None:
+    def _write(self) -> list[Record] | None:
         """Append the waiting events to the file. Return the appended events, or None if writing fails."""
         pending = self._pending
         if not pending:
             return []
         try:
-            append(self.path, b"".join(event.to_line() for event in pending), sync=True)
+            append(self.path, b"".join(record.to_line() for record in pending), sync=True)
         except OSError as error:
             logger.warning("cannot write to %s: %s; %d events wait in memory", self.path, error, len(pending))
             return None
         self._pending = []
-        self.events += pending
+        self.records += pending
         return pending
 
-    def _notify(self, follower: Follower, event: Event) -> None:
+    def _notify(self, follower: Follower, record: Record) -> None:
         try:
-            follower.apply(event, self.state)
+            follower.apply(record.event, self.state)
         except Exception:
             logger.exception("error in %s; the sweep continues", type(follower).__name__)

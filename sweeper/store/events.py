@@ -1,89 +1,216 @@
-"""The kinds of events in OUT/events.jsonl, and the format of a line."""
+"""The kinds of events in OUT/events.jsonl, and the format of a line.
+
+A kind of event is a frozen dataclass. To add a kind, add a class to this file and a branch to
+:meth:`sweeper.store.state.SweepState.apply`. A line of the file contains the fields of the class by name, and the name
+of the class in ``kind``: ``{"seq": 2, "time": 1.7e9, "kind": "trial_started", "trial_id": "00000"}``.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, ClassVar, Literal
+
+from pydantic import TypeAdapter
+
+from search_spaces.common.values import Value
+from trainables.run.reports import EpochReport, Outcome
+
+Settings = Mapping[str, Any]
+"""The settings of a trial by name, such as ``lr``, in the format of trials.csv."""
 
 
-class Kind(StrEnum):
-    """The kind of an event. The description of a kind lists the keys of its payload in parentheses."""
+@dataclass(frozen=True, slots=True)
+class OptunaTrial:
+    """What Optuna stores about a proposed trial. ``study_attrs`` are the study's attributes that the proposal added."""
 
-    SWEEP_STARTED = "sweep_started"
-    """A driver starts or resumes the sweep (trials: number of requested trials)."""
-    SWEEP_ENDED = "sweep_ended"
-    """The driver ends the sweep (status: finished or interrupted)."""
-    SEARCH_STARTED = "search_started"
-    """The search starts (points: Optuna parameters to try first; priors: trials of a previous sweep)."""
-    TRIAL_PROPOSED = "trial_proposed"
-    """The search proposed a trial (settings: values for trials.csv; search: Optuna's data about the trial)."""
-    TRIAL_REUSED = "trial_reused"
-    """The result of an earlier trial is copied (origin: FOLDER/ID). Events with the reports and the end follow."""
-    TRIAL_REQUEUED = "trial_requeued"
-    """The trial runs again (step: reports of later steps are discarded; -1 discards all reports)."""
-    TRIAL_STARTED = "trial_started"
-    """A worker starts or continues a trial."""
-    TRIAL_REPORTED = "trial_reported"
-    """An epoch ended.
+    params: Mapping[str, Value] = field(default_factory=dict)
+    user_attrs: Mapping[str, Any] = field(default_factory=dict)
+    system_attrs: Mapping[str, Any] = field(default_factory=dict)
+    study_attrs: Mapping[str, Any] = field(default_factory=dict)
 
-    report: columns of history.csv and trials.csv by name; auto_lr: AutoLR's updates; evaluated: False if the epoch was
-    not evaluated; stored: True if the worker uploaded the epoch's model.
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """A trial of a previous sweep that could also run in this sweep with the same spec, so its result is comparable.
+
+    ``values`` and ``violations`` are those of :class:`sweeper.search.archive.Result`. ``origin`` is FOLDER/ID.
     """
-    TRIAL_PAUSED = "trial_paused"
-    """The scheduler paused the trial. The trial's state is saved."""
-    TRIAL_ENDED = "trial_ended"
-    """The trial ended (outcome: values for trials.csv)."""
-    STOP_REQUESTED = "stop_requested"
-    """A user asked to stop the trial after its current epoch."""
-    METRICS_MEASURED = "metrics_measured"
-    """A checkpoint on the frontier was scored after the end of all trials (step; metrics: values by name)."""
+
+    config: Mapping[str, Value]
+    values: tuple[float, ...]
+    violations: tuple[float, ...]
+    origin: str
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
+    """Something that happened in a sweep."""
+
+    kinds: ClassVar[dict[str, type[Event]]] = {}
+    """The kinds of events, by the name in ``kind``."""
+
+    def __init_subclass__(cls) -> None:
+        cls.kinds[cls.kind()] = cls
+
+    @classmethod
+    def kind(cls) -> str:
+        """Return the name of the class in the file: ``trial_started`` for ``TrialStarted``."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class SweepStarted(Event):
+    """A driver starts or resumes a sweep of ``trials`` trials."""
+
+    trials: int
+
+
+@dataclass(frozen=True, slots=True)
+class SweepEnded(Event):
+    """The driver ends the sweep."""
+
+    status: Literal["finished", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchStarted(Event):
+    """The search starts with trials of previous sweeps (priors), and tries some points (Optuna parameters) first."""
+
+    points: tuple[Mapping[str, Value], ...]
+    priors: tuple[Prior, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialEvent(Event):
+    """Something that happened to a trial."""
+
+    trial_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrialProposed(TrialEvent):
+    """The search proposed a trial."""
+
+    settings: Settings
+    search: OptunaTrial = field(default_factory=OptunaTrial)
+
+
+@dataclass(frozen=True, slots=True)
+class TrialReused(TrialEvent):
+    """The result of an earlier trial (FOLDER/ID) is copied. Events with the reports and the end follow."""
+
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRequeued(TrialEvent):
+    """The trial runs again. The reports of later steps than ``step`` are discarded; -1 discards all reports."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrialStarted(TrialEvent):
+    """A worker starts or continues a trial."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialReported(TrialEvent):
+    """An epoch ended."""
+
+    report: EpochReport
+
+
+@dataclass(frozen=True, slots=True)
+class TrialCut(TrialEvent):
+    """After the trial's last report, the scheduler decided that the trial does not continue.
+
+    If ``waits`` is true, the trial pauses, its state is saved, and the scheduler may promote it later.
+    """
+
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TrialPromoted(TrialEvent):
+    """The scheduler decided that a waiting trial continues."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested(TrialEvent):
+    """A user asked to stop the trial after its current epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialEnded(TrialEvent):
+    """The trial ended."""
+
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsMeasured(TrialEvent):
+    """The checkpoint of step ``step`` was scored after the end of all trials."""
+
+    step: int
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
     """A line of events.jsonl. ``seq`` counts from 0 without gaps; ``time`` is in seconds since 1970."""
 
     seq: int
     time: float
-    kind: Kind
-    trial_id: str
-    payload: Mapping[str, Any]
+    event: Event
 
     @classmethod
-    def new(cls, seq: int, kind: Kind, trial_id: str, payload: Mapping[str, Any]) -> Event:
-        """Return an event with the current time. Its payload equals the payload that will be read from the file."""
-        stored_payload = json.loads(json.dumps(_json(payload), allow_nan=False))
-        return cls(seq=seq, time=time.time(), kind=kind, trial_id=trial_id, payload=stored_payload)
+    def new(cls, seq: int, event: Event) -> Record:
+        """Return a record with the current time. Its event equals the event that will be read from the file."""
+        return cls.from_line(cls(seq, time.time(), event).to_line())
 
     def to_line(self) -> bytes:
-        content = {"seq": self.seq, "time": self.time, "kind": self.kind, "trial_id": self.trial_id}
-        return json.dumps(content | {"payload": self.payload}, allow_nan=False).encode() + b"\n"
+        kind = self.event.kind()
+        values = _adapter(kind).dump_python(self.event, exclude_none=True)
+        content = {"seq": self.seq, "time": self.time, "kind": kind, **values}
+        return json.dumps(_json(content), allow_nan=False).encode() + b"\n"
 
     @classmethod
-    def from_line(cls, line: bytes) -> Event:
-        """Convert a line of the file to an event.
+    def from_line(cls, line: bytes) -> Record:
+        """Convert a line of the file to a record.
 
         Raises:
             ValueError: the line is not an event of this version.
         """
         try:
             content = json.loads(line)
-            return cls(**content | {"kind": Kind(content["kind"])})
-        except (KeyError, TypeError) as error:
+            if "payload" in content:
+                from sweeper.store.first_format import converted
+
+                content = converted(content)
+            adapter = _adapter(content.pop("kind"))
+            return cls(content.pop("seq"), content.pop("time"), adapter.validate_python(content))
+        except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"not an event: {error!r}") from None
 
 
+@cache
+def _adapter(kind: str) -> TypeAdapter[Any]:
+    return TypeAdapter(Event.kinds[kind])
+
+
 def _json(value: object) -> object:
-    """Replace NaN by None and infinity by the text ``inf``, because JSON has no NaN and no infinity."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
+    """Leave out NaN (a missing value), and replace infinity by the text ``inf``, because JSON has neither."""
+    if isinstance(value, float) and math.isinf(value):
+        return str(value)
     if isinstance(value, Mapping):
-        return {str(key): _json(item) for key, item in value.items()}
+        return {str(key): _json(item) for key, item in value.items() if item == item}
     if isinstance(value, list | tuple):
         return [_json(item) for item in value]
     return value

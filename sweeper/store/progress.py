@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from analysis.words import duration
 from search_spaces.common.messages import counted
-from search_spaces.common.values import as_float
 from sweeper.settings.resources import Resources
-from sweeper.store.state import Phase, Row, SweepState
+from sweeper.store.events import Settings
+from sweeper.store.state import Stage, SweepState
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ def cost_of(state: SweepState, resources: Resources, *, is_running: bool = True)
     now = time.time()
     gpu_times: list[tuple[float, float]] = []
     for trial in list(state.trials.values()):
-        if trial.phase is Phase.RUNNING:
+        if trial.stage is Stage.RUNNING:
             if is_running:
                 gpu_times.append((max(0.0, now - trial.started_at), resources.gpus))
-        elif not trial.reused_from:
-            seconds = as_float(trial.outcome.get("wall_seconds"))
-            gpu_share = as_float(trial.outcome.get("gpu_share"))
-            if math.isfinite(seconds):
-                gpu_times.append((seconds, gpu_share if math.isfinite(gpu_share) else resources.gpus))
+        elif trial.outcome is not None and not trial.reused_from:
+            execution = trial.outcome.execution
+            if execution.wall_seconds is not None:
+                gpu_share = resources.gpus if execution.gpu_share is None else execution.gpu_share
+                gpu_times.append((execution.wall_seconds, gpu_share))
     total_seconds = sum(seconds for seconds, _ in gpu_times)
     gpu_seconds = sum(seconds * gpus for seconds, gpus in gpu_times)
     return Cost(seconds=total_seconds, resources=resources, gpu_seconds=gpu_seconds)
@@ -74,15 +74,11 @@ def remaining(state: SweepState, *, trials: int, epochs_left: float | None, max_
 
     ``epochs_left`` is the unused part of the epoch budget; None without a budget.
     """
-    ended = state.ended_trials
-    trials_left = max(0, trials - len(ended))
-
-    def finite_values(name: str) -> list[float]:
-        values = [as_float(trial.outcome.get(name)) for trial in ended]
-        return [value for value in values if math.isfinite(value)]
-
-    epochs = finite_values("epochs_done")
-    seconds = finite_values("wall_seconds")
+    outcomes = state.outcomes
+    trials_left = max(0, trials - len(outcomes))
+    epochs = [outcome.epochs_done for outcome in outcomes if outcome.epochs_done is not None]
+    all_seconds = [outcome.execution.wall_seconds for outcome in outcomes]
+    seconds = [value for value in all_seconds if value is not None]
     if epochs_left is not None and sum(epochs) > 0:
         trials_left = min(trials_left, math.ceil(epochs_left * len(epochs) / sum(epochs)))
     if not seconds:
@@ -91,7 +87,7 @@ def remaining(state: SweepState, *, trials: int, epochs_left: float | None, max_
     return Remaining(trials_left, trials_left / concurrent * sum(seconds) / len(seconds))
 
 
-def settings_text(settings: Row) -> str:
+def settings_text(settings: Settings) -> str:
     """Return the main settings of a trial as a short text, such as ``gdiff c=0.41 lr=8.3e-05 autolr``."""
     parts = [str(settings["method"])]
     if settings.get("c") is not None:

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from sweeper.store.events import Event, Kind
+from sweeper.store.events import (
+    MetricsMeasured,
+    OptunaTrial,
+    Record,
+    SearchStarted,
+    Settings,
+    StopRequested,
+    TrialCut,
+    TrialEnded,
+    TrialEvent,
+    TrialPromoted,
+    TrialProposed,
+    TrialReported,
+    TrialRequeued,
+    TrialReused,
+    TrialStarted,
+)
+from trainables.run.reports import EpochReport, Outcome
 from trainables.worker.failures import is_infrastructure_failure
 
-Row = Mapping[str, Any]
 
-
-class Phase(StrEnum):
+class Stage(StrEnum):
     PROPOSED = "proposed"
     RUNNING = "running"
     PAUSED = "paused"
@@ -24,47 +39,49 @@ class Phase(StrEnum):
 class Trial:
     """A trial as its events describe it. The rows of the tables are built from these fields.
 
-    ``search`` is the data that Optuna stores about the trial. ``measured`` maps a step to the metrics of this step's
-    checkpoint that were measured after the search had ended. ``outcome`` is empty until the trial ends. ``started_at``
-    is the time of the last start, in seconds since 1970.
+    ``measured`` maps a step to the metrics of this step's checkpoint that were measured after the search had ended.
+    ``cut`` is the scheduler's decision that the trial does not continue after its last report. ``outcome`` is None
+    until the trial ends. ``started_at`` is the time of the last start, in seconds since 1970.
     """
 
     id: str
-    settings: Row
-    search: Row = field(default_factory=dict)
-    phase: Phase = Phase.PROPOSED
+    settings: Settings
+    search: OptunaTrial
+    stage: Stage = Stage.PROPOSED
     reused_from: str = ""
     stop_requested: bool = False
+    cut: TrialCut | None = None
     started_at: float = 0.0
-    reports: list[Row] = field(default_factory=list)
-    measured: dict[int, Row] = field(default_factory=dict)
-    outcome: Row = field(default_factory=dict)
+    reports: list[EpochReport] = field(default_factory=list)
+    measured: dict[int, Mapping[str, float]] = field(default_factory=dict)
+    outcome: Outcome | None = None
 
     @property
     def last_step(self) -> int:
         """The step of the last report, or -1."""
-        return int(self.reports[-1]["step"]) if self.reports else -1
+        return self.reports[-1].step if self.reports else -1
 
     @property
     def last_epoch(self) -> float:
         """The epoch of the last report, or 0."""
-        return float(self.reports[-1]["epoch"] or 0.0) if self.reports else 0.0
+        return self.reports[-1].epoch if self.reports else 0.0
 
     @property
     def has_result(self) -> bool:
         """Whether the trial ended without an infrastructure failure."""
-        return bool(self.outcome) and not is_infrastructure_failure(self.outcome["status"], self.outcome.get("error"))
+        outcome = self.outcome
+        return outcome is not None and not is_infrastructure_failure(outcome.status, outcome.error)
 
     def row(self) -> dict[str, Any]:
-        return {"trial_id": self.id, **self.settings, **self.outcome}
+        """Return the trial's row of trials.csv."""
+        outcome = {} if self.outcome is None else self.outcome.row()
+        return {"trial_id": self.id, **self.settings, **outcome, "reused_from": self.reused_from or None}
 
-    def candidates(self, reports: Sequence[Row] | None = None) -> Iterator[Row]:
-        """Yield a row of candidates.csv, without the column ``checkpoint``, for each evaluated epoch."""
-        if reports is None:
-            reports = self.reports
-        for report in reports:
-            if report.get("evaluated", True):
-                yield {"trial_id": self.id, **report, **self.measured.get(int(report["step"]), {})}
+    def candidates(self) -> Iterator[EpochReport]:
+        """Yield the report of each evaluated epoch, with the metrics that were measured after the search had ended."""
+        for report in self.reports:
+            if report.evaluated:
+                yield replace(report, metrics={**report.metrics, **self.measured.get(report.step, {})})
 
 
 @dataclass(slots=True)
@@ -76,63 +93,70 @@ class SweepState:
 
     trials: dict[str, Trial] = field(default_factory=dict)
     ended: dict[str, None] = field(default_factory=dict)  # ids of ended trials, in the order in which they ended
-    search: Row = field(default_factory=dict)
+    search: SearchStarted | None = None
 
     def clear(self) -> None:
         self.trials.clear()
         self.ended.clear()
-        self.search = {}
+        self.search = None
 
-    def apply(self, event: Event) -> None:
-        """Update the state with one event. The resulting state depends only on the events and their order."""
-        if event.kind is Kind.TRIAL_PROPOSED:
-            trial = self.trials.setdefault(event.trial_id, Trial(event.trial_id, {}))
-            trial.settings = event.payload["settings"]
-            trial.search = event.payload.get("search", {})
-        elif event.kind is Kind.SEARCH_STARTED:
-            self.search = event.payload
-        elif event.trial_id:
-            self._apply_to(self.trials[event.trial_id], event)
+    def apply(self, record: Record) -> None:
+        """Update the state with one event. The resulting state depends only on the records and their order."""
+        event = record.event
+        if isinstance(event, SearchStarted):
+            self.search = event
+        elif isinstance(event, TrialProposed):
+            self.trials[event.trial_id] = Trial(event.trial_id, event.settings, event.search)
+        elif isinstance(event, TrialEvent):
+            self._apply_to(self.trials[event.trial_id], event, record.time)
 
-    def _apply_to(self, trial: Trial, event: Event) -> None:
-        match event.kind:
-            case Kind.TRIAL_REUSED:
-                trial.reused_from = event.payload["origin"]
-            case Kind.TRIAL_REQUEUED:
-                trial.reports = [item for item in trial.reports if int(item["step"]) <= event.payload["step"]]
-                trial.phase = Phase.PROPOSED
-                trial.outcome = {}
+    def _apply_to(self, trial: Trial, event: TrialEvent, time: float) -> None:
+        match event:
+            case TrialReused(origin=origin):
+                trial.reused_from = origin
+            case TrialRequeued(step=step):
+                trial.reports = [report for report in trial.reports if report.step <= step]
+                trial.stage = Stage.PROPOSED if trial.cut is None else Stage.PAUSED
+                trial.outcome = None
                 trial.reused_from = ""
                 trial.stop_requested = False
                 self.ended.pop(trial.id, None)
-            case Kind.TRIAL_STARTED:
-                trial.phase = Phase.RUNNING
-                trial.started_at = event.time
-            case Kind.TRIAL_REPORTED:
-                report = event.payload["report"]
-                if int(report["step"]) > trial.last_step:  # a restarted worker repeats reports
+            case TrialStarted():
+                trial.stage = Stage.RUNNING
+                trial.started_at = time
+            case TrialReported(report=report):
+                if report.step > trial.last_step:  # a restarted worker repeats reports
                     trial.reports.append(report)
-            case Kind.TRIAL_PAUSED:
-                trial.phase = Phase.PAUSED
-            case Kind.TRIAL_ENDED:
-                trial.phase = Phase.ENDED
-                trial.outcome = event.payload["outcome"]
+                    trial.cut = None  # the first version of the log does not contain promotions
+            case TrialCut():
+                trial.cut = event
+                if event.waits:
+                    trial.stage = Stage.PAUSED
+            case TrialPromoted():
+                trial.cut = None
+            case TrialEnded(outcome=outcome):
+                trial.stage = Stage.ENDED
+                trial.outcome = outcome
                 trial.stop_requested = False
                 self.ended[trial.id] = None
-            case Kind.STOP_REQUESTED:
+            case StopRequested():
                 trial.stop_requested = True
-            case Kind.METRICS_MEASURED:
-                step = int(event.payload["step"])
-                trial.measured[step] = {**trial.measured.get(step, {}), **event.payload["metrics"]}
+            case MetricsMeasured(step=step, metrics=metrics):
+                trial.measured[step] = {**trial.measured.get(step, {}), **metrics}
 
     @property
     def ended_trials(self) -> list[Trial]:
         """The ended trials in the order in which they ended."""
         return [self.trials[trial_id] for trial_id in self.ended]
 
-    def in_phase(self, phase: Phase) -> list[Trial]:
-        """Return the trials in a phase, in the order in which they were proposed."""
-        return [trial for trial in self.trials.values() if trial.phase is phase]
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """The outcomes of the ended trials in the order in which they ended."""
+        return [trial.outcome for trial in self.ended_trials if trial.outcome is not None]
+
+    def at_stage(self, stage: Stage) -> list[Trial]:
+        """Return the trials at a stage, in the order in which they were proposed."""
+        return [trial for trial in self.trials.values() if trial.stage is stage]
 
     @property
     def trained_epochs(self) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -131,9 +130,9 @@ class UnfinishedRun:
         """
         tables = self._tables(run.spec)
         id_cell = {"trial_id": run.spec.spec_hash}
-        tables.history.append([{**id_cell, "reported_at": time.time(), **report.row()}])
-        if report.auto_lr:
-            tables.auto_lr.append({**id_cell, **update} for update in report.auto_lr)
+        tables.history.append([{**id_cell, **report.row()}])
+        if report.updates:
+            tables.auto_lr.append({**id_cell, **update} for update in report.updates)
         if report.status is None and self._throttle.is_due():
             with self._throttle.saving():
                 landscape = [] if run.auto_lr is None else run.auto_lr.landscape

@@ -7,8 +7,9 @@ import math
 import os
 import socket
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -38,11 +39,13 @@ from sweeper.search.study import STUDY_NAME, SweepStudy, new_journal
 from sweeper.settings.objectives import DEFAULT_OBJECTIVES, parse_objectives, with_bounds
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.event_log import EventLog
-from sweeper.store.events import Kind
+from sweeper.store.events import TrialEnded, TrialProposed, TrialStarted
 from sweeper.store.saved_states import state_storage
 from sweeper.store.tables import ResultTables
 from trainables.data import UnlearningData
 from trainables.methods import options_by_method
+from trainables.metrics.registry import LOSS_METRICS, METRICS
+from trainables.run.reports import EpochReport, Execution, Outcome, Status, Timers
 from trainables.spec import TrialSpec
 from trainables.target.target import Target
 
@@ -100,18 +103,43 @@ Row = dict[str, object]
 Proposal = tuple[str, dict[str, Any]]
 """The id and the configuration of a trial."""
 FINE: Row = {"status": "finished", "forget_loss_capped": 2.0, "retain_loss": 0.5}
-OUTCOME = {
-    "status": "finished",
-    "steps": 4,
-    "epochs_done": 2.0,
-    "forget_loss": 9.0,
-    "forget_loss_capped": 7.6,
-    "retain_loss": 0.25,
-    "verbmem": 0.1,
-    "wall_seconds": 1.5,
-    "checkpoint": "checkpoints/00000",
-    "error": None,
-}
+
+
+def epoch_report(step: int, **values: Any) -> EpochReport:
+    """Return a report. ``values`` has fields of the report, losses, metrics and training columns by name."""
+    return EpochReport(**{"step": step, "epoch": float(step), **_grouped(EpochReport, values)})
+
+
+def outcome(status: str = "finished", **values: Any) -> Outcome:
+    """Return an outcome. ``values`` has fields of the outcome and of its execution, losses and metrics by name."""
+    return Outcome(status=Status(status), **_grouped(Outcome, values))
+
+
+def _grouped(cls: type[EpochReport | Outcome], values: Mapping[str, Any]) -> dict[str, Any]:
+    own, *names = ({item.name for item in fields(kind)} for kind in (cls, Execution, Timers))
+    key_of = {name: key for key, group in zip(("execution", "timers"), names, strict=True) for name in group}
+    key_of |= dict.fromkeys(METRICS, "metrics") | dict.fromkeys(LOSS_METRICS, "losses")
+    groups: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+    for name, value in values.items():
+        if name not in own and value is not None:
+            groups[key_of.get(name, "training")][name] = value
+    grouped: dict[str, Any] = {**groups, **{name: value for name, value in values.items() if name in own}}
+    for key, kind in (("execution", Execution), ("timers", Timers)):
+        if key in groups:
+            grouped[key] = kind(**groups[key])
+    return grouped
+
+
+OUTCOME = outcome(
+    steps=4,
+    epochs_done=2.0,
+    forget_loss=9.0,
+    forget_loss_capped=7.6,
+    retain_loss=0.25,
+    verbmem=0.1,
+    wall_seconds=1.5,
+    checkpoint="checkpoints/00000",
+)
 SETTINGS = SweepSettings(name="sweep", base=TrialSpec(), space=SPACE, trials=3, sampler="random")
 TARGET = Target(
     key="key",
@@ -154,9 +182,9 @@ def open_study(
 
 
 def finished_row(config: Mapping[str, Any]) -> Row:
-    """Return the row of a finished trial as text, as in trials.csv. The losses depend only on lr."""
+    """Return the row of a finished trial. The losses depend only on lr."""
     distance = abs(math.log10(config["lr"]) + 4)
-    return {"status": "finished", "forget_loss_capped": repr(5 - distance), "retain_loss": repr(distance)}
+    return {"status": "finished", "forget_loss_capped": 5 - distance, "retain_loss": distance}
 
 
 def drive(
@@ -176,11 +204,11 @@ def drive(
         trial_id, config = proposal
         proposed.append(proposal)
         if log is not None and trial_id not in log.state.trials:
-            log.record(Kind.TRIAL_PROPOSED, trial_id, {"settings": config, "search": study.optuna_data(trial_id)})
+            log.record(TrialProposed(trial_id, config, study.optuna_data(trial_id)))
         row = row_of(config)
         if log is not None:
             assert trial_id not in log.state.ended, f"trial {trial_id} has ended and is run again"
-            log.record(Kind.TRIAL_ENDED, trial_id, {"outcome": row})
+            log.record(TrialEnded(trial_id, outcome(**row)))
         study.tell(trial_id, row)
     return proposed
 
@@ -260,14 +288,17 @@ def running(sweep: OpenSweep) -> str:
     """Start the next trial and return its id."""
     following = sweep.controller.next_trial()
     assert following is not None
-    sweep.log.record(Kind.TRIAL_STARTED, following.id)
+    sweep.log.record(TrialStarted(following.id))
     return following.id
 
 
 def report(sweep: OpenSweep, trial_id: str, step: int, **values: Any) -> None:
-    """Report an epoch of one step, as a worker does."""
-    found = {"step": step, "epoch": float(step), "forget_loss": step / 3, "seconds": 0.1, **values}
-    sweep.log.record(Kind.TRIAL_REPORTED, trial_id, {"report": found})
+    """Report an epoch of one step, as a worker does. The scheduler decides whether the trial continues."""
+    sweep.controller.report(trial_id, epoch_report(step, **{"forget_loss": step / 3, **values}))
+
+
+def end_trial(sweep: OpenSweep, trial_id: str, outcome: Outcome = OUTCOME) -> None:
+    sweep.log.record(TrialEnded(trial_id, outcome))
 
 
 def wait_until(condition: Callable[[], object]) -> None:
@@ -278,10 +309,10 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def run_trial(sweep: OpenSweep, *, steps: int = 2, outcome: Mapping[str, Any] = OUTCOME) -> str:
+def run_trial(sweep: OpenSweep, *, steps: int = 2, outcome: Outcome = OUTCOME) -> str:
     """Run the next trial to its end and return its id."""
     trial_id = running(sweep)
     for step in range(1, steps + 1):
         report(sweep, trial_id, step)
-    sweep.controller.end_trial(trial_id, outcome)
+    end_trial(sweep, trial_id, outcome)
     return trial_id

@@ -16,12 +16,13 @@ from rich.console import Console
 from sweeper.controller import FULL_DISK, OUT_OF_TIME, STORAGE_FAILURE
 from sweeper.driver.open_sweep import OpenSweep, open_sweep
 from sweeper.search.limits import Limits
-from sweeper.store.events import Kind
+from sweeper.store.events import TrialRequeued
 from sweeper.store.folder import begin
-from sweeper.store.state import Phase
-from tests.sweeper.conftest import OUTCOME, SETTINGS, TARGET, bare_sweep, report, run_trial, running, states
+from sweeper.store.state import Stage
+from tests.sweeper.conftest import OUTCOME, SETTINGS, TARGET, bare_sweep, outcome, report, run_trial, running, states
 
-NODE_LOST = {"status": "failed", "error": "The actor died because its node has died."}
+NODE_LOST = outcome("failed", error="The actor died because its node has died.")
+BROKEN = outcome("failed", error="ValueError: no")
 
 
 @pytest.mark.parametrize(
@@ -35,9 +36,9 @@ NODE_LOST = {"status": "failed", "error": "The actor died because its node has d
 def test_a_failure_that_every_trial_would_meet_ends_the_sweep_until_it_is_resumed(
     sweep: OpenSweep, out: Path, error: str, end: object
 ) -> None:
-    trial_id = run_trial(sweep, outcome={"status": "failed", "error": error})
+    trial_id = run_trial(sweep, outcome=outcome("failed", error=error))
     assert (sweep.controller.next_trial(), sweep.controller.is_over, sweep.controller.end) == (None, True, end)
-    sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": 1})
+    sweep.log.record(TrialRequeued(trial_id, 1))
     resumed = bare_sweep(out)
     assert not resumed.controller.is_over
     assert running(resumed) == trial_id
@@ -56,14 +57,14 @@ def test_resume_runs_trials_without_a_result_again_and_failed_ones_on_request(
     settings = replace(SETTINGS, trials=4, tracking_uri="http://127.0.0.1:9")
     begin(settings, out)
     first = bare_sweep(out, settings)
-    for outcome in (NODE_LOST, {"status": "failed", "error": "ValueError: no"}, OUTCOME):
-        run_trial(first, outcome=outcome)
+    for end in (NODE_LOST, BROKEN, OUTCOME):
+        run_trial(first, outcome=end)
     assert states(out) == {"RUNNING": 1, "FAIL": 1, "COMPLETE": 1}, "the study waits for the result of the first trial"
     report(first, running(first), 1)
     given: dict[str, Any] = {"sweep_id": "id", "console": Console(quiet=True), "retry_failed": retry_failed}
     sweep = open_sweep(out, settings, {0: TARGET}, **given)
     sweep.tracker.close(timeout=0.0)
-    assert [trial.id for trial in sweep.log.state.in_phase(Phase.PROPOSED)] == again
+    assert [trial.id for trial in sweep.log.state.at_stage(Stage.PROPOSED)] == again
     assert sweep.remaining_trials == len(again)
     assert sweep.log.state.trials["00003"].last_step == -1, "there is no saved state"
     assert [running(sweep) for _ in again] == again
@@ -71,12 +72,12 @@ def test_resume_runs_trials_without_a_result_again_and_failed_ones_on_request(
 
 
 def test_the_study_has_the_last_result_of_a_trial_that_was_retried(sweep: OpenSweep, out: Path) -> None:
-    trial_id = run_trial(sweep, outcome={"status": "failed", "error": "ValueError: no"})
-    sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": -1})
+    trial_id = run_trial(sweep, outcome=BROKEN)
+    sweep.log.record(TrialRequeued(trial_id, -1))
     retried = bare_sweep(out)
     assert run_trial(retried) == trial_id
     assert states(out) == {"COMPLETE": 1}
-    assert run_trial(retried, outcome={**OUTCOME, "retain_loss": 0.1}) == "00001"
+    assert run_trial(retried, outcome=outcome(forget_loss_capped=7.6, retain_loss=0.1)) == "00001"
     reopened = bare_sweep(out)
     assert states(out) == {"COMPLETE": 2}
     assert reopened.controller.study.archive.trace == retried.controller.study.archive.trace, "the order of the ends"
@@ -99,7 +100,7 @@ def test_after_the_epoch_budget_only_unfinished_trials_run_and_after_the_deadlin
     assert sweep.controller.next_trial() is None
     assert sweep.controller.end is not None
     assert sweep.controller.end.further == "--epoch-budget EPOCHS"
-    sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": 1})
+    sweep.log.record(TrialRequeued(trial_id, 1))
     resumed = bare_sweep(out, limits=Limits(epoch_budget=3, deadline=0.0))
     assert (resumed.controller.next_trial(), resumed.controller.end) == (None, OUT_OF_TIME)
     resumed.controller.limits.deadline = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ray.tune.result import DONE
 
+from trainables.run.reports import EpochReport, Outcome
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
@@ -27,13 +29,17 @@ def steps_of(worker: UnlearningTrainable) -> list[dict[str, Any]]:
 
 def numbers_of(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return reports and outcome without times, paths and host names."""
-    rows = [{**result["report"], **result.get("outcome", {})} for result in results]
-    apart = {"checkpoint", "worker", "started_at", "first_step_at", "ended_at"}
-    return [{name: row[name] for name in row if "seconds" not in name and name not in apart} for row in rows]
+    return rows_of([result["report"] for result in results], results[-1]["outcome"])
 
 
 def expected_of(spec: TrialSpec, workspace: Workspace) -> list[dict[str, Any]]:
     reports = list(UnlearningRun(spec, workspace))
+    assert reports[-1].status is not None
+    return rows_of(reports, Outcome.after(reports[-1], status=reports[-1].status))
+
+
+def rows_of(reports: Sequence[EpochReport], outcome: Outcome) -> list[dict[str, Any]]:
     rows = [report.row() for report in reports]
-    rows[-1] |= reports[-1].outcome()
-    return [{name: row[name] for name in row if "seconds" not in name} for row in rows]
+    rows[-1] |= outcome.row()
+    apart = {"checkpoint", "worker", "started_at", "first_step_at", "ended_at", "reported_at"}
+    return [{name: row[name] for name in row if "seconds" not in name and name not in apart} for row in rows]

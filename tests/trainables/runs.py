@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from trainables.run.reports import EpochReport
+from trainables.run.reports import EpochReport, Timers
 from trainables.run.run import UnlearningRun
 
 
@@ -20,6 +20,5 @@ def same_bits(one: Iterable[Tensor], other: Iterable[Tensor]) -> bool:
     return all(torch.equal(mine, theirs) for mine, theirs in zip(one, other, strict=True))
 
 
-def without_times(reports: Sequence[EpochReport]) -> list[dict[str, Any]]:
-    rows = [{**report.row(), **report.outcome()} for report in reports]
-    return [{name: value for name, value in row.items() if "seconds" not in name} for row in rows]
+def without_times(reports: Sequence[EpochReport]) -> list[EpochReport]:
+    return [replace(report, timers=Timers(), reported_at=0.0, updates=()) for report in reports]

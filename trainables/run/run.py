@@ -259,7 +259,7 @@ class UnlearningRun:
             metrics=metrics or {},
             status=status,
             error=error,
-            auto_lr=() if self.auto_lr is None else tuple(self.auto_lr.take_updates()),
+            updates=() if self.auto_lr is None else tuple(self.auto_lr.take_updates()),
         )
 
     def state_dict(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from ray.tune.result import DONE, SHOULD_CHECKPOINT
 from search_spaces.common.durable import Throttle
 from trainables import device
 from trainables.run.memory_fallback import FallbackRun
-from trainables.run.reports import EpochReport, Status
+from trainables.run.reports import EpochReport, Execution, Outcome, Status
 from trainables.saved_state import STATE_FILE, read_state
 from trainables.spec import TrialSpec
 from trainables.storage import Storage, StorageError
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from trainables.run.run import UnlearningRun
 
 logger = logging.getLogger(__name__)
+REPORT, OUTCOME = "report", "outcome"
+"""The keys of an :class:`EpochReport` and an :class:`Outcome` in the results of :meth:`UnlearningTrainable.step`."""
 
 
 class UnlearningTrainable(tune.Trainable):
@@ -91,33 +93,31 @@ class UnlearningTrainable(tune.Trainable):
         return True
 
     def step(self) -> dict[str, Any]:
-        """Run the trial up to its next report. Return the ``report`` and, when the trial ends, its ``outcome``."""
-        result: dict[str, Any] = {}
+        """Run the trial up to its next report. Return the report and, when the trial ends, its outcome."""
+        report: EpochReport | None = None
+        outcome: Outcome | None = None
         try:
-            report = self._trial.next_report()
-            result["report"] = self._row(report)
+            report = replace(self._trial.next_report(), execution=self._execution())
             run = self._trial.run
             assert run is not None
             if report.status is None:
-                result["report"] |= self._save_candidate(run, report)
+                report = replace(report, is_stored=self._save_candidate(run, report))
             else:
-                outcome = report.outcome() | {"checkpoint": None}
-                if report.status is Status.FINISHED:
-                    outcome["checkpoint"] = f"checkpoints/{self._id}"
-                    self._files.write_model(run, f"checkpoints/{self._id}")
+                checkpoint = f"checkpoints/{self._id}" if report.status is Status.FINISHED else None
+                if checkpoint is not None:
+                    self._files.write_model(run, checkpoint)
                 self._files.write_items(run, self._id)
-                result["outcome"] = outcome
+                outcome = Outcome.after(
+                    report, status=report.status, checkpoint=checkpoint, execution=self._execution()
+                )
         except Exception as error:
             # If the run has already returned its report, the report is kept: a full disk does not lose its values.
-            result["outcome"] = {"status": str(Status.FAILED), "error": self._files.write_error(error, self._id)}
+            reason = self._files.write_error(error, self._id)
+            outcome = Outcome(status=Status.FAILED, error=reason, execution=self._execution())
             self._trial.run = None
-        is_done = "outcome" in result
-        if is_done:
-            now = time.time()
-            result["outcome"] |= {**self._worker_columns(now), "ended_at": now}
-        result[DONE] = is_done
-        result[SHOULD_CHECKPOINT] = not is_done and self._throttle.is_due()
-        return result
+        is_done = outcome is not None
+        should_checkpoint = not is_done and self._throttle.is_due()
+        return {REPORT: report, OUTCOME: outcome, DONE: is_done, SHOULD_CHECKPOINT: should_checkpoint}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         import torch
@@ -155,42 +155,30 @@ class UnlearningTrainable(tune.Trainable):
     def _workspace(self) -> Any:
         return worker_workspace(self._target, self._device)
 
-    def _save_candidate(self, run: UnlearningRun, report: EpochReport) -> dict[str, bool]:
-        """Save the epoch's model unless the epoch is dominated. Return columns to add to the epoch's report."""
-        costs = epoch_costs({**report.losses, **report.metrics}, self._goals)
+    def _save_candidate(self, run: UnlearningRun, report: EpochReport) -> bool:
+        """Save the epoch's model unless the epoch is dominated. Return whether the model is in object storage."""
+        costs = epoch_costs(report.values, self._goals)
         if not costs:
-            return {}
+            return False
         costs_to_beat = [*self._saved_costs, *self._files.front()]
         if any(dominates(other_costs, costs) for other_costs in costs_to_beat):
-            return {}
+            return False
         self._saved_costs.append(costs)
         try:
             self._files.write_model(run, candidate_folder(self._id, report.epoch))
         except StorageError as error:  # an OSError, such as a full disk, fails the trial
             logger.warning("the model of trial %s after epoch %g could not be saved: %s", self._id, report.epoch, error)
-            return {}
-        return {"stored": True} if self._files.storage else {}
+            return False
+        return self._files.storage is not None
 
-    def _row(self, report: EpochReport) -> dict[str, object]:
-        row = {**report.row(), **asdict(report.timers), **self._worker_columns(time.time())}
-        if not report.evaluated:
-            row["evaluated"] = False
-        if report.auto_lr:
-            row["auto_lr"] = list(report.auto_lr)
-        return row
-
-    def _worker_columns(self, now: float) -> dict[str, object]:
-        columns: dict[str, object] = {
-            "wall_seconds": now - self._started_at,
-            "started_at": self._started_at,
-            "first_step_at": self._first_step_at,
-            "worker": f"{socket.gethostname()}:{os.getpid()}",
-        }
-        if self._trial.retried_with:
-            columns["retried_with"] = self._trial.retried_with
-        if self._gpus > 0:
-            columns |= {"gpu_share": self._gpus, "gpu_gb": self._gpu_gb}
-        peak_gb = device.peak_gpu_memory(self._device)
-        if peak_gb is not None:
-            columns["peak_gpu_gb"] = peak_gb
-        return columns
+    def _execution(self) -> Execution:
+        return Execution(
+            worker=f"{socket.gethostname()}:{os.getpid()}",
+            started_at=self._started_at,
+            first_step_at=self._first_step_at,
+            wall_seconds=time.time() - self._started_at,
+            retried_with=self._trial.retried_with,
+            gpu_share=self._gpus if self._gpus > 0 else None,
+            gpu_gb=self._gpu_gb if self._gpus > 0 else None,
+            peak_gpu_gb=device.peak_gpu_memory(self._device),
+        )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ParamSpec
+from typing import ParamSpec
 
 from sweeper.followers.mlflow.runs import (
     DELIVERED,
@@ -39,7 +39,8 @@ from sweeper.followers.mlflow.store import (
 )
 from sweeper.store.columns import HISTORY_METRICS, METRIC_COLUMNS, OUTCOME_METRICS
 from sweeper.store.event_log import EventLog
-from sweeper.store.state import Phase, SweepState, Trial
+from sweeper.store.state import Stage, SweepState, Trial
+from trainables.run.reports import EpochReport
 
 _PER_REQUEST = max(1, 1000 // len(HISTORY_METRICS))  # reports in a request; MLflow accepts up to 1,000 metrics
 _ATTEMPTS = 3  # a run is skipped after this many failed requests, if the store answers
@@ -133,10 +134,10 @@ class Delivery:
     def _send(self, is_urgent: Callable[[], bool]) -> None:
         attempt = self.attempts.make
         end = self.sweep_end
-        events = self._log.events[self._applied :]
-        for event in events:
-            self._state.apply(event)
-        self._applied += len(events)
+        records = self._log.records[self._applied :]
+        for record in records:
+            self._state.apply(record)
+        self._applied += len(records)
         attempt(SWEEP, self._begin_sweep)
         for trial in self._state.trials.values():
             if self._may_lack_records(trial):
@@ -163,8 +164,8 @@ class Delivery:
         reports = 0
         for trial in trials:
             sent_step = sent_steps.get(trial.id, -1)
-            reports += sum(int(report["step"]) > sent_step for report in list(trial.reports))
-        ended = sum(bool(trial.outcome) for trial in trials)
+            reports += sum(report.step > sent_step for report in list(trial.reports))
+        ended = sum(trial.outcome is not None for trial in trials)
         is_open = SWEEP not in self._runs or not self._runs[SWEEP].sent or self.sweep_end is not None
         return ended + reports + is_open
 
@@ -181,25 +182,25 @@ class Delivery:
     # Runs of trials -------------------------------------------------------------------------------------------------
 
     def _is_delivered(self, trial: Trial) -> bool:
-        return trial.id in self._runs and bool(trial.outcome) and _has_artifacts(self._runs[trial.id], trial)
+        return trial.id in self._runs and trial.outcome is not None and _has_artifacts(self._runs[trial.id], trial)
 
     def _may_lack_records(self, trial: Trial) -> bool:
         """Return whether MLflow may lack the start, a report or the end of the trial."""
         run = self._runs.get(trial.id)
-        if run is not None and trial.outcome:
+        if run is not None and trial.outcome is not None:
             return run.sent != ended_at(trial) and not self._is_delivered(trial)
         # The reports of a reused trial are recorded without a start.
-        return trial.phase is not Phase.PROPOSED or bool(trial.reports)
+        return trial.stage is not Stage.PROPOSED or bool(trial.reports)
 
     def _send_trial(self, trial: Trial) -> None:
         run = self._runs.get(trial.id)
         if run is None or run.sent != _RUNNING:
             run = self._begin(self._sweep.trial_run(trial))
             run.sent = _RUNNING
-        self._log_reports(run, [report for report in trial.reports if int(report["step"]) > run.step])
-        if trial.outcome:
-            metrics = finite_metrics(trial.outcome, OUTCOME_METRICS)
-            self._end(run, metrics, tags=end_tags(trial), end_time=milliseconds(ended_at(trial)))
+        self._log_reports(run, [report for report in trial.reports if report.step > run.step])
+        if trial.outcome is not None:
+            metrics = finite_metrics(trial.outcome.row(), OUTCOME_METRICS)
+            self._end(run, metrics, tags=end_tags(trial.outcome), end_time=milliseconds(ended_at(trial)))
             run.sent = ended_at(trial)
 
     def _begin(self, new: NewRun) -> StoredRun:
@@ -214,17 +215,16 @@ class Delivery:
         self._store.begin(run, new)
         return run
 
-    def _log_reports(self, run: StoredRun, reports: Sequence[Mapping[str, Any]]) -> None:
+    def _log_reports(self, run: StoredRun, reports: Sequence[EpochReport]) -> None:
         for start in range(0, len(reports), _PER_REQUEST):
             batch = reports[start : start + _PER_REQUEST]
             points: list[tuple[str, float, int, int]] = []
             for report in batch:
-                time_ms = milliseconds(report.get("reported_at"))
-                step = int(report["step"])
-                metrics = finite_metrics(report, HISTORY_METRICS)
-                points += [(name, value, time_ms, step) for name, value in metrics.items()]
+                time_ms = milliseconds(report.reported_at)
+                metrics = finite_metrics(report.row(), HISTORY_METRICS)
+                points += [(name, value, time_ms, report.step) for name, value in metrics.items()]
             self._store.log_metrics(run, points)
-            run.step = int(batch[-1]["step"])
+            run.step = batch[-1].step
 
     def _end(self, run: StoredRun, metrics: Mapping[str, float], *, tags: Mapping[str, object], end_time: int) -> None:
         changed = {name: value for name, value in metrics.items() if run.metrics.get(name) != value}
@@ -239,8 +239,8 @@ class Delivery:
         items = out / "items" / f"{trial.id}.json"
         if items.is_file():
             self._store.log_artifact(run, items, artifact_path="")
-        if checkpoint := trial.outcome.get("checkpoint"):
-            self._store.log_artifact(run, out / checkpoint, artifact_path="checkpoint")
+        if trial.outcome is not None and trial.outcome.checkpoint:
+            self._store.log_artifact(run, out / trial.outcome.checkpoint, artifact_path="checkpoint")
         self._store.set_tags(run, {DELIVERED: ended_at(trial)})
 
     # The run of the sweep, and of the recommended epoch ---------------------------------------------------------------
@@ -284,16 +284,15 @@ class Delivery:
         self._store.set_tags(self._runs[model.run_key], fit_tags({RECOMMENDED: "true", NOTE: model.description}))
 
     def _send_epoch(self, model: Recommendation, trial: Trial, epoch: str) -> None:
-        *_, candidate = (row for row in trial.candidates() if f"{float(row['epoch']):g}" == epoch)
+        *_, candidate = (report for report in trial.candidates() if f"{report.epoch:g}" == epoch)
         new = self._sweep.epoch_run(trial, epoch)
         end_ms = milliseconds(ended_at(trial))
         run = self._runs.get(new.key)
         if run is None or not _has_artifacts(run, trial):
             run = self._begin(new)
             self._store.end(run, status="FINISHED", tags={}, end_time=end_ms)
-        metrics = finite_metrics(candidate, METRIC_COLUMNS)
-        step = int(candidate["step"])
-        self._store.log_metrics(run, [(name, value, end_ms, step) for name, value in metrics.items()])
+        metrics = finite_metrics(candidate.values, METRIC_COLUMNS)
+        self._store.log_metrics(run, [(name, value, end_ms, candidate.step) for name, value in metrics.items()])
         if model.checkpoint and not _has_artifacts(run, trial):
             self._store.log_artifact(run, self._sweep.out / model.checkpoint, artifact_path="checkpoint")
             self._store.set_tags(run, {DELIVERED: ended_at(trial)})

@@ -14,7 +14,7 @@ from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import PARAMETERS
 from sweeper.store.progress import settings_text
 from sweeper.store.state import Trial
-from trainables.run.reports import Status
+from trainables.run.reports import Outcome, Status
 
 SWEEP = "sweep"
 """The key and the ``trial_id`` tag of the sweep's parent run."""
@@ -133,7 +133,7 @@ class TrackedSweep:
 
 
 def end_of_sweep(
-    status: str, pareto: Mapping[str, Any], trials: Sequence[Trial], artifacts: Sequence[Path] = ()
+    status: str, pareto: Mapping[str, Any], outcomes: Sequence[Outcome], artifacts: Sequence[Path] = ()
 ) -> SweepEnd:
     """Return the final results of a sweep. ``pareto`` is the content of pareto.json."""
     answer = pareto.get("answer")
@@ -143,16 +143,16 @@ def end_of_sweep(
         artifacts=artifacts,
         tags=_answer_tags(answer),
         front={member["trial_id"] for member in pareto.get("front", ())},
-        recommended=_recommended(answer, trials),
+        recommended=_recommended(answer, outcomes),
     )
 
 
-def _recommended(answer: Mapping[str, Any] | None, trials: Sequence[Trial]) -> Recommendation | None:
+def _recommended(answer: Mapping[str, Any] | None, outcomes: Sequence[Outcome]) -> Recommendation | None:
     if not answer or not answer["recommended"]:
         return None
     trial_id, epoch = answer["trial_id"], answer["epoch"]
     path = answer["checkpoint"] or ""
-    is_last = epoch is None or any(path and path == trial.outcome.get("checkpoint") for trial in trials)
+    is_last = epoch is None or any(path and path == outcome.checkpoint for outcome in outcomes)
     model = f"trial {trial_id}" if epoch is None else f"epoch {epoch:g} of trial {trial_id}"
     location = f"folder `checkpoint` under Artifacts, and `{path}` in the sweep's folder" if path else "not available"
     paragraphs = (answer["headline"], *answer["judged"], f"This run: {model}.", f"Checkpoint: {location}.")
@@ -175,14 +175,14 @@ def _answer_tags(answer: Mapping[str, Any] | None) -> dict[str, object]:
     return {"answer": answer["headline"], **outcome, NOTE: note}
 
 
-def end_tags(trial: Trial) -> dict[str, object]:
+def end_tags(outcome: Outcome) -> dict[str, object]:
     """Return the tags of a trial's run that are set when the trial ends."""
-    return {"status": trial.outcome["status"], "error": trial.outcome.get("error")}
+    return {"status": outcome.status, "error": outcome.error}
 
 
 def ended_at(trial: Trial) -> str:
     """Return a trial's end time in seconds since 1970, as text; "" before the end."""
-    return repr(float(trial.outcome["ended_at"])) if trial.outcome else ""
+    return "" if trial.outcome is None else repr(trial.outcome.ended_at)
 
 
 def epoch_run_key(trial_id: str, epoch: str) -> str:

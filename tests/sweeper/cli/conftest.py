@@ -22,9 +22,10 @@ from sweeper.settings.resolve import Resolved
 from sweeper.store.columns import PARAMETERS
 from sweeper.store.event_log import FILE as EVENTS
 from sweeper.store.event_log import EventLog
-from sweeper.store.events import Kind
+from sweeper.store.events import TrialEnded, TrialProposed, TrialReported
 from sweeper.store.folder import read_settings
 from sweeper.store.tables import ResultTables
+from tests.sweeper.conftest import epoch_report, outcome
 from trainables.spec import TrialSpec
 
 Command = Callable[..., Result]
@@ -110,13 +111,13 @@ def json_of(*arguments: object) -> Any:
 def record_trial(out: Path, row: Mapping[str, Any], *, epochs: int = 0) -> None:
     """Record an ended trial with a report after each epoch in the event log and the tables of a sweep."""
     log, tables, trial_id = EventLog(out / EVENTS), ResultTables(out), str(row["trial_id"])
-    reports = [{"step": epoch, "epoch": float(epoch)} for epoch in range(1, epochs + 1)]
-    log.record(Kind.TRIAL_PROPOSED, trial_id, {"settings": {name: row[name] for name in PARAMETERS if name in row}})
+    reports = [epoch_report(epoch) for epoch in range(1, epochs + 1)]
+    log.record(TrialProposed(trial_id, {name: row[name] for name in PARAMETERS if name in row}))
     for report in reports:
-        log.record(Kind.TRIAL_REPORTED, trial_id, {"report": report})
-    outcome = {name: value for name, value in row.items() if name not in ("trial_id", *PARAMETERS)}
-    log.record(Kind.TRIAL_ENDED, trial_id, {"outcome": outcome})
-    tables.history.append({"trial_id": trial_id, **report} for report in reports)
+        log.record(TrialReported(trial_id, report))
+    values = {name: value for name, value in row.items() if name not in ("trial_id", "spec_hash", *PARAMETERS)}
+    log.record(TrialEnded(trial_id, outcome(**values)))
+    tables.history.append({"trial_id": trial_id, **report.row()} for report in reports)
     tables.trials.append([row])
 
 

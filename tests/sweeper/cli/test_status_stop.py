@@ -12,7 +12,7 @@ import pytest
 from search_spaces.common.durable import exclusive
 from sweeper.driver.control_server import ControlServer
 from sweeper.driver.open_sweep import OpenSweep
-from sweeper.store.events import Kind
+from sweeper.store.events import TrialCut
 from sweeper.store.folder import Origin, begin, write_sweep_json
 from tests.facts import assert_names
 from tests.sweeper.cli.conftest import invoke, json_of, names, refused
@@ -50,7 +50,7 @@ def test_status_of_a_running_sweep(out: Path, running_sweep: OpenSweep) -> None:
     run_trial(running_sweep)
     trial_id, paused = running(running_sweep), running(running_sweep)
     epoch(running_sweep, trial_id)
-    running_sweep.log.record(Kind.TRIAL_PAUSED, paused)
+    running_sweep.log.record(TrialCut(paused, waits=True))
     wait_until(lambda: status_of(out)["left_trials"] == 2)
     found = status_of(out)
     assert (found["state"], found["doing"], found["trials"]) == ("running", "trials", {"finished": 1})

@@ -20,7 +20,7 @@ from sweeper.driver.open_sweep import OpenSweep
 from sweeper.driver.status_file import StatusFile
 from sweeper.driver.stop_requests import request_stop, take_requests
 from sweeper.execution.shutdown import Interrupted, interruptible
-from sweeper.store.events import Kind
+from sweeper.store.events import TrialCut
 from tests.sweeper.conftest import SETTINGS, bare_sweep, run_trial, running
 
 
@@ -42,7 +42,7 @@ def test_requests_can_be_made_while_requests_are_taken(out: Path) -> None:
 def test_a_request_stops_only_running_and_paused_trials_of_its_process(out: Path) -> None:
     sweep = bare_sweep(out, replace(SETTINGS, trials=4))
     ended, paused, trial_id, other = run_trial(sweep), running(sweep), running(sweep), running(sweep)
-    sweep.log.record(Kind.TRIAL_PAUSED, paused)
+    sweep.log.record(TrialCut(paused, waits=True))
     ControlServer(out).poll()  # the process is killed afterwards
     request_stop(out, status_of(out).run, other)
     server = ControlServer(out)

@@ -13,7 +13,7 @@ from sweeper.driver.open_sweep import OpenSweep
 from sweeper.search.limits import End
 from sweeper.store.folder import SweepError
 from tests.facts import assert_names
-from tests.sweeper.conftest import OUTCOME, SETTINGS, bare_sweep, run_trial, running
+from tests.sweeper.conftest import SETTINGS, bare_sweep, end_trial, run_trial, running
 
 LOST = End("the loss of Ray's head at 127.0.0.1:6379")
 
@@ -53,7 +53,7 @@ def test_the_error_of_a_full_disk_has_the_resume_command_and_counts_the_lost_tri
     assert_names(caught.value, sweep.out, "No space left on device", f"python -m sweeper resume {sweep.out}")
     trial_id = running(sweep)
     monkeypatch.setattr("sweeper.store.event_log.append", refuse)
-    sweep.controller.end_trial(trial_id, OUTCOME)
+    end_trial(sweep, trial_id)
     with pytest.raises(SweepError) as caught:
         finalize(sweep)
     assert_names(caught.value, sweep.out, "1 ended trial")

@@ -16,10 +16,9 @@ from sweeper.driver.frontier_metrics import measure_frontier, unmeasured_epochs
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution import ray_payload
 from sweeper.store.columns import column_dictionary
-from sweeper.store.events import Kind
 from sweeper.store.tables import ResultTables
 from tests.facts import assert_names
-from tests.sweeper.conftest import SETTINGS, bare_sweep, running
+from tests.sweeper.conftest import SETTINGS, bare_sweep, end_trial, outcome, report, running
 from trainables.scoring.base import Measurement
 from trainables.worker.process import measure_checkpoint
 
@@ -40,11 +39,10 @@ def out(tmp_path: Path) -> Path:
     sweep = opened(tmp_path)
     assert running(sweep) == "00000"
     for epoch, (forget, retain) in enumerate([(1.0, 0.5), (4.0, 0.6), (3.0, 5.0), (6.0, 4.0)], start=1):
-        row = {"step": 10 * epoch, "epoch": float(epoch), "forget_loss_capped": forget, "retain_loss": retain}
         if epoch != 2:
             (tmp_path / f"checkpoints/00000-epoch-{epoch}").mkdir(parents=True)
-        sweep.log.record(Kind.TRIAL_REPORTED, "00000", {"report": row})
-    sweep.controller.end_trial("00000", {"status": "stopped", "steps": 40})
+        report(sweep, "00000", 10 * epoch, epoch=float(epoch), forget_loss_capped=forget, retain_loss=retain)
+    end_trial(sweep, "00000", outcome("stopped", steps=40))
     return tmp_path
 
 

@@ -17,12 +17,13 @@ from sweeper.driver.open_sweep import OpenSweep
 from sweeper.driver.ray_bridge import ReportRecorder, TrialRecorder, TrialSearcher
 from sweeper.driver.tune_scheduler import TuneScheduler
 from sweeper.execution.gpu_shares import GpuShares
-from sweeper.store.events import Kind
+from sweeper.store.events import TrialEnded, TrialRequeued
 from sweeper.store.saved_states import SavedState
-from sweeper.store.state import Phase
+from sweeper.store.state import Stage
 from sweeper.store.tables import ResultTables
 from tests.facts import assert_names
-from tests.sweeper.conftest import OUTCOME, SETTINGS, bare_sweep, report, running
+from tests.sweeper.conftest import OUTCOME, SETTINGS, bare_sweep, epoch_report, report, running
+from trainables.run.reports import Execution
 
 
 def tune_trial(trial_id: str, *, last_result: Mapping[str, Any] | None = None, error: object = None) -> SimpleNamespace:
@@ -42,7 +43,7 @@ def test_an_unfinished_trial_continues_from_the_saved_state_of_its_last_report(s
     trial_id = running(sweep)
     for step in (1, 2):
         report(sweep, trial_id, step)
-    sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": 1})
+    sweep.log.record(TrialRequeued(trial_id, 1))
     for step, place in ((1, "/states/0"), (2, None)):
         resumed = replace(bare_sweep(out), states={trial_id: SavedState("/states/0", step)})
         assert searcher_of(resumed).suggest("tune-0")["restore_from"] == place
@@ -63,8 +64,8 @@ def test_with_measured_shares_the_first_trial_runs_alone_and_later_ones_are_pack
     assert (first["trial_id"], first["gpus"]) == ("00000", 1.0), "the trial is still the next one"
     assert searcher.suggest("tune-1") is None
     assert sweep.controller.study.proposed_trials == 1, "the study is not asked for a trial that cannot start"
-    measured = {"peak_gpu_gb": 30.0, "gpu_share": 1.0, "gpu_gb": 80.0}
-    TrialRecorder(sweep).on_trial_complete(1, [], tune_trial("00000", last_result={"outcome": OUTCOME | measured}))
+    measured = replace(OUTCOME, execution=Execution(peak_gpu_gb=30.0, gpu_share=1.0, gpu_gb=80.0))
+    TrialRecorder(sweep).on_trial_complete(1, [], tune_trial("00000", last_result={"outcome": measured}))
     later = [searcher.suggest(f"tune-{number}") for number in (1, 2)]
     assert [(item["trial_id"], item["gpus"]) for item in later] == [("00001", 0.5), ("00002", 0.5)]
     assert searcher.suggest("tune-3") is None
@@ -74,9 +75,9 @@ def test_a_report_is_recorded_once_and_an_outcome_ends_the_trial(sweep: OpenSwee
     reports, callback = ReportRecorder(sweep), TrialRecorder(sweep)
     trial = tune_trial(str(searcher_of(sweep).suggest("")["trial_id"]), last_result={"outcome": OUTCOME})
     callback.on_trial_start(0, [], trial)
-    assert sweep.log.state.trials["00000"].phase is Phase.RUNNING
+    assert sweep.log.state.trials["00000"].stage is Stage.RUNNING
     for step in (1, 2, 1, 2):  # a restarted worker repeats its reports
-        result = {"config": trial.config, "report": {"step": step, "epoch": float(step), "forget_loss": 1.0}}
+        result = {"config": trial.config, "report": epoch_report(step)}
         assert not reports("tune-0", result)
     callback.on_trial_complete(2, [], trial)
     assert [row["step"] for row in ResultTables(sweep.out).history.read()] == ["1", "2"]
@@ -86,7 +87,7 @@ def test_a_report_is_recorded_once_and_an_outcome_ends_the_trial(sweep: OpenSwee
 @pytest.mark.parametrize(
     ("event", "trial"),
     [
-        *(("on_trial_complete", {"last_result": result}) for result in (None, {"report": {"step": 1}})),
+        *(("on_trial_complete", {"last_result": result}) for result in (None, {"report": epoch_report(1)})),
         *(("on_trial_error", {"error": error}) for error in (None, RuntimeError(" "), RuntimeError("a\n  b\nDied: c"))),
     ],
 )
@@ -123,12 +124,12 @@ def test_no_error_of_a_follower_reaches_tune_or_another_follower(
     monkeypatch.setattr(sweep.controller.study, "tell", Mock(side_effect=OSError(28, "No space left on device")))
     callback, reports = TrialRecorder(sweep), ReportRecorder(sweep)
     trial = tune_trial(running(sweep), last_result={"outcome": OUTCOME})
-    reports("tune-0", {"config": {"trial_id": "unknown"}, "report": {"step": 1}})
+    reports("tune-0", {"config": {"trial_id": "unknown"}, "report": epoch_report(1)})
     callback.on_trial_complete(3, [], trial)
     callback.on_trial_error(3, [], tune_trial("unknown"))
     callback.on_step_end(3, [])
     assert {row["trial_id"] for row in rows(sweep)} == {"00000"}
-    assert sweep.tracker.apply.call_args.args[0].kind is Kind.TRIAL_ENDED
+    assert isinstance(sweep.tracker.apply.call_args.args[0], TrialEnded)
     assert "No space left" in caplog.text
 
 

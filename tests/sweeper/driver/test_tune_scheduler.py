@@ -13,17 +13,16 @@ from ray.tune.search import Searcher
 
 from search_spaces.builtin import default_space
 from sweeper.driver.open_sweep import OpenSweep
-from sweeper.driver.ray_bridge import TrialSearcher
+from sweeper.driver.ray_bridge import ReportRecorder, TrialSearcher
 from sweeper.driver.tune_scheduler import TuneScheduler
 from sweeper.search.halving import Axis, Mode, SuccessiveHalving
 from sweeper.search.schedulers import compared_objectives, comparison_axes
 from sweeper.settings.objectives import parse_objectives, with_bounds
-from sweeper.store.events import Kind
-from sweeper.store.state import Phase
+from sweeper.store.events import TrialRequeued
+from sweeper.store.state import Stage
 from tests.sweeper.conftest import SETTINGS as ANY
-from tests.sweeper.conftest import bare_sweep, report, running
+from tests.sweeper.conftest import bare_sweep, end_trial, epoch_report, report, running
 
-FINISHED = {"status": "finished", "forget_loss_capped": 5.0, "retain_loss": 0.1}
 AXES = {"forget_loss_capped": Axis(7.0, 0.0), "retain_loss": Axis(0.0, 7.0)}
 SETTINGS = replace(ANY, space=default_space(methods={"ngdiff": {}}), trials=4)
 
@@ -53,9 +52,9 @@ class Tune:
         return trial
 
     def report(self, trial: Any, epoch: float, forget: float) -> str:
-        trial_id, values = trial.config["trial_id"], {"forget_loss_capped": forget, "retain_loss": 0.1}
-        report(self.sweep, trial_id, int(10 * epoch), epoch=epoch, **values)
-        answer = self.scheduler.on_trial_result(self, trial, {"report/epoch": epoch})
+        found = epoch_report(int(10 * epoch), epoch=epoch, forget_loss_capped=forget, retain_loss=0.1)
+        ReportRecorder(self.sweep)("", {"config": trial.config, "report": found})
+        answer = self.scheduler.on_trial_result(self, trial, {"report": found})
         trial.status = {"PAUSE": "PAUSED", "STOP": "TERMINATED"}.get(answer, trial.status)
         return answer
 
@@ -85,9 +84,9 @@ def test_a_trial_that_falls_behind_is_stopped_or_paused(tmp_path: Path, mode: Mo
     assert tune.report(tune.add("00000"), 1.0, 5.0) == "CONTINUE"
     worse = tune.add("00001")
     assert [tune.report(worse, 0.5, 1.0), tune.report(worse, 1.0, 2.0)] == ["CONTINUE", mode.upper()]
-    phase = tune.sweep.log.state.trials["00001"].phase
-    assert phase is (Phase.PAUSED if mode == "pause" else Phase.RUNNING)
-    assert tune.scheduler.on_trial_result(tune, worse, {"done": False}) == "CONTINUE", "the report has no epoch"
+    stage = tune.sweep.log.state.trials["00001"].stage
+    assert stage is (Stage.PAUSED if mode == "pause" else Stage.RUNNING)
+    assert tune.scheduler.on_trial_result(tune, worse, {"done": False}) == "CONTINUE", "there is no report"
     tune.sweep.controller.scheduler = object()  # type: ignore[assignment]
     assert tune.report(worse, 2.0, 1.0) == "CONTINUE", "after an error of the scheduler"
 
@@ -133,15 +132,15 @@ def train(sweep: OpenSweep, forget: float, *, epochs: int = 1) -> str:
     trial_id = running(sweep)
     for epoch in range(1, epochs + 1):
         report(sweep, trial_id, epoch, forget_loss_capped=forget, retain_loss=0.1)
-        answer = sweep.controller.decide(trial_id, sweep.log.state.trials[trial_id].reports[-1])
-    return str(answer)
+    cut = sweep.log.state.trials[trial_id].cut
+    return "continue" if cut is None else "pause" if cut.waits else "stop"
 
 
 def killed_and_resumed(out: Path, mode: Mode) -> OpenSweep:
     sweep = scheduled(out, mode)
     for trial in list(sweep.log.state.trials.values()):
-        if not trial.outcome:
-            sweep.log.record(Kind.TRIAL_REQUEUED, trial.id, {"step": trial.last_step})
+        if trial.outcome is None:
+            sweep.log.record(TrialRequeued(trial.id, trial.last_step))
     return scheduled(out, mode)
 
 
@@ -173,18 +172,18 @@ def test_after_a_kill_a_paused_trial_ends_when_a_user_stops_it(tmp_path: Path) -
     sweep.controller.request_stop("00001")
     sweep.controller.end_paused(all_trials=False)
     assert ended(sweep) == ["00001"]
-    outcome = sweep.log.state.trials["00001"].outcome
-    assert (outcome["status"], outcome["epochs_done"], outcome["forget_loss_capped"]) == ("stopped", 1.0, 4.0)
+    row = sweep.log.state.trials["00001"].row()
+    assert (row["status"], row["epochs_done"], row["forget_loss_capped"]) == ("stopped", 1.0, 4.0)
 
 
 def test_after_a_kill_the_last_trials_may_all_be_paused(tmp_path: Path) -> None:
     sweep = scheduled(tmp_path, "pause")
     assert [train(sweep, forget) for forget in (5.0, 4.0, 3.0, 2.0)] == ["continue", *["pause"] * 3]
-    sweep.controller.end_trial("00000", FINISHED)
+    end_trial(sweep, "00000")
     sweep = killed_and_resumed(tmp_path, "pause")
     assert sweep.controller.queue_next()
     assert running(sweep) == "00001"
-    sweep.controller.end_trial("00001", FINISHED)
+    end_trial(sweep, "00001")
     assert not sweep.controller.queue_next()
     sweep.controller.end_paused(all_trials=True)
     assert sorted(ended(sweep)) == ["00000", "00001", "00002", "00003"]

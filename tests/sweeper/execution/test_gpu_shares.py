@@ -18,8 +18,9 @@ from sweeper.execution.gpu_shares import (
     memory_class,
     smallest_share,
 )
-from sweeper.store.events import Event, Kind
+from sweeper.store.events import Event, Record, TrialCut, TrialEnded, TrialProposed, TrialReused, TrialStarted
 from sweeper.store.state import SweepState
+from tests.sweeper.conftest import outcome
 from trainables.spec import TrialSpec
 
 PEAKS = st.floats(0.0, 200.0)
@@ -68,16 +69,17 @@ class Trials:
         )
         self.state = SweepState()
 
-    def event(self, kind: Kind, trial_id: str, **payload: Any) -> None:
-        event = Event(0, 0.0, kind, trial_id, payload)
-        self.state.apply(event)
+    def event(self, event: Event) -> None:
+        self.state.apply(Record(0, 0.0, event))
         self.shares.apply(event, self.state)
 
-    def end(self, outcome: dict[str, Any]) -> float:
+    def end(self, values: dict[str, Any], *, reused_from: str = "") -> float:
         """End a trial, and return the share of the next trial with its spec."""
         trial_id = f"{len(self.state.trials):05d}"
-        self.event(Kind.TRIAL_PROPOSED, trial_id, settings=SPEC.row())
-        self.event(Kind.TRIAL_ENDED, trial_id, outcome=outcome)
+        self.event(TrialProposed(trial_id, SPEC.row()))
+        if reused_from:
+            self.event(TrialReused(trial_id, reused_from))
+        self.event(TrialEnded(trial_id, outcome(**values)))
         return self.shares.share_of(SPEC)
 
 
@@ -117,18 +119,18 @@ def test_rows_of_previous_sweeps_determine_the_share_on_a_gpu_of_known_size() ->
         found.print_new()
     assert trials.shares.share_of(SPEC) == 0.3333, "10 GB on a GPU of 40 GB, although measured on another GPU"
     assert ["1/3" in line for line in trials.lines] == [True]
-    assert unknown.end(ON_80 | {"reused_from": "other/00000"}) == 1.0, "the GPU of another sweep may have another size"
+    assert unknown.end(ON_80, reused_from="other/00000") == 1.0, "the GPU of another sweep may have another size"
     assert unknown.end(ON_80) == 0.1666
 
 
 def test_a_paused_or_ended_trial_holds_no_gpu() -> None:
     trials = Trials(gpus=1.0)
     for trial_id in ("00000", "00001"):
-        trials.event(Kind.TRIAL_PROPOSED, trial_id, settings=SPEC.row())
+        trials.event(TrialProposed(trial_id, SPEC.row()))
         trials.shares.reserve(trial_id, 0.5)
     course = [trials.shares.has_room(0.5)]
-    for kind in (Kind.TRIAL_PAUSED, Kind.TRIAL_STARTED, Kind.TRIAL_ENDED):
-        trials.event(kind, "00001", outcome={"status": "finished"})
+    for event in (TrialCut("00001", waits=True), TrialStarted("00001"), TrialEnded("00001", outcome())):
+        trials.event(event)
         course.append(trials.shares.has_room(0.5))
     assert course == [False, True, False, True]
 

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from search_spaces.common import durable
 from sweeper.followers.checkpoints import CheckpointManager
-from sweeper.store.events import Event, Kind
+from sweeper.store.events import Event, Record, TrialEnded, TrialProposed, TrialReported, TrialRequeued
 from sweeper.store.state import SweepState
+from trainables.run.reports import EpochReport, Outcome, Status
 from trainables.storage import Storage
 from trainables.worker.candidates import Costs, Goals, candidate_folder, dominates, epoch_costs, read_front
 
@@ -30,7 +31,7 @@ class Driver:
     """Records the events of a sweep in memory, for a checkpoint manager that may be killed."""
 
     out: Path
-    events: list[Event] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
     manager: CheckpointManager = field(init=False)
     state: SweepState = field(init=False)
 
@@ -38,28 +39,28 @@ class Driver:
         (self.out / "checkpoints").mkdir(exist_ok=True)
         self.restart()
         for trial_id in "abc":
-            self.record(Kind.TRIAL_PROPOSED, trial_id, settings={})
+            self.record(TrialProposed(trial_id, {}))
 
-    def record(self, kind: Kind, trial_id: str, **payload: Any) -> None:
-        self.events.append(Event.new(len(self.events), kind, trial_id, payload))
-        self._apply(self.events[-1])
+    def record(self, event: Event) -> None:
+        self.records.append(Record.new(len(self.records), event))
+        self._apply(self.records[-1])
         self.manager.flush(self.state)
 
-    def _apply(self, event: Event) -> None:
-        self.state.apply(event)
-        self.manager.apply(event, self.state)
+    def _apply(self, record: Record) -> None:
+        self.state.apply(record)
+        self.manager.apply(record.event, self.state)
 
     def restart(self) -> None:
         self.manager = CheckpointManager(self.out, GOALS, states=Storage((self.out / "ray").as_uri()))
         self.state = SweepState()
-        for event in self.events:
-            self._apply(event)
+        for record in self.records:
+            self._apply(record)
         self.manager.flush(self.state)
         self.manager.reconcile()
 
-    def report(self, trial_id: str, epoch: int, gain: float | None, loss: float | None, **more: object) -> None:
-        report = {"step": epoch, "epoch": float(epoch), "gain": gain, "loss": loss, **more}
-        self.record(Kind.TRIAL_REPORTED, trial_id, report=report)
+    def report(self, trial_id: str, epoch: int, gain: float | None, loss: float | None) -> None:
+        losses = {name: value for name, value in (("gain", gain), ("loss", loss)) if value is not None}
+        self.record(TrialReported(trial_id, EpochReport(epoch, float(epoch), losses=losses)))
 
     def save(self, trial_id: str, epoch: int) -> str:
         folder = candidate_folder(trial_id, epoch)
@@ -95,7 +96,7 @@ def test_the_models_kept_are_those_of_the_front_after_any_order_of_reports_reque
         saved = driver.kept()
         for number, (trial_id, *content) in enumerate(steps):
             if len(content) == 1:
-                driver.record(Kind.TRIAL_REQUEUED, trial_id, step=content[0])
+                driver.record(TrialRequeued(trial_id, content[0]))
                 reported = {key: item for key, item in reported.items() if key[0] != trial_id or key[1] <= content[0]}
             else:
                 gain, loss, knows_front, is_evaluated = content
@@ -104,7 +105,7 @@ def test_the_models_kept_are_those_of_the_front_after_any_order_of_reports_reque
                 if found and not (knows_front and any(dominates(other, found) for other in read_front(driver.out))):
                     saved.add(driver.save(trial_id, epoch))
                 reported[trial_id, epoch] = (gain, loss) if is_evaluated else (None, None)
-                driver.report(trial_id, epoch, gain, loss, evaluated=is_evaluated)
+                driver.report(trial_id, epoch, *((gain, loss) if is_evaluated else (None, None)))
             if number in kills:
                 driver.restart()
             front = front_by_definition(reported)
@@ -145,17 +146,17 @@ def test_a_deletion_that_a_kill_or_a_full_disk_stopped_is_completed_by_the_next_
 @pytest.mark.parametrize(
     ("outcome", "is_deleted"),
     [
-        ({"status": "finished"}, True),
-        ({"status": "failed", "error": "ValueError: no"}, True),
-        ({"status": "failed", "error": "The actor died because its node has died."}, False),
+        (Outcome(status=Status.FINISHED), True),
+        (Outcome(status=Status.FAILED, error="ValueError: no"), True),
+        (Outcome(status=Status.FAILED, error="The actor died because its node has died."), False),
     ],
 )
 def test_the_saved_states_of_a_trial_are_deleted_when_it_has_a_result(
-    tmp_path: Path, outcome: dict[str, str], is_deleted: bool
+    tmp_path: Path, outcome: Outcome, is_deleted: bool
 ) -> None:
     driver = Driver(tmp_path)
     own, other = (tmp_path / "ray" / f"attempt-{n}" / name / "checkpoint_000000" for n, name in ((1, "a"), (2, "b")))
     for folder in (own, other):
         folder.mkdir(parents=True)
-    driver.record(Kind.TRIAL_ENDED, "a", outcome=outcome)
+    driver.record(TrialEnded("a", outcome))
     assert (own.is_dir(), other.is_dir()) == (not is_deleted, True)

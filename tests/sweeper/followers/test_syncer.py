@@ -17,7 +17,7 @@ from sweeper.store.event_log import FILE
 from sweeper.store.folder import begin, read_settings
 from sweeper.store.state import SweepState
 from sweeper.store.tables import ResultTables
-from tests.sweeper.conftest import OUTCOME, SETTINGS, bare_sweep, report, run_trial, running
+from tests.sweeper.conftest import OUTCOME, SETTINGS, bare_sweep, end_trial, outcome, report, run_trial, running
 from trainables.storage import Storage, StorageError
 from trainables.worker.candidates import FRONT_FILE, read_front
 
@@ -101,14 +101,14 @@ def test_a_trial_that_ended_is_stored_at_once_and_a_report_from_time_to_time(
     put_model(storage, "00000")
     for name in ("00000", "00001"):
         storage.write(f"ray/attempt-9/{name}/checkpoint_000000/state.pt", b"x")
-    trial_id = run_trial(sweep, outcome=OUTCOME | {"checkpoint": "checkpoints/00000"})
+    trial_id = run_trial(sweep, outcome=replace(OUTCOME, checkpoint="checkpoints/00000"))
     syncer.finish_transfers()
     assert storage.names("ray/attempt-9/00000", folders=True) == [], "the saved state of the trial"
     assert storage.names("ray/attempt-9/00001", folders=True) == ["checkpoint_000000"]
     assert f"\n{trial_id},".encode() in (storage.read("trials.csv") or b"")
     assert storage.read(FILE) == (sweep.out / FILE).read_bytes()
     assert (sweep.out / "checkpoints/00000").is_dir()
-    run_trial(sweep, outcome=OUTCOME | {"checkpoint": "checkpoints/lost"})
+    run_trial(sweep, outcome=replace(OUTCOME, checkpoint="checkpoints/lost"))
     assert syncer.finish_transfers() == []
     assert syncer.models == {"checkpoints/00000"}
     report(sweep, running(sweep), 1)
@@ -128,8 +128,8 @@ def test_the_files_of_a_trial_are_downloaded_when_the_storage_answers_again(
     with monkeypatch.context() as away:
         for name in ("put", "get", "write", "delete"):
             away.setattr(Storage, name, Mock(side_effect=StorageError("AWS Error NETWORK_CONNECTION")))
-        run_trial(sweep, outcome=OUTCOME | {"checkpoint": checkpoint})
-        run_trial(sweep, outcome={"status": "failed", "error": "ValueError: no (see logs/00001.txt)"})
+        run_trial(sweep, outcome=replace(OUTCOME, checkpoint=checkpoint))
+        run_trial(sweep, outcome=outcome("failed", error="ValueError: no (see logs/00001.txt)"))
         assert checkpoint in syncer.finish_transfers()
         assert syncer.is_awaited("00000")
         if is_killed:
@@ -146,7 +146,7 @@ def test_the_files_of_a_trial_are_downloaded_when_the_storage_answers_again(
 
 def epoch(sweep: OpenSweep, trial_id: str, number: int, forget: float, retain: float) -> None:
     """Report an epoch whose model the worker has put into the storage."""
-    report(sweep, trial_id, number, forget_loss_capped=forget, retain_loss=retain, stored=True)
+    report(sweep, trial_id, number, forget_loss_capped=forget, retain_loss=retain, is_stored=True)
 
 
 def checkpoints(out: Path) -> list[str]:
@@ -202,7 +202,7 @@ def test_the_models_of_a_reused_trial_are_stored_once(
     for name in (trial_id, f"{trial_id}-epoch-1"):
         (previous.out / "checkpoints" / name).mkdir(parents=True)
         (previous.out / "checkpoints" / name / "model.safetensors").write_text(name)
-    previous.controller.end_trial(trial_id, OUTCOME)
+    end_trial(previous, trial_id)
     sweep = bare_sweep(out, syncer=syncer, reusable=ReusableTrials(out, [previous.out], includes_own=False))
     with monkeypatch.context() as away:
         away.setattr(Storage, "put", Mock(side_effect=StorageError("AWS Error NETWORK_CONNECTION")))

@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import starmap
 
 import pytest
 
 from sweeper.search.halving import Axis, Decision, Mode, Points, SuccessiveHalving, ranks
 from sweeper.settings.search import rungs
+from sweeper.store.events import OptunaTrial
+from sweeper.store.state import Trial
+from trainables.run.reports import EpochReport
 
 UNIT = ((1.0, 0.0), (0.0, 1.0))
 """A forget loss to maximise and a retain loss to minimise, both in [0, 1]."""
 
 
+class Trials:
+    """Trials whose reports a scheduler compares. As in a resumed sweep, every decision is made by a new scheduler."""
+
+    def __init__(self, make_scheduler: Callable[[], SuccessiveHalving]) -> None:
+        self._make_scheduler = make_scheduler
+        self._trials: dict[str, Trial] = {}
+
+    def report(self, trial_id: str, epoch: int, values: Sequence[float | None]) -> Decision:
+        trial = self._trials.setdefault(trial_id, Trial(trial_id, {}, OptunaTrial()))
+        pairs = zip(("forget", "retain"), values, strict=True)
+        losses = {name: value for name, value in pairs if value is not None}
+        trial.reports.append(EpochReport(epoch, float(epoch), losses=losses))
+        return self._make_scheduler().decide(trial, self._trials.values())
+
+    def promoted(self, *waiting: str) -> str | None:
+        trials = [self._trials[trial_id] for trial_id in waiting]
+        trial = self._make_scheduler().next_promoted(trials, self._trials.values())
+        return None if trial is None else trial.id
+
+
 def halving(
     mode: Mode = "stop", *, bounds: Sequence[tuple[float, float]] = UNIT, grace: int = 1, reduction: int = 3
-) -> SuccessiveHalving:
+) -> Trials:
     axes = dict(zip(("forget", "retain"), starmap(Axis, bounds), strict=True))
-    return SuccessiveHalving(axes, epochs=10, grace=grace, reduction=reduction, mode=mode)
-
-
-def report(epoch: int, values: Sequence[float | None]) -> dict[str, float | None]:
-    return dict(zip(("epoch", "forget", "retain"), (epoch, *values), strict=True))
+    return Trials(lambda: SuccessiveHalving(axes, epochs=10, grace=grace, reduction=reduction, mode=mode))
 
 
 def random_histories(count: int, *, epochs: int = 1) -> Iterator[tuple[random.Random, list[list[tuple[float, float]]]]]:
@@ -39,9 +57,9 @@ def random_histories(count: int, *, epochs: int = 1) -> Iterator[tuple[random.Ra
         yield draw, [[(round(f, digits), round(r, digits)) for f, r in curve] for curve in values]
 
 
-def tell(scheduler: SuccessiveHalving, trial_id: str, curve: Sequence[Sequence[float | None]]) -> Decision:
+def tell(trials: Trials, trial_id: str, curve: Sequence[Sequence[float | None]]) -> Decision:
     """The decision after the last epoch of the curve."""
-    return [scheduler.decide(trial_id, report(epoch, values)) for epoch, values in enumerate(curve, start=1)][-1]
+    return [trials.report(trial_id, epoch, values) for epoch, values in enumerate(curve, start=1)][-1]
 
 
 def layers_by_definition(sets: Sequence[Points]) -> list[int]:
@@ -84,8 +102,8 @@ def test_a_trial_stops_if_more_than_one_reduction_of_the_trials_are_better(reduc
         for place, last in enumerate(curves):
             scheduler = halving(reduction=reduction)
             for number, values in enumerate([*curves[:place], *curves[place + 1 :]]):
-                scheduler.decide(str(number), report(1, values))
-            assert scheduler.decide("last", report(1, last)) == ("continue" if place < passing else "stop")
+                scheduler.report(str(number), 1, values)
+            assert scheduler.report("last", 1, last) == ("continue" if place < passing else "stop")
 
 
 def test_layers_are_those_of_the_definition_and_equal_sets_have_equal_ranks_in_any_order() -> None:
@@ -133,27 +151,28 @@ def test_a_trial_is_ranked_by_its_best_epochs_if_its_last_is_bad() -> None:
     assert tell(scheduler, "dip", [(0.3, 0.02), (0.7, 0.1), (0.95, 0.3), (0.95, 0.9)]) == "continue"
 
 
-def test_an_epoch_reported_twice_changes_nothing() -> None:
+def test_a_stopped_trial_is_never_promoted() -> None:
     scheduler = halving()
-    decisions = [scheduler.decide(str(number), report(1, (0.1 * number, 0.5))) for number in (5, 3, 4, 9)]
-    before = copy.deepcopy(vars(scheduler))
-    assert decisions == [scheduler.decide(str(number), report(1, (0.1 * number, 0.5))) for number in (5, 3, 4, 9)]
-    assert vars(scheduler) == before
-    assert (scheduler.ended_at("3"), scheduler.promote_next(["3"])) == (1, None), "a stopped trial is never promoted"
+    for number in (5, 3, 4, 9):
+        scheduler.report(str(number), 1, (0.1 * number, 0.5))
+    assert scheduler.promoted("3", "4") is None
 
 
 def test_a_paused_trial_continues_once_enough_worse_trials_arrived() -> None:
     scheduler = halving("pause")
-    assert scheduler.decide("first", report(1, (0.9, 0.1))) == "continue"
-    assert scheduler.decide("second", report(1, (0.8, 0.2))) == "pause"
-    paused = ["second", "worse 0", "worse 1"]
-    assert scheduler.promote_next(paused) is None
-    assert [scheduler.decide(f"worse {n}", report(1, (0.01 * n, 0.9))) for n in range(2)] == ["pause", "pause"]
-    assert scheduler.promote_next(paused) == "second"
-    assert scheduler.promote_next(paused) is None
-    assert (scheduler.ended_at("second"), scheduler.ended_at("worse 1")) == (None, 1)
-    assert scheduler.decide("second", report(2, (0.8, 0.2))) == "continue"
-    resumed = halving("pause")  # after a kill: the reports show that the trial was promoted
-    for name, epoch, values in (("first", 1, (0.9, 0.1)), ("second", 1, (0.8, 0.2)), ("second", 2, (0.8, 0.2))):
-        resumed.decide(name, report(epoch, values))
-    assert resumed.ended_at("second") is None
+    assert scheduler.report("first", 1, (0.9, 0.1)) == "continue"
+    assert scheduler.report("second", 1, (0.8, 0.2)) == "pause"
+    assert scheduler.promoted("second") is None
+    assert [scheduler.report(f"worse {n}", 1, (0.01 * n, 0.9)) for n in range(2)] == ["pause", "pause"]
+    assert scheduler.promoted("second", "worse 0", "worse 1") == "second"
+    assert scheduler.promoted("worse 0", "worse 1") is None
+    assert scheduler.report("second", 2, (0.8, 0.2)) == "continue"
+
+
+def test_a_trial_that_waits_at_a_rung_of_another_reduction_is_ranked_among_the_trials_that_reached_its_epoch() -> None:
+    """A resumed sweep may have another reduction. Epoch 2 is a rung if R is 2, and no rung if R is 3."""
+    scheduler = halving("pause")
+    for number in range(3):
+        for epoch in (1, 2):
+            scheduler.report(str(number), epoch, (0.3 * number, 0.5))
+    assert [scheduler.promoted("0"), scheduler.promoted("0", "1")] == [None, "1"]

@@ -131,7 +131,7 @@ def test_a_finished_trial_is_reported_with_its_best_epoch_and_each_prior_with_it
     study = open_study(tmp_path, space=TWO, trials=2, constraints=UTILITY)
     config = {"method": "ngdiff", "auto_lr": "off", "lr": 1e-4, "weight_decay": 0.05}
     results = [Result((3.0, 1.0), (missed,)) for missed in (0.25, -0.125)]
-    study.begin(priors=[Prior(config, result, "earlier/00000") for result in results])
+    study.begin(priors=[Prior(config, result.values, result.violations, "earlier/00000") for result in results])
     for row in ({**FINE, "utility": 0.1}, {**FINE, "status": "stopped"}):
         proposal = study.ask()
         assert proposal is not None

@@ -11,13 +11,12 @@ import pytest
 from optuna.storages.journal import JournalFileBackend
 
 from search_spaces.builtin import default_space
-from sweeper.search.archive import Result
 from sweeper.search.study import format_id
 from sweeper.search.warm_start import Prior
 from sweeper.store import event_log
 from sweeper.store.event_log import EventLog
-from sweeper.store.events import Kind
-from tests.sweeper.conftest import METHODS, Proposal, drive, finished_row, open_study, states
+from sweeper.store.events import TrialEnded, TrialProposed
+from tests.sweeper.conftest import METHODS, Proposal, drive, finished_row, open_study, outcome, states
 
 pytestmark = pytest.mark.usefixtures("no_fsync")
 
@@ -56,7 +55,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, number: int, *, share: float) -> No
 
 SMALL_GRID = default_space(methods=METHODS, options={"gdiff.c": (0.1, 0.9)}, lr=(1e-4,))
 BEGIN: dict[str, Any] = {
-    "priors": [Prior({"method": "ngdiff", "auto_lr": "off", "lr": 1e-4}, Result((3.0, 1.0)), "earlier/00000")] * 2,
+    "priors": [Prior({"method": "ngdiff", "auto_lr": "off", "lr": 1e-4}, (3.0, 1.0), (), "earlier/00000")] * 2,
     "points": [{"method": "gdiff", "1-gdiff.c": 0.25}],
 }
 SHAPES: dict[str, dict[str, Any]] = {
@@ -117,12 +116,12 @@ def test_the_parents_of_a_generation_stay_the_same_after_a_resume(tmp_path: Path
     asked = []
     for index in range(8):  # a population of four
         trial_id, config = study.ask() or ("", {})
-        log.record(Kind.TRIAL_PROPOSED, trial_id, {"settings": config, "search": study.optuna_data(trial_id)})
+        log.record(TrialProposed(trial_id, config, study.optuna_data(trial_id)))
         asked.append((trial_id, config))
         if index >= 3:
             late = asked.pop(1)
             row = finished_row(late[1])
-            log.record(Kind.TRIAL_ENDED, late[0], {"outcome": row})
+            log.record(TrialEnded(late[0], outcome(**row)))
             study.tell(late[0], row)
     attrs = study._study._storage.get_study_system_attrs(study._study._study_id)
     assert any("parent" in name for name in attrs)

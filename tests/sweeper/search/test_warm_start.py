@@ -17,11 +17,12 @@ from sweeper.search.reuse import ReusableTrials
 from sweeper.search.warm_start import WarmStart, warm_start
 from sweeper.settings.objectives import with_bounds
 from sweeper.settings.sweep_settings import SweepSettings
-from sweeper.store.events import Kind
+from sweeper.store.events import TrialRequeued, TrialReused, TrialStarted
 from sweeper.store.folder import begin
 from sweeper.store.tables import ResultTables
-from tests.sweeper.conftest import OUTCOME, SPACE, bare_sweep, open_study, report, run_trial, running
+from tests.sweeper.conftest import OUTCOME, SPACE, bare_sweep, end_trial, open_study, report, run_trial, running
 from trainables.methods import options_by_method
+from trainables.run.reports import Status
 from trainables.spec import TrialSpec
 
 SETTINGS = SweepSettings(name="s", base=TrialSpec(), space=SPACE, trials=8, sampler="random")
@@ -63,12 +64,11 @@ def write_sweep(out: Path, *, statuses: Mapping[int, str] = MappingProxyType({})
         trial_id, losses = running(sweep), dict(zip(("forget_loss_capped", "retain_loss"), values, strict=True))
         for epoch in (1, 2):
             update = {"step": 10 * epoch, "eta": 0.5}
-            now = losses | {"forget_loss_capped": values[0] * epoch / 2, "reported_at": 50.0, "auto_lr": [update]}
+            now = losses | {"forget_loss_capped": values[0] * epoch / 2, "reported_at": 50.0, "updates": (update,)}
             report(sweep, trial_id, 10 * epoch, **(now | {"epoch": float(epoch)}))
         status, checkpoint = statuses.get(number, "finished"), f"checkpoints/{trial_id}"
-        sweep.controller.end_trial(
-            trial_id, OUTCOME | losses | {"status": status, "steps": 20, "checkpoint": checkpoint}
-        )
+        end = {"status": Status(status), "steps": 20, "checkpoint": checkpoint}
+        end_trial(sweep, trial_id, replace(OUTCOME, losses={**OUTCOME.losses, **losses}, **end))
         for name in (trial_id, f"{trial_id}-epoch-1"):
             (out / "checkpoints" / name).mkdir()
             (out / "checkpoints" / name / "model.safetensors").write_text(name)
@@ -86,7 +86,7 @@ def test_trials_of_the_same_problem_are_known_with_their_values_whatever_their_s
     old = write_sweep(tmp_path / "old")
     for settings in (SETTINGS, replace(SETTINGS, seed=7)):
         found = taken(old, settings)
-        assert [prior.result.values for prior in found.priors] == list(VALUES)
+        assert [prior.values for prior in found.priors] == list(VALUES)
         assert [prior.config for prior in found.priors] == [{"auto_lr": "off", **config} for config in CONFIGS]
         assert (found.priors[0].origin, found.points) == ("old/00000", ())
 
@@ -119,7 +119,7 @@ def test_only_finished_trials_inside_the_space_are_learned_from(tmp_path: Path) 
     assert [prior.config["lr"] for prior in found.priors] == [2e-5]
     assert (found.finished, found.outside) == (4, 3)
     out = write_sweep(tmp_path / "ended", statuses={0: "diverged", 1: "failed", 2: "stopped"})
-    assert [prior.result.values for prior in taken(out).priors] == [(9.0, 3.0)]
+    assert [prior.values for prior in taken(out).priors] == [(9.0, 3.0)]
 
 
 def rows(sweep: OpenSweep) -> dict[str, dict[str, str]]:
@@ -190,7 +190,7 @@ def test_a_point_that_another_worker_is_running_waits_for_the_result(tmp_path: P
     first = sweep.controller.next_trial()
     assert first is not None
     assert sweep.controller.next_trial() is None, "the first trial is starting"
-    sweep.log.record(Kind.TRIAL_STARTED, first.id)
+    sweep.log.record(TrialStarted(first.id))
     assert not sweep.controller.queue_next(), "the first trial is running"
     resumed = sweep_of_configs(tmp_path / "new", [], make_spec=same_point, limits=Limits())
     assert run_trial(resumed) == first.id
@@ -202,9 +202,9 @@ def test_a_reuse_that_was_killed_halfway_is_repeated_whole(tmp_path: Path) -> No
     old = write_sweep(tmp_path / "old")
     sweep = sweep_of_configs(tmp_path / "new", [])
     trial_id = running(sweep)
-    sweep.log.record(Kind.TRIAL_REUSED, trial_id, {"origin": f"{old}/00000"})
+    sweep.log.record(TrialReused(trial_id, f"{old}/00000"))
     report(sweep, trial_id, 10)
-    sweep.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": -1})
+    sweep.log.record(TrialRequeued(trial_id, -1))
     again = sweep_of_configs(tmp_path / "new", [old])
     assert again.controller.queue_next()
     assert sorted(rows(again)) == ["00000", "00001", "00002", "00003"]

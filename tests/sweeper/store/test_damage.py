@@ -9,11 +9,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from sweeper.store.events import Kind
+from sweeper.store.events import MetricsMeasured
 from sweeper.store.folder import SweepError, begin
 from tests.facts import assert_names
 from tests.sweeper.cli.conftest import invoke, problems_of
-from tests.sweeper.conftest import SETTINGS, bare_sweep, report, running
+from tests.sweeper.conftest import SETTINGS, bare_sweep, end_trial, outcome, report, running
 
 LOSSES = {"forget_loss": 4.0, "forget_loss_capped": 4.0, "retain_loss": 1.0}
 
@@ -27,9 +27,9 @@ def resumable(tmp_path: Path) -> Path:
     for status in ("finished", "diverged", "finished"):
         trial_id = running(sweep)
         for step in (1, 2):
-            report(sweep, trial_id, step, **LOSSES, auto_lr=[{"step": step, "eta": 1e-4}])
-        sweep.controller.end_trial(trial_id, {**LOSSES, "status": status, "steps": 2, "epochs_done": 2.0})
-    sweep.log.record(Kind.METRICS_MEASURED, "00000", {"step": 2, "metrics": {"verbmem": 0.5}})
+            report(sweep, trial_id, step, **LOSSES, updates=({"step": step, "eta": 1e-4},))
+        end_trial(sweep, trial_id, outcome(status, **LOSSES, steps=2, epochs_done=2.0))
+    sweep.log.record(MetricsMeasured("00000", 2, {"verbmem": 0.5}))
     return out
 
 

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sweeper.store.event_log import EventLog, EventLogError
-from sweeper.store.events import Event, Kind
+from sweeper.store.events import Event, Record, TrialProposed, TrialReported, TrialStarted
 from sweeper.store.state import SweepState
+from trainables.run.reports import EpochReport
 
 
 @dataclass
@@ -41,7 +42,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def propose(log: EventLog, trial_id: str) -> None:
-    log.record(Kind.TRIAL_PROPOSED, trial_id, {"settings": {"spec_hash": "h", "method": "gd", "lr": 0.1}})
+    log.record(TrialProposed(trial_id, {"spec_hash": "h", "method": "gd", "lr": 0.1}))
 
 
 VALUES = st.recursive(
@@ -52,20 +53,21 @@ VALUES = st.recursive(
 
 
 @settings(max_examples=30)
-@given(st.dictionaries(st.text(max_size=6), VALUES, max_size=4))
-def test_an_event_is_read_back_as_it_is(payload: dict[str, Any]) -> None:
-    event = Event.new(3, Kind.TRIAL_REPORTED, "00007", payload)
-    line = event.to_line()
-    assert line.count(b"\n") == 1
-    assert Event.from_line(line) == event
-    json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-    numbers = Event.new(0, Kind.TRIAL_REPORTED, "0", {"a": math.nan, "b": -math.inf}).payload
-    assert (numbers["a"], float(numbers["b"])) == (None, -math.inf)
+@given(st.dictionaries(st.text(max_size=6), VALUES, max_size=4), st.dictionaries(st.text(max_size=6), st.floats()))
+def test_an_event_is_read_back_as_it_is_without_the_values_that_are_nan(
+    settings: dict[str, Any], losses: dict[str, float]
+) -> None:
+    for event in (TrialProposed("00007", settings), TrialReported("00007", EpochReport(2, 0.5, losses=losses))):
+        record = Record.new(3, event)
+        line = record.to_line()
+        assert line.count(b"\n") == 1
+        assert Record.from_line(line) == record
+        json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert isinstance(record.event, TrialReported)
+    assert record.event.report.losses == {name: value for name, value in losses.items() if not math.isnan(value)}
 
 
-@pytest.mark.parametrize(
-    "line", [b"{}\n", Event.new(2, Kind.TRIAL_STARTED, "00000", {}).to_line()], ids=["no event", "gap"]
-)
+@pytest.mark.parametrize("line", [b"{}\n", Record.new(2, TrialStarted("00000")).to_line()], ids=["no event", "gap"])
 def test_a_line_that_is_no_event_or_follows_a_missing_line_is_named(path: Path, line: bytes) -> None:
     propose(EventLog(path), "00000")
     path.write_bytes(path.read_bytes() + line)
@@ -79,6 +81,6 @@ def test_a_follower_that_fails_costs_neither_the_log_nor_the_others(path: Path, 
     broken, healthy = Seen(fails=error), Seen()
     log.attach(broken, healthy)
     propose(log, "00000")
-    assert healthy.events == len(log.events) == 1
+    assert healthy.events == len(log.records) == 1
     broken.fails = None
     assert log.flush()

@@ -3,37 +3,40 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import pytest
 
 from sweeper.settings.resources import Resources
+from sweeper.store.events import OptunaTrial
 from sweeper.store.progress import Remaining, cost_of, remaining
-from sweeper.store.state import Phase, SweepState, Trial
+from sweeper.store.state import Stage, SweepState, Trial
+from tests.sweeper.conftest import outcome
+from trainables.run.reports import Outcome
 
 RESOURCES = Resources(cpus=2.0, gpus=0.25)
+FAILED = outcome("failed")
+TIMES = tuple(outcome(wall_seconds=seconds, epochs_done=15.0) for seconds in (30.0, 50.0))
 
 
-def state_of(*outcomes: dict[str, Any], reused: int = 0) -> SweepState:
+def state_of(*outcomes: Outcome, reused: int = 0) -> SweepState:
     """Return a state with these ended trials. The last ``reused`` trials are reused."""
-    trials = [Trial(f"{number:05}", {}, phase=Phase.ENDED, outcome=item) for number, item in enumerate(outcomes)]
+    trials = [
+        Trial(f"{number:05}", {}, OptunaTrial(), stage=Stage.ENDED, outcome=item)
+        for number, item in enumerate(outcomes)
+    ]
     for trial in trials[len(trials) - reused :]:
         trial.reused_from = "previous/00001"
     return SweepState({trial.id: trial for trial in trials}, {trial.id: None for trial in trials})
 
 
 def test_the_cost_is_the_time_of_trained_and_running_trials_with_their_shares_of_a_gpu() -> None:
-    state = state_of({"wall_seconds": 3600.0}, {"status": "failed"}, {"wall_seconds": 9.0}, reused=1)
+    state = state_of(outcome(wall_seconds=3600.0), FAILED, outcome(wall_seconds=9.0), reused=1)
     cost = cost_of(state, RESOURCES)
     assert (cost.seconds, cost.gpu_hours, cost.cpu_hours) == (3600.0, 0.25, 2.0)
-    state.trials["r"] = Trial("r", {}, phase=Phase.RUNNING, started_at=time.time() - 100)
+    state.trials["r"] = Trial("r", {}, OptunaTrial(), stage=Stage.RUNNING, started_at=time.time() - 100)
     assert cost_of(state, RESOURCES).seconds == pytest.approx(3700, abs=30)
-    measured = state_of({"wall_seconds": 3600.0, "gpu_share": 0.5}, {"wall_seconds": 3600.0})
+    measured = state_of(outcome(wall_seconds=3600.0, gpu_share=0.5), outcome(wall_seconds=3600.0))
     assert cost_of(measured, RESOURCES).gpu_hours == 0.75
-
-
-FAILED = {"status": "failed"}
-TIMES = ({"wall_seconds": 30.0, "epochs_done": 15.0}, {"wall_seconds": 50.0, "epochs_done": 15.0})
 
 
 @pytest.mark.parametrize(
@@ -48,7 +51,7 @@ TIMES = ({"wall_seconds": 30.0, "epochs_done": 15.0}, {"wall_seconds": 50.0, "ep
     ],
 )
 def test_the_estimate_follows_the_times_so_far_the_trials_that_run_at_once_and_the_epoch_budget(
-    ended: tuple[dict[str, Any], ...], trials: int, epochs_left: float | None, max_concurrent: int, expected: Remaining
+    ended: tuple[Outcome, ...], trials: int, epochs_left: float | None, max_concurrent: int, expected: Remaining
 ) -> None:
     found = remaining(state_of(*ended), trials=trials, epochs_left=epochs_left, max_concurrent=max_concurrent)
     assert found == expected

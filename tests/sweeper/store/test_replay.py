@@ -17,16 +17,16 @@ from sweeper.followers import checkpoints
 from sweeper.search.halving import Axis, SuccessiveHalving
 from sweeper.search.limits import Limits
 from sweeper.search.reuse import ReusableTrials
-from sweeper.store.event_log import Follower, read_events
-from sweeper.store.events import Event, Kind
+from sweeper.store.event_log import Follower, read_records
+from sweeper.store.events import Event, MetricsMeasured, TrialReported, TrialRequeued, TrialReused, TrialStarted
 from sweeper.store.progress import remaining
 from sweeper.store.state import SweepState
-from tests.sweeper.conftest import OUTCOME, SETTINGS, bare_sweep, report, run_trial, running
+from tests.sweeper.conftest import OUTCOME, SETTINGS, bare_sweep, end_trial, outcome, report, run_trial, running
 
 AXES = {"forget_loss_capped": Axis(7.0, 0.0), "retain_loss": Axis(0.0, 7.0)}
 SMALL = replace(SETTINGS, space=default_space(methods={"ngdiff": {}}), trials=9)
-NODE_LOST = {"status": "failed", "error": "the node was lost", "steps": 1}
-NO_MODEL = OUTCOME | {"checkpoint": None}
+NODE_LOST = outcome("failed", error="the node was lost")
+NO_MODEL = replace(OUTCOME, checkpoint=None)
 
 
 def opened(out: Path) -> OpenSweep:
@@ -46,16 +46,16 @@ def pause_and_stop(sweep: OpenSweep) -> None:
     first, second, third = (running(sweep) for _ in range(3))
     epoch(sweep, first, 1, 5.0)
     epoch(sweep, second, 1, 4.0)
-    sweep.log.record(Kind.TRIAL_PAUSED, second)
     epoch(sweep, first, 2, 5.5)
-    sweep.controller.end_trial(first, NO_MODEL)
+    end_trial(sweep, first, NO_MODEL)
     epoch(sweep, third, 1, 3.0)
     sweep.controller.request_stop(third)
     sweep.controller.end_stopped(third)
-    sweep.log.record(Kind.TRIAL_STARTED, second)
+    assert sweep.controller.promote([second]) == second
+    sweep.log.record(TrialStarted(second))
     epoch(sweep, second, 2, 6.0)
-    sweep.controller.end_trial(second, NO_MODEL | {"forget_loss_capped": 6.0})
-    sweep.log.record(Kind.METRICS_MEASURED, second, {"step": 1, "metrics": {"verbmem": 0.25}})
+    end_trial(sweep, second, replace(NO_MODEL, losses={**NO_MODEL.losses, "forget_loss_capped": 6.0}))
+    sweep.log.record(MetricsMeasured(second, 1, {"verbmem": 0.25}))
 
 
 def fail(sweep: OpenSweep) -> None:
@@ -63,22 +63,22 @@ def fail(sweep: OpenSweep) -> None:
     lost = running(sweep)
     epoch(sweep, lost, 1, 5.0)
     epoch(sweep, lost, 2, 6.0)
-    sweep.controller.end_trial(lost, NODE_LOST)
-    sweep.log.record(Kind.TRIAL_REQUEUED, lost, {"step": 1})
-    run_trial(sweep, outcome={"status": "diverged", "error": "NaN", "steps": 2})
-    run_trial(sweep, outcome={"status": "failed", "error": "ValueError", "steps": 2})
-    sweep.log.record(Kind.TRIAL_STARTED, lost)
+    end_trial(sweep, lost, NODE_LOST)
+    sweep.log.record(TrialRequeued(lost, 1))
+    run_trial(sweep, outcome=outcome("diverged", error="NaN", steps=2))
+    run_trial(sweep, outcome=outcome("failed", error="ValueError"))
+    sweep.log.record(TrialStarted(lost))
     epoch(sweep, lost, 2, 6.0)
-    sweep.controller.end_trial(lost, NO_MODEL)
+    end_trial(sweep, lost, NO_MODEL)
 
 
 def reuse(sweep: OpenSweep) -> None:
     origin = run_trial(sweep, outcome=NO_MODEL)
     copied = running(sweep)
-    sweep.log.record(Kind.TRIAL_REUSED, copied, {"origin": f"{sweep.out}/{origin}"})
+    sweep.log.record(TrialReused(copied, f"{sweep.out}/{origin}"))
     for item in sweep.log.state.trials[origin].reports:
-        sweep.log.record(Kind.TRIAL_REPORTED, copied, {"report": item})
-    sweep.controller.end_trial(copied, NO_MODEL)
+        sweep.log.record(TrialReported(copied, item))
+    end_trial(sweep, copied, NO_MODEL)
 
 
 def train_with_a_full_disk(sweep: OpenSweep) -> None:
@@ -86,7 +86,7 @@ def train_with_a_full_disk(sweep: OpenSweep) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", full_disk)
         epoch(sweep, trial_id, 1, 2.0)
-        sweep.controller.end_trial(trial_id, NO_MODEL)
+        end_trial(sweep, trial_id, NO_MODEL)
         assert sweep.log.unwritten_trials == 1
     assert sweep.log.flush()
 
@@ -102,7 +102,7 @@ def snapshot(sweep: OpenSweep) -> dict[str, Any]:
     return {
         "state": copy.deepcopy(state),
         "trace": list(controller.study.archive.trace),
-        "scheduler": {trial: controller.scheduler.ended_at(trial) for trial in state.trials},
+        "cut": [trial.id for trial in state.trials.values() if trial.cut is not None],
         "front": sweep.checkpoints.folders,
         "epochs": state.trained_epochs,
         "remaining": remaining(state, trials=9, epochs_left=60 - state.trained_epochs, max_concurrent=2),
@@ -129,12 +129,12 @@ def test_each_part_concludes_live_what_it_concludes_from_a_prefix_of_the_log_and
     sweep = opened(tmp_path)
     recorder = Recorder(sweep)
     sweep.log.attach(recorder)
-    before, acted = len(sweep.log.events), set[str]()
+    before, acted = len(sweep.log.records), set[str]()
 
     def durable(name: str, action: Callable[..., Any]) -> Callable[..., Any]:
         def checked(*args: Any, **kwargs: Any) -> Any:
             acted.add(name)
-            assert read_events(tmp_path / "events.jsonl") == sweep.log.events
+            assert read_records(tmp_path / "events.jsonl") == sweep.log.records
             assert not sweep.log.unwritten_trials
             return action(*args, **kwargs)
 
@@ -149,11 +149,11 @@ def test_each_part_concludes_live_what_it_concludes_from_a_prefix_of_the_log_and
         expected = [*recorder.snapshots]
         train_with_a_full_disk(sweep)
     assert acted == {"tell", "remove_atomically", "remove_states"}
-    events = read_events(tmp_path / "events.jsonl")
-    lengths = [*range(before + 1, before + 1 + len(expected)), len(events)]
+    records = read_records(tmp_path / "events.jsonl")
+    lengths = [*range(before + 1, before + 1 + len(expected)), len(records)]
     assert len(expected) > 30
     for length, found in zip(lengths, [*expected, snapshot(sweep)], strict=True):
         folder = tmp_path / f"prefix-{length}"
         folder.mkdir()
-        (folder / "events.jsonl").write_bytes(b"".join(event.to_line() for event in events[:length]))
-        assert snapshot(opened(folder)) == found, f"after {events[length - 1].kind}"
+        (folder / "events.jsonl").write_bytes(b"".join(record.to_line() for record in records[:length]))
+        assert snapshot(opened(folder)) == found, f"after {records[length - 1].event}"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.trainables.conftest import Start
 from tests.trainables.runs import weights_of
 from trainables.run.interpolation import FORGOTTEN_SHARE, HALVINGS, KEPT_SHARE, Quality, choose_position
+from trainables.run.reports import Outcome, Status
 from trainables.run.run_state import weights_between
 
 STEP = 0.5**HALVINGS
@@ -65,7 +66,7 @@ def test_the_final_model_is_on_the_line_and_is_the_one_reported_and_earlier_epoc
     *others, report = list(run)
     assert [other.losses for other in others] == before
     share = report.training["interpolation"]
-    assert report.outcome()["interpolation"] == share
+    assert Outcome.after(report, status=Status.FINISHED).interpolation == share
     assert 0.0 < share < 1.0
     for found, one, other in zip(run.parameters, begin, end, strict=True):
         torch.testing.assert_close(found.detach(), torch.lerp(one, other, share))

@@ -52,8 +52,8 @@ def test_an_auto_lr_step_is_the_adamw_step_at_the_rate_of_the_fitted_parabola(
     assert report.training["auto_lr_curvature"] == pytest.approx(curvature, rel=1e-2)
     assert report.training["lr"] == pytest.approx(slope / curvature, rel=1e-2)
     assert report.training["auto_lr_eta_star"] == pytest.approx(report.training["lr"], rel=1e-9)
-    assert report.auto_lr[0]["forget_plus"] == pytest.approx(forget_plus, rel=1e-4)
-    assert report.auto_lr[0]["forget_minus"] == pytest.approx(forget_minus, rel=1e-4)
+    assert report.updates[0]["forget_plus"] == pytest.approx(forget_plus, rel=1e-4)
+    assert report.updates[0]["forget_minus"] == pytest.approx(forget_minus, rel=1e-4)
     ratio = report.training["lr"] / eta
     for new, old, step in zip(weights_of(run), known_network.parameters(), delta, strict=True):
         torch.testing.assert_close(new, old.detach() + ratio * step, rtol=1e-5, atol=1e-7)
@@ -83,7 +83,7 @@ def test_probes_and_scores_are_taken_in_eval_mode_and_steps_in_train_mode(
 def test_every_update_is_reported_once_with_the_losses_it_saw(start: Start) -> None:
     changes = {"auto_lr": "on", "auto_lr_every": 2, "auto_lr_probe": "same", "auto_lr_smoothing": "clip"}
     run = start(**changes, epochs=3, batch_size=2, lr=1e-4)
-    updates = [update for report in run for update in report.auto_lr]
+    updates = [update for report in run for update in report.updates]
     assert [update["step"] for update in updates] == list(range(1, run.step + 1, 2))
     assert tuple(updates[0]) == ("step", *UPDATE_COLUMNS)
     first = updates[0]
@@ -102,11 +102,11 @@ def test_a_landscape_changes_nothing_and_has_the_probed_losses(workspace: Worksp
     """The forget loss at the probes changes nothing, either."""
     spec = make_spec(auto_lr="on", auto_lr_every=2, auto_lr_probe="fresh", epochs=2, batch_size=2, lr=1e-4)
     silent = UnlearningRun(replace(spec, auto_lr_log_forget=False), workspace)
-    assert {update["forget_plus"] for report in silent for update in report.auto_lr} == {None}
+    assert {update["forget_plus"] for report in silent for update in report.updates} == {None}
     expected = weights_of(silent)
     looking = UnlearningRun(spec, workspace)
     looking.auto_lr.landscape_points = 9
-    updates = [update for report in looking for update in report.auto_lr]
+    updates = [update for report in looking for update in report.updates]
     assert same_bits(weights_of(looking), expected)
     assert len(looking.auto_lr.landscape) == 9 * len(updates)
     for number, update in enumerate(updates):
@@ -130,4 +130,4 @@ def test_a_probe_on_several_batches_is_the_mean_over_all_their_tokens(
     chosen = [run.auto_lr._probes[number][0] for number in range(4, 8)]
     assert len(set(chosen)) > 1
     losses = torch.cat([exact_nll(start, workspace.train_sets[1][index]) for index in chosen])
-    assert report.auto_lr[0]["loss_zero"] == pytest.approx(float(losses.mean()), rel=1e-5)
+    assert report.updates[0]["loss_zero"] == pytest.approx(float(losses.mean()), rel=1e-5)

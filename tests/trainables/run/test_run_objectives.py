@@ -146,7 +146,7 @@ def test_autolr_probes_cross_entropy_under_every_retain_objective(workspace: Wor
         spec = make_spec(**changes, auto_lr="on", auto_lr_probe="same", auto_lr_every=1, batch_size=8, max_steps=1)
         (report,) = UnlearningRun(spec, workspace)
         start = workspace.evaluator(batch_size=32).scores(workspace.model_for()).loss_metrics()
-        assert report.auto_lr[0]["loss_zero"] == pytest.approx(start["retain_loss"], rel=1e-5)
+        assert report.updates[0]["loss_zero"] == pytest.approx(start["retain_loss"], rel=1e-5)
 
 
 def test_an_impossible_objective_is_refused_before_the_first_step(start: Start) -> None:

@@ -105,7 +105,7 @@ def test_a_huge_rate_ends_the_run_as_diverged_even_after_a_resumption(
     assert any(word in last.error for word in ("nan", "inf"))
     assert "step" in last.error
     assert (dict(last.losses), dict(last.metrics)) == ({}, {})
-    assert last.outcome()["status"] == "diverged"
+    assert last.status is Status.DIVERGED
     resumed = UnlearningRun(spec, workspace)
     resumed.load_state_dict(start)
     assert without_times(list(resumed)) == without_times([last])

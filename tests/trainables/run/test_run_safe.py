@@ -41,7 +41,6 @@ def test_a_run_that_would_collapse_keeps_its_model(start: Start) -> None:
     kept = look(run := start(**given), found := list(run)[-1])
     assert ruined.agreement < KEPT_SHARE * target.agreement <= kept.agreement
     assert "interpolation" not in last.training
-    assert last.outcome()["interpolation"] is None
     assert 0.0 < found.training["interpolation"] < 1.0
 
 

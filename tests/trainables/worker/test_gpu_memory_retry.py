@@ -46,12 +46,12 @@ def test_a_retried_trial_has_the_numbers_of_a_larger_gpu(
     whole = list(UnlearningRun(spec, workspace))
     memory_for(2, first=first)
     results = steps_of(make_worker(worker_config(spec)))
-    assert [result["report"]["epoch"] for result in results] == [1.0, 2.0, 3.0]  # each once, in order
+    assert [result["report"].epoch for result in results] == [1.0, 2.0, 3.0]  # each once, in order
     outcome = results[-1]["outcome"]
-    assert (outcome["status"], outcome["retried_with"]) == ("finished", "micro_batch 2, eval_batch_size 16")
+    assert (outcome.status, outcome.execution.retried_with) == ("finished", "micro_batch 2, eval_batch_size 16")
     for result, report in zip(results, whole, strict=True):
-        assert result["report"]["retain_loss"] == pytest.approx(report.losses["retain_loss"], rel=1e-4)
-        assert result["report"]["forget_loss"] == pytest.approx(report.losses["forget_loss"], rel=1e-4)
+        assert result["report"].losses["retain_loss"] == pytest.approx(report.losses["retain_loss"], rel=1e-4)
+        assert result["report"].losses["forget_loss"] == pytest.approx(report.losses["forget_loss"], rel=1e-4)
 
 
 def test_a_trial_that_needs_too_much_memory_fails_with_the_reason(
@@ -59,9 +59,9 @@ def test_a_trial_that_needs_too_much_memory_fails_with_the_reason(
 ) -> None:
     memory_for(0)
     [result] = steps_of(make_worker(worker_config(make_spec(method="ngdiff", batch_size=4))))
-    assert result["outcome"]["status"] == "failed"
-    assert "out of memory" in result["outcome"]["error"]
-    assert result["outcome"]["retried_with"] == "micro_batch 1, gradient_checkpointing, eval_batch_size 4"
+    assert result["outcome"].status == "failed"
+    assert "out of memory" in result["outcome"].error
+    assert result["outcome"].execution.retried_with == "micro_batch 1, gradient_checkpointing, eval_batch_size 4"
 
 
 def test_every_epoch_reports_the_share_of_the_gpu_its_size_and_the_peak(
@@ -71,9 +71,9 @@ def test_every_epoch_reports_the_share_of_the_gpu_its_size_and_the_peak(
     monkeypatch.setattr(device, "peak_gpu_memory", lambda device: 10.0)
     monkeypatch.setattr(device, "total_gpu_memory", lambda device: 80.0)
     results = steps_of(make_worker({**worker_config(make_spec()), "gpus": 0.25}, gpus=1.0))
-    expected = {"peak_gpu_gb": 10.0, "gpu_share": 0.25, "gpu_gb": 80.0}
-    for row in (*(result["report"] for result in results), results[-1]["outcome"]):
-        assert {name: row[name] for name in expected} == expected
+    for found in (*(result["report"] for result in results), results[-1]["outcome"]):
+        execution = found.execution
+        assert (execution.peak_gpu_gb, execution.gpu_share, execution.gpu_gb) == (10.0, 0.25, 80.0)
 
 
 def test_a_share_of_a_gpu_is_enforced_and_a_whole_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

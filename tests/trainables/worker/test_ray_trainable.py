@@ -41,11 +41,11 @@ def test_a_trial_reports_what_its_run_reports_and_ends_with_an_outcome(
     results = steps_of(worker)
     assert numbers_of(results) == expected_of(spec, workspace)
     assert [DONE in result and result[DONE] for result in results] == [False, True]
-    assert "outcome" not in results[0]
-    outcome = results[-1]["outcome"]
-    assert before <= outcome["started_at"] <= outcome["first_step_at"] <= outcome["ended_at"] <= time.time()
-    assert outcome["wall_seconds"] == pytest.approx(outcome["ended_at"] - outcome["started_at"])
-    assert outcome["checkpoint"] == "checkpoints/t1"
+    assert results[0]["outcome"] is None
+    row = results[-1]["outcome"].row()
+    assert before <= row["started_at"] <= row["first_step_at"] <= row["ended_at"] <= time.time()
+    assert 0.0 < row["wall_seconds"] <= row["ended_at"] - row["started_at"]
+    assert row["checkpoint"] == "checkpoints/t1"
     run = UnlearningRun(spec, workspace)
     for name in ("t1-epoch-1", "t1"):  # the last epoch's model is the trial's model
         next(run)
@@ -64,15 +64,15 @@ def test_a_target_that_is_written_to_between_two_trials_fails_the_second(
     spec = make_spec(max_steps=1)
     own = replace(target, key="of its own", path=str(path))
     worker = make_worker(worker_config(spec, "first"), targets={spec.target_key: own})
-    assert steps_of(worker)[-1]["outcome"]["status"] == "finished"
+    assert steps_of(worker)[-1]["outcome"].status == "finished"
     file = path / "model.safetensors"
     with file.open("r+b") as weights:
         weights.seek(-4, os.SEEK_END)
         weights.write(b"\x00\x00\x80?")
     worker.reset_config(worker_config(spec, "second"))
     outcome = steps_of(worker)[-1]["outcome"]
-    assert outcome["status"] == "failed"
-    assert_names(outcome["error"], file, "changed")
+    assert outcome.status == "failed"
+    assert_names(outcome.error, file, "changed")
 
 
 def test_a_run_that_raises_is_a_failed_trial_and_the_worker_lives(
@@ -81,15 +81,15 @@ def test_a_run_that_raises_is_a_failed_trial_and_the_worker_lives(
     short = replace(target, key="short", max_length=8)  # no room for an answer
     worker = make_worker(worker_config(make_spec()), targets={target.key: short})
     (result,) = steps_of(worker)
-    assert result["outcome"]["status"] == "failed"
-    error = result["outcome"]["error"]
+    assert result["outcome"].status == "failed"
+    error = result["outcome"].error
     assert_names(error, "DataError", "'Where does Ada live?'", "logs/t1.txt")
     assert "\n" not in error
     assert (tmp_path / "out" / "logs" / "t1.txt").read_text().startswith("Traceback")
     assert result[SHOULD_CHECKPOINT] is False
     worker._targets = {target.key: target}
     worker.reset_config(worker_config(make_spec(max_steps=1), "next"))
-    assert steps_of(worker)[-1]["outcome"]["status"] == "finished"
+    assert steps_of(worker)[-1]["outcome"].status == "finished"
 
 
 @pytest.mark.parametrize(("full", "epoch"), [("t1-epoch-1", 1.0), ("t1", 2.0)])
@@ -106,10 +106,10 @@ def test_on_a_full_disk_a_trial_fails_with_its_last_report(
 
     monkeypatch.setattr(trial_files, "save_model", refuse)
     last = steps_of(make_worker(worker_config(make_spec(method="ga", lr=1e-4)), GOALS))[-1]
-    assert last["outcome"]["status"] == "failed"
-    assert "No space left" in last["outcome"]["error"]
-    assert last["report"]["epoch"] == epoch
-    assert ("verbmem" in last["report"]) == (epoch == 2.0)
+    assert last["outcome"].status == "failed"
+    assert "No space left" in last["outcome"].error
+    assert last["report"].epoch == epoch
+    assert ("verbmem" in last["report"].metrics) == (epoch == 2.0)
 
 
 def test_a_diverged_trial_has_a_reason_no_checkpoint_and_no_losses_of_its_last_epoch(
@@ -117,10 +117,10 @@ def test_a_diverged_trial_has_a_reason_no_checkpoint_and_no_losses_of_its_last_e
 ) -> None:
     results = steps_of(make_worker(worker_config(make_spec(method="ga", lr=1e30)), GOALS))
     outcome = results[-1]["outcome"]
-    assert (outcome["status"], outcome["checkpoint"]) == ("diverged", None)
-    assert "step" in outcome["error"]
+    assert (outcome.status, outcome.checkpoint) == ("diverged", None)
+    assert "step" in outcome.error
     assert not (tmp_path / "out" / "checkpoints").exists()
-    assert [result["report"].get("evaluated", True) for result in results] == [True] * (len(results) - 1) + [False]
+    assert [result["report"].evaluated for result in results] == [True] * (len(results) - 1) + [False]
 
 
 def test_a_model_that_the_front_or_an_earlier_epoch_dominates_is_not_saved(
@@ -133,7 +133,7 @@ def test_a_model_that_the_front_or_an_earlier_epoch_dominates_is_not_saved(
     # With these goals, both losses are maximised.
     worker = make_worker(worker_config(make_spec(epochs=4), "t2"), (("retain_loss", "max"), ("forget_loss", "max")))
     reports = [result["report"] for result in steps_of(worker)]
-    pairs = [(report["retain_loss"], report["forget_loss"]) for report in reports[:-1]]
+    pairs = [(report.losses["retain_loss"], report.losses["forget_loss"]) for report in reports[:-1]]
     unbeaten = [
         i for i, pair in enumerate(pairs) if not any(o != pair and o >= pair and o[1] >= pair[1] for o in pairs[:i])
     ]
@@ -149,7 +149,7 @@ def test_a_checkpoint_has_the_metrics_that_the_run_would_have_measured_there(
     report = make_worker(worker_config(spec), GOALS).step()["report"]
     folder = tmp_path / "out" / "checkpoints" / "t1-epoch-1"
     measured = measure_checkpoint(target, replace(spec, metrics_every=None), folder, cpus=1.0, gpus=0.0).metrics
-    assert measured == {name: report[name] for name in measured}
+    assert measured == report.metrics
     assert {"verbmem", "utility"} <= measured.keys()
 
 

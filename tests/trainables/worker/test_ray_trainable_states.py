@@ -115,9 +115,9 @@ def test_a_worker_writes_to_the_storage_and_nowhere_else(
     spec = make_spec(epochs=2)
     worker = distant(worker_config(spec))
     results = steps_of(worker)
-    stored = [result["report"].pop("stored", False) for result in results]
+    stored = [result["report"].is_stored for result in results]
     assert numbers_of(results) == expected_of(spec, workspace)
-    assert storage.has_folder(results[-1]["outcome"]["checkpoint"])
+    assert storage.has_folder(results[-1]["outcome"].checkpoint)
     assert any(stored)
     assert storage.has_folder("checkpoints/t1-epoch-1") == stored[0]
     assert not (tmp_path / "out").exists()
@@ -137,8 +137,6 @@ def test_a_distant_worker_continues_from_a_state_in_the_storage(
     storage.put(tmp_path / STATE_FILE, f"ray/attempt-1/t1/checkpoint_000000/{STATE_FILE}")
     second = distant(worker_config(spec, restore_from="ray/attempt-1/t1/checkpoint_000000"))
     results = [before, *steps_of(second)]
-    for result in results:
-        result["report"].pop("stored", None)
     assert numbers_of(results) == expected_of(spec, workspace)
 
 
@@ -153,5 +151,5 @@ def test_a_storage_that_refuses_leaves_a_trial_without_result(
 
     monkeypatch.setattr(Storage, "put", refuse)
     outcome = steps_of(worker)[-1]["outcome"]
-    assert is_infrastructure_failure(outcome["status"], outcome["error"])
-    assert outcome["error"].startswith(NO_STORAGE)
+    assert is_infrastructure_failure(outcome.status, outcome.error)
+    assert outcome.error.startswith(NO_STORAGE)

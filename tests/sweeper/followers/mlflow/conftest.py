@@ -6,7 +6,6 @@ import hashlib
 import os
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +19,15 @@ from sweeper.followers.mlflow.runs import Recommendation, SweepEnd, TrackedSweep
 from sweeper.followers.mlflow.store import ExperimentStore
 from sweeper.followers.mlflow.tracker import Tracker
 from sweeper.store.event_log import EventLog
-from sweeper.store.events import Kind
+from sweeper.store.events import (
+    MetricsMeasured,
+    TrialEnded,
+    TrialProposed,
+    TrialReported,
+    TrialRequeued,
+    TrialStarted,
+)
+from tests.sweeper.conftest import epoch_report, outcome
 
 _numbers = count()
 ROW = {"method": "gdiff", "c": 0.4, "lr": 1e-4, "objective_beta": None, "spec_hash": "cafe", "auto_lr": "off"}
@@ -74,16 +81,14 @@ class Session:
 
     def start(self, trial_id: str, **settings: object) -> None:
         if trial_id not in self.log.state.trials:
-            self.log.record(Kind.TRIAL_PROPOSED, trial_id, {"settings": ROW | settings})
-        self.log.record(Kind.TRIAL_STARTED, trial_id)
+            self.log.record(TrialProposed(trial_id, ROW | settings))
+        self.log.record(TrialStarted(trial_id))
 
     def report(self, trial_id: str, step: int, **metrics: object) -> None:
-        found = {"step": step, "epoch": float(step), "reported_at": time.time(), **metrics}
-        self.log.record(Kind.TRIAL_REPORTED, trial_id, {"report": found})
+        self.log.record(TrialReported(trial_id, epoch_report(step, **metrics)))
 
-    def end(self, trial_id: str, status: str = "finished", **outcome: object) -> None:
-        outcome = {"status": status, "ended_at": time.time(), "error": None, "checkpoint": None, **outcome}
-        self.log.record(Kind.TRIAL_ENDED, trial_id, {"outcome": outcome})
+    def end(self, trial_id: str, status: str = "finished", **values: object) -> None:
+        self.log.record(TrialEnded(trial_id, outcome(status, **values)))
 
     def run(self, trial_id: str, *, steps: int = 3, checkpoint: str | None = None) -> None:
         self.start(trial_id)
@@ -92,11 +97,11 @@ class Session:
         self.end(trial_id, forget_loss=steps / 2, utility=0.5, checkpoint=checkpoint)
 
     def requeue(self, trial_id: str, step: int = -1) -> None:
-        self.log.record(Kind.TRIAL_REQUEUED, trial_id, {"step": step})
+        self.log.record(TrialRequeued(trial_id, step))
 
     def measure(self, metrics: Mapping[str, float]) -> None:
         """Measure metrics of the checkpoint of EARLY."""
-        self.log.record(Kind.METRICS_MEASURED, "00001", {"step": 10, "metrics": metrics})
+        self.log.record(MetricsMeasured("00001", 10, metrics))
 
     def finish(self, status: str = "finished", **end: Any) -> Session:
         self.tracker.sweep_ended(SweepEnd(status=status, **end))

@@ -11,7 +11,6 @@ import pytest
 from sweeper.followers.mlflow import store
 from sweeper.followers.mlflow.runs import Recommendation
 from sweeper.followers.mlflow.store import ExperimentStore
-from sweeper.store.columns import METRIC_COLUMNS
 from sweeper.store.event_log import EventLog
 from tests.sweeper.followers.mlflow.conftest import EARLY, END, Sweep, digests, finish, make_checkpoint
 
@@ -31,9 +30,8 @@ def assert_holds(sweep: Sweep, run: Any, answer: Recommendation) -> None:
     assert run.info.status == "FINISHED"
     if answer.epoch is not None:
         trial = EventLog(sweep.folder / "events.jsonl").state.trials[answer.trial_id]
-        (row,) = (row for row in trial.candidates() if float(row["epoch"]) == float(answer.epoch or 0))
-        measured = {name: row[name] for name in METRIC_COLUMNS if row.get(name) is not None}
-        assert run.data.metrics == measured
+        (report,) = (report for report in trial.candidates() if report.epoch == float(answer.epoch))
+        assert run.data.metrics == report.values
 
 
 def test_a_changed_answer_is_tagged_once_and_a_returning_answer_has_its_previous_run(trained: Sweep) -> None:

@@ -11,6 +11,7 @@ from unittest.mock import create_autospec
 
 import pytest
 
+from sweeper.store.events import TrialStarted
 from tests.conftest import disk_full_after
 from tests.sweeper.conftest import wait_until
 from tests.sweeper.followers.mlflow.conftest import ENVIRONMENT, THREE, Sweep
@@ -72,7 +73,7 @@ def test_an_event_that_waits_for_the_disk_is_not_sent_before_it_is_written(sweep
     wait_until(lambda: len(sweep.runs()) == 2)
     with disk_full_after(session.log.path.stat().st_size):
         session.report("00001", 1, forget_loss=0.5)
-    session.tracker.apply(session.log.events[-1], session.log.state)
+    session.tracker.apply(TrialStarted("00001"), session.log.state)
     time.sleep(0.5)
     assert sweep.points("00001") == []
     session.log.flush()

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from sweeper.followers.mlflow.runs import end_of_sweep
-from sweeper.store.state import Trial
 from tests.facts import assert_names
 from tests.sweeper.conftest import wait_until
 from tests.sweeper.followers.mlflow.conftest import Sweep
+from trainables.run.reports import Outcome, Status
 
 ANSWER: dict[str, Any] = {
     "recommended": True,
@@ -31,8 +31,8 @@ ANSWER: dict[str, Any] = {
 def test_the_recommended_epoch_is_in_the_run_of_its_trial_if_it_is_the_trials_last_epoch(
     epoch: float | None, checkpoint: str | None, expected: str | None
 ) -> None:
-    trial = Trial("00000", {}, outcome={"checkpoint": "checkpoints/00000"})
-    end = end_of_sweep("finished", {"answer": ANSWER | {"epoch": epoch, "checkpoint": checkpoint}}, [trial])
+    outcome = Outcome(status=Status.FINISHED, checkpoint="checkpoints/00000")
+    end = end_of_sweep("finished", {"answer": ANSWER | {"epoch": epoch, "checkpoint": checkpoint}}, [outcome])
     found = end.recommended
     assert found is not None
     assert (found.trial_id, found.epoch, found.checkpoint) == ("00000", expected, checkpoint or "")
@@ -75,14 +75,15 @@ def test_a_run_has_the_times_and_the_status_of_its_trial_and_only_finite_metrics
         session.start(status)
         session.end(status, status, error="out of memory" if status == "failed" else None)
     session.start("00001")
-    bad = {"verbmem": None, "lr": float("nan"), "c_t": float("inf"), "epoch": None}
+    bad = {"verbmem": None, "lr": float("nan"), "c_t": float("inf")}
     session.report("00001", 1, forget_loss=1.0, reported_at=1.7e9, **bad)
-    session.report("00001", 2, epoch=None, retain_loss=float("nan"))
+    session.report("00001", 2, reported_at=1.7e9 + 1, retain_loss=float("nan"))
     session.end("00001", utility=0.5, retain_loss=float("-inf"), started_at=1.7e9 - 5, ended_at=1.7e9 + 5)
     session.close()
     run = sweep.trial("00001")
     times = {name: sweep.client.get_metric_history(run.info.run_id, name)[0].timestamp for name in run.data.metrics}
-    assert times == {"forget_loss": 1_700_000_000_000, "utility": 1_700_000_005_000}
+    names = ("forget_loss", "epoch", "seconds", "utility")
+    assert times == dict(zip(names, (*[1_700_000_000_000] * 3, 1_700_000_005_000), strict=True))
     assert run.info.end_time == 1_700_000_005_000
     assert {status: sweep.trial(status).info.status for status in expected} == expected
     assert {sweep.trial(status).data.tags["status"] for status in expected} == set(expected)
