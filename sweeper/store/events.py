@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Literal
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from search_spaces.common.values import Value
 from trainables.run.reports import EpochReport, Outcome
@@ -196,6 +196,9 @@ class Record:
                 content = converted(content)
             adapter = _adapter(content.pop("kind"))
             return cls(content.pop("seq"), content.pop("time"), adapter.validate_python(content))
+        except ValidationError as error:
+            problems = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()]
+            raise ValueError("; ".join(problems)) from None
         except (AttributeError, KeyError, TypeError) as error:
             raise ValueError(f"not an event: {error!r}") from None
 

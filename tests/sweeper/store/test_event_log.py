@@ -67,6 +67,12 @@ def test_an_event_is_read_back_as_it_is_without_the_values_that_are_nan(
     assert record.event.report.losses == {name: value for name, value in losses.items() if not math.isnan(value)}
 
 
+def test_a_field_that_is_missing_is_named(path: Path) -> None:
+    path.write_bytes(b'{"seq": 0, "time": 1.0, "kind": "trial_cut", "trial_id": "00000"}\n')
+    with pytest.raises(EventLogError, match=r"line 1 is damaged \(waits: Field required\)"):
+        EventLog(path)
+
+
 @pytest.mark.parametrize("line", [b"{}\n", Record.new(2, TrialStarted("00000")).to_line()], ids=["no event", "gap"])
 def test_a_line_that_is_no_event_or_follows_a_missing_line_is_named(path: Path, line: bytes) -> None:
     propose(EventLog(path), "00000")
