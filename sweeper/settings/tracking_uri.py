@@ -6,7 +6,7 @@ import importlib.util
 import os
 import re
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from sweeper.settings.names import DEFAULT_TRACKING
 
@@ -71,7 +71,12 @@ def absolute_uri(uri: str) -> str:
         return uri
     scheme, _, tail = uri.partition(":///")
     _, separator, query = tail.partition("?")
-    return f"{scheme}:///{path.absolute()}{separator}{query}"
+    return f"{sqlite_uri(path.absolute(), scheme=scheme)}{separator}{query}"
+
+
+def sqlite_uri(path: Path, *, scheme: str = "sqlite") -> str:
+    """Return the URI of a SQLite file. Special characters of the path are percent-encoded, as SQLAlchemy expects."""
+    return f"{scheme}:///{quote(str(path), safe=' +/')}"
 
 
 def redact_uri(uri: str) -> str:
@@ -115,7 +120,7 @@ def sqlite_path(uri: str) -> Path | None:
     name = tail.partition("?")[0]
     if scheme.partition("+")[0] != "sqlite" or not separator or name in ("", ":memory:"):
         return None
-    return Path(name)
+    return Path(unquote(name))
 
 
 def missing_database(uri: str) -> str | None:

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from search_spaces.common.durable import link_or_copy, staged
 from sweeper.followers.mlflow.runs import RECOMMENDED_EPOCH, RECOMMENDED_TRIAL, NewRun, epoch_run_key
-from sweeper.settings.tracking_uri import absolute_uri, is_database, sqlite_path, tracking_problem, without_passwords
+from sweeper.settings.tracking_uri import absolute_uri, is_database, sqlite_path, sqlite_uri, tracking_problem, without_passwords
 
 _PER_BATCH = 100  # params in one request
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
@@ -276,4 +276,4 @@ def _create_database(path: Path) -> None:
     from mlflow import MlflowClient
 
     with staged(path, keep_existing=True) as staging:  # another sweep may have created the database meanwhile
-        MlflowClient(tracking_uri=f"sqlite:///{staging}").search_experiments(max_results=1)
+        MlflowClient(tracking_uri=sqlite_uri(staging)).search_experiments(max_results=1)
