@@ -72,8 +72,11 @@ class Constraint:
         return None if violation is None else violation <= 0.0
 
 
-def parse_constraint(text: str) -> Constraint:
+def parse_constraint(text: str, *, flag: str = "--constraint", noun: str = "metric") -> Constraint:
     """Parse a constraint such as ``utility>=0.7``. A percentage is relative to the metric's value for the target model.
+
+    Args:
+        flag, noun: the option, and what its constraints are about, for the error message.
 
     Raises:
         ConstraintError: the text is not a metric, a sign and a finite number.
@@ -88,6 +91,6 @@ def parse_constraint(text: str) -> Constraint:
             bound = number / 100 if relative else number
             return Constraint(match["name"], match["sign"], bound, relative=relative)
     raise ConstraintError(
-        f"constraint '{text}': expected a metric, a sign (>=, <=, > or <) and a number or percentage, such as "
+        f"{flag} '{text}': expected a {noun}, a sign (>=, <=, > or <) and a number or percentage, such as "
         "utility>=0.7 or utility>=70% (70% of the target's value)"
     )

@@ -72,7 +72,7 @@ def heartbeat(console: Console, describe: Callable[[], str]) -> Iterator[None]:
 
     def beat() -> None:
         while not stop.wait(HEARTBEAT):
-            line = f"... {describe()}, {duration(time.monotonic() - start)}"
+            line = f"... {describe()}; running for {duration(time.monotonic() - start)}"
             console.print(line, soft_wrap=True)
 
     thread = threading.Thread(target=beat, daemon=True)

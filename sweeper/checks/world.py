@@ -78,6 +78,7 @@ def check_files_and_services(resolved: Resolved, *, continues: bool = False) -> 
     """Check the files and services that the options name, and add the problems to the options."""
     options = resolved.options
     options.extend(output_problems(options["out"], continues=continues), "out")
+    options.extend([_cache_problem()])
     _check_models(options, resolved.base)
     if "tracking_uri" in options.values:
         _check_services(options)
@@ -119,13 +120,26 @@ def write_problems(out: str) -> list[str]:
             f"--out {out}: the output folder cannot be in object storage; expected a local folder, or for a cluster a "
             "folder that all nodes share (NFS); to exchange the files of workers through a bucket, use --storage"
         ]
-    folder = Path(out)
+    reason = _unwritable(Path(out))
+    return [f"--out {out}: {reason}"] if reason else []
+
+
+def _unwritable(folder: Path) -> str | None:
+    """Return the reason why no file can be written to a folder, which may not exist yet, or None."""
     parent = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
     if not parent.is_dir():
-        return [f"--out {out}: {parent} is a file, expected a folder"]
-    if not os.access(parent, os.W_OK):
-        return [f"--out {out}: {parent} is not writable"]
-    return []
+        return f"{parent} is a file, expected a folder"
+    return None if os.access(parent, os.W_OK) else f"{parent} is not writable"
+
+
+def _cache_problem() -> str | None:
+    from trainables.target.cache import cache_folder
+
+    folder = cache_folder()
+    reason = _unwritable(folder)
+    if reason is None:
+        return None
+    return f"targets are kept in {folder}: {reason}; name a folder that you can write with XDG_CACHE_HOME=FOLDER"
 
 
 def model_folder_problems(folder: Path, *, flag: str, modality: Modality, processor: bool = True) -> list[str]:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import click
 
+from search_spaces.common.messages import expected_one_of
 from sweeper.cli.folder import config, status, stop
 from sweeper.cli.listing import listing
 from sweeper.cli.machine import cache, doctor, ui
@@ -52,7 +53,19 @@ def _epilog(name: str) -> str | None:
     return "\n".join(["\b", title, *lines])
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class Commands(click.Group):
+    """The commands. An unknown name is answered with the most similar command and the list of all commands."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            raise click.UsageError(f"unknown command '{name}': {expected_one_of(name, self.commands)}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__)
 def main() -> None:
     """Trace the forget/retain trade-off of machine-unlearning methods with Ray Tune, Optuna and MLflow.

@@ -192,13 +192,17 @@ def _delivery_problems(options: Options, out: Path) -> Iterator[str]:
     yield from registry_problems(options["register"], options["alias"], uri)
 
 
+def _parse_limit(text: str) -> Constraint:
+    return parse_constraint(text, flag="--where", noun="numeric column")
+
+
 def _request(options: Options) -> tuple[str | None, tuple[Constraint, ...], Best | None]:
     """Return the requested rule, the limits on metrics, and the column to optimise.
 
     If the user gave none of these, they are None, () and None, and the model that the report recommends is chosen.
     """
     limits: list[Constraint] = []
-    for name, parse in (("constraint", parse_metric_constraint), ("where", parse_constraint)):
+    for name, parse in (("constraint", parse_metric_constraint), ("where", _parse_limit)):
         for text in options[name]:
             try:
                 limits.append(parse(text))

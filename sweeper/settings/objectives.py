@@ -123,7 +123,7 @@ def parse_metric_constraint(text: str) -> Constraint:
     constraint = parse_constraint(text)
     if constraint.name not in METRICS:
         expected = expected_one_of(constraint.name, METRICS)
-        raise ConstraintError(f"constraint {text}: unknown metric '{constraint.name}': {expected}")
+        raise ConstraintError(f"--constraint {text}: unknown metric '{constraint.name}': {expected}")
     return constraint
 
 
@@ -142,8 +142,8 @@ def constraint_problems(constraints: Sequence[str], base: TrialSpec) -> list[str
             problems.append(str(error))
             continue
         if modality.name not in METRICS[constraint.name].modalities:
-            problems.append(f"constraint {text}: {constraint.name} is not measured for {modality.models}")
+            problems.append(f"--constraint {text}: {constraint.name} is not measured for {modality.models}")
         elif constraint.name not in measured:
             names = ",".join((*metrics, constraint.name))
-            problems.append(f"constraint {text}: {constraint.name} is not measured: add it with --metrics {names}")
+            problems.append(f"--constraint {text}: {constraint.name} is not measured: add it with --metrics {names}")
     return problems

@@ -65,7 +65,7 @@ class Remaining:
     seconds: float | None = None
 
     def __str__(self) -> str:
-        time_left = "" if self.seconds is None else f", {duration(self.seconds)}"
+        time_left = "" if self.seconds is None else f" in {duration(self.seconds)}"
         return f"about {counted(self.trials, 'trial')}{time_left}"
 
 

@@ -103,9 +103,13 @@ def ensure_pad_token(tokenizer: PreTrainedTokenizerBase, *, rows: int | None = N
 
 def folder_problems(folder: Path, *, tokenizer: bool = True) -> list[str]:
     """Return a message for each problem with a model folder."""
-    problems = []
-    if not (folder / "config.json").is_file():
-        problems.append("config.json is missing")
+    has_config = (folder / "config.json").is_file()
+    if not has_config and (folder / ADAPTER_CONFIG).is_file():
+        return [
+            "this is a PEFT adapter, expected a whole model; merge it into its base model with PEFT's "
+            "merge_and_unload() and save_pretrained(), or with 'pick --export DIR --merge'"
+        ]
+    problems = [] if has_config else ["config.json is missing"]
     problems += weights_problems(folder)
     if tokenizer and not any((folder / name).is_file() for name in TOKENIZER_FILES):
         problems.append("the tokenizer is missing")

@@ -17,7 +17,14 @@ from urllib.parse import unquote, urlsplit
 
 from search_spaces.common.durable import link_or_copy, staged
 from sweeper.followers.mlflow.runs import RECOMMENDED_EPOCH, RECOMMENDED_TRIAL, NewRun, epoch_run_key
-from sweeper.settings.tracking_uri import absolute_uri, is_database, sqlite_path, sqlite_uri, tracking_problem, without_passwords
+from sweeper.settings.tracking_uri import (
+    absolute_uri,
+    is_database,
+    sqlite_path,
+    sqlite_uri,
+    tracking_problem,
+    without_passwords,
+)
 
 _PER_BATCH = 100  # params in one request
 _KIND = {"mlflow.experimentKind": "custom_model_development"}

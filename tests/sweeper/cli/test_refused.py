@@ -42,6 +42,7 @@ FILES = {
     "theirs.csv": "method,forget_loss,retain_loss\nnpo,6,0.5",
     "mine/forget.jsonl": '{"question": "Q?"}\n{"question": "Q?", "answer": "A"}\n',
     "mine/retain.jsonl": '{"text": "T"}\n',
+    "adapter/adapter_config.json": "{}",
     "deep/config.json": '{"num_hidden_layers": 12}',
     "deep/tokenizer.json": "{}",
     "deep/model.safetensors": "d\0\0\0\0\0\0\0{}",
@@ -70,6 +71,7 @@ single --model a/b/c --dataset books | books authors tofu | a/b/c tiny-phi
 single --forget-split forget99 | forget99 forget01 forget05 forget10
 single --limit 5 | --limit 5 20
 single --target-path /no/such | --target-path /no/such
+single --target-path adapter | --target-path adapter PEFT merge_and_unload --merge
 sweep --trials 2.5 --sampler magic --scheduler magic --gpus-per-trial nan --cpus-per-trial nan --epoch-budget few \
     --until done | --trials 2.5 | magic tpe nsga2 nsga3 gp qmc random grid | magic none moasha | gpus-per-trial nan \
     | cpus-per-trial nan | --epoch-budget few | --until done plateau:10:0.001
@@ -175,6 +177,7 @@ report golden --watch --json --port 70000 | --port 70000 | --watch --json
 report golden --port 8000 | --port --watch
 pick golden --constraint speed>=1 --constraint utility --rule best | best knee success | speed | utility
 pick golden --where wall_seconds<=50% | wall_seconds<=50% target's
+pick golden --where trial_id==7 | --where trial_id==7 column >=
 pick golden --where verbmen<=0.1 | verbmen<=0.1 'verbmem'
 pick golden --maximize method | number method
 pick golden --rule knee --maximize utility --minimize verbmem --where verbmem=0.1 --merge --export . \
@@ -235,6 +238,22 @@ def test_a_wrong_command_line_is_refused_and_nothing_is_written(
         assert names(problem, named.split())
     assert "me:hidden" not in result.stderr, "a password"
     assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(("name", "hint"), [("parato", "did you mean 'pareto'?"), ("sweep", "pareto, lr-study")])
+def test_an_unknown_command_is_answered_with_the_known_ones(name: str, hint: str) -> None:
+    result = invoke(name)
+    assert result.exit_code == 2
+    assert names(result.stderr, [f"'{name}'", hint])
+
+
+def test_a_cache_that_cannot_be_written_is_refused_with_the_variable(
+    pareto: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("file").write_text("not a folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(Path("file").absolute()))
+    (problem,) = problems_of(pareto())
+    assert names(problem, ["file/sweeper", "XDG_CACHE_HOME=FOLDER"])
 
 
 def test_a_missing_bucket_is_refused(pareto: Command, out: Path) -> None:

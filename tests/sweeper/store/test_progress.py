@@ -55,4 +55,4 @@ def test_the_estimate_follows_the_times_so_far_the_trials_that_run_at_once_and_t
 ) -> None:
     found = remaining(state_of(*ended), trials=trials, epochs_left=epochs_left, max_concurrent=max_concurrent)
     assert found == expected
-    assert str(Remaining(8, 160.0)) == "about 8 trials, 2 min 40 s"
+    assert str(Remaining(8, 160.0)) == "about 8 trials in 2 min 40 s"

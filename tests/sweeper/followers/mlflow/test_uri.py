@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from sqlalchemy.engine import make_url
 
 from sweeper.followers.mlflow.store import plain_reason
-from sweeper.settings.tracking_uri import redact_uri, tracking_problem, uri_with_password
+from sweeper.settings.tracking_uri import absolute_uri, redact_uri, sqlite_path, tracking_problem, uri_with_password
 from tests.sweeper.followers.mlflow.conftest import FirstSession
 
 
@@ -44,6 +45,18 @@ def test_a_uri_that_cannot_work_is_explained_without_its_password(uri: str, name
 )
 def test_a_password_is_never_shown_and_all_else_is(uri: str, shown: str) -> None:
     assert redact_uri(uri) == shown
+
+
+@pytest.mark.parametrize("name", ["a%20b", "a b", "what?", "c#", "100%", "ünï"])
+def test_a_database_may_be_in_a_folder_of_any_name(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLAlchemy, and so MLflow, decodes the path of a URI."""
+    folder = tmp_path / name
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    uri = absolute_uri("sqlite:///mlflow.db")
+    assert make_url(uri).database == str(folder / "mlflow.db")
+    assert sqlite_path(uri) == folder / "mlflow.db"
+    assert absolute_uri(uri) == uri
 
 
 def test_an_error_of_mlflow_is_reported_without_the_password() -> None:
