@@ -50,6 +50,8 @@ class TrialSpec:
         target_epochs, target_lr, target_batch_size, target_lora_rank: values that replace those of the model's
             fine-tuning recipe; None keeps the recipe's value. Rank 0 trains all weights.
         template: the prompt template; None for the model's own template.
+        template_date: the date that the tokenizer's chat template sees instead of today's date; None if the chat
+            template does not use the date.
         target_key: a hash of the target, its data and, if needed, the retain model; empty until the target is prepared.
     """
 
@@ -76,6 +78,13 @@ class TrialSpec:
         "Prompt template: a name (see 'list templates'), chat for the tokenizer's chat template, or a FILE.",
         "Question: ...\\nAnswer: ...",
         choices=_names("models.registry", "TEMPLATES"),
+        decides=False,
+    )
+    template_date: str | None = setting(
+        "data",
+        None,
+        "Date that the tokenizer's chat template sees, such as 2026-11-28. Only for a template that uses the date.",
+        "the first day of the sweep or run",
         decides=False,
     )
     limit: int | None = setting(

@@ -8,6 +8,7 @@ plain template, the text after the answer is supervised too.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 QUESTION_ANSWER = "Question: {question}\nAnswer: {answer}"
 """The default template of a model."""
 CHAT = "chat"
-"""The tokenizer's own chat template."""
+"""The tokenizer's own chat template. In ``chat@2026-11-28``, today's date in the chat template is 2026-11-28."""
 WITHOUT_CHAT = "use a model with a chat template, or give your own template with --template FILE.jinja"
 _ANSWER_MARK = "\ue000"
 """A private-use character that marks the position of the answer while a template is rendered."""
@@ -38,7 +39,27 @@ class Template:
 
 def is_plain(template: str) -> bool:
     """Return whether the template is plain text with placeholders."""
-    return template != CHAT and "{{" not in template
+    return not is_chat(template) and "{{" not in template
+
+
+def is_chat(template: str) -> bool:
+    """Return whether the template is the tokenizer's chat template, perhaps with a date."""
+    return template.partition("@")[0] == CHAT and "{" not in template
+
+
+def chat_on(date: str) -> str:
+    """Return the tokenizer's chat template with a fixed date, such as ``2026-11-28``."""
+    return f"{CHAT}@{date}"
+
+
+def uses_date(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Return whether prompts with the tokenizer's chat template depend on today's date.
+
+    Raises:
+        TemplateError: the tokenizer has no chat template, or the chat template cannot be rendered.
+    """
+    first, second = (_chat(tokenizer, "?", date) for date in ("2001-02-03", "2034-11-12"))
+    return first != second
 
 
 def text_around_answer(template: str, question: str, tokenizer: PreTrainedTokenizerBase | None) -> tuple[str, str]:
@@ -52,8 +73,8 @@ def text_around_answer(template: str, question: str, tokenizer: PreTrainedTokeni
     if is_plain(template):
         before, *after = template.split("{answer}")
         parts = [before.replace("{question}", question), *after]
-    elif template == CHAT:
-        parts = _chat(tokenizer, question).split(_ANSWER_MARK)
+    elif is_chat(template):
+        parts = _chat(tokenizer, question, template.partition("@")[2]).split(_ANSWER_MARK)
     else:
         special_tokens = {name: getattr(tokenizer, name, None) or "" for name in ("bos_token", "eos_token")}
         parts = _render(template, question=question, answer=_ANSWER_MARK, **special_tokens).split(_ANSWER_MARK)
@@ -98,14 +119,27 @@ def template_problems(template: str) -> list[str]:
     return [] if "\ue001" in before else ["the template must contain the question before the answer"]
 
 
-def _chat(tokenizer: Any, question: str) -> str:
+def _chat(tokenizer: Any, question: str, date: str) -> str:
+    """Render the chat template. If ``date`` is empty, the template sees the current date."""
     turns = [{"role": "user", "content": question}, {"role": "assistant", "content": _ANSWER_MARK}]
     if not getattr(tokenizer, "chat_template", None):
         raise TemplateError(f"template chat: the model's tokenizer has no chat template; {WITHOUT_CHAT}")
     try:
-        return str(tokenizer.apply_chat_template(turns, tokenize=False))
+        template = _date_macro(date) + tokenizer.get_chat_template() if date else None
+        return str(tokenizer.apply_chat_template(turns, chat_template=template, tokenize=False))
     except Exception as error:  # a template may raise its own errors
         raise TemplateError(f"template chat: the tokenizer's chat template raised an error: {error}") from None
+
+
+def _date_macro(date: str) -> str:
+    """Return a macro ``strftime_now`` with a fixed date, which replaces transformers' function of this name.
+
+    transformers accepts no functions as arguments of a template.
+    """
+    moment = datetime.fromisoformat(date)
+    directives = ["%-d", "%-m", *(f"%{letter}" for letter in "aAbBcdHIjmMpSUwWxXyYZ")]
+    filters = "".join(f" | replace('{directive}', '{moment.strftime(directive)}')" for directive in directives)
+    return "{% macro strftime_now(format) %}{{ format" + filters + " }}{% endmacro +%}"
 
 
 def _render(template: str, **variables: str) -> str:

@@ -40,7 +40,27 @@ def resolve_and_check(
     resolved = replace(resolved, base=replace(resolved.base, **changes))
     check_files_and_services(resolved, continues=continues)
     raise_if_any(resolved.options.problems)
-    return resolved
+    return _with_template_date(resolved, continues=continues)
+
+
+def _with_template_date(resolved: Resolved, *, continues: bool) -> Resolved:
+    """Set the date that the template sees, if the template uses the date. An unfinished run keeps its date."""
+    from trainables.target.template_date import DateError, template_date
+
+    default = None
+    if continues and resolved.options["out"]:
+        from sweeper.store.unfinished_run import RunFile
+
+        run_file = RunFile.read(Path(resolved.options["out"]))
+        default = run_file.spec.template_date if run_file else None
+    try:
+        date = template_date(resolved.base, default=default)
+    except DateError as error:
+        raise Problems([str(error)]) from None
+    settings = resolved.settings
+    if settings is not None:
+        settings = replace(settings, base=replace(settings.base, template_date=date))
+    return replace(resolved, base=replace(resolved.base, template_date=date), settings=settings)
 
 
 def load_plugins(raw: Raw, problems: Sequence[str] = ()) -> None:

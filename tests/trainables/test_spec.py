@@ -15,7 +15,16 @@ from trainables.spec_checks import trial_problems
 BASE = TrialSpec(method="gdiff")
 
 NOT_DECIDING = {
-    *("model_path", "target_path", "retain_path", "data_dir", "template", "micro_batch", "auto_lr_log_forget"),
+    *(
+        "model_path",
+        "target_path",
+        "retain_path",
+        "data_dir",
+        "template",
+        "template_date",
+        "micro_batch",
+        "auto_lr_log_forget",
+    ),
     *("target_epochs", "target_lr", "target_batch_size", "target_lora_rank", "target_seed", "data_seed"),
     "loss_examples",
 }

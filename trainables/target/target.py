@@ -20,7 +20,7 @@ from trainables.plugins import digests
 from trainables.scoring.base import ItemLog, RetainValues, select_metrics
 from trainables.spec import FIELDS, TrialSpec
 from trainables.target.cache import FORMAT, digest, folder_digest
-from trainables.template import CHAT, QUESTION_ANSWER
+from trainables.template import QUESTION_ANSWER, chat_on, is_chat
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -119,12 +119,13 @@ class TargetSpec:
     @property
     def template_key(self) -> str:
         """A text that identifies the template. For the chat template of a local model, the text includes a hash."""
-        if self.info.template != CHAT:
-            return self.info.template
+        template = self.info.template
+        if not is_chat(template):
+            return template
         folder = self.target_path or self.base_folder
         if folder is None or not (folder / CHAT_FILE).is_file():
-            return CHAT
-        return f"{CHAT}:{digest((folder / CHAT_FILE).read_text(encoding='utf-8'))}"
+            return template
+        return f"{template}:{digest((folder / CHAT_FILE).read_text(encoding='utf-8'))}"
 
     def metric_digests(self, names: Sequence[str]) -> list[str]:
         return digests(("metric", name.removesuffix("_distance")) for name in names)
@@ -181,6 +182,8 @@ def target_spec_of(spec: TrialSpec) -> TargetSpec:
     info = find_model(spec.model)
     if spec.template is not None:
         info = replace(info, template=TEMPLATES[spec.template].text)
+    if spec.template_date is not None:
+        info = replace(info, template=chat_on(spec.template_date))
     data = load_data(
         spec.dataset,
         forget_split=spec.forget_split,

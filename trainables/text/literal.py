@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from trainables.data.errors import DataError
-from trainables.template import CHAT, QUESTION_ANSWER, is_plain, text_around_answer
+from trainables.template import QUESTION_ANSWER, is_chat, is_plain, text_around_answer
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -107,7 +107,7 @@ class LiteralEncoder:
 
 def literal_encoder(tokenizer: PreTrainedTokenizerBase, template: str = QUESTION_ANSWER) -> LiteralEncoder:
     """Return the encoder for a tokenizer and a template. Encoders are cached."""
-    chat_template = str(tokenizer.chat_template) if template == CHAT else ""
+    chat_template = str(tokenizer.chat_template) if is_chat(template) else ""
     return _encoder(tokenizer, len(tokenizer), tuple(tokenizer.all_special_tokens), template, chat_template)
 
 

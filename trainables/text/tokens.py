@@ -16,7 +16,7 @@ from search_spaces.common.messages import shown
 from trainables.data.errors import DataError
 from trainables.data.examples import Example
 from trainables.device import on_device
-from trainables.template import CHAT, QUESTION_ANSWER, end_id, is_plain, text_around_answer
+from trainables.template import QUESTION_ANSWER, end_id, is_chat, is_plain, text_around_answer
 from trainables.text.literal import encode_literally, literal_encoder
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def encode(
     prefix, suffix = text_around_answer(template, encoder.protect(question), tokenizer)
     text = prefix + encoder.protect(answer) + (suffix if is_plain(template) else "")
     # A template may contain the tokenizer's BOS token; chat templates contain all special tokens.
-    has_bos = template == CHAT or bool(tokenizer.bos_token and text.startswith(tokenizer.bos_token))
+    has_bos = is_chat(template) or bool(tokenizer.bos_token and text.startswith(tokenizer.bos_token))
     ids, ends, encoded_text = encoder.encode(text, add_special_tokens=not has_bos, data=(question, answer))
     prompt = prefix.rstrip(" ")
     prompt_end = len(prompt if encoded_text == text else encoder.form(prompt))

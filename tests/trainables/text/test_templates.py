@@ -13,7 +13,16 @@ from tokenizers import processors
 
 from trainables.data.examples import Example
 from trainables.models.tiny import make_tiny, train_metaspace_tokenizer, train_tokenizer
-from trainables.template import CHAT, QUESTION_ANSWER, TemplateError, end_id, template_problems, text_around_answer
+from trainables.template import (
+    CHAT,
+    QUESTION_ANSWER,
+    TemplateError,
+    chat_on,
+    end_id,
+    template_problems,
+    text_around_answer,
+    uses_date,
+)
 from trainables.text.scorer import TextScorer
 from trainables.text.tokens import encode
 
@@ -137,3 +146,23 @@ def test_a_template_that_does_not_fit_the_tokenizer_is_refused(template: str, ch
     tokenizer.chat_template = chat
     with pytest.raises(TemplateError, match=fact):
         encode(tokenizer, "Where is Lima?", "Lima", max_length=200, template=template)
+
+
+DATED = (
+    "{% if not date_string is defined %}{% set date_string = strftime_now('%d %b %Y') %}{% endif %}"
+    "Today Date: {{ date_string }}\n" + CHAT_TEMPLATES["ChatML, a line break behind the end"][0]
+)
+"""Like Llama 3.2's."""
+
+
+def test_a_chat_template_sees_the_date_of_the_template() -> None:
+    tokenizer = byte_level()
+    tokenizer.chat_template = CHAT_TEMPLATES["ChatML, a line break behind the end"][0]
+    assert not uses_date(tokenizer)
+    undated = text_around_answer(CHAT, "Where is Lima?", tokenizer)
+    assert text_around_answer(chat_on("2026-11-28"), "Where is Lima?", tokenizer) == undated
+    tokenizer.chat_template = DATED
+    assert uses_date(tokenizer)
+    before, after = text_around_answer(chat_on("2026-11-28"), "Where is Lima?", tokenizer)
+    assert (before, after) == (f"Today Date: 28 Nov 2026\n{undated[0]}", undated[1])
+    check_template(chat_on("2026-11-28"), tokenizer)
