@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,10 @@ from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import sqlite_path
 from sweeper.settings.until import parse_until
 from sweeper.store.columns import unused_columns
-from sweeper.store.event_log import FILE, EventLog
+from sweeper.store.event_log import FILE, EventLog, Follower
 from sweeper.store.events import SweepStarted, TrialRequeued
 from sweeper.store.progress import Remaining, remaining
 from sweeper.store.saved_states import SavedState, find_states, state_storage
-from sweeper.store.state import SweepState
 from sweeper.store.tables import ResultTables
 from trainables.metrics.registry import primary_metrics
 from trainables.run.reports import Status
@@ -144,7 +143,7 @@ def open_sweep(
         tracker=_tracker(log, settings, sweep_id, syncer),
         display=Display(console, log.state, checkpoints, study.archive, trials=settings.trials, scores=metric_names),
         syncer=syncer,
-        shares=_shares(settings, log.state) if settings.shares_gpus else None,
+        shares=_shares(settings) if settings.shares_gpus else None,
     )
     attach(sweep)
     return sweep
@@ -179,29 +178,27 @@ def _requeue(
 
 
 def attach(sweep: OpenSweep) -> None:
-    """Attach all followers to the event log. First pass the events on disk to the followers that need them."""
-    log = sweep.log
-    log.replay(sweep.controller, sweep.checkpoints)
-    log.attach(sweep.tables)  # the first flush rewrites all tables
-    if sweep.syncer is not None:
-        sweep.syncer.resume(log.state)
-        log.attach(sweep.syncer)
-    log.attach(sweep.controller, sweep.checkpoints, sweep.tracker)
-    if sweep.shares is not None:
-        log.attach(sweep.shares)
+    """Attach all followers to the event log, in the order in which each of them receives an event."""
     sweep.display.remaining = sweep.estimate
-    log.attach(sweep.display)
-    sweep.checkpoints.reconcile()  # before the tables, which name only existing checkpoints
-    log.record(SweepStarted(sweep.settings.trials))
+    followers: Sequence[Follower | None] = (
+        sweep.tables,
+        sweep.syncer,
+        sweep.controller,  # tells Optuna the result of a trial before the trial's files are deleted
+        sweep.checkpoints,
+        sweep.tracker,
+        sweep.shares,
+        sweep.display,
+    )
+    sweep.log.attach(*(follower for follower in followers if follower is not None))
+    sweep.log.record(SweepStarted(sweep.settings.trials))
 
 
-def _shares(settings: SweepSettings, state: SweepState) -> GpuShares:
-    """Return the GPU sharing, with the memory measured in this sweep and in the sweeps of --warm-start and --reuse."""
+def _shares(settings: SweepSettings) -> GpuShares:
+    """Return the GPU sharing, with the memory measured in the sweeps of --warm-start and --reuse."""
     shares = GpuShares()
     source_folders = [*settings.warm_start, *settings.reuse]
     for folder in dict.fromkeys(source_folders):  # each folder once
         shares.learn(ResultTables(Path(folder)).trials.read())
-    shares.learn([trial.row() for trial in state.ended_trials])
     return shares
 
 

@@ -96,6 +96,9 @@ class GpuShares(Follower):
 
     needs_disk = False
 
+    def catch_up(self, state: SweepState) -> None:
+        self.learn([trial.row() for trial in state.ended_trials])
+
     def apply(self, event: Event, state: SweepState) -> None:
         """Update which shares are in use. When a trial ends, update the memory peak of its memory class."""
         match event:

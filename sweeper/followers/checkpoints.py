@@ -61,15 +61,16 @@ class CheckpointManager(Follower):
         folder = candidate_folder(trial.id, report.epoch)
         return folder if self._has_model(folder) else ""
 
+    def catch_up(self, state: SweepState) -> None:
+        """Compute the front, and delete the models and saved states that a previous driver process did not delete."""
+        self._compute_front(state)
+        self._ended = {trial.id for trial in state.ended_trials if trial.has_result}
+        self.reconcile()
+
     def apply(self, event: Event, state: SweepState) -> None:
         """Update the front, and record which models and saved states can be deleted."""
         if isinstance(event, TrialRequeued):
-            old_front = self._front
-            self._front = {}
-            for trial in list(state.trials.values()):
-                for report in trial.candidates():
-                    self._update_front(trial.id, report)
-            self._dominated |= old_front.keys() - self._front.keys()
+            self._compute_front(state)
             self._ended.discard(event.trial_id)
         elif isinstance(event, TrialReported) and event.report.evaluated:
             self._update_front(event.trial_id, event.report)
@@ -129,6 +130,13 @@ class CheckpointManager(Follower):
 
     def _has_model(self, folder: str) -> bool:
         return (self._out / folder).is_dir() or (self._syncer is not None and folder in self._syncer.models)
+
+    def _compute_front(self, state: SweepState) -> None:
+        self._dominated |= self._front.keys()
+        self._front = {}
+        for trial in state.trials.values():
+            for report in trial.candidates():
+                self._update_front(trial.id, report)
 
     def _update_front(self, trial_id: str, report: EpochReport) -> None:
         candidate = (trial_id, report.epoch)

@@ -81,7 +81,7 @@ class Syncer(Follower):
             self._urgent = self._dirty = False
             self._queue(self._upload)
 
-    def resume(self, state: SweepState) -> None:
+    def catch_up(self, state: SweepState) -> None:
         """Queue the transfers of ended trials' files that a previous driver process did not finish."""
         for trial in state.ended_trials:
             if trial.outcome is not None:

@@ -26,6 +26,10 @@ class TableWriter(Follower):
         self._rows: dict[CsvTable, list[Row]] = {
             table: [] for table in (tables.history, tables.auto_lr, tables.candidates, tables.trials)
         }
+        self._stale = False
+
+    def catch_up(self, state: SweepState) -> None:
+        """Rewrite the tables at the next :meth:`flush`, because a killed driver may not have written all rows."""
         self._stale = True
 
     def apply(self, event: Event, state: SweepState) -> None:

@@ -33,16 +33,16 @@ class Follower(Protocol):
     needs_disk: bool = True
     """Whether the follower receives only events that are on disk."""
 
-    def apply(self, event: Event, state: SweepState) -> None:
-        """Process an event. ``state`` already includes the event.
+    def catch_up(self, state: SweepState) -> None:
+        """Process all events on disk at once. The log calls this method when the follower is attached."""
+        return  # with an empty body, mypy would treat the method as abstract
 
-        The log calls this method for all events in order. When a sweep is resumed, the log first replays the events on
-        disk.
-        """
+    def apply(self, event: Event, state: SweepState) -> None:
+        """Process an event. ``state`` already includes the event. The log calls this method for all events in order."""
 
     def flush(self, state: SweepState) -> None:
         """Write or send the effects of the processed events. After an OSError, the log calls this method again."""
-        return  # with an empty body, mypy would treat the method as abstract
+        return
 
 
 def read_records(path: Path) -> list[Record]:
@@ -110,21 +110,11 @@ class EventLog:
         return sum(isinstance(record.event, TrialEnded) for record in self._pending)
 
     def attach(self, *followers: Follower) -> None:
-        """Add followers, which receive all later events. The follower that was added first receives an event first."""
+        """Let followers catch up. Then pass all later events to the followers, to the follower added first first."""
         with self._lock:
+            for follower in followers:
+                follower.catch_up(self.state)
             self._followers += followers
-
-    def replay(self, *followers: Follower) -> None:
-        """Rebuild the state from all events on disk, and pass these events to the followers.
-
-        The followers are neither attached nor flushed.
-        """
-        with self._lock:
-            self.state.clear()
-            for record in self.records:
-                self.state.apply(record)
-                for follower in followers:
-                    self._notify(follower, record)
 
     def record(self, event: Event) -> None:
         """Append an event to the log. Then pass the event to the followers, and flush the followers."""

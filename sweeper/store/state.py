@@ -95,11 +95,6 @@ class SweepState:
     ended: dict[str, None] = field(default_factory=dict)  # ids of ended trials, in the order in which they ended
     search: SearchStarted | None = None
 
-    def clear(self) -> None:
-        self.trials.clear()
-        self.ended.clear()
-        self.search = None
-
     def apply(self, record: Record) -> None:
         """Update the state with one event. The resulting state depends only on the records and their order."""
         event = record.event

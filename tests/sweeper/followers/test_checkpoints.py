@@ -43,20 +43,17 @@ class Driver:
 
     def record(self, event: Event) -> None:
         self.records.append(Record.new(len(self.records), event))
-        self._apply(self.records[-1])
+        self.state.apply(self.records[-1])
+        self.manager.apply(event, self.state)
         self.manager.flush(self.state)
-
-    def _apply(self, record: Record) -> None:
-        self.state.apply(record)
-        self.manager.apply(record.event, self.state)
 
     def restart(self) -> None:
         self.manager = CheckpointManager(self.out, GOALS, states=Storage((self.out / "ray").as_uri()))
         self.state = SweepState()
         for record in self.records:
-            self._apply(record)
+            self.state.apply(record)
+        self.manager.catch_up(self.state)
         self.manager.flush(self.state)
-        self.manager.reconcile()
 
     def report(self, trial_id: str, epoch: int, gain: float | None, loss: float | None) -> None:
         losses = {name: value for name, value in (("gain", gain), ("loss", loss)) if value is not None}

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sweeper.store.event_log import EventLog, EventLogError
+from sweeper.store.event_log import EventLog, EventLogError, Follower
 from sweeper.store.events import Event, Record, TrialProposed, TrialReported, TrialStarted
 from sweeper.store.state import SweepState
 from trainables.run.reports import EpochReport
 
 
 @dataclass
-class Seen:
+class Seen(Follower):
     """A follower that counts its events, and may fail."""
 
     needs_disk: bool = True
