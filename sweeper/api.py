@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from search_spaces.common.messages import no_sweep
 from sweeper.checks.world import resolve_and_check
-from sweeper.settings.fields import EVALUATE, PARETO, PICK, RUN, fields_of
+from sweeper.settings.fields import fields_of
+from sweeper.settings.options import EvaluateOptions, ParetoOptions, PickOptions, RunOptions
+from sweeper.settings.reading import read
 from sweeper.settings.sources import (
     PYTHON,
     Given,
@@ -55,8 +57,8 @@ class Sweep:
         Raises:
             Problems: the options, the space, the model or the data are invalid. The exception lists all problems.
         """
-        raw, problems = _raw(PARETO, {"out": out, **options})
-        settings = resolve_and_check(PARETO, raw, problems).settings
+        raw, problems = _raw(ParetoOptions, {"out": out, **options})
+        settings = resolve_and_check(ParetoOptions, raw, problems).settings
         assert settings is not None
         from sweeper.store.folder import begin  # imports the registries, so the plug-ins must be loaded before
 
@@ -182,8 +184,8 @@ def unlearn(*, out: Path | str | None = None, **options: Any) -> dict[str, objec
     Raises:
         Problems: some options are invalid; the exception lists all problems.
     """
-    raw, problems = _raw(RUN, {"out": out, **options})
-    resolved = resolve_and_check(RUN, raw, problems, continues=True)
+    raw, problems = _raw(RunOptions, {"out": out, **options})
+    resolved = resolve_and_check(RunOptions, raw, problems, continues=True)
     from sweeper.console import own_console
     from sweeper.single_run import run_once
 
@@ -192,8 +194,8 @@ def unlearn(*, out: Path | str | None = None, **options: Any) -> dict[str, objec
         out=Path(out) if out is not None else None,
         console=own_console(),
         started=time.time(),
-        landscape_points=resolved.options["landscape"] or 0,
-        command=command_line(RUN, raw),
+        landscape_points=resolved.options.landscape or 0,
+        command=command_line(RunOptions, raw),
     )
 
 
@@ -203,7 +205,7 @@ def evaluate(**options: Any) -> dict[str, Any]:
     Raises:
         Problems: some options are invalid; the exception lists all problems.
     """
-    raw, problems = _raw(EVALUATE, options)
+    raw, problems = _raw(EvaluateOptions, options)
     return evaluate_raw(raw, problems)
 
 
@@ -215,7 +217,7 @@ def pick(out: Path | str, **options: Any) -> dict[str, Any]:
         AnalysisError: no model meets all limits (such as ``where="verbmem<=0.1"``), or an option names a column that
             does not exist.
     """
-    raw, problems = _raw(PICK, options)
+    raw, problems = _raw(PickOptions, options)
     from sweeper.store.plugins import restore_plugins
 
     restore_plugins(Path(out))  # before any registry is read
@@ -224,10 +226,10 @@ def pick(out: Path | str, **options: Any) -> dict[str, Any]:
     return choose(Path(out), raw, problems).content
 
 
-def _raw(command: str, options: Mapping[str, object]) -> tuple[Raw, list[str]]:
+def _raw(command: type[Options], options: Mapping[str, object]) -> tuple[Raw, list[str]]:
     """Return the option values, including the values in the config file, and the error messages about the file."""
     values = dict(options)
-    has_config_option = command in (PARETO, RUN)
+    has_config_option = command in (ParetoOptions, RunOptions)
     config = values.pop("config", None) if has_config_option else None
     config_path = None if config is None else str(config)
     return with_config(command, from_python(command, values), config_path)
@@ -237,26 +239,25 @@ def evaluate_raw(raw: Raw, problems: Sequence[str] = ()) -> dict[str, Any]:
     """Return the result of :func:`evaluate`. ``problems`` are the error messages about the ``--config`` file."""
     from sweeper.checks.world import load_plugins
 
-    load_plugins(raw, problems)  # before the registries are read, which Options does
-    options = Options(EVALUATE, raw)
-    log = options["eval_log"]
-    folder = options["model_path"]
-    has_one_source = (log is None) != (folder is None)
-    if not has_one_source:
+    load_plugins(raw, problems)  # before the registries are read, which read() does
+    options, _ = read(EvaluateOptions, raw)  # _scores_of_model reports the problems, with those of the files
+    log = options.eval_log
+    folder = options.model_path
+    if folder is not None and log is None:
+        return _scores_of_model(Path(folder), options, raw, problems)
+    if log is None or folder is not None:
         raise Problems(["evaluate needs either --model-path DIR (a model to score) or --eval-log FILE (a log to read)"])
-    if folder is None:
-        model_fields = [
-            field for field in fields_of(EVALUATE).values() if field.scope == "trial" or field.name == "out"
-        ]
-        if unused_flags := [field.flag for field in model_fields if raw.get(field.name)]:
-            flags = ", ".join(unused_flags)
-            reason = "with --eval-log, the log determines the items and metrics"
-            raise Problems([f"{flags} can be used only with --model-path; {reason}"])
-        return _scores_of_log(log, options["retain_eval_log"])
-    return _scores_of_model(Path(folder), options, raw, problems)
+    model_fields = [
+        field for field in fields_of(EvaluateOptions).values() if field.scope == "trial" or field.name == "out"
+    ]
+    if unused_flags := [field.flag for field in model_fields if field.name in raw]:
+        flags = ", ".join(unused_flags)
+        reason = "with --eval-log, the log determines the items and metrics"
+        raise Problems([f"{flags} can be used only with --model-path; {reason}"])
+    return _scores_of_log(log, options.retain_eval_log)
 
 
-def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequence[str]) -> dict[str, Any]:
+def _scores_of_model(folder: Path, options: EvaluateOptions, raw: Raw, problems: Sequence[str]) -> dict[str, Any]:
     from sweeper.checks.world import model_folder_problems
     from trainables.modality import dataset_modality
     from trainables.models.adapters import adapter_problems
@@ -265,11 +266,10 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
     from trainables.target.prepare import score_checkpoint
 
     errors = list(problems)
-    if options["retain_eval_log"] is not None:
+    if options.retain_eval_log is not None:
         errors.append("--retain-eval-log can be used only with --eval-log; with --model-path, use --retain-model DIR")
-    model_name = options.explicit("model")
-    model_dataset = MODELS[model_name].dataset if model_name in MODELS else None
-    modality = dataset_modality(options.explicit("dataset") or model_dataset)
+    named_model = MODELS.get(options.model or "")
+    modality = dataset_modality(options.dataset or (named_model.dataset if named_model else None))
     if (folder / ADAPTER_CONFIG).is_file():
         errors += adapter_problems(folder)
     else:
@@ -277,7 +277,7 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
     # Set a model name: without a model name and a data set, the checks would assume a model to fine-tune on TOFU.
     raw_with_model = {"model": [Given(modality.offline_model, PYTHON)], **raw}
     del raw_with_model["model_path"]
-    resolved = resolve_and_check(EVALUATE, raw_with_model, errors, target_path=str(folder.resolve()))
+    resolved = resolve_and_check(EvaluateOptions, raw_with_model, errors, target_path=str(folder.resolve()))
     from search_spaces.common.durable import write_json
     from sweeper.console import own_console
     from sweeper.execution.target_task import print_data_notes, print_left_out_metrics, progress_shown
@@ -292,8 +292,8 @@ def _scores_of_model(folder: Path, options: Options, raw: Raw, problems: Sequenc
     print_data_notes(target_spec, console)
     with progress_shown(resolved.base, console, first="scoring the model") as (show, _):
         scores = score_checkpoint(resolved.base, on_progress=show)
-    if options["out"]:
-        out = Path(options["out"])
+    if options.out:
+        out = Path(options.out)
         out.mkdir(parents=True, exist_ok=True)
         write_json(out / "metrics.json", {**scores.metrics, "generation_seconds": scores.generation_seconds})
         write_item_log(out / "items.json", scores.items)

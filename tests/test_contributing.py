@@ -94,21 +94,39 @@ ADDITIONS = {
         "print(trial_problems(TrialSpec(toy=0)));" + command("pareto", "--help"),
         "--toy",
     ),
-    "option of a sweep": Addition(
+    "option": Addition(
         {
-            "sweeper/settings/fields.py": (
-                '    option("copy_to", "Copy',
-                '    _integer("toy", "How warm.", PARETO, default=3, low=1),\n',
-            ),
-            "sweeper/settings/sweep_settings.py": (
-                '    sampler: str = _DEFAULT["sampler"]',
-                '    toy: int = _DEFAULT["toy"]\n',
+            "sweeper/settings/options.py": (
+                "    front_metrics: int = option(",
+                '    toy: int = option(3, "How warm.", low=1)\n',
             ),
         },
-        "from sweeper.settings.resolve import resolve; from sweeper.settings.sources import from_python;"
-        "assert resolve('pareto', from_python('pareto', {'toy': '5'})).settings.toy == 5;"
+        "from sweeper.settings.options import ParetoOptions; from sweeper.settings.resolve import resolve;"
+        "from sweeper.settings.sources import from_python;"
+        "assert resolve(ParetoOptions, from_python(ParetoOptions, {'toy': '5'})).settings.toy == 5;"
         + command("pareto", "--help"),
         "--toy INTEGER",
+    ),
+    "command": Addition(
+        {
+            "sweeper/settings/options.py": (
+                "COMMANDS: Mapping[",
+                "@dataclass(frozen=True, kw_only=True)\n"
+                "class ToyOptions(Options):\n"
+                '    command: ClassVar[str] = "toy"\n\n'
+                '    warmth: int = option(3, "How warm.", low=1)\n\n\n',
+            ),
+            "sweeper/cli/results.py": (
+                "def _choice_lines(",
+                "from sweeper.settings.options import ToyOptions\n"
+                "from sweeper.settings.reading import read_valid\n\n\n"
+                "@command(ToyOptions)\n"
+                "def toy(raw: Raw, problems: list[str]) -> None:\n"
+                '    click.echo(f"{read_valid(ToyOptions, raw, problems).warmth} is warm")\n\n\n',
+            ),
+        },
+        command("toy", "--warmth", "7"),
+        "7 is warm",
     ),
 }
 

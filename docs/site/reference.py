@@ -17,8 +17,10 @@ from click.testing import CliRunner
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+from search_spaces.common.fields import Field
 from sweeper.cli.main import main
-from sweeper.settings.fields import COMMAND_OPTIONS
+from sweeper.settings.fields import fields_of
+from sweeper.settings.options import COMMANDS
 from sweeper.store.columns import CANDIDATE_COLUMNS, HISTORY_COLUMNS, TRIAL_COLUMNS, column_dictionary
 from trainables.spec import FIELDS
 
@@ -69,10 +71,14 @@ def _settings() -> Iterator[str]:
         cells = [f"`{name}`", f"`{flag}`", _cell(field.otherwise or field.default), _cell(field.help)]
         yield f"| {' | '.join(cells)} | {'yes' if field.decides else ''} |"
     yield from ("", "## A sweep and its commands", "", "| option | commands | default | meaning |", "|---|---|---|---|")
-    for field in COMMAND_OPTIONS:
-        if field.scope != "trial":
-            cells = [f"`{field.flag}`", ", ".join(field.commands), _cell(field.otherwise or field.default)]
-            yield f"| {' | '.join([*cells, _cell(field.help)])} |"
+    commands_by_field: dict[Field, list[str]] = {}
+    for command, options_type in COMMANDS.items():
+        for field in fields_of(options_type).values():
+            if field.scope != "trial":
+                commands_by_field.setdefault(field, []).append(command)
+    for field, commands in commands_by_field.items():
+        cells = [f"`{field.flag}`", ", ".join(commands), _cell(field.otherwise or field.default)]
+        yield f"| {' | '.join([*cells, _cell(field.help)])} |"
 
 
 def _listing(kind: str) -> Iterator[str]:

@@ -48,9 +48,7 @@ class Field:
         above: allowed numbers are greater than this number.
         choices: the allowed texts, or a function that returns the texts; empty if any text is allowed.
         words: maps words on the command line to values, such as ``none`` to 0.
-        commands: the commands that have the setting as an option.
         repeats: whether the option may be given several times.
-        changeable: the help text for ``resume``; empty if ``resume`` cannot change the setting.
         otherwise: the text that ``--help`` shows instead of ``default``.
         flag: the command-line option; empty if the setting has none.
         decides: whether the setting can change the result. A trial's hash contains only such settings.
@@ -72,9 +70,7 @@ class Field:
     words: Mapping[str, Any] = field(default_factory=dict, hash=False)
     role: Role = "method"
     scope: Scope = "trial"
-    commands: tuple[str, ...] = ()
     repeats: bool = False
-    changeable: str = ""
     is_path: bool = False
     metavar: str = ""
     otherwise: str = ""

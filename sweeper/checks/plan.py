@@ -17,7 +17,7 @@ from sweeper.checks.hub import Download, downloads
 from sweeper.checks.trial_time import TrialPace, estimate_pace
 from sweeper.execution.cluster import ray_cluster
 from sweeper.execution.placement import slots_here
-from sweeper.settings.fields import RUN
+from sweeper.settings.names import RUN
 from sweeper.settings.resources import Resources, local_gpu_count
 from sweeper.settings.sweep_settings import SweepSettings
 from trainables.models.hub_cache import cached_snapshot

@@ -7,11 +7,13 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from search_spaces.common.durable import LOCK
 from search_spaces.common.messages import resume_command
-from sweeper.settings.sources import Options, Problems, Raw, raise_if_any
+from sweeper.settings.options import ModelOptions, ParetoFields, RunOptions, SweepOptions
+from sweeper.settings.reading import Problem, about, method_options
+from sweeper.settings.sources import Problems, Raw, raise_if_any
 from trainables import plugins
 from trainables.storage import address_problem as storage_address_problem
 from trainables.storage import is_address, storage_problem
@@ -21,10 +23,12 @@ if TYPE_CHECKING:
     from trainables.modality import Modality
     from trainables.spec import TrialSpec
 
+M = TypeVar("M", bound=ModelOptions)
+
 
 def resolve_and_check(
-    command: str, raw: Raw, problems: Sequence[str] = (), *, continues: bool = False, **changes: Any
-) -> Resolved:
+    command: type[M], raw: Raw, problems: Sequence[str] = (), *, continues: bool = False, **changes: Any
+) -> Resolved[M]:
     """Load the plug-ins, resolve the option values to settings, and check the settings.
 
     If ``continues`` is true, the output folder may contain an unfinished run. ``changes`` maps names of trial fields to
@@ -38,20 +42,20 @@ def resolve_and_check(
 
     resolved = resolve(command, raw, problems)
     resolved = replace(resolved, base=replace(resolved.base, **changes))
-    check_files_and_services(resolved, continues=continues)
-    raise_if_any(resolved.options.problems)
+    resolved = check_files_and_services(resolved, continues=continues)
+    raise_if_any(resolved.messages)
     return _with_template_date(resolved, continues=continues)
 
 
-def _with_template_date(resolved: Resolved, *, continues: bool) -> Resolved:
+def _with_template_date(resolved: Resolved[M], *, continues: bool) -> Resolved[M]:
     """Set the date that the template sees, if the template uses the date. An unfinished run keeps its date."""
     from trainables.target.template_date import DateError, template_date
 
     default = None
-    if continues and resolved.options["out"]:
+    if continues and resolved.options.out:
         from sweeper.store.unfinished_run import RunFile
 
-        run_file = RunFile.read(Path(resolved.options["out"]))
+        run_file = RunFile.read(Path(resolved.options.out))
         default = run_file.spec.template_date if run_file else None
     try:
         date = template_date(resolved.base, default=default)
@@ -66,7 +70,7 @@ def _with_template_date(resolved: Resolved, *, continues: bool) -> Resolved:
 def load_plugins(raw: Raw, problems: Sequence[str] = ()) -> None:
     """Load the plug-ins and template files that the options name. Call this function before any registry is read.
 
-    A missing template file is ignored, because :class:`Options` reports it together with the other problems.
+    A missing template file is ignored, because :func:`.read` reports it together with the other problems.
 
     Raises:
         Problems: a plug-in is missing or broken, or defines a name that this project already uses. The exception lists
@@ -94,20 +98,21 @@ def load_plugins(raw: Raw, problems: Sequence[str] = ()) -> None:
         raise_if_any(name_conflicts() or plugin_problems())
 
 
-def check_files_and_services(resolved: Resolved, *, continues: bool = False) -> None:
-    """Check the files and services that the options name, and add the problems to the options."""
+def check_files_and_services(resolved: Resolved[M], *, continues: bool = False) -> Resolved[M]:
+    """Check the files and services that the options name. Return a copy with the problems added."""
     options = resolved.options
-    options.extend(output_problems(options["out"], continues=continues), "out")
-    options.extend([_cache_problem()])
-    _check_models(options, resolved.base)
-    if "tracking_uri" in options.values:
-        _check_services(options)
-    for name in ("warm_start", "reuse"):
-        options.extend(_folder_problems(options, name), name)
+    problems = list(resolved.problems)
+    problems += about("out", *output_problems(options.out, continues=continues))
+    problems += about("", _cache_problem())
+    problems += _model_problems(options, resolved.base, problems)
+    if isinstance(options, SweepOptions):
+        problems += _service_problems(options)
+        problems += _folder_problems(options)
     # Checks over the network take seconds, so they run only if no other problem was found.
-    options.extend(source_problems(resolved.base, ask_hub=not options.problems))
-    if not options.problems and is_address(options["storage"]):
-        options.extend([storage_problem(options["storage"])], "storage")
+    problems += map(Problem, source_problems(resolved.base, ask_hub=not problems))
+    if isinstance(options, SweepOptions) and options.storage and is_address(options.storage) and not problems:
+        problems += about("storage", storage_problem(options.storage))
+    return replace(resolved, problems=problems)
 
 
 def output_problems(out: str | None, *, continues: bool = False) -> list[str]:
@@ -169,30 +174,37 @@ def model_folder_problems(folder: Path, *, flag: str, modality: Modality, proces
     return [f"{flag} {folder}: {reason}" for reason in modality.folder_problems(folder, processor=processor)]
 
 
-def _check_models(options: Options, base: TrialSpec) -> None:
+def _model_problems(options: ModelOptions, base: TrialSpec, problems: Sequence[Problem]) -> Iterator[Problem]:
+    """Yield the problems with the model folders and the template. ``problems`` are those found before."""
     from trainables.modality import dataset_modality
     from trainables.models.registry import MODELS, is_hub_id
     from trainables.objectives.rmu import layer_problem
     from trainables.spec import FIELDS
 
-    model = options["model"]
-    has_path = options["model_path"] or options["target_path"]
-    is_hub_name = model and model not in MODELS and is_hub_id(model)
-    if is_hub_name and not has_path and Path(model).is_dir():
-        options.add(f"--model {model}: this is a folder; give it with --model-path {model}", "model")
+    model = options.model
+    has_path = options.model_path or options.target_path
+    if model and model not in MODELS and is_hub_id(model) and not has_path and Path(model).is_dir():
+        yield Problem(f"--model {model}: this is a folder; give it with --model-path {model}", "model")
     modality = dataset_modality(base.dataset)
-    for name in ("model_path", "target_path", "retain_path"):
-        if folder := options[name]:
-            flag = FIELDS[name].flag
+    folders = {
+        "model_path": options.model_path, "target_path": options.target_path, "retain_path": options.retain_path
+    }  # fmt: skip
+    for name, folder in folders.items():
+        if folder:
             needs_processor = name != "model_path"
-            problems = model_folder_problems(Path(folder), flag=flag, modality=modality, processor=needs_processor)
-            options.extend(problems, name)
-    layers = options.method_options.get("layer", ())
-    has_layer_problem = any("layer" in text for text in options.problems)
-    depth = _depth(base) if layers and not has_layer_problem else None
-    if depth is not None:
-        options.extend([layer_problem(value, depth=depth) for value in layers], "option")
-    options.extend(_chat_problems(base), "template")
+            yield from about(
+                name,
+                *model_folder_problems(
+                    Path(folder), flag=FIELDS[name].flag, modality=modality, processor=needs_processor
+                ),
+            )
+    has_layer_problem = any("layer" in problem.text for problem in problems)
+    if isinstance(options, SweepOptions | RunOptions) and not has_layer_problem:
+        layers = method_options(options.option, options.c).get("layer", ())
+        depth = _depth(base) if layers else None
+        if depth is not None:
+            yield from about("option", *(layer_problem(value, depth=depth) for value in layers))
+    yield from about("template", *_chat_problems(base))
 
 
 def _depth(spec: TrialSpec) -> int | None:
@@ -283,35 +295,38 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
     return problems
 
 
-def _check_services(options: Options) -> None:
+def _service_problems(options: SweepOptions) -> Iterator[Problem]:
     from sweeper.execution.placement import address_problem
-    from sweeper.settings.tracking_uri import tracking_problem
+    from sweeper.settings.tracking_uri import default_uri, tracking_problem
 
-    storage = options["storage"]
-    options.extend([tracking_problem(options["tracking_uri"])], "tracking_uri")
-    options.extend([address_problem(options["address"])], "address")
+    storage = options.storage
+    yield from about("tracking_uri", tracking_problem(options.tracking_uri or default_uri()))
+    yield from about("address", address_problem(options.address))
     if storage and is_address(storage):
-        options.extend([storage_address_problem(storage)], "storage")
+        yield from about("storage", storage_address_problem(storage))
     elif storage and Path(storage).exists() and not Path(storage).is_dir():
-        options.add(f"--storage {storage}: this is a file, expected a folder", "storage")
+        yield from about("storage", f"--storage {storage}: this is a file, expected a folder")
 
 
-def _folder_problems(options: Options, name: str) -> Iterator[str]:
+def _folder_problems(options: SweepOptions) -> Iterator[Problem]:
+    """Yield the problems with the folders of ``--warm-start`` and ``--reuse``."""
     from sweeper.settings.objectives import objective_set
     from sweeper.store.event_log import EventLogError, read_state
     from sweeper.store.folder import SweepError, read_settings
 
-    flag = f"--{name.replace('_', '-')}"
-    own_objectives = options["objectives"] or ""
-    for folder in options[name] or ():
-        try:
-            objectives = read_settings(Path(folder)).objectives
-            read_state(Path(folder))
-        except (SweepError, EventLogError) as error:
-            yield f"{flag} {folder}: {error}"
-            continue
-        if name == "warm_start" and objective_set(objectives) != objective_set(own_objectives):
-            yield (
-                f"{flag} {folder}: that sweep optimises {objectives}, but this sweep optimises {own_objectives}: "
-                "metrics and directions must be the same"
-            )
+    warm_start = options.warm_start if isinstance(options, ParetoFields) else ()
+    for name, folders in (("warm_start", warm_start), ("reuse", options.reuse)):
+        for folder in folders:
+            flag = f"--{name.replace('_', '-')}"
+            try:
+                objectives = read_settings(Path(folder)).objectives
+                read_state(Path(folder))
+            except (SweepError, EventLogError) as error:
+                yield Problem(f"{flag} {folder}: {error}", name)
+                continue
+            if name == "warm_start" and objective_set(objectives) != objective_set(options.objectives):
+                yield Problem(
+                    f"{flag} {folder}: that sweep optimises {objectives}, but this sweep optimises "
+                    f"{options.objectives}: metrics and directions must be the same",
+                    name,
+                )

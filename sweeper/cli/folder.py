@@ -6,14 +6,16 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from search_spaces.common.messages import did_you_mean, no_sweep, resume_command
 from sweeper.cli.errors import FAILED, exit_with, plain_errors
-from sweeper.cli.options import json_option
-from sweeper.settings.sources import Problems
+from sweeper.cli.options import command, json_option
+from sweeper.settings.options import ConfigOptions
+from sweeper.settings.reading import read_valid
+from sweeper.settings.sources import Problems, Raw
 
 if TYPE_CHECKING:
     from sweeper.driver.status_file import StatusFile
@@ -121,17 +123,15 @@ def _is_still_running(out: Path, run_id: str) -> bool:
     return is_locked(out) and (status_file is None or status_file.run == run_id)
 
 
-@click.command()
-@click.argument("folder", type=click.Path())
-@click.option("--out", type=click.Path(), help="Write the YAML to this new file instead of printing it.")
-@plain_errors
-def config(folder: str, out: str | None) -> None:
+@command(ConfigOptions, click.argument("folder", type=click.Path()))
+def config(raw: Raw, problems: list[str], *, folder: str) -> None:
     """Print the options of the sweep in FOLDER as YAML. To start the same sweep, give the YAML file with --config.
 
     The file contains the options that were given when the sweep was started or resumed. Its paths are absolute, and its
     plug-ins are the copies in FOLDER. Other options have their defaults, which may differ in another version of this
     project.
     """
+    out = read_valid(ConfigOptions, raw, problems).out
     if out is not None and Path(out).exists():
         raise Problems([f"--out {out}: the file exists already; name a new file"])
     from sweeper.store.plugins import FOLDER, restore_plugins
@@ -153,16 +153,14 @@ def config(folder: str, out: str | None) -> None:
 
 def config_text(settings: SweepSettings, *, plugins: Mapping[str, str]) -> str:
     """Return the sweep's options as YAML. ``plugins`` maps the name of each plug-in file to the path of its copy."""
-    from sweeper.settings.fields import STUDY
+    from sweeper.settings.options import COMMANDS
     from sweeper.settings.sources import STORED, Given, to_config
+    from sweeper.settings.sweep_settings import CHANGEABLE
 
     # Values that resume may have changed, and defaults that were computed when the sweep started.
-    values: dict[str, Any] = {name: getattr(settings, name) for name in ("address", "storage", "epoch_budget", "until")}
-    values["no_ship"] = True if settings.address is not None and not settings.ship else None
-    if settings.kind != STUDY:
-        values |= {"trials": settings.trials, "sampler": settings.sampler}
-    elif settings.extend:
-        values["extend"] = True
+    values = {name: getattr(settings, name) or None for name in (*CHANGEABLE, "storage", "sampler")}
+    if settings.address is None:
+        values["no_ship"] = None
     if "tracking_uri" in settings.given:
         values["tracking_uri"] = settings.tracking_uri
     overrides = {name: [] if value is None else [Given(value, STORED)] for name, value in values.items()}
@@ -171,4 +169,4 @@ def config_text(settings: SweepSettings, *, plugins: Mapping[str, str]) -> str:
     for name, paths in (("plugin", scripts), ("template", templates)):
         if paths:
             overrides[name] = [Given(path, STORED) for path in paths]
-    return to_config(settings.kind, {**settings.given, **overrides})
+    return to_config(COMMANDS[settings.kind], {**settings.given, **overrides})

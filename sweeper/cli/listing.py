@@ -8,6 +8,7 @@ import textwrap
 import click
 
 from sweeper.cli.options import command, json_option
+from sweeper.settings.options import ListOptions
 from sweeper.settings.sources import Raw
 
 KINDS = ("methods", "optimizers", "models", "datasets", "metrics", "templates")
@@ -16,7 +17,7 @@ _UNIFORM_GUESS = "ln|V| (V: the vocabulary or the classes)"
 """The upper bound of a loss: the loss of a uniform guess."""
 
 
-@command("list", click.argument("kind", type=click.Choice(KINDS)), json_option())
+@command(ListOptions, click.argument("kind", type=click.Choice(KINDS)), json_option())
 def listing(raw: Raw, problems: list[str], *, kind: str, as_json: bool) -> None:
     """List the methods, optimizers, models, datasets, metrics or templates, including those of plug-ins."""
     from sweeper.checks.world import load_plugins

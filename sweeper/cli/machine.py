@@ -17,34 +17,23 @@ from pathlib import Path
 
 import click
 
-from sweeper.cli.errors import FAILED, interrupted_by_signals, plain_errors
+from sweeper.cli.errors import FAILED, interrupted_by_signals
 from sweeper.cli.options import command, json_option
-from sweeper.settings.sources import Options, Problems, Raw, raise_if_any
+from sweeper.settings.options import CacheOptions, DoctorOptions, UiOptions
+from sweeper.settings.reading import about, located, read, read_valid
+from sweeper.settings.sources import Problems, Raw, raise_if_any
 
 _PACKAGES = ("torch", "ray", "transformers", "peft", "datasets", "optuna", "mlflow", "moocore", "rouge-score")
 
 
-@click.command()
-@json_option()
-@click.option("--address", help="Also check each node of the Ray cluster at this address; 'auto' finds the address.")
-@click.option(
-    "--shared",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="With --address: check that all nodes can use this shared folder; can be repeated.  [default: cache folder]",
-)
-@click.option(
-    "--storage",
-    metavar="URI",
-    multiple=True,
-    help="Check that this machine and all nodes can use this s3://, gs:// or abfs:// address; can be repeated.",
-)
-@plain_errors
-def doctor(as_json: bool, address: str | None, shared: tuple[Path, ...], storage: tuple[str, ...]) -> None:
+@command(DoctorOptions, json_option())
+def doctor(raw: Raw, problems: list[str], *, as_json: bool) -> None:
     """Check versions, hardware, disk, hub and nodes. The exit code is 1 if a package is missing or a node is faulty."""
     from sweeper.checks.cluster_health import format_nodes, node_problems, query_cluster
     from trainables.storage import is_address, storage_problem
 
+    options = read_valid(DoctorOptions, raw, problems)
+    address, shared, storage = options.address, [Path(path) for path in options.shared], options.storage
     if shared and address is None:
         raise Problems(["--shared names a folder that the nodes of a cluster share: give --address too"])
     remedy = "use --shared for folders, together with --address"
@@ -115,12 +104,8 @@ class Entry:
     paths: tuple[str, ...]
 
 
-@command(
-    "cache",
-    click.option("--prune", is_flag=True, help="Remove the entries that have not been used for --older-than days."),
-    json_option(),
-)
-def cache(raw: Raw, problems: list[str], *, prune: bool, as_json: bool) -> None:
+@command(CacheOptions, json_option())
+def cache(raw: Raw, problems: list[str], *, as_json: bool) -> None:
     """List the targets (models before unlearning) and scores in the cache that all sweeps share, with sizes and ages.
 
     If a target or score is missing, the next sweep that needs it computes it again. The folders of sweeps are not in
@@ -130,9 +115,8 @@ def cache(raw: Raw, problems: list[str], *, prune: bool, as_json: bool) -> None:
     from search_spaces.common.messages import format_size
     from trainables.target.cache import cache_folder
 
-    options = Options("cache", raw)
-    raise_if_any(options.problems)
-    folder, older_than = cache_folder(), options["older_than"]
+    options = read_valid(CacheOptions, raw, problems)
+    folder, older_than, prune = cache_folder(), options.older_than, options.prune
     rows = list(entries(folder, now=time.time(), older_than=older_than if prune else None))
     if prune:
         for entry in rows:
@@ -203,11 +187,8 @@ _STOP_TIMEOUT = 10.0  # seconds to wait for the server to end after SIGTERM
 _POLL_SECONDS = 0.3  # seconds between two checks whether the server responds
 
 
-@command(
-    "ui",
-    click.option("--browser/--no-browser", default=True, help="In a desktop session, open the URL in the browser."),
-)
-def ui(raw: Raw, problems: list[str], *, browser: bool) -> None:
+@command(UiOptions)
+def ui(raw: Raw, problems: list[str]) -> None:
     """Serve the MLflow UI on http://127.0.0.1:PORT until Ctrl-C.
 
     In the UI, you can sort trials by metric and download checkpoints. When the UI responds, the command prints its URL
@@ -215,16 +196,16 @@ def ui(raw: Raw, problems: list[str], *, browser: bool) -> None:
     """
     from sweeper.settings.tracking_uri import default_uri, missing_database, tracking_problem
 
-    options = Options("ui", raw)
-    uri, port = options["tracking_uri"] or default_uri(), options["port"]
-    options.extend([tracking_problem(uri) or missing_database(uri)], "tracking_uri")
-    raise_if_any(options.problems)
+    options, found = read(UiOptions, raw)
+    uri, port = options.tracking_uri or default_uri(), options.port
+    found += about("tracking_uri", tracking_problem(uri) or missing_database(uri))
+    raise_if_any([*problems, *located(found, raw)])
     # With one worker and no job execution, the server responds after 6 s instead of 22 s, with a quarter of the memory.
     environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     arguments = ["ui", "--backend-store-uri", uri, "--workers", "1", "--port", str(port)]
     server_command = [sys.executable, "-m", "mlflow", *arguments]
     url = f"http://127.0.0.1:{port}"
-    sys.exit(_serve(server_command, environment, announce=lambda: _announce(url, browser=browser)))
+    sys.exit(_serve(server_command, environment, announce=lambda: _announce(url, browser=options.browser)))
 
 
 def _announce(url: str, *, browser: bool) -> None:

@@ -8,12 +8,7 @@ from types import MappingProxyType
 import click
 
 from search_spaces.common.messages import expected_one_of
-from sweeper.cli.folder import config, status, stop
-from sweeper.cli.listing import listing
-from sweeper.cli.machine import cache, doctor, ui
-from sweeper.cli.models import evaluate, target, unlearn
-from sweeper.cli.results import compare, pick, report
-from sweeper.cli.sweeps import lr_study, pareto, resume
+from sweeper.cli import folder, listing, machine, models, results, sweeps
 from sweeper.store.version import __version__
 
 EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -76,23 +71,8 @@ def main() -> None:
     """
 
 
-for command in (
-    pareto,
-    lr_study,
-    resume,
-    status,
-    stop,
-    report,
-    compare,
-    pick,
-    config,
-    unlearn,
-    target,
-    evaluate,
-    listing,
-    doctor,
-    cache,
-    ui,
-):
-    command.epilog = _epilog(str(command.name))
-    main.add_command(command)
+for module in (sweeps, folder, results, models, listing, machine):
+    for command in vars(module).values():
+        if isinstance(command, click.Command):
+            command.epilog = _epilog(str(command.name))
+            main.add_command(command)

@@ -13,11 +13,11 @@ import click
 from sweeper.cli.errors import FAILED, continues_with, exit_with
 from sweeper.cli.options import CONFIG, DRY_RUN, command, json_option
 from sweeper.cli.plan import print_plan
-from sweeper.settings.fields import EVALUATE, RUN, TARGET
+from sweeper.settings.options import EvaluateOptions, RunOptions, TargetOptions
 from sweeper.settings.sources import Raw, command_line, raise_if_any
 
 
-@command(RUN, CONFIG, DRY_RUN, json_option("Print metrics.json on stdout."))
+@command(RunOptions, CONFIG, DRY_RUN, json_option("Print metrics.json on stdout."))
 def unlearn(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> None:
     """Unlearn one model with one method and learning rate, and evaluate it.
 
@@ -25,9 +25,9 @@ def unlearn(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> N
     """
     from sweeper.checks.world import resolve_and_check
 
-    resolved = resolve_and_check(RUN, raw, problems, continues=True)
-    spec, points = resolved.base, resolved.options["landscape"] or 0
-    out = Path(resolved.options["out"]) if resolved.options["out"] else None
+    resolved = resolve_and_check(RunOptions, raw, problems, continues=True)
+    spec, points = resolved.base, resolved.options.landscape or 0
+    out = Path(resolved.options.out) if resolved.options.out else None
 
     from sweeper.console import own_console
     from sweeper.single_run import run_once
@@ -41,7 +41,7 @@ def unlearn(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> N
 
         print_plan(plan_of_run(spec, out), as_json=as_json)
         return
-    rerun = command_line(RUN, raw)
+    rerun = command_line(RunOptions, raw)
     note = ""
     if out is None:
         note = "; without --out, only the target is saved, not the state of the run"
@@ -62,7 +62,7 @@ def unlearn(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> N
         exit_with([str(row["error"])], FAILED)
 
 
-@command(TARGET, json_option("Print the target's folder and metrics as JSON on stdout."))
+@command(TargetOptions, json_option("Print the target's folder and metrics as JSON on stdout."))
 def target(raw: Raw, problems: list[str], *, as_json: bool) -> None:
     """Prepare the model that trials start from (the target), and print its folder.
 
@@ -79,16 +79,16 @@ def target(raw: Raw, problems: list[str], *, as_json: bool) -> None:
             "--target-path cannot be used with --retain-only, which trains a base model: name the base model with "
             "--model or --model-path"
         )
-    resolved = resolve_and_check(TARGET, raw, problems)
+    resolved = resolve_and_check(TargetOptions, raw, problems)
 
     from sweeper.console import own_console
     from sweeper.execution.target_task import prepare_with_progress, retain_model_with_progress
     from sweeper.execution.threads import use_free_threads
 
-    console, out = own_console(), resolved.options["out"]
+    console, out = own_console(), resolved.options.out
     use_free_threads()
     prepared_target = None
-    with continues_with(command_line(TARGET, raw)):
+    with continues_with(command_line(TargetOptions, raw)):
         if retain_only:
             folder = str(retain_model_with_progress(resolved.base, console=console))
         else:
@@ -106,7 +106,7 @@ def target(raw: Raw, problems: list[str], *, as_json: bool) -> None:
         click.echo(", ".join(f"{name} {value:.4g}" for name, value in prepared_target.baseline.items()))
 
 
-@command(EVALUATE, json_option())
+@command(EvaluateOptions, json_option())
 def evaluate(raw: Raw, problems: list[str], *, as_json: bool) -> None:
     """Evaluate a model folder on a data set, or aggregate a published evaluation log.
 

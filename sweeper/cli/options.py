@@ -1,4 +1,4 @@
-"""Define click commands with the options in :mod:`sweeper.settings.fields`."""
+"""Define click commands with the options in :mod:`sweeper.settings.options`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from search_spaces.common.fields import Field
 from sweeper.cli.errors import plain_errors
 from sweeper.settings.fields import fields_of
-from sweeper.settings.sources import CLI, Given, Raw, with_config
+from sweeper.settings.sources import CLI, Given, Options, Raw, with_config
 
 Decorator = Callable[[Any], Any]
 _NUMBER_METAVARS: dict[type, str] = {int: "INTEGER", float: "NUMBER"}
@@ -32,19 +32,19 @@ def json_option(help: str = "Print the result as JSON on stdout.") -> Decorator:
     return click.option("--json", "as_json", is_flag=True, help=help)
 
 
-def command(name: str, *decorators: Decorator) -> Callable[[Callable[..., None]], click.Command]:
-    """Return a decorator that turns a function into the click command ``name``.
+def command(options_type: type[Options], *decorators: Decorator) -> Callable[[Callable[..., None]], click.Command]:
+    """Return a decorator that turns a function into the click command with these options.
 
     The function is called as ``function(raw, problems, **values)``: ``raw`` contains the given option values,
     ``problems`` the error messages about the ``--config`` file, and ``values`` the values of ``decorators``.
-    These decorators add the options and arguments that are not in :data:`sweeper.settings.fields.COMMAND_OPTIONS`.
+    These decorators add arguments, and options that exist only on the command line.
     """
-    fields = fields_of(name)
+    fields = fields_of(options_type)
 
     def decorate(function: Callable[..., None]) -> click.Command:
         @functools.wraps(function)
         def callback(**values: Any) -> None:
-            raw, problems = given_values(name, values.pop("config", None))
+            raw, problems = given_values(options_type, values.pop("config", None))
             other_values = {key: value for key, value in values.items() if key not in fields}
             function(raw, problems, **other_values)
 
@@ -52,21 +52,21 @@ def command(name: str, *decorators: Decorator) -> Callable[[Callable[..., None]]
         option_decorators = [_option(field) for field in fields.values()]
         for decorator in reversed([*option_decorators, *decorators]):  # the last decorator is applied first
             decorated = decorator(decorated)
-        return click.command(name)(decorated)
+        return click.command(options_type.command)(decorated)
 
     return decorate
 
 
-def given_values(name: str, config: str | None) -> tuple[Raw, list[str]]:
+def given_values(options_type: type[Options], config: str | None) -> tuple[Raw, list[str]]:
     """Return the option values from the command line and the ``--config`` file, and the problems with the file."""
     context = click.get_current_context()
     cli_values = {}
-    for key, field in fields_of(name).items():
+    for key, field in fields_of(options_type).items():
         if context.get_parameter_source(key) is not click.core.ParameterSource.DEFAULT:
             value = context.params[key]
             values = value if field.repeats else [value]
             cli_values[key] = [Given(item, CLI) for item in values]
-    return with_config(name, cli_values, config)
+    return with_config(options_type, cli_values, config)
 
 
 def _option(field: Field) -> Decorator:

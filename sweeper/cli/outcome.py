@@ -40,7 +40,7 @@ def run_to_the_end(
         say(line)
 
     from sweeper.console import own_console
-    from sweeper.settings.fields import STUDY
+    from sweeper.settings.names import STUDY
     from sweeper.settings.tracking_uri import redact_uri, uri_with_password
     from sweeper.store.folder import read_settings
     from sweeper.sweep import run

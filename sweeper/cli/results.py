@@ -9,34 +9,23 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from search_spaces.common.messages import expected_one_of, no_sweep
-from sweeper.cli.errors import interrupted_by_signals, plain_errors
+from search_spaces.common.messages import no_sweep
+from sweeper.cli.errors import interrupted_by_signals
 from sweeper.cli.options import command, json_option
-from sweeper.settings.fields import PICK
-from sweeper.settings.sources import Options, Raw, raise_if_any
+from sweeper.settings.options import CompareOptions, PickOptions, ReportOptions
+from sweeper.settings.reading import about, located, read
+from sweeper.settings.sources import Raw, raise_if_any
 
 if TYPE_CHECKING:
     from sweeper.export.pick import Choice
 
-FORMATS = ("md", "tex", "csv", "html")
-
 
 @command(
-    "report",
+    ReportOptions,
     click.argument("sources", type=click.Path(), nargs=-1, required=True, metavar="FOLDER|CSV..."),
-    click.option(
-        "--out", type=click.Path(), help="Folder for the report; required for several sources.  [default: the source]"
-    ),
-    click.option(
-        "--watch",
-        is_flag=True,
-        help="Until Ctrl-C, serve the report on a local page, and update the page when the tables change.",
-    ),
     json_option("Print the frontier, or the paths of a single run's figures, as JSON on stdout."),
 )
-def report(
-    raw: Raw, problems: list[str], *, sources: tuple[str, ...], out: str | None, watch: bool, as_json: bool
-) -> None:
+def report(raw: Raw, problems: list[str], *, sources: tuple[str, ...], as_json: bool) -> None:
     """Write a report on sweeps, single runs and CSV files, even while a sweep runs.
 
     A source is the folder of a sweep, the folder of a single run, or a CSV file. A CSV file needs a column 'method' and
@@ -44,19 +33,24 @@ def report(
     'seed', 'model' and 'dataset' are optional. If several sources are given, one report on all of them is written to
     --out. If the only source is the folder of a single run, figures are drawn, but no report is written.
     """
-    options = Options("report", raw, problems=problems)
+    options, found = read(ReportOptions, raw)
+    out, watch = options.out, options.watch
     path_by_location = {Path(source).resolve(): Path(source) for source in sources}  # each source once
     paths = list(path_by_location.values())
     is_single_run = len(paths) == 1 and _is_run(paths[0])
-    if raw.get("port") and not watch:
-        options.add(
-            "--port can be used only with --watch, because it is the port of the page that --watch serves", "port"
+    if "port" in raw and not watch:
+        found += about(
+            "port", "--port can be used only with --watch, because it is the port of the page that --watch serves"
         )
     if watch and as_json:
-        options.add("--watch serves a page until Ctrl-C, and --json prints one result: give only one of them")
+        found += about(
+            "watch", "--watch serves a page until Ctrl-C, and --json prints one result: give only one of them"
+        )
     if watch and is_single_run:
-        options.add(f"--watch: {paths[0]} is a single run, which has figures but no page; leave out --watch")
-    raise_if_any(options.problems)
+        found += about(
+            "watch", f"--watch: {paths[0]} is a single run, which has figures but no page; leave out --watch"
+        )
+    raise_if_any([*problems, *located(found, raw)])
     _check_sources(paths, out)
     from analysis.report.report import write_report, write_run_figures
     from analysis.tables.columns import Columns
@@ -70,7 +64,7 @@ def report(
     folder = Path(out) if out else paths[0]
     if watch:
         with interrupted_by_signals():
-            _watch(folder, paths, port=options["port"] or 0)
+            _watch(folder, paths, port=options.port or 0)
     write_report(folder, paths)
     if as_json:
         click.echo(json.dumps(json.loads((folder / "pareto.json").read_text(encoding="utf-8"))))
@@ -103,17 +97,18 @@ def _is_run(path: Path) -> bool:
     return (path / "metrics.json").is_file() and not (path / "sweep.json").is_file()
 
 
-@click.command()
-@click.argument("sources", nargs=-1, type=click.Path())
-@click.option("--out", type=click.Path(), help="Write comparison.md, .tex, .csv and .html to this folder.")
-@click.option("--format", "format_name", default="md", show_default=True, help="Format to print: md, tex, csv or html.")
-@json_option("Print the tables as JSON on stdout.")
-@plain_errors
-def compare(sources: tuple[str, ...], out: str | None, format_name: str, as_json: bool) -> None:
+@command(
+    CompareOptions,
+    click.argument("sources", nargs=-1, type=click.Path()),
+    json_option("Print the tables as JSON on stdout."),
+)
+def compare(raw: Raw, problems: list[str], *, sources: tuple[str, ...], as_json: bool) -> None:
     """Compare the methods in one or more sweep folders and CSV files, with and without AutoLR."""
-    problems = [] if sources else ["name at least one sweep folder or CSV file to compare"]
-    if format_name not in FORMATS:
-        problems.append(f"unknown format '{format_name}': {expected_one_of(format_name, FORMATS)}")
+    options, found = read(CompareOptions, raw)
+    out = options.out
+    if not sources:
+        problems.append("name at least one sweep folder or CSV file to compare")
+    problems += located(found, raw)
     for source in map(Path, sources):
         if not source.is_file() and not (source / "sweep.json").is_file():
             problems.append(no_sweep(source))
@@ -137,7 +132,7 @@ def compare(sources: tuple[str, ...], out: str | None, format_name: str, as_json
     if as_json:
         click.echo(json.dumps(comparison_content(tables)))
     else:
-        click.echo(WRITERS[format_name](tables), nl=False)
+        click.echo(WRITERS[options.format](tables), nl=False)
 
 
 def _watch(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
@@ -151,7 +146,9 @@ def _watch(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
         watch(paths, lambda: write_report(folder, paths), stamps=stamps, say=lambda text: click.echo(text, err=True))
 
 
-@command(PICK, click.argument("folder", type=click.Path()), json_option("Print the chosen model as JSON on stdout."))
+@command(
+    PickOptions, click.argument("folder", type=click.Path()), json_option("Print the chosen model as JSON on stdout.")
+)
 def pick(raw: Raw, problems: list[str], *, folder: str, as_json: bool) -> None:
     """Choose a checkpoint of the sweep in FOLDER, and report whether it meets the thresholds.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,25 +14,28 @@ import click
 from sweeper.cli.options import CONFIG, DRY_RUN, command, json_option
 from sweeper.cli.outcome import evaluate_studies, print_study, run_to_the_end
 from sweeper.cli.plan import print_plan
-from sweeper.settings.fields import PARETO, RESUME, STUDY
-from sweeper.settings.sources import Options, Problems, Raw, raise_if_any
+from sweeper.settings.fields import fields_of
+from sweeper.settings.names import STUDY
+from sweeper.settings.options import ParetoOptions, ResumeOptions, StudyOptions, SweepOptions
+from sweeper.settings.reading import Problem, about, located, read
+from sweeper.settings.sources import Problems, Raw, raise_if_any
 
 _JSON = json_option("Print the summary as JSON on stdout.")
 _FROM_OPTIONS = ("folders", "out", "objectives")
 """The only options that ``lr-study --from`` accepts."""
 
 
-@command(PARETO, CONFIG, DRY_RUN, _JSON)
+@command(ParetoOptions, CONFIG, DRY_RUN, _JSON)
 def pareto(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> None:
     """Search the trade-off between forgetting and retaining for one or more methods, and write a report.
 
     Every trial unlearns one model with one method, one learning rate and, for gdiff, one value of --c. At the end, the
     folder OUT contains trials.csv, pareto.json, pareto.png, report.html and the checkpoints.
     """
-    _run_new(PARETO, raw, problems, dry_run=dry_run, as_json=as_json)
+    _run_new(ParetoOptions, raw, problems, dry_run=dry_run, as_json=as_json)
 
 
-@command(STUDY, CONFIG, DRY_RUN, _JSON)
+@command(StudyOptions, CONFIG, DRY_RUN, _JSON)
 def lr_study(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> None:
     """Compare fixed learning rates and AutoLR for each method.
 
@@ -41,24 +44,23 @@ def lr_study(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> 
     rate, and which rates are within 5% of the best hypervolume. The file also compares AutoLR with the best fixed rate.
     With --from, no trials run, and finished studies are evaluated again.
     """
-    if not raw.get("folders"):
-        _run_new(STUDY, raw, problems, dry_run=dry_run, as_json=as_json)
+    if "folders" not in raw:
+        _run_new(StudyOptions, raw, problems, dry_run=dry_run, as_json=as_json)
         return
-    options = Options(STUDY, raw)
-    _check_from_options(options, dry_run=dry_run)
-    raise_if_any(options.problems)
+    options, found = read(StudyOptions, raw)
+    raise_if_any(located([*found, *_from_problems(options, dry_run=dry_run)], raw))
     from analysis.report.study_text import study_content
 
-    folders = [Path(folder) for folder in options["folders"]]
-    path = Path(options["out"]) if options["out"] else None
-    study = evaluate_studies(folders, path=path, objectives=options.explicit("objectives"))
+    folders = [Path(folder) for folder in options.folders]
+    path = Path(options.out) if options.out else None
+    study = evaluate_studies(folders, path=path, objectives=options.objectives if "objectives" in raw else None)
     if as_json:
         click.echo(json.dumps(study_content(study)))
     else:
         print_study(study)
 
 
-@command(RESUME, click.argument("folder", type=click.Path()), DRY_RUN, _JSON)
+@command(ResumeOptions, click.argument("folder", type=click.Path()), DRY_RUN, _JSON)
 def resume(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json: bool) -> None:
     """Continue the sweep in FOLDER.
 
@@ -66,41 +68,35 @@ def resume(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json
     sweep in a bucket (s3://BUCKET/PREFIX/NAME), the sweep's tables are downloaded first.
     """
     from sweeper.store.plugins import restore_plugins
-    from trainables.storage import is_address, storage_problem
+    from trainables.storage import address_problem, is_address, storage_problem
 
-    options = Options(RESUME, raw, problems=problems)
-    names = ("trials", "epoch_budget", "until", "address")
-    changes = {name: options[name] for name in names if options[name] is not None}
-    if options["extend"]:
-        changes["extend"] = True
-    if options["no_ship"]:
-        changes["ship"] = False
-    if changes.get("address") == "none":
-        changes["address"] = None
+    options, found = read(ResumeOptions, raw)
+    found = [*map(Problem, problems), *found]
+    changes = _given_changes(options)
     if is_address(folder):
-        folder, local_changes = _fetch_tables(folder, options)
+        raise_if_any(located([*found, *about("", address_problem(folder))], raw))
+        folder, local_changes = _fetch_tables(folder, out=options.out)
         changes |= local_changes
-    elif options["out"] is not None:
+    elif options.out is not None:
         reason = f"the sweep continues in {folder}; leave out --out, which is only for a sweep in a bucket"
-        options.add(f"--out {options['out']}: {reason}")
+        found += about("out", f"--out {options.out}: {reason}")
     out = Path(folder)
     restore_plugins(out)  # run_to_the_end prints the messages
     from sweeper.store.folder import read_settings  # imports the registries, so the plug-ins must be loaded before
 
     if changes:
-        _check_changes(options, out, changes)
-    raise_if_any(options.problems)
+        found += _change_problems(options, out)
+    raise_if_any(located(found, raw))
     storage = changes.get("storage", read_settings(out).storage)
     if storage is not None and is_address(storage):
-        options.extend([storage_problem(storage)], "storage")
-        raise_if_any(options.problems)
+        raise_if_any([problem for problem in [storage_problem(storage)] if problem])
     if dry_run:
         _print_plan(out, changes, as_json=as_json)
         return
     from sweeper.execution.placement import PlacementError
 
     try:
-        run_to_the_end(out, as_json=as_json, changes=changes, retry_failed=options["retry"] is not None)
+        run_to_the_end(out, as_json=as_json, changes=changes, retry_failed=options.retry is not None)
     except PlacementError as error:
         raise PlacementError(
             f"{error}; to continue on another cluster, resume with --address ADDRESS; to continue on this machine "
@@ -108,11 +104,11 @@ def resume(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json
         ) from None
 
 
-def _run_new(command: str, raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> None:
+def _run_new(options_type: type[SweepOptions], raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> None:
     from sweeper.checks.world import resolve_and_check
 
-    resolved = resolve_and_check(command, raw, problems)
-    settings, out_option = resolved.settings, resolved.options["out"]
+    resolved = resolve_and_check(options_type, raw, problems)
+    settings, out_option = resolved.settings, resolved.options.out
     assert settings is not None
     if dry_run:
         from sweeper.checks.plan import plan_of_sweep
@@ -133,27 +129,39 @@ def _run_new(command: str, raw: Raw, problems: list[str], *, dry_run: bool, as_j
         raise
 
 
-def _check_from_options(options: Options, *, dry_run: bool) -> None:
-    """Check the options of ``lr-study --from``, and add the problems to ``options``."""
-    if options["out"] is None and len(options["folders"]) > 1:
-        options.add("--from with several folders needs --out FILE.json for the result")
-    if options["out"] is not None and Path(options["out"]).is_dir():
-        options.add(f"--out {options['out']}: this is a folder; with --from, --out names the JSON file of the result")
+def _from_problems(options: StudyOptions, *, dry_run: bool) -> Iterator[Problem]:
+    """Yield the problems with the options of ``lr-study --from``."""
+    if options.out is None and len(options.folders) > 1:
+        yield Problem("--from with several folders needs --out FILE.json for the result")
+    if options.out is not None and Path(options.out).is_dir():
+        text = "this is a folder; with --from, --out names the JSON file of the result"
+        yield Problem(f"--out {options.out}: {text}")
     if dry_run:
-        options.add("--dry-run has no effect with --from, which runs no trials")
+        yield Problem("--dry-run has no effect with --from, which runs no trials")
     from sweeper.settings.objectives import ObjectiveError, parse_objectives
 
     try:
-        parse_objectives(options["objectives"])
+        parse_objectives(options.objectives)
     except ObjectiveError as error:
-        options.add(str(error), "objectives")
-    for name in options.raw:
+        yield Problem(str(error), "objectives")
+    for name, field in fields_of(StudyOptions).items():
         if name not in _FROM_OPTIONS and options.is_typed(name):
-            flag = options.fields[name].flag
-            options.add(f"{flag} is an option of a new study, but --from evaluates finished studies: leave out {flag}")
+            text = f"{field.flag} is an option of a new study, but --from evaluates finished studies"
+            yield Problem(f"{text}: leave out {field.flag}", name)
 
 
-def _fetch_tables(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
+def _given_changes(options: ResumeOptions) -> dict[str, Any]:
+    """Return the settings that the options change, by name."""
+    from sweeper.settings.sweep_settings import CHANGEABLE
+
+    values = {name: getattr(options, name) for name in CHANGEABLE}
+    changes = {name: value for name, value in values.items() if value is not None and value is not False}
+    if options.address == "none":
+        changes["address"] = None
+    return changes
+
+
+def _fetch_tables(uri: str, *, out: str | None) -> tuple[str, dict[str, Any]]:
     """Download the tables of the sweep at ``uri``. Return the local folder, and new values for settings.
 
     The new values replace stored values that are not valid on this machine.
@@ -163,12 +171,10 @@ def _fetch_tables(uri: str, options: Options) -> tuple[str, dict[str, Any]]:
     from sweeper.settings.tracking_uri import absolute_uri, default_uri, sqlite_path
     from sweeper.store.folder import read_settings
     from sweeper.store.lease import other_driver
-    from trainables.storage import Storage, address_problem
+    from trainables.storage import Storage
 
-    options.extend([address_problem(uri)])
-    raise_if_any(options.problems)
     storage = Storage(uri)
-    folder = options["out"] or str(Path("runs") / storage.name)
+    folder = out or str(Path("runs") / storage.name)
     raise_if_any(output_problems(folder))
     driver_problem = other_driver(storage, Path(folder), say=lambda line: click.echo(line, err=True))
     if driver_problem:
@@ -198,31 +204,30 @@ def _print_plan(out: Path, changes: dict[str, Any], *, as_json: bool) -> None:
     print_plan(plan, as_json=as_json)
 
 
-def _check_changes(options: Options, out: Path, changes: Mapping[str, Any]) -> None:
+def _change_problems(options: ResumeOptions, out: Path) -> Iterator[Problem]:
     from sweeper.execution.placement import address_problem
     from sweeper.settings.until import UntilError, parse_until
     from sweeper.store.event_log import read_state
     from sweeper.store.folder import read_settings
 
     settings = read_settings(out)
-    options.extend([address_problem(changes.get("address"))], "address")
-    if "extend" in changes and settings.kind != STUDY:
-        options.add(f"--extend: the sweep in {out} is not a learning-rate study, so it has no grid to extend")
-    trials = changes.get("trials")
+    if options.address != "none":
+        yield from about("address", address_problem(options.address))
+    if options.extend and settings.kind != STUDY:
+        text = f"the sweep in {out} is not a learning-rate study, so it has no grid to extend"
+        yield Problem(f"--extend: {text}", "extend")
+    trials = options.trials
     ended_count = len(read_state(out).ended)
     max_trials = math.inf
     if settings.sampler == "grid":
         max_trials = (len(settings.space.grid()) + len(settings.extension)) * settings.seeds
     if trials is not None and 0 < trials < ended_count:
-        options.add(
-            f"--trials {trials} is the new total, but {ended_count} trials have ended: give at least {ended_count}"
-        )
+        text = f"is the new total, but {ended_count} trials have ended: give at least {ended_count}"
+        yield Problem(f"--trials {trials} {text}", "trials")
     elif trials is not None and trials > max_trials:
-        options.add(
-            f"--trials {trials}: the grid of this sweep has only {max_trials} trials; start a new sweep with more "
-            f"values or seeds and --reuse {out}, which runs only the missing trials"
-        )
+        text = f"the grid of this sweep has only {max_trials} trials; start a new sweep with more values or seeds"
+        yield Problem(f"--trials {trials}: {text} and --reuse {out}, which runs only the missing trials", "trials")
     try:
-        parse_until(changes.get("until"))
+        parse_until(options.until)
     except UntilError as error:
-        options.add(str(error), "until")
+        yield Problem(str(error), "until")

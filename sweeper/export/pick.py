@@ -18,9 +18,10 @@ from search_spaces.common.messages import no_sweep
 from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
 from sweeper.export.card import Card
 from sweeper.export.export import export
-from sweeper.settings.fields import PICK
 from sweeper.settings.objectives import parse_metric_constraint
-from sweeper.settings.sources import Options, Problems, Raw, command_line, raise_if_any
+from sweeper.settings.options import PickOptions
+from sweeper.settings.reading import Problem, located, read
+from sweeper.settings.sources import Problems, Raw, command_line, raise_if_any
 from sweeper.settings.tracking_uri import uri_with_password
 from sweeper.store.folder import read_origin, read_settings
 from trainables.models.checkpoints import weights_problems
@@ -104,11 +105,12 @@ def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
     """
     if not (out / "sweep.json").is_file():
         raise Problems([no_sweep(out)])
-    options = Options(PICK, raw, problems=problems)
-    rule, limits, best = _request(options)
-    options.extend(_delivery_problems(options, out))
-    raise_if_any(options.problems)
-    sweep = _read_sweep_with(out, options["constraint"])
+    options, found = read(PickOptions, raw)
+    request = _Request.of(options)
+    delivery_problems = map(Problem, _delivery_problems(options, out))
+    raise_if_any([*problems, *located([*found, *request.problems, *delivery_problems], raw)])
+    rule, limits, best = request.rule, request.limits, request.best
+    sweep = _read_sweep_with(out, options.constraint)
     table = TrialTable.read(out, sweep=sweep.name)
     pick = judged_pick(table, sweep, rule=rule, limits=limits, best=best)
     choice = Choice(
@@ -120,13 +122,13 @@ def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
         table=table,
         sweep=sweep,
     )
-    if all(options[name] is None for name in ("copy_to", "export", "register")):
+    if options.copy_to is None and options.export is None and options.register is None:
         return choice
     if choice.checkpoint is None or not choice.exists:
         raise Problems([choice.missing])
     if damage := weights_problems(choice.checkpoint):
         raise LoadError(f"the checkpoint {choice.checkpoint} is damaged: {'; '.join(damage)}")
-    return _deliver(choice, options, command=command_line(PICK, raw, str(out)))
+    return _deliver(choice, options, command=command_line(PickOptions, raw, str(out)))
 
 
 def _read_sweep_with(out: Path, constraints: Sequence[str]) -> SweepFile:
@@ -137,26 +139,26 @@ def _read_sweep_with(out: Path, constraints: Sequence[str]) -> SweepFile:
     return replace(sweep, settings={**sweep.settings, "constraints": [*constraints, *remaining_constraints]})
 
 
-def _deliver(choice: Choice, options: Options, *, command: str) -> Choice:
+def _deliver(choice: Choice, options: PickOptions, *, command: str) -> Choice:
     assert choice.checkpoint is not None
     outputs: dict[str, Any] = {}
     notes: tuple[str, ...] = ()
-    if options["copy_to"] is not None:
-        with staged(Path(options["copy_to"])) as staging:
+    if options.copy_to is not None:
+        with staged(Path(options.copy_to)) as staging:
             shutil.copytree(choice.checkpoint, staging)
-    if options["export"] is not None:
-        folder = Path(options["export"])
+    if options.export is not None:
+        folder = Path(options.export)
         judgement = choice.pick.lines
         card = Card(folder.name, choice.pick.row, choice.table, choice.sweep, judgement=judgement, pick_command=command)
-        notes = tuple(export(choice.checkpoint, folder, card, merge=options["merge"]))
+        notes = tuple(export(choice.checkpoint, folder, card, merge=options.merge))
         outputs["exported"] = str(folder)
-    if options["register"] is not None:
-        outputs["registered"] = _register(choice, options)
-    final_checkpoint = Path(options["copy_to"]) if options["copy_to"] else choice.checkpoint
+    if options.register is not None:
+        outputs["registered"] = _register(choice, options, name=options.register)
+    final_checkpoint = Path(options.copy_to) if options.copy_to else choice.checkpoint
     return replace(choice, checkpoint=final_checkpoint, outputs=outputs, notes=notes)
 
 
-def _register(choice: Choice, options: Options) -> dict[str, Any]:
+def _register(choice: Choice, options: PickOptions, *, name: str) -> dict[str, Any]:
     from sweeper.followers.mlflow.registry import Entry, register
 
     assert choice.checkpoint is not None
@@ -173,49 +175,61 @@ def _register(choice: Choice, options: Options) -> dict[str, Any]:
     )
     experiment = read_settings(choice.out).experiment
     uri = _tracking_uri(options, choice.out)
-    return asdict(register(entry, uri=uri, experiment=experiment, name=options["register"], alias=options["alias"]))
+    return asdict(register(entry, uri=uri, experiment=experiment, name=name, alias=options.alias))
 
 
-def _tracking_uri(options: Options, out: Path) -> str:
-    return options["tracking_uri"] or uri_with_password(read_settings(out).tracking_uri)
+def _tracking_uri(options: PickOptions, out: Path) -> str:
+    return options.tracking_uri or uri_with_password(read_settings(out).tracking_uri)
 
 
-def _delivery_problems(options: Options, out: Path) -> Iterator[str]:
+def _delivery_problems(options: PickOptions, out: Path) -> Iterator[str]:
     from sweeper.followers.mlflow.registry import registry_problems
 
-    for name in ("copy_to", "export"):
-        if options[name] is not None and Path(options[name]).exists():
-            yield f"--{name.replace('_', '-')} {options[name]}: this path exists already; name a new folder"
-    if options["merge"] and options["export"] is None:
+    for flag, folder in (("--copy-to", options.copy_to), ("--export", options.export)):
+        if folder is not None and Path(folder).exists():
+            yield f"{flag} {folder}: this path exists already; name a new folder"
+    if options.merge and options.export is None:
         yield "--merge needs --export DIR, the folder for the merged model"
-    uri = _tracking_uri(options, out) if options["register"] is not None else ""
-    yield from registry_problems(options["register"], options["alias"], uri)
+    uri = _tracking_uri(options, out) if options.register is not None else ""
+    yield from registry_problems(options.register, options.alias, uri)
 
 
 def _parse_limit(text: str) -> Constraint:
     return parse_constraint(text, flag="--where", noun="numeric column")
 
 
-def _request(options: Options) -> tuple[str | None, tuple[Constraint, ...], Best | None]:
-    """Return the requested rule, the limits on metrics, and the column to optimise.
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The requested rule, the limits on metrics, the column to optimise, and the problems with them.
 
     If the user gave none of these, they are None, () and None, and the model that the report recommends is chosen.
     """
-    limits: list[Constraint] = []
-    for name, parse in (("constraint", parse_metric_constraint), ("where", _parse_limit)):
-        for text in options[name]:
-            try:
-                limits.append(parse(text))
-            except ConstraintError as error:
-                options.add(str(error))
-    best = [Best(column, "max") for column in options["maximize"]]
-    best += [Best(column, "min") for column in options["minimize"]]
-    rule = options["rule"] or (CONSTRAINT if limits else None)
-    if rule == CONSTRAINT and not limits:
-        options.add("the rule 'constraint' needs a limit, such as --where 'verbmem<=0.1'", "rule")
-    elif rule == KNEE and best:
-        options.add(f"--rule knee and --{best[0].direction}imize both choose a model; give only one of them", "rule")
-    if len(best) > 1:
-        flags = ", ".join(f"--{column.words}" for column in best)
-        options.add(f"only one column can be optimised, got {flags}. Limit the other columns with --where")
-    return rule, tuple(limits), best[0] if best else None
+
+    rule: str | None
+    limits: tuple[Constraint, ...]
+    best: Best | None
+    problems: list[Problem]
+
+    @classmethod
+    def of(cls, options: PickOptions) -> _Request:
+        limits: list[Constraint] = []
+        problems: list[Problem] = []
+        for texts, parse in ((options.constraint, parse_metric_constraint), (options.where, _parse_limit)):
+            for text in texts:
+                try:
+                    limits.append(parse(text))
+                except ConstraintError as error:
+                    problems.append(Problem(str(error)))
+        best = [Best(column, "max") for column in options.maximize]
+        best += [Best(column, "min") for column in options.minimize]
+        rule = options.rule or (CONSTRAINT if limits else None)
+        if rule == CONSTRAINT and not limits:
+            problems.append(Problem("the rule 'constraint' needs a limit, such as --where 'verbmem<=0.1'", "rule"))
+        elif rule == KNEE and best:
+            text = f"--rule knee and --{best[0].direction}imize both choose a model; give only one of them"
+            problems.append(Problem(text, "rule"))
+        if len(best) > 1:
+            flags = ", ".join(f"--{column.words}" for column in best)
+            text = f"only one column can be optimised, got {flags}. Limit the other columns with --where"
+            problems.append(Problem(text))
+        return cls(rule, tuple(limits), best[0] if best else None, problems)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis.words import cell
-from sweeper.settings.fields import RUN
+from sweeper.settings.options import RunOptions
 from sweeper.settings.sources import command_line, from_python
 from trainables import plugins
 from trainables.methods import option_names
@@ -54,7 +54,7 @@ def unlearn_command(spec: TrialSpec, *, out: str = "DIR") -> str:
             values_by_option[name] = _format_value(values[name])
     values_by_option["option"] = [f"{name}={_format_value(number)}" for name, number in spec.options]
     values_by_option["plugin"] = [plugin.path for plugin in plugins.active()]
-    return command_line(RUN, from_python(RUN, {**values_by_option, "out": out}))
+    return command_line(RunOptions, from_python(RunOptions, {**values_by_option, "out": out}))
 
 
 def _format_value(value: object) -> object:

@@ -1,5 +1,7 @@
-"""Names of option values that several rooms use: samplers, schedulers, columns and defaults."""
+"""Names that several rooms use: commands, samplers, schedulers, columns and defaults."""
 
+PARETO, STUDY, RUN = "pareto", "lr-study", "unlearn"
+"""The commands that run trials."""
 DEFAULT_OBJECTIVES = "forget_loss:max,retain_loss:min"
 DEFAULT_TRACKING = "sqlite:///mlflow.db"
 NO_SCHEDULER = "none"

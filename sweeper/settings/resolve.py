@@ -7,19 +7,29 @@ models, data and services.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from search_spaces.common.messages import counted, expected_one_of
-from sweeper.settings.fields import RUN, STUDY, SWEEPS
-from sweeper.settings.resources import AUTO, local_gpu_count
+from search_spaces.space import Space, SpaceError
+from sweeper.settings.fields import fields_of
+from sweeper.settings.options import ModelOptions, RunOptions, StudyOptions, SweepOptions
+from sweeper.settings.reading import Problem, about, located, method_options, pair_problems, read, trial_values
+from sweeper.settings.resources import local_gpu_count
 from sweeper.settings.search import read_search
 from sweeper.settings.sources import Given, Options, Raw
-from sweeper.settings.spaces import is_space_file, read_space, spec_problems, tries_auto_lr
-from sweeper.settings.study import check_study, study_space, study_values
-from sweeper.settings.sweep_settings import LAST, SweepSettings
+from sweeper.settings.spaces import (
+    auto_lr_problems,
+    built_in_space,
+    is_space_file,
+    read_space_file,
+    spec_problems,
+    tries_auto_lr,
+)
+from sweeper.settings.study import study_problems, study_space, with_study_defaults
+from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import absolute_uri, default_uri
 from trainables.auto_lr.rules import enough_probe_batches
 from trainables.data import DATASETS
@@ -31,134 +41,151 @@ from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import trial_problems
 from trainables.storage import is_address
 
+M = TypeVar("M", bound=ModelOptions)
+
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(Generic[M]):
     """The options of a command, and the spec and the settings that follow from them.
 
     Attributes:
         base: the spec of a single run, or the values that all trials of a sweep share.
+        problems: the problems with the options. If there are any, the other attributes may be incomplete.
         settings: the settings of a sweep; None if there are problems, or if the command does not run a sweep.
     """
 
-    options: Options
+    options: M
     base: TrialSpec
+    problems: Sequence[Problem] = ()
     settings: SweepSettings | None = None
 
+    @property
+    def messages(self) -> list[str]:
+        """The texts of the problems, with the files and lines of the options."""
+        return located(self.problems, self.options.raw)
 
-def resolve(command: str, raw: Raw, problems: Sequence[str] = ()) -> Resolved:
+
+def resolve(options_type: type[M], raw: Raw, problems: Sequence[str] = ()) -> Resolved[M]:
     """Resolve the option values of a command. The result lists ``problems`` and the problems found here."""
-    options = Options(command, raw, problems)
-    if command in SWEEPS:
-        return _sweep(options)
-    if command == RUN:
-        return Resolved(options, _run(options))
-    base = _base(options)
-    _check_spec(options, base, ())
-    return Resolved(options, base)
+    options, found = read(options_type, raw)
+    found = [*map(Problem, problems), *found]
+    if isinstance(options, SweepOptions):
+        return _sweep(options, found)
+    if isinstance(options, RunOptions):
+        return _run(options, found)
+    base, base_problems = _base(options)
+    return Resolved(options, base, [*found, *base_problems, *_spec_problems(options, base, (), {})])
 
 
-def _run(options: Options) -> TrialSpec:
-    can_write_landscape = options["auto_lr"] == "on" and options["out"] is not None
-    if options["landscape"] is not None and not can_write_landscape:
+def _run(options: RunOptions, problems: list[Problem]) -> Resolved[Any]:
+    can_write_landscape = options.auto_lr == "on" and options.out is not None
+    if options.landscape is not None and not can_write_landscape:
         text = "--landscape evaluates AutoLR's steps and writes a file: give --auto-lr on and --out DIR"
-        options.add(text, "landscape")
-    method_options = options.method_options
-    counts = {f"option {name}": len(values) for name, values in method_options.items()}
-    counts |= {"--method": len(options["method"]), "--lr": len(options["lr"])}
+        problems.append(Problem(text, "landscape"))
+    problems += pair_problems(options.option)
+    values_by_option = method_options(options.option, options.c)
+    counts = {f"option {name}": len(values) for name, values in values_by_option.items()}
+    counts |= {"--method": len(options.method), "--lr": len(options.lr)}
     for title, count in counts.items():
         if count > 1:
-            options.add(f"{title} is given {count} times, but a single run takes one value; 'pareto' accepts several")
-    spec = replace(_base(options), auto_lr=options["auto_lr"])
-    methods = tuple(dict.fromkeys(options["method"])) or (FIELDS["method"].default,)
-    _check_spec(options, spec, methods)
-    if options.problems:
-        return spec
+            text = f"{title} is given {count} times, but a single run takes one value; 'pareto' accepts several"
+            problems.append(Problem(text))
+    base, base_problems = _base(options, options.lr)
+    problems += base_problems
+    spec = replace(base, auto_lr=options.auto_lr)
+    methods = tuple(dict.fromkeys(options.method)) or (FIELDS["method"].default,)
+    problems += _spec_problems(options, spec, methods, values_by_option)
+    if problems:
+        return Resolved(options, spec, problems)
     if spec.auto_lr == "off":
-        options.without_auto_lr("give --auto-lr on")
-    option_values = parse_method(methods[0]).resolve({name: values[0] for name, values in method_options.items()})
-    return replace(spec, method=methods[0], options=tuple(sorted(option_values.items())))
+        problems += auto_lr_problems(options, "give --auto-lr on")
+    option_values = parse_method(methods[0]).resolve({name: values[0] for name, values in values_by_option.items()})
+    spec = replace(spec, method=methods[0], options=tuple(sorted(option_values.items())))
+    return Resolved(options, spec, problems)
 
 
-def _sweep(options: Options) -> Resolved:
-    is_study = options.command == STUDY
-    methods = tuple(dict.fromkeys(options["method"])) or ("gdiff", "ngdiff")
-    gpus = options["gpus_per_trial"]
+def _sweep(options: SweepOptions, problems: list[Problem]) -> Resolved[Any]:
+    gpus = options.gpus_per_trial
     if gpus is None:
-        gpus = 1.0 if local_gpu_count() and not options["address"] else 0.0
-    options.values |= {"method": methods, "gpus_per_trial": gpus}
-    options.values["tracking_uri"] = options["tracking_uri"] or default_uri()
-    if is_study:
-        options.values |= study_values(options, methods)
-    base = _base(options)
-    auto_lr = options["auto_lr"]
-    if auto_lr in ("on", "both"):
-        options.extend(trial_problems(replace(base, auto_lr="on", method="gd", options=())))
-    is_file = is_space_file(options["space"])
-    _check_spec(options, base, () if is_file else methods)
-    _check_resources(options)
-    if is_study:
-        check_study(options, base)
-    space = study_space(options, base) if is_study else read_space(options, base)
-    if space and not tries_auto_lr(space, auto_lr):
+        gpus = 1.0 if local_gpu_count() and not options.address else 0.0
+    methods = tuple(dict.fromkeys(options.method)) or ("gdiff", "ngdiff")
+    uri = options.tracking_uri or default_uri()
+    options = replace(options, method=methods, gpus_per_trial=gpus, tracking_uri=uri)
+    if isinstance(options, StudyOptions):
+        options = with_study_defaults(options)
+    base, base_problems = _base(options, options.lr)
+    problems += base_problems
+    if options.auto_lr in ("on", "both"):
+        problems += map(Problem, trial_problems(replace(base, auto_lr="on", method="gd", options=())))
+    is_file = is_space_file(options.space)
+    problems += pair_problems(options.option)
+    values_by_option = method_options(options.option, options.c)
+    problems += _spec_problems(options, base, () if is_file else methods, values_by_option)
+    problems += _resource_problems(options, gpus)
+    if isinstance(options, StudyOptions):
+        problems += study_problems(options, base, is_valid=not problems)
+    space: Space | None = None
+    try:
+        if isinstance(options, StudyOptions):
+            space = None if problems else study_space(options, base)
+        elif options.space is not None and is_file:
+            space, file_problems = read_space_file(options, Path(options.space), base)
+            problems += about("space", *file_problems)
+        elif not problems:
+            space = built_in_space(options, base)
+    except SpaceError as error:
+        problems += map(Problem, error.problems)
+    if space and not tries_auto_lr(space, options.auto_lr):
         remedy = "put 'auto_lr: on' into the space file" if is_file else "give --auto-lr on, or --auto-lr both"
-        options.without_auto_lr(remedy)
-    search, base = read_search(options, space, base)
-    if options.problems or space is None:
-        return Resolved(options, base)
-    storage = options["storage"] or None
+        problems += auto_lr_problems(options, remedy)
+    search, base, search_problems = read_search(options, space, base, is_valid=not problems)
+    problems += search_problems
+    if problems or space is None:
+        return Resolved(options, base, problems)
+    storage = options.storage or None
     if storage and not is_address(storage):
         storage = _absolute(storage)
-    derived_values = {
-        "name": "",  # set below, because it contains the methods of the space
-        "kind": options.command,
-        "base": replace(base, auto_lr="on" if auto_lr == "on" else "off"),  # used if the space does not vary auto_lr
-        "space": space,
-        "trials": search.trials,
-        "sampler": search.sampler,
-        "enqueue": search.enqueue,
-        "scheduler": search.scheduler,
-        "grace": search.grace,
-        "constraints": options["constraint"],
-        "candidates": options["candidates"] or LAST,
-        "time_budget_seconds": options["time_budget"],
-        "warm_start": tuple(_absolute(folder) for folder in options["warm_start"] or ()),
-        "reuse": tuple(_absolute(folder) for folder in options["reuse"]),
-        "ship": not options["no_ship"],
-        "storage": storage,
-        "tracking_uri": absolute_uri(options["tracking_uri"]),
-        "given": _values_to_store(options),
-    }
-    # The other settings have the values of the options with the same names.
-    option_values = {item.name: options[item.name] for item in fields(SweepSettings) if item.name in options.fields}
-    settings = SweepSettings(**(option_values | derived_values))
-    name = "-".join([options.command, *settings.methods[:3], base.model, base.dataset])
-    return Resolved(options, base, replace(settings, name=name.replace("+", "_").replace("/", "_")))
+    shared = replace(base, auto_lr="on" if options.auto_lr == "on" else "off")  # used if the space has no auto_lr
+    settings = SweepSettings.from_options(options, base=shared, space=space, trials=search.trials)
+    settings = replace(
+        settings,
+        sampler=search.sampler,
+        candidates=search.candidates,
+        enqueue=search.enqueue,
+        scheduler=search.scheduler,
+        grace=search.grace,
+        warm_start=tuple(map(_absolute, settings.warm_start)),
+        reuse=tuple(map(_absolute, settings.reuse)),
+        storage=storage,
+        tracking_uri=absolute_uri(uri),
+        given=_values_to_store(options),
+    )
+    return Resolved(options, base, problems, settings)
 
 
-def _base(options: Options) -> TrialSpec:
+def _base(options: ModelOptions, rates: Sequence[float] = ()) -> tuple[TrialSpec, list[Problem]]:
     """Return a trial spec with the values of the options and the defaults of the model, but without a method."""
-    model = options.explicit("model")
-    dataset = options.explicit("dataset")
-    path = options.explicit("model_path") or options.explicit("target_path")
+    problems: list[Problem] = []
+    model = options.model
+    dataset = options.dataset
+    path = options.model_path or options.target_path
     if model is not None and (model in MODELS or is_hub_id(model)):
         info = find_model(model)
     elif model is not None:
         expected = f"{expected_one_of(model, MODELS)}, or a hub id ORGANISATION/NAME; or use --model-path DIR"
-        options.add(f"unknown model '{model}': {expected}", "model")
+        problems += about("model", f"unknown model '{model}': {expected}")
         info = MODELS["tiny-phi"]
     elif path:
         info = local_model(Path(path).name)
     else:
         info = MODELS[dataset_modality(dataset).offline_model]
-    if options.explicit("model_path") and options.explicit("target_path"):
+    if options.model_path and options.target_path:
         text = "--model-path and --target-path are mutually exclusive: a target needs no base model"
-        options.add(text, "target_path")
+        problems += about("target_path", text)
     values: dict[str, Any] = {}
-    for name, field in options.fields.items():
-        is_copied = name in FIELDS and not field.repeats and name not in ("model", "dataset", "auto_lr")
-        if is_copied and options.raw.get(name):
-            values[name] = _absolute(options[name]) if field.role == "placement" else options[name]
+    for name, value in trial_values(options).items():
+        if name not in ("model", "dataset", "auto_lr"):
+            values[name] = _absolute(value) if FIELDS[name].role == "placement" else value
     defaults = {"batch_size": info.batch_size, "eval_batch_size": info.eval_batch_size, "lora_rank": info.lora_rank}
     spec = TrialSpec(model=info.name, dataset=dataset or info.dataset)
     if spec.dataset in DATASETS and (length := DATASETS[spec.dataset].max_length):
@@ -166,43 +193,48 @@ def _base(options: Options) -> TrialSpec:
     spec = replace(spec, **(defaults | values))
     if "auto_lr_probe_batches" not in values and FIELDS["batch_size"].fits(spec.batch_size):
         spec = replace(spec, auto_lr_probe_batches=enough_probe_batches(spec.batch_size))
-    if rates := options["lr"]:
-        return replace(spec, lr=rates[0])
-    return replace(spec, lr=LR_FREE_LR if spec.optimizer in LR_FREE else info.lr)
+    default_rate = LR_FREE_LR if spec.optimizer in LR_FREE else info.lr
+    return replace(spec, lr=rates[0] if rates else default_rate), problems
 
 
-def _check_spec(options: Options, spec: TrialSpec, methods: Sequence[str]) -> None:
-    for problem, name in spec_problems(spec, methods, options.method_options).items():
-        is_pair = name in options.method_options and name not in options.raw  # given with --option
-        options.add(problem, "option" if is_pair else name)
+def _spec_problems(
+    options: Options, spec: TrialSpec, methods: Sequence[str], values_by_option: Mapping[str, Sequence[float]]
+) -> Iterator[Problem]:
+    for problem, name in spec_problems(spec, methods, values_by_option).items():
+        is_pair = name in values_by_option and name not in options.raw  # given with --option
+        yield Problem(problem, "option" if is_pair else name)
 
 
-def _check_resources(options: Options) -> None:
-    gpus = options["gpus_per_trial"]
-    _check_fit(options, "cpus_per_trial", unit="CPU", available=os.cpu_count() or 1)
-    if gpus == AUTO:
-        return
+def _resource_problems(options: SweepOptions, gpus: float | str) -> list[Problem]:
+    problems = _fit_problems(
+        options, "cpus_per_trial", options.cpus_per_trial, unit="CPU", available=os.cpu_count() or 1
+    )
+    if isinstance(gpus, str):
+        return problems
     if gpus > 1:
-        options.add(
-            f"--gpus-per-trial must be a number from 0 to 1, or auto, got {gpus:g}: a trial uses at most one GPU, "
-            "because one process combines both gradients; if the GPU is too small for a trial, use --lora-rank, "
-            "--micro-batch or --gradient-checkpointing",
-            "gpus_per_trial",
-        )
-    else:
-        _check_fit(options, "gpus_per_trial", unit="GPU", available=local_gpu_count())
+        return [
+            *problems,
+            Problem(
+                f"--gpus-per-trial must be a number from 0 to 1, or auto, got {gpus:g}: a trial uses at most one GPU, "
+                "because one process combines both gradients; if the GPU is too small for a trial, use --lora-rank, "
+                "--micro-batch or --gradient-checkpointing",
+                "gpus_per_trial",
+            ),
+        ]
+    return problems + _fit_problems(options, "gpus_per_trial", gpus, unit="GPU", available=local_gpu_count())
 
 
-def _check_fit(options: Options, name: str, *, unit: str, available: int) -> None:
-    required = options[name]
-    if not options["address"] and required > available:
-        text = f"a trial takes {counted(required, unit)}, but this machine has {counted(available, unit)}"
-        options.add(f"{text}: lower {options.fields[name].flag}", name)
+def _fit_problems(options: SweepOptions, name: str, required: float, *, unit: str, available: int) -> list[Problem]:
+    if options.address or required <= available:
+        return []
+    text = f"a trial takes {counted(required, unit)}, but this machine has {counted(available, unit)}"
+    return about(name, f"{text}: lower --{name.replace('_', '-')}")
 
 
 def _values_to_store(options: Options) -> Raw:
+    described = fields_of(type(options))
     return {
-        name: [_with_absolute_path(given) for given in values] if options.fields[name].is_path else values
+        name: [_with_absolute_path(given) for given in values] if described[name].is_path else values
         for name, values in options.raw.items()
     }
 

@@ -19,7 +19,8 @@ from sweeper.settings.objectives import (
     parse_objectives,
     with_objectives,
 )
-from sweeper.settings.sources import Options
+from sweeper.settings.options import ParetoFields, SweepOptions
+from sweeper.settings.reading import Problem, about
 from sweeper.settings.sweep_settings import LAST
 from sweeper.settings.until import UntilError, parse_until
 from trainables.metrics.registry import LOSS_METRICS
@@ -36,117 +37,123 @@ class SearchSettings:
     """The settings of a search that depend on more than one option."""
 
     sampler: str
+    candidates: str
     scheduler: str
     grace: int
     trials: int
     enqueue: tuple[Point, ...]
 
 
-def read_search(options: Options, space: Space | None, base: TrialSpec) -> tuple[SearchSettings, TrialSpec]:
-    """Return the settings of the search, and a copy of ``base`` with the metrics that the objectives need.
+_GRID_OF_STUDY = ParetoFields(sampler="grid", candidates=LAST)
+"""How a learning-rate study is searched."""
 
-    Problems found here are added to ``options``. ``space`` is None if problems prevented building the search space.
+
+def read_search(
+    options: SweepOptions, space: Space | None, base: TrialSpec, *, is_valid: bool
+) -> tuple[SearchSettings, TrialSpec, list[Problem]]:
+    """Return the settings of the search, a copy of ``base`` with the metrics of the objectives, and the problems.
+
+    ``space`` is None if problems prevented building the search space. ``is_valid`` tells whether no problem was found
+    before.
     """
+    search = options if isinstance(options, ParetoFields) else _GRID_OF_STUDY
     # In a small space, other samplers would propose the same points repeatedly.
-    sampler = "grid" if _defaults_to_grid(options, space) else options["sampler"]
-    objectives, base = _objectives(options, base)
-    has_only_losses = all(item.column in LOSS_METRICS for item in objectives)
-    lacks_epoch_values = base.metrics_every != 1 and not has_only_losses
-    scheduler, grace = _scheduling(options, base, sampler=sampler, lacks_epoch_values=lacks_epoch_values)
-    trials = options["trials"]
-    if not options.problems and space is not None and sampler == "grid":
-        trials = _grid_trials(options, space)
-    points = _points(options, space, trials, sampler=sampler)
-    options.extend(constraint_problems(options["constraint"], base), "constraint")
+    sampler = "grid" if _defaults_to_grid(options, space) else search.sampler
+    problems: list[Problem] = []
+    objectives: tuple[Objective, ...] = ()
     try:
-        parse_until(options["until"])
+        objectives = parse_objectives(options.objectives)
+    except ObjectiveError as error:
+        problems += about("objectives", str(error))
+    unmeasured = about("objectives", *objective_problems(objectives, base.dataset))
+    problems += unmeasured
+    if not unmeasured:
+        base = replace(base, metrics=with_objectives(base.metrics, objectives))
+    has_only_losses = all(item.column in LOSS_METRICS for item in objectives)
+    # Without objectives after every epoch, a trial that is stopped early might have no objective values.
+    lacks_epoch_values = base.metrics_every != 1 and not has_only_losses
+    is_repeated = sampler == "grid" or options.seeds > 1
+    scheduler, grace, scheduling_problems = _scheduling(
+        options, base, needs_all_epochs=lacks_epoch_values or is_repeated or search.candidates == LAST
+    )
+    problems += scheduling_problems
+    trials = search.trials
+    if is_valid and not problems and space is not None and sampler == "grid":
+        trials, grid_problems = _grid_trials(options, space, trials)
+        problems += grid_problems
+    points, point_problems = _points(options, space, trials, sampler=sampler)
+    problems += point_problems
+    problems += about("constraint", *constraint_problems(options.constraints, base))
+    try:
+        parse_until(search.until)
     except UntilError as error:
-        options.add(str(error), "until")
-    if options["warm_start"] and sampler not in LEARNERS:
+        problems += about("until", str(error))
+    if search.warm_start and sampler not in LEARNERS:
         text = f"--warm-start: the sampler {sampler} does not learn from trials; use one of {', '.join(LEARNERS)}"
-        options.add(text, "warm_start")
+        problems += about("warm_start", text)
     is_scheduled = scheduler != NO_SCHEDULER
-    has_only_epoch_budget = not trials and options["epoch_budget"]
-    if has_only_epoch_budget and not options.problems:
+    if not trials and search.epoch_budget and is_valid and not problems:
         mean_epochs = float(base.epochs)
         if is_scheduled:
-            mean_epochs = _epochs_per_trial(base.epochs, grace=grace, reduction=options["reduction"])
-        trials = math.ceil(options["epoch_budget"] / mean_epochs)
-    trials = trials or DEFAULT_TRIALS[not is_scheduled]
-    search = SearchSettings(sampler=sampler, scheduler=scheduler, grace=grace, trials=trials, enqueue=tuple(points))
-    return search, base
+            mean_epochs = _epochs_per_trial(base.epochs, grace=grace, reduction=options.reduction)
+        trials = math.ceil(search.epoch_budget / mean_epochs)
+    settings = SearchSettings(
+        sampler=sampler,
+        candidates=search.candidates,
+        scheduler=scheduler,
+        grace=grace,
+        trials=trials or DEFAULT_TRIALS[not is_scheduled],
+        enqueue=tuple(points),
+    )
+    return settings, base, problems
 
 
-def _defaults_to_grid(options: Options, space: Space | None) -> bool:
+def _defaults_to_grid(options: SweepOptions, space: Space | None) -> bool:
     """Return whether the search is a grid search by default, because the space has few points.
 
     If one of --sampler, --trials, --enqueue, --warm-start and --epoch-budget is given, return False.
     """
-    search_options = ("sampler", "trials", "enqueue", "warm_start", "epoch_budget")
-    if space is None or any(options.raw.get(name) for name in search_options):
+    if space is None or not {"sampler", "trials", "enqueue", "warm_start", "epoch_budget"}.isdisjoint(options.raw):
         return False
     sizes = [len(item.values) if isinstance(item, Choice) else math.inf for item in space.parameters]
     return math.prod(sizes) <= _MAX_DEFAULT_GRID and len(space.grid()) <= min(DEFAULT_TRIALS.values())
 
 
-def _objectives(options: Options, base: TrialSpec) -> tuple[tuple[Objective, ...], TrialSpec]:
-    try:
-        objectives = parse_objectives(options["objectives"])
-    except ObjectiveError as error:
-        options.add(str(error), "objectives")
-        return (), base
-    if problems := objective_problems(objectives, base.dataset):
-        options.extend(problems, "objectives")
-        return objectives, base
-    return objectives, replace(base, metrics=with_objectives(base.metrics, objectives))
-
-
-def _scheduling(options: Options, base: TrialSpec, *, sampler: str, lacks_epoch_values: bool) -> tuple[str, int]:
-    """Return the scheduler, and the number of epochs after which the scheduler first compares trials."""
+def _scheduling(options: SweepOptions, base: TrialSpec, *, needs_all_epochs: bool) -> tuple[str, int, list[Problem]]:
+    """Return the scheduler, the number of epochs after which it first compares trials, and problems with both."""
     epochs = base.epochs
     eval_every = base.eval_every
-    explicit_options = [name for name in ("grace", "reduction", "stopping") if options.explicit(name) is not None]
-    grace = options["grace"]
-    if "grace" not in explicit_options:
+    given_options = [name for name in ("grace", "reduction", "stopping") if name in options.raw]
+    grace = options.grace
+    if "grace" not in given_options:
         grace = max(grace, eval_every)  # trials are first compared after the first evaluated epoch
-    scheduler = options.explicit("scheduler")
+    scheduler = options.scheduler
     if scheduler is None:
-        is_repeated = sampler == "grid" or options["seeds"] > 1
-        has_only_last_epochs = options["candidates"] in (None, LAST)
-        # Without objectives after every epoch, a trial that is stopped early might have no objective values.
-        needs_all_epochs = lacks_epoch_values or is_repeated or has_only_last_epochs
-        is_too_short = epochs <= grace and not explicit_options
+        is_too_short = epochs <= grace and not given_options
         scheduler = NO_SCHEDULER if needs_all_epochs or is_too_short else "moasha"
-    if scheduler == NO_SCHEDULER and explicit_options:
-        flags = ", ".join(f"--{name}" for name in explicit_options)
+    problems: list[Problem] = []
+    if scheduler == NO_SCHEDULER and given_options:
+        flags = ", ".join(f"--{name}" for name in given_options)
         text = f"no scheduler compares trials, so {flags} would have no effect; give --scheduler moasha"
-        options.add(text, "scheduler")
+        problems += about("scheduler", text)
     elif scheduler != NO_SCHEDULER and grace >= epochs:
-        options.add(
-            f"--grace {grace}: trials end after {epochs} epochs and would never be compared; with --scheduler "
-            f"{scheduler}, --grace must be below --epochs",
-            "grace",
-        )
+        text = f"--grace {grace}: trials end after {epochs} epochs and would never be compared"
+        problems += about("grace", f"{text}; with --scheduler {scheduler}, --grace must be below --epochs")
     elif scheduler != NO_SCHEDULER and eval_every > 0 and grace % eval_every:
-        options.add(
-            f"--grace {grace}: trials can be compared only after evaluated epochs; with --eval-every {eval_every}, "
-            f"--grace must be a multiple of {eval_every}",
-            "grace",
-        )
-    return scheduler, grace
+        text = f"trials can be compared only after evaluated epochs; with --eval-every {eval_every}, --grace must be"
+        problems += about("grace", f"--grace {grace}: {text} a multiple of {eval_every}")
+    return scheduler, grace, problems
 
 
-def _grid_trials(options: Options, space: Space) -> int | None:
-    trials: int | None = options["trials"]
+def _grid_trials(options: SweepOptions, space: Space, trials: int | None) -> tuple[int | None, list[Problem]]:
     try:
-        size = len(space.grid()) * int(options["seeds"])
+        size = len(space.grid()) * options.seeds
     except ValueError as error:
-        options.add(f"--sampler grid: {error}", "sampler")
-        return None
+        return None, about("sampler", f"--sampler grid: {error}")
     if trials is not None and trials > size:
         text = f"--trials {trials}: the grid has only {size} trials; give at most {size}, or leave out --trials"
-        options.add(text, "trials")
-    return trials if trials is not None else size
+        return trials, about("trials", text)
+    return trials if trials is not None else size, []
 
 
 def rungs(*, epochs: int, grace: int, reduction: int) -> tuple[int, ...]:
@@ -165,9 +172,12 @@ def _epochs_per_trial(epochs: int, *, grace: int, reduction: int) -> float:
     return float(sum(length / reduction**k for k, length in enumerate(lengths)))
 
 
-def _points(options: Options, space: Space | None, trials: int | None, *, sampler: str) -> list[Point]:
+def _points(
+    options: SweepOptions, space: Space | None, trials: int | None, *, sampler: str
+) -> tuple[list[Point], list[Problem]]:
     points: list[Point] = []
-    for text in options["enqueue"] or ():
+    problems: list[Problem] = []
+    for text in options.enqueue:
         try:
             new_points = read_points(text)
             points += new_points
@@ -175,12 +185,12 @@ def _points(options: Options, space: Space | None, trials: int | None, *, sample
                 if space is not None:
                     params_of_point(space, point)
         except PointError as error:
-            options.add(f"--enqueue {text}: {error}", "enqueue")
+            problems += about("enqueue", f"--enqueue {text}: {error}")
     if points and sampler == "grid":
         text = "--enqueue has no effect in a grid search, which visits every point; use another sampler"
-        options.add(text, "enqueue")
-    runs = len(points) * options["seeds"]
+        problems += about("enqueue", text)
+    runs = len(points) * options.seeds
     if trials is not None and runs > trials > 0:
         counts = f"{counted(len(points), 'point')}, which need {counted(runs, 'run')} over all seeds"
-        options.add(f"--enqueue has {counts}, but --trials is only {trials}", "enqueue")
-    return points
+        problems += about("enqueue", f"--enqueue has {counts}, but --trials is only {trials}")
+    return points, problems

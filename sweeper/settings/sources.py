@@ -1,16 +1,14 @@
-"""Read option values, record their sources, and report problems with them."""
+"""The unparsed values of options: from the command line, Python, a file or sweep.json, with their sources."""
 
 from __future__ import annotations
 
-import functools
 import json
-import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from search_spaces.common.fields import SWITCHES, Field
 from search_spaces.common.messages import did_you_mean
@@ -55,10 +53,28 @@ class Given:
 
 
 Raw = Mapping[str, Sequence[Given]]
-"""The given values of each option, by the name of the option."""
+"""The given values of each option, by the name of the option. Options without a given value are not included."""
 
 
-def from_python(command: str, options: Mapping[str, object]) -> dict[str, Sequence[Given]]:
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The parsed options of a command. Each command has a subclass in :mod:`sweeper.settings.options`.
+
+    Attributes:
+        command: the name of the command.
+        raw: the given values, from which the other fields were parsed.
+    """
+
+    command: ClassVar[str]
+
+    raw: Raw
+
+    def is_typed(self, name: str) -> bool:
+        """Return whether the option was given on the command line or in Python, not in a file."""
+        return any(given.source in (CLI, PYTHON) for given in self.raw.get(name, ()))
+
+
+def from_python(command: type[Options], options: Mapping[str, object]) -> dict[str, Sequence[Given]]:
     """Convert keyword arguments to option values.
 
     An argument with the value None is ignored. A list becomes several values or, if the option cannot be repeated, one
@@ -71,7 +87,7 @@ def from_python(command: str, options: Mapping[str, object]) -> dict[str, Sequen
     if unknown_names := [name for name in options if name not in fields]:
         suggestion = did_you_mean(unknown_names[0], fields)
         hint = f": {suggestion}" if suggestion else ""
-        raise TypeError(f"{command} has no option {', '.join(unknown_names)}{hint}")
+        raise TypeError(f"{command.command} has no option {', '.join(unknown_names)}{hint}")
     values_by_name = {name: _given_values(fields[name], value, PYTHON) for name, value in options.items()}
     return {name: values for name, values in values_by_name.items() if values}
 
@@ -93,7 +109,7 @@ def _as_list(value: object) -> list[Any]:
     return [value]
 
 
-def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], list[str]]:
+def from_yaml(command: type[Options], path: Path) -> tuple[dict[str, Sequence[Given]], list[str]]:
     """Return the values in a ``--config`` file, and the problems with the file. Options without a value are ignored."""
     from search_spaces.yaml_nodes import YamlError, load
 
@@ -103,7 +119,7 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
         return {}, [f"--config {error}"]
     if not isinstance(content, dict | None):
         return {}, [f"--config {path}: expected one option per line, such as 'trials: 32'"]
-    fields = by_name_and_flag(fields_of(command))
+    fields = by_name_and_flag(command)
     values_by_name: dict[str, Sequence[Given]] = {}
     problems: list[str] = []
     for key, value in (content or {}).items():
@@ -112,7 +128,7 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
         field = fields.get(key.replace("-", "_"))
         if field is None:
             suggestion = did_you_mean(key.replace("_", "-"), {name.replace("_", "-") for name in fields})
-            expected = suggestion or f"see 'python -m sweeper {command} --help'"
+            expected = suggestion or f"see 'python -m sweeper {command.command} --help'"
             problems.append(f"{source}: unknown option '{key}': {expected}")
         elif field.name in values_by_name:  # written with - and with _, or under two names
             problems.append(f"{source}: {key} is given twice")
@@ -126,15 +142,15 @@ def from_yaml(command: str, path: Path) -> tuple[dict[str, Sequence[Given]], lis
     return values_by_name, problems
 
 
-def with_config(command: str, raw: Raw, config: str | None) -> tuple[Raw, list[str]]:
+def with_config(command: type[Options], raw: Raw, config: str | None) -> tuple[Raw, list[str]]:
     """Return the given options and those in a config file, and the file's problems. Given options have priority."""
     file_values, problems = from_yaml(command, Path(config)) if config is not None else ({}, [])
     return {**file_values, **raw}, problems
 
 
-def to_config(command: str, raw: Raw) -> str:
+def to_config(command: type[Options], raw: Raw) -> str:
     """Return the text of a ``--config`` file with these option values. ``--out`` is left out."""
-    lines = [f"# python -m sweeper {command} --config THIS_FILE"]
+    lines = [f"# python -m sweeper {command.command} --config THIS_FILE"]
     for name, field in fields_of(command).items():
         texts = [_scalar(given.value) for given in raw.get(name, ())]
         if texts and name != "out":
@@ -149,9 +165,9 @@ def _scalar(value: object) -> str:
     return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 
-def command_line(command: str, raw: Raw, *arguments: str) -> str:
+def command_line(command: type[Options], raw: Raw, *arguments: str) -> str:
     """Return a command line with these option values, without passwords."""
-    words = ["python", "-m", "sweeper", command, *arguments]
+    words = ["python", "-m", "sweeper", command.command, *arguments]
     for name, field in fields_of(command).items():
         words += _arguments(field, raw.get(name, ()))
     return shlex.join(words)
@@ -180,95 +196,3 @@ def _stored_pair(given: Given) -> list[object]:
 
 def from_json(stored_values: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, Sequence[Given]]:
     return {name: [Given(*pair) for pair in pairs] for name, pairs in stored_values.items()}
-
-
-class Options:
-    """The parsed option values of one command, and the problems found so far."""
-
-    def __init__(self, command: str, raw: Raw, problems: Sequence[str] = ()) -> None:
-        self.command = command
-        self.raw = raw
-        self.fields = fields_of(command)
-        self.problems = list(problems)
-        self.values: dict[str, Any] = {name: self._read(name) for name in self.fields}
-
-    def _read(self, name: str) -> Any:
-        field = self.fields[name]
-        values = []
-        for given in self.raw.get(name, ()):
-            try:
-                value = field.read(given.value)
-            except ValueError as error:
-                self.problems.append(f"{given.prefix}{error}")
-                continue
-            if name == "template" and is_template_file(value):
-                if not os.path.isfile(value):
-                    expected = "expected a file, or a name in 'list templates'"
-                    self.problems.append(f"{given.prefix}--template {value}: no such file; {expected}")
-                    continue
-                value = Path(value).stem  # the file has already been loaded as a plug-in
-            if name == "lora_rank" and value == 0:  # 0: train all weights, even if the model has a default rank
-                value = None
-            if name != "c" and (problem := field.problem(value)):  # c is checked with the methods
-                self.problems.append(f"{given.prefix}{problem}")
-                if field.scope == "command":  # an invalid field of a trial is kept, because other fields depend on it
-                    continue
-            values.append(value)
-        if field.repeats:
-            return tuple(values)
-        return values[-1] if values else field.default
-
-    def __getitem__(self, name: str) -> Any:
-        return self.values.get(name)
-
-    def explicit(self, name: str) -> Any:
-        """Return the value of an option that was given (its default if the given value is invalid), otherwise None."""
-        return self.values.get(name) if self.raw.get(name) else None
-
-    def is_typed(self, name: str) -> bool:
-        """Return whether the option was given on the command line or in Python, not in a file."""
-        return any(given.source in (CLI, PYTHON) for given in self.raw.get(name, ()))
-
-    def add(self, problem: str, name: str = "") -> None:
-        """Add a problem. If the value of the option ``name`` is from a file, prepend the file and line."""
-        given_values = self.raw.get(name, ())
-        prefix = given_values[0].prefix if given_values else ""
-        self.problems.append(f"{prefix}{problem}")
-
-    def extend(self, problems: Iterable[str | None], name: str = "") -> None:
-        """Add each problem that is not None."""
-        for problem in problems:
-            if problem:
-                self.add(problem, name)
-
-    def without_auto_lr(self, remedy: str) -> None:
-        """Add a problem for each AutoLR option that the user gave (:meth:`is_typed`).
-
-        Call this method only if AutoLR is off. ``remedy`` tells the user how to use AutoLR.
-        """
-        for name, field in self.fields.items():
-            needs_auto_lr = field.scope == "trial" and field.role == "auto_lr" and name != "auto_lr"
-            if needs_auto_lr and self.is_typed(name):
-                self.add(f"{field.flag} has no effect, because AutoLR is off; to use AutoLR, {remedy}", name)
-
-    @functools.cached_property
-    def method_options(self) -> dict[str, list[float]]:
-        """The values that ``--option`` and ``--c`` give to method options, by the name of the option."""
-        values_by_name: dict[str, list[float]] = {}
-        for pair in self["option"] or ():
-            name, _, text = pair.partition("=")
-            try:
-                if not name.strip():
-                    raise ValueError
-                values_by_name.setdefault(name.strip(), []).append(float(text))
-            except ValueError:
-                self.add(f"--option must be NAME=VALUE with a name and a number, got '{pair}'", "option")
-        if self["c"]:
-            values_by_name.setdefault("c", []).extend(self["c"])
-        return values_by_name
-
-
-def is_template_file(text: str) -> bool:
-    """Return whether ``--template`` names a file rather than a built-in template."""
-    path = Path(text)
-    return bool(path.suffix) or len(path.parts) > 1 or os.path.isfile(text)

@@ -12,9 +12,12 @@ from search_spaces.common.fields import Field
 from search_spaces.common.messages import did_you_mean
 from search_spaces.common.values import Value, plain_name
 from search_spaces.parameters import Choice, Parameter
-from search_spaces.space import Space, SpaceError
+from search_spaces.space import Space
 from search_spaces.user_yaml import load_space
 from search_spaces.yaml_nodes import load
+from sweeper.settings.fields import fields_of
+from sweeper.settings.options import SweepOptions
+from sweeper.settings.reading import Problem, method_options, trial_values
 from sweeper.settings.sources import Options
 from trainables.methods import OPTIONS, MethodError, option_names, options_by_method, parse_method
 from trainables.metrics.registry import unknown_names
@@ -74,52 +77,41 @@ def values_by_key(methods: Methods, options: Mapping[str, Sequence[float]]) -> O
     return {key: options[plain_name(key)] for key in keys if plain_name(key) in options}
 
 
-def read_space(options: Options, base: TrialSpec) -> Space | None:
-    """Return the search space, or None if a problem prevents building the space.
+def built_in_space(options: SweepOptions, base: TrialSpec) -> Space:
+    """Return a built-in search space, in which the given options replace values.
 
-    Values that were given as options replace those of a built-in space.
+    Raises:
+        SpaceError: the given values do not fit the space.
     """
-    space_name = options["space"]
-    if is_space_file(space_name):
-        return _read_space_file(options, base)
-    if options.problems:
-        return None
     lr_free = base.optimizer in LR_FREE
-    methods = options_by_method(options["method"])
+    methods = options_by_method(options.method)
     # The paper's rates are for Adam; learning-rate-free optimizers have their own published rate.
-    default_rates = (LR_FREE_LR,) if space_name == "paper" and lr_free else ()
-    try:
-        space = SPACES[space_name or "default"](
-            methods=methods,
-            lr=options["lr"] or default_rates,
-            auto_lr=options["auto_lr"],
-            options=values_by_key(methods, options.method_options),
-            lr_range=LR_FREE_RANGE if lr_free else find_model(base.model).lr_range,
-        )
-    except SpaceError as error:
-        options.extend(error.problems)
-        return None
-    fixed = [name for name in FIELDS if name not in ("method", "lr", "auto_lr", "seed") and options.explicit(name)]
+    default_rates = (LR_FREE_LR,) if options.space == "paper" and lr_free else ()
+    space = SPACES[options.space or "default"](
+        methods=methods,
+        lr=options.lr or default_rates,
+        auto_lr=options.auto_lr,
+        options=values_by_key(methods, method_options(options.option, options.c)),
+        lr_range=LR_FREE_RANGE if lr_free else find_model(base.model).lr_range,
+    )
+    fixed = [name for name in trial_values(options) if name not in ("auto_lr", "seed")]
     return replace(space, constants={key: value for key, value in space.constants.items() if key not in fixed})
 
 
-def _read_space_file(options: Options, base: TrialSpec) -> Space:
-    rates = options["lr"]
-    auto_lr = options["auto_lr"]
-    exclusive = [name for name in ("method", "c", "option") if options.raw.get(name)]
+def read_space_file(options: SweepOptions, path: Path, base: TrialSpec) -> tuple[Space, list[str]]:
+    """Return the search space in the file of ``--space``, and the problems with the file and the given options."""
+    exclusive = [name for name in ("method", "c", "option") if name in options.raw]
     fixed = []
-    if len(rates) > 1:
+    if len(options.lr) > 1:
         exclusive.append("lr")
-    elif rates:
+    elif options.lr:
         fixed.append("lr")
-    if auto_lr == "both":
+    if options.auto_lr == "both":
         exclusive.append("auto_lr")
-    elif auto_lr == "on":
+    elif options.auto_lr == "on":
         fixed.append("auto_lr")
         base = replace(base, auto_lr="on")
-    space, problems = file_space(Path(options["space"]), base, exclusive=exclusive, fixed=fixed)
-    options.extend(problems, "space")
-    return space
+    return file_space(path, base, exclusive=exclusive, fixed=fixed)
 
 
 def file_space(
@@ -162,6 +154,18 @@ def tries_auto_lr(space: Space, default: str) -> bool:
     """Return whether any trial may use AutoLR. ``default`` is the value if the space does not set ``auto_lr``."""
     is_searched = any(item.name == "auto_lr" for item in space.parameters)
     return is_searched or space.constants.get("auto_lr", default) != "off"
+
+
+def auto_lr_problems(options: Options, remedy: str) -> list[Problem]:
+    """Return a problem for each AutoLR option that the user typed.
+
+    Call this function only if AutoLR is off. ``remedy`` tells the user how to use AutoLR.
+    """
+    return [
+        Problem(f"{field.flag} has no effect, because AutoLR is off; to use AutoLR, {remedy}", name)
+        for name, field in fields_of(type(options)).items()
+        if field.scope == "trial" and field.role == "auto_lr" and name != "auto_lr" and options.is_typed(name)
+    ]
 
 
 def _value_problems(space: Space, base: TrialSpec) -> dict[str, Collection[str]]:

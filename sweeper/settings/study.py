@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from search_spaces.builtin import lr_study_space
 from search_spaces.common.messages import expected_one_of
-from search_spaces.space import Space, SpaceError
+from search_spaces.space import Space
 from sweeper.settings.names import ARMS
-from sweeper.settings.sources import Options
+from sweeper.settings.options import StudyOptions
+from sweeper.settings.reading import Problem, about, method_options
 from sweeper.settings.spaces import values_by_key
 from sweeper.settings.sweep_settings import SEEDS_VARY
 from trainables.data import DATASETS
@@ -23,64 +25,63 @@ _DEFAULT_C = (0.5, 0.9, 0.99)
 _DEFAULT_RATE_COUNT = 5
 
 
-def study_values(options: Options, methods: Sequence[str]) -> dict[str, Any]:
-    """Return the values of ``sampler``, ``auto_lr``, ``c`` and ``lr``, with the defaults of a learning-rate study."""
-    c = options["c"] or (_DEFAULT_C if _any_has_c(methods) else ())
-    return {"sampler": "grid", "auto_lr": "both", "c": c, "lr": options["lr"] or _default_rates(options)}
+def with_study_defaults(options: StudyOptions) -> StudyOptions:
+    """Return the options with the default learning rates and values of c of a study."""
+    c = options.c or (_DEFAULT_C if _any_has_c(options.method) else ())
+    return replace(options, c=c, lr=options.lr or _default_rates(options))
 
 
-def check_study(options: Options, base: TrialSpec) -> None:
-    """Check the options of a learning-rate study, and add the problems to ``options``."""
-    probes = options["auto_lr_probe"]
-    if options["auto_lr_probe_batches"] and "fresh" not in (probes or (base.auto_lr_probe,)):
+def study_problems(options: StudyOptions, base: TrialSpec, *, is_valid: bool) -> list[Problem]:
+    """Return the problems with the options of a learning-rate study.
+
+    ``--primary`` is checked only if no other problem was found: here, or before (``is_valid`` is false).
+    """
+    problems: list[Problem] = []
+    probes = options.auto_lr_probe
+    if options.auto_lr_probe_batches and "fresh" not in (probes or (base.auto_lr_probe,)):
         got = ", ".join(probes)
         text = f"--auto-lr-probe-batches applies only to --auto-lr-probe fresh, got {got}"
-        options.add(text, "auto_lr_probe_batches")
-    seeds_vary = options["seeds_vary"]
+        problems += about("auto_lr_probe_batches", text)
+    seeds_vary = options.seeds_vary
     if SEEDS_VARY[seeds_vary] is not None and base.target_path is not None:
-        options.add(
-            f"--seeds-vary {seeds_vary}: --target-path names one finished target, so only the order of the examples "
-            "can vary",
-            "seeds_vary",
-        )
+        text = "--target-path names one finished target, so only the order of the examples can vary"
+        problems += about("seeds_vary", f"--seeds-vary {seeds_vary}: {text}")
     elif seeds_vary == "data" and base.dataset in DATASETS and not DATASETS[base.dataset].generated:
-        options.add(
+        problems += about(
+            "seeds_vary",
             f"--seeds-vary data: data set {base.dataset} is read from files and not generated, so its content cannot "
             "vary; vary order or target, or use --dataset authors",
-            "seeds_vary",
         )
-    primary = options["primary"]
     variants = _arm_names(_arms(options, base))
-    comparisons = [f"{method}/{variant}" for method in options["method"] for variant in variants]
+    comparisons = [f"{method}/{variant}" for method in options.method for variant in variants]
     if len(variants) == 1:  # then the name of a method identifies its only comparison
-        comparisons += options["method"]
-    is_unknown = primary is not None and primary.strip() not in comparisons
-    if is_unknown and not options.problems:
+        comparisons += options.method
+    primary = options.primary
+    if primary is not None and primary.strip() not in comparisons and is_valid and not problems:
         expected = expected_one_of(primary, comparisons)
-        options.add(f"--primary {primary} is not a comparison of this study: {expected}", "primary")
+        problems += about("primary", f"--primary {primary} is not a comparison of this study: {expected}")
+    return problems
 
 
-def study_space(options: Options, base: TrialSpec) -> Space | None:
-    """Return the grid of the study, or None if a problem prevents building it."""
-    if options.problems:
-        return None
-    methods = options_by_method(options["method"])
-    try:
-        return lr_study_space(
-            methods=methods,
-            lr=options["lr"],
-            arms=[(FIELDS[name], values) for name, values in _arms(options, base).items()],
-            start_lr=options["auto_lr_start_lr"],
-            options=values_by_key(methods, options.method_options),
-        )
-    except SpaceError as error:
-        options.extend(error.problems)
-        return None
+def study_space(options: StudyOptions, base: TrialSpec) -> Space:
+    """Return the grid of the study.
+
+    Raises:
+        SpaceError: the given values do not fit the space.
+    """
+    methods = options_by_method(options.method)
+    return lr_study_space(
+        methods=methods,
+        lr=options.lr,
+        arms=[(FIELDS[name], values) for name, values in _arms(options, base).items()],
+        start_lr=options.auto_lr_start_lr,
+        options=values_by_key(methods, method_options(options.option, options.c)),
+    )
 
 
-def _arms(options: Options, base: TrialSpec) -> dict[str, Sequence[Any]]:
+def _arms(options: StudyOptions, base: TrialSpec) -> dict[str, Sequence[Any]]:
     """Return the values that the study compares for each AutoLR setting in :data:`ARMS`."""
-    return {name: options[name] or (getattr(base, name),) for name in ARMS}
+    return {name: getattr(options, name) or (getattr(base, name),) for name in ARMS}
 
 
 def _arm_names(arms: Mapping[str, Sequence[Any]]) -> list[str]:
@@ -92,10 +93,10 @@ def _arm_names(arms: Mapping[str, Sequence[Any]]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _default_rates(options: Options) -> tuple[float, ...]:
+def _default_rates(options: StudyOptions) -> tuple[float, ...]:
     """Return log-spaced rates, from half a decade below the model's range to half a decade above the range."""
-    is_local = options.explicit("model_path") or options.explicit("target_path")
-    name = options.explicit("model") or ("" if is_local else "tiny-phi")
+    is_local = options.model_path or options.target_path
+    name = options.model or ("" if is_local else "tiny-phi")
     low, high = (MODELS.get(name) or local_model(name)).lr_range
     first = math.log10(low) - 0.5
     last = math.log10(high) + 0.5

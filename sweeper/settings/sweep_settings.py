@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,9 +13,17 @@ from search_spaces.common.values import Value
 from search_spaces.constraint import Constraint, parse_constraint
 from search_spaces.parameters import Choice
 from search_spaces.space import Space
-from sweeper.settings.fields import PARETO, STUDY, fields_of
-from sweeper.settings.names import DEFAULT_TRACKING, NO_SCHEDULER
+from sweeper.settings.names import DEFAULT_TRACKING, NO_SCHEDULER, PARETO
 from sweeper.settings.objectives import Objective, parse_objectives
+from sweeper.settings.options import (
+    COMMANDS,
+    ParetoFields,
+    PlacementFields,
+    ResumeOptions,
+    SearchFields,
+    StudyFields,
+    SweepOptions,
+)
 from sweeper.settings.resources import AUTO, Resources, local_gpu_count
 from sweeper.settings.sources import Raw, command_line, from_json, to_json
 from sweeper.settings.tracking_uri import redact_uri
@@ -28,15 +36,16 @@ ALL, LAST = "all", "last"
 """The values of ``--candidates``: which epochs of each trial may be on the frontier."""
 RUN_STATES = "ray"
 """The name of Ray Tune's folder in the sweep's folder or in the bucket."""
-_DEFAULT = {name: item.default for name, item in {**fields_of(STUDY), **fields_of(PARETO)}.items()}
 ORDER = "order"
 SEEDS_VARY: Mapping[str, str | None] = MappingProxyType({ORDER: None, "target": "target_seed", "data": "data_seed"})
 """For each value of ``--seeds-vary``, the trial field that is set to the seed, or None."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepSettings:
-    """The settings of a sweep. The fields are sufficient to run the sweep again.
+@dataclass(frozen=True, kw_only=True)
+class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
+    """The settings of a sweep: the options of the command that started it, with all defaults resolved.
+
+    The fields are sufficient to run the sweep again.
 
     Attributes:
         base: the values that all trials share, as the spec of a trial.
@@ -44,13 +53,9 @@ class SweepSettings:
         kind: the command that started the sweep (``pareto`` or ``lr-study``), or ``unlearn`` for a single run.
         gpus_per_trial: a number in [0, 1], or "auto" to choose GPU shares from measured memory
             (:mod:`sweeper.execution.gpu_shares`).
-        ship: whether Ray copies the project's source code to the nodes of a cluster.
         storage: the folder for Ray Tune's state, or the address of a bucket; None for the sweep's folder.
         stored_as: the name of the sweep's folder in the bucket.
-        candidates: which epochs of a trial may be on the frontier: ``all`` or ``last``.
         grace, reduction: the arguments of :func:`sweeper.settings.search.rungs`.
-        stopping: what happens to a trial that may not continue at a rung: ``stop`` or ``pause``.
-        primary: the only comparison of a learning-rate study that is not corrected for multiple testing.
         extension: the points that ``--extend`` added to the grid of a learning-rate study.
         constraints: thresholds in the format of :func:`search_spaces.constraint.parse_constraint`.
         until: a stopping rule in the format of :func:`sweeper.settings.until.parse_until`.
@@ -62,43 +67,35 @@ class SweepSettings:
     base: TrialSpec
     space: Space
     trials: int
-    sampler: str = _DEFAULT["sampler"]
-    seeds: int = _DEFAULT["seeds"]
-    seed: int = 0
-    objectives: str = _DEFAULT["objectives"]
-    cpus_per_trial: float = _DEFAULT["cpus_per_trial"]
+    scheduler: str = NO_SCHEDULER
     gpus_per_trial: float | str = 0.0
-    max_concurrent: int | None = None
-    address: str | None = None
-    ship: bool = True
-    storage: str | None = None
     stored_as: str = ""
     tracking_uri: str = DEFAULT_TRACKING
-    experiment: str = _DEFAULT["experiment"]
-    time_budget_seconds: float | None = None
     kind: str = PARETO
-    seeds_vary: str = _DEFAULT["seeds_vary"]
-    primary: str | None = None
-    extend: bool = False
     extension: tuple[Mapping[str, Any], ...] = ()
-    candidates: str = _DEFAULT["candidates"]
-    scheduler: str = NO_SCHEDULER
-    grace: int = _DEFAULT["grace"]
-    reduction: int = _DEFAULT["reduction"]
-    stopping: str = _DEFAULT["stopping"]
-    front_metrics: int = _DEFAULT["front_metrics"]
-    constraints: tuple[str, ...] = ()
     enqueue: tuple[Mapping[str, Value], ...] = ()
-    warm_start: tuple[str, ...] = ()
-    reuse: tuple[str, ...] = ()
-    epoch_budget: int | None = None
-    until: str | None = None
     given: Raw = field(default_factory=dict)
+
+    @classmethod
+    def from_options(cls, options: SweepOptions, *, base: TrialSpec, space: Space, trials: int) -> SweepSettings:
+        """Return the settings of a new sweep that are the values of its options."""
+        shared_names = {item.name for item in fields(cls)} & {item.name for item in fields(options)}
+        values: dict[str, Any] = {name: getattr(options, name) for name in shared_names - {"enqueue"}}
+        settings = cls(
+            **{**values, "name": "", "base": base, "space": space, "trials": trials, "kind": options.command}
+        )
+        name = "-".join([settings.kind, *settings.methods[:3], base.model, base.dataset])
+        return replace(settings, name=name.replace("+", "_").replace("/", "_"))
 
     @property
     def command(self) -> str:
         """The command line that repeats the sweep."""
-        return command_line(self.kind, self.given)
+        return command_line(COMMANDS[self.kind], self.given)
+
+    @property
+    def ship(self) -> bool:
+        """Whether Ray copies the project's source code to the nodes of a cluster."""
+        return not self.no_ship
 
     @property
     def resources(self) -> Resources:
@@ -205,7 +202,9 @@ class SweepSettings:
 
     def to_dict(self) -> dict[str, object]:
         """Return the settings as a mapping for JSON, without passwords."""
-        return asdict(self) | {
+        values = asdict(self)
+        values["ship"] = not values.pop("no_ship")
+        return values | {
             "base": self.base.to_dict(),
             "space": self.space.to_dict(),
             "tracking_uri": redact_uri(self.tracking_uri),
@@ -218,7 +217,16 @@ class SweepSettings:
         settings = dict(values)
         settings["base"] = TrialSpec.from_dict(settings["base"])
         settings["space"] = Space.from_dict(settings["space"])
+        settings["no_ship"] = not settings.pop("ship")
         for name in ("extension", "constraints", "enqueue", "warm_start", "reuse"):
             settings[name] = tuple(settings[name])
         settings["given"] = from_json(settings["given"])
         return cls(**settings)
+
+
+CHANGEABLE = tuple(
+    item.name
+    for item in fields(ResumeOptions)
+    if item.metadata and item.name in {own.name for own in fields(SweepSettings)}
+)
+"""The settings that ``resume`` can change."""

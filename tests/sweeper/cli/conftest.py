@@ -18,6 +18,7 @@ from sweeper.checks.world import resolve_and_check
 from sweeper.cli.main import main
 from sweeper.cli.options import given_values
 from sweeper.driver.finalize import Summary
+from sweeper.settings.options import COMMANDS
 from sweeper.settings.resolve import Resolved
 from sweeper.store.columns import PARAMETERS
 from sweeper.store.event_log import FILE as EVENTS
@@ -95,10 +96,11 @@ def invoke(*arguments: object) -> Result:
     return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
-def resolved(command: str, *words: object) -> Resolved:
+def resolved(command: str, *words: object) -> Resolved[Any]:
     with main.commands[command].make_context(command, [str(word) for word in words]) as context:
-        raw, problems = given_values(command, context.params.get("config"))
-    return resolve_and_check(command, raw, problems)
+        options_type = COMMANDS[command]
+        raw, problems = given_values(options_type, context.params.get("config"))
+    return resolve_and_check(options_type, raw, problems)
 
 
 def json_of(*arguments: object) -> Any:

@@ -12,6 +12,7 @@ import yaml
 
 from sweeper.cli.folder import config_text
 from sweeper.cli.main import EXAMPLES, main
+from sweeper.settings.options import ParetoOptions
 from sweeper.settings.sources import from_yaml
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import begin, read_settings
@@ -28,8 +29,8 @@ def test_a_file_may_be_empty_and_the_file_in_the_docs_has_no_unknown_key() -> No
     page = (Path(__file__).parents[3] / "docs" / "config.md").read_text(encoding="utf-8")
     Path("page.yaml").write_text(re.findall(r"^```yaml\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)[0])
     Path("empty.yaml").write_text("# nothing yet\ntime-budget:\n")
-    assert from_yaml("pareto", Path("empty.yaml")) == ({}, [])
-    raw, problems = from_yaml("pareto", Path("page.yaml"))
+    assert from_yaml(ParetoOptions, Path("empty.yaml")) == ({}, [])
+    raw, problems = from_yaml(ParetoOptions, Path("page.yaml"))
     assert problems == []
     assert (raw["trials"][0].value, raw["metrics"][0].value) == ("64", "default,worst_answer")
     assert [one.value for one in raw["option"]] == ["beta=0.1", "beta=0.2"]
@@ -46,7 +47,7 @@ def test_the_file_has_what_a_resume_changed_and_absolute_places() -> None:
     assert {name: found[name] for name in expected} == expected
     assert found["tracking-uri"].endswith(f"{here}/here.db")
     assert not {"address", "ship", "no-ship"} & set(found)
-    moved = replace(settings, address="10.0.0.1:6379", ship=False, storage=None)
+    moved = replace(settings, address="10.0.0.1:6379", no_ship=True, storage=None)
     found = yaml.safe_load(config_text(moved, plugins={"toy.py": "/x/toy.py"}))
     assert (found["address"], found["no-ship"], "storage" in found) == ("10.0.0.1:6379", True, False)
     assert found["plugin"] == ["/x/toy.py"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sweeper.driver.finalize import Summary
-from sweeper.settings.fields import STUDY as KIND
+from sweeper.settings.names import STUDY as KIND
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import read_settings
 from sweeper.store.tables import ResultTables

@@ -17,10 +17,18 @@ from search_spaces.common.fields import Field
 from sweeper.cli.folder import config_text
 from sweeper.cli.main import main
 from sweeper.cli.options import given_values
-from sweeper.settings.fields import COMMAND_OPTIONS, PARETO, RESUME, RUN, STUDY, fields_of
+from sweeper.settings.fields import fields_of, options_of
+from sweeper.settings.options import (
+    COMMANDS,
+    ParetoOptions,
+    ResumeOptions,
+    RunOptions,
+    StudyOptions,
+    SweepOptions,
+)
 from sweeper.settings.resolve import Resolved, resolve
-from sweeper.settings.sources import Raw, from_json, from_python, from_yaml, to_json
-from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.settings.sources import Options, Raw, from_json, from_python, from_yaml, to_json
+from sweeper.settings.sweep_settings import CHANGEABLE, SweepSettings
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "method": st.sampled_from(("gdiff", "ngdiff", "npo+ngdiff", "rmu", "nonsense")),
@@ -52,7 +60,7 @@ def strategy(item: Field) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def options(draw: st.DrawFn, command: str) -> dict[str, Any]:
+def options(draw: st.DrawFn, command: type[Options]) -> dict[str, Any]:
     """Draw some options of a command with values."""
     fields = {
         name: item
@@ -65,18 +73,20 @@ def options(draw: st.DrawFn, command: str) -> dict[str, Any]:
     return {name: draw(strategy(fields[name])) for name in dict.fromkeys((*often, *names))}
 
 
-def outcome(command: str, raw: Raw) -> tuple[Any, ...]:
+def outcome(command: type[RunOptions | SweepOptions], raw: Raw) -> tuple[Any, ...]:
     """Return the resolved settings and problems, without files and lines. sweep.json keeps the settings."""
-    found: Resolved = resolve(command, raw)
+    found: Resolved[Any] = resolve(command, raw)
     result = None
     if found.settings is not None:
         result = {**found.settings.to_dict(), "given": None}
         assert SweepSettings.from_dict(json.loads(json.dumps(found.settings.to_dict()))) == found.settings
-    return result, found.base, [re.sub(r"^\S+\.yaml:\d+: ", "", text) for text in found.options.problems]
+    return result, found.base, [re.sub(r"^\S+\.yaml:\d+: ", "", text) for text in found.messages]
 
 
-@pytest.mark.parametrize("command", [PARETO, STUDY, RUN])
-def test_python_the_command_line_a_file_and_a_sweeps_records_give_equal_settings(command: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [ParetoOptions, StudyOptions, RunOptions])
+def test_python_the_command_line_a_file_and_a_sweeps_records_give_equal_settings(
+    command: type[RunOptions | SweepOptions], tmp_path: Path
+) -> None:
     @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
     @given(options(command))
     def check(keywords: dict[str, Any]) -> None:
@@ -95,7 +105,7 @@ def test_python_the_command_line_a_file_and_a_sweeps_records_give_equal_settings
         ]
         negated = {name for name, value in keywords.items() if value is False and fields_of(command)[name].default}
         argv += [flags[name].replace("--", "--no-", 1) for name in sorted(negated)]
-        with main.commands[command].make_context(command, argv):
+        with main.commands[command.command].make_context(command.command, argv):
             assert outcome(command, given_values(command, None)[0]) == expected
         if not any("has no effect" in text for text in expected[2]):  # refused only where it was typed
             assert outcome(command, filed) == expected
@@ -103,13 +113,31 @@ def test_python_the_command_line_a_file_and_a_sweeps_records_give_equal_settings
         if (sweep := resolve(command, python).settings) is not None:
             path.write_text(config_text(sweep, plugins={}), encoding="utf-8")
             assert outcome(command, from_yaml(command, path)[0]) == expected, "the file that config prints"
-            with main.commands[command].make_context(command, shlex.split(sweep.command)[4:]):
+            with main.commands[command.command].make_context(command.command, shlex.split(sweep.command)[4:]):
                 assert outcome(command, given_values(command, None)[0]) == expected, "the recorded command"
 
     check()
 
 
-def test_resume_has_the_settings_that_it_can_change_with_help_of_their_own() -> None:
-    fields = fields_of(RESUME)
-    assert {"trials", "epoch_budget", "until", "address", "no_ship", "extend"} < set(fields)
-    assert all(fields[item.name].help == item.changeable for item in COMMAND_OPTIONS if item.changeable)
+def test_resume_changes_the_settings_that_it_has_as_options() -> None:
+    assert set(CHANGEABLE) == {"trials", "epoch_budget", "until", "address", "no_ship", "extend"}
+    assert set(fields_of(ResumeOptions)) == {*CHANGEABLE, "out", "retry"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_the_options_of_its_dataclass(command: str) -> None:
+    described = fields_of(COMMANDS[command])
+    parameters = {item.name: item for item in main.commands[command].params}
+    assert described.keys() <= parameters.keys()
+    for name, field in described.items():
+        assert field.flag in parameters[name].opts
+        assert field.help in str(getattr(parameters[name], "help", ""))
+
+
+def test_an_option_follows_the_option_that_it_names() -> None:
+    for options_type in COMMANDS.values():
+        names = list(fields_of(options_type))
+        for name, option in options_of(options_type).items():
+            if option.after:
+                assert option.after in names, f"--{name} of {options_type.command} is placed after an unknown option"
+                assert names.index(option.after) < names.index(name)
