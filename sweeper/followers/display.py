@@ -93,10 +93,11 @@ class Display(Follower):
         trace = self._archive.trace
         frontier = f"{counted(front_size, 'epoch')} on the frontier" if front_size else ""
         remaining = ""
-        if self.remaining is not None and 0 < ended < self._trials:
+        trials = self._state.planned(self._trials)
+        if self.remaining is not None and 0 < ended < trials:
             remaining = f"remaining: {self.remaining()}"
         parts = (
-            f"{ended} of {counted(self._trials, 'trial')} done",
+            f"{ended} of {counted(trials, 'trial')} done",
             f"running {', '.join(running)}" if running else self.starvation_message,
             frontier if self.activity == "trials" else self.activity,
             f"hypervolume {trace[-1]:.4f}" if trace else "",
@@ -105,7 +106,7 @@ class Display(Follower):
         return "; ".join(filter(None, parts))
 
     def _render(self) -> Group:
-        self._bar.update(self._task, completed=len(self._state.ended))
+        self._bar.update(self._task, completed=len(self._state.ended), total=self._state.planned(self._trials))
         return Group(Text(self._summary()), self._bar)
 
 
