@@ -90,8 +90,8 @@ def _vocabulary_size(folder: Path | str) -> int | None:
     source = base_of(Path(folder)) or folder
     if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
         return None
-    size: int = AutoConfig.from_pretrained(source, trust_remote_code=False).get_text_config().vocab_size
-    return size
+    configuration = AutoConfig.from_pretrained(source, trust_remote_code=False).get_text_config()
+    return getattr(configuration, "vocab_size", None)
 
 
 def ensure_pad_token(tokenizer: PreTrainedTokenizerBase, *, rows: int | None = None) -> None:

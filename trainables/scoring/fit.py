@@ -46,9 +46,12 @@ def fit_problems(
     sequences = encode_examples(tokenizer, _texts(data), max_length=max_length, template=template)
     longest = max(map(len, sequences), default=0)
     if limit is not None and longest > limit:
+        remedy = "use a model with more positions"
+        if all(item.prompt_length < limit for item in sequences):
+            remedy = f"use --max-length {limit}, which cuts longer texts, or a model with more positions"
         problems.append(
             f"--max-length {max_length}: the longest text has {longest} tokens, but the model has only {limit} "
-            f"positions; use --max-length {limit}, which cuts longer texts, or a model with more positions"
+            f"positions; {remedy}"
         )
     used = {token for item in sequences for token in item.ids}
     used.update(token for item in prompted.values() for prompt in item.prompts for token in prompt)

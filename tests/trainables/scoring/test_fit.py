@@ -57,6 +57,8 @@ def test_texts_with_more_tokens_than_the_model_has_positions_are_refused(
     ]
     assert not fit_problems(model, tokenizer, tiny_data, max_length=length - 1)
     assert not fit_problems(gpt2(tokenizer, positions=length), tokenizer, tiny_data, max_length=512)
+    (problem,) = fit_problems(gpt2(tokenizer, positions=4), tokenizer, tiny_data, max_length=512)
+    assert problem.endswith("only 4 positions; use a model with more positions"), "no prompt would fit"
 
 
 def test_prompts_that_leave_no_position_are_refused(tokenizer: Any, tiny_data: UnlearningData) -> None:
