@@ -224,21 +224,12 @@ def numbers(rows: pd.DataFrame, column: str) -> pd.Series:
 
 
 def _check_exists(table: Path) -> None:
-    """Raise an AnalysisError if a table was deleted after trials of its sweep ended."""
-    # While a sweep runs, the log has the end of a trial a moment before the table.
-    if not table.exists() and _has_ended_trial(table.with_name("events.jsonl")) and not is_locked(table.parent):
+    """Raise an AnalysisError if a table was deleted: a sweep creates its tables right after its event log."""
+    if not table.exists() and table.with_name("events.jsonl").exists() and not is_locked(table.parent):
         raise AnalysisError(
-            f"{table} is missing, although trials of this sweep have ended. Rebuild the tables with:\n"
+            f"{table} is missing, although the sweep has an event log. Rebuild the tables with:\n"
             f"  {resume_command(table.parent)}"
         )
-
-
-def _has_ended_trial(log: Path) -> bool:
-    try:
-        with log.open("rb") as lines:
-            return any(b'"kind": "trial_ended"' in line for line in lines)
-    except FileNotFoundError:
-        return False
 
 
 def _has_front(path: Path) -> bool:

@@ -18,7 +18,7 @@ from sweeper.driver.tune_scheduler import TuneScheduler
 from sweeper.search.halving import Axis, Mode, SuccessiveHalving
 from sweeper.search.schedulers import compared_objectives, comparison_axes
 from sweeper.settings.objectives import parse_objectives, with_bounds
-from sweeper.store.events import TrialRequeued
+from sweeper.store.events import TrialPromoted, TrialRequeued
 from sweeper.store.state import Stage
 from tests.sweeper.conftest import SETTINGS as ANY
 from tests.sweeper.conftest import bare_sweep, end_trial, epoch_report, report, running
@@ -62,9 +62,11 @@ class Tune:
         return self.scheduler.choose_trial_to_run(self)
 
 
-def scheduled(out: Path, mode: Mode, *, trials: int = 4) -> OpenSweep:
+def scheduled(out: Path, mode: Mode, *, trials: int = 4, reduction: int | None = 3) -> OpenSweep:
     """Return a new sweep or, if the folder has events, the resumed sweep."""
-    halving = SuccessiveHalving(AXES, epochs=9, grace=1, reduction=3, mode=mode)
+    halving = None
+    if reduction is not None:
+        halving = SuccessiveHalving(AXES, epochs=9, grace=1, reduction=reduction, mode=mode)
     return bare_sweep(out, replace(SETTINGS, trials=trials), scheduler=halving)
 
 
@@ -160,6 +162,35 @@ def test_after_a_kill_a_paused_trial_waits_until_it_is_promoted(tmp_path: Path, 
     assert following.id == ("00001" if mode == "pause" else "00003"), "the paused trial, or a new trial"
     sweep.controller.end_paused(all_trials=True)
     assert ended(sweep) == ([] if mode == "pause" else ["00001"])
+
+
+@pytest.mark.parametrize("later", [3, 2, None], ids=["the same", "another reduction", "no scheduler"])
+def test_a_changed_scheduler_changes_no_earlier_decision(tmp_path: Path, later: int | None) -> None:
+    """If R is 3, the second of two trials is cut. If R is 2, this trial would have continued."""
+    sweep = scheduled(tmp_path, "pause")
+    assert [train(sweep, forget) for forget in (5.0, 4.0)] == ["continue", "pause"]
+    sweep.log.record(TrialRequeued("00000", 1))
+    sweep.log.record(TrialRequeued("00001", 1))
+    resumed = scheduled(tmp_path, "pause", reduction=later)
+    assert [trial.id for trial in resumed.log.state.at_stage(Stage.PAUSED)] == ["00001"]
+    # The first trial continues, the second waits until the scheduler of the resumed sweep promotes it.
+    following = [running(resumed) for _ in range(3)]
+    assert following == ["00000", "00002", "00001" if later == 2 else "00003"]
+    decisions = [type(record.event) for record in resumed.log.records if isinstance(record.event, TrialPromoted)]
+    assert len(decisions) == (later == 2)
+
+
+def test_a_decision_is_made_once_even_if_a_restarted_worker_repeats_its_reports(tmp_path: Path) -> None:
+    tune = tune_of(tmp_path, "pause")
+    first, second = tune.add("00000"), tune.add("00001")
+    assert tune.report(first, 1.0, 1.0) == "CONTINUE"
+    assert [tune.report(second, 0.5, 1.0), tune.report(second, 1.0, 0.5)] == ["CONTINUE", "PAUSE"]
+    for number in (2, 3):
+        tune.report(tune.add(f"0000{number}"), 1.0, 5.0 + number)
+    before = len(tune.sweep.log.records)
+    assert tune.report(first, 1.0, 1.0) == "CONTINUE", "the first trial would be cut now"
+    assert [tune.report(second, 0.5, 1.0), tune.report(second, 1.0, 0.5)] == ["CONTINUE", "PAUSE"]
+    assert len(tune.sweep.log.records) == before
 
 
 def test_after_a_kill_a_paused_trial_ends_when_a_user_stops_it(tmp_path: Path) -> None:
