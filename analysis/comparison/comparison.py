@@ -7,16 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from analysis.comparison.arms import compared_trials
+from analysis.comparison.success import criterion_of
 from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value, best_entry
 from analysis.errors import AnalysisError
-from analysis.study.study_runs import StudyRuns, study_runs
 from analysis.tables.columns import Columns, short
 from analysis.tables.note import Note, note
 from analysis.tables.out_of_bounds import values_outside
 from analysis.tables.sources import Sources, read_source, same_model, shared, with_prefix
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.tasks import Task
-from analysis.tables.trial_table import TrialTable, auto_lr_on, finite_cell
+from analysis.tables.tasks import Task, tasks_of
+from analysis.tables.trial_table import TrialTable, auto_lr_on
 
 
 def comparison_sources(paths: Sequence[Path], columns: Columns) -> list[Sources]:
@@ -64,17 +65,16 @@ def comparison_data(sources: Sequence[Sources]) -> tuple[ComparisonTable, ...]:
         by_name = {name: with_prefix(item, _source_name(name)) for name, item in by_name.items()}
     merged = TrialTable.merge([item.table for item in by_name.values()])
     sweep = shared({name: item.sweep for name, item in by_name.items()})
-    boxes = [(item.table, item.sweep.objectives) for item in by_name.values()]
-    study = study_runs(boxes, sweep, seeds_vary=sweep.seeds_vary)
+    tasks = tasks_of(merged, sweep, seeds_vary=sweep.seeds_vary)
     tables = []
-    tasks = dict.fromkeys(study.tasks.of_trials)
-    for task in tasks:
-        task_table = merged.with_trials(merged.trials[[other == task for other in study.tasks.of_trials]])
-        file = _shared_sweep(task, {name: by_name[str(name)] for name in task_table.trials["sweep"].unique()})
-        notes = [*merged.notes, *study.notes]
-        if len(tasks) > 1 and not (task.model and task.dataset):
+    distinct_tasks = dict.fromkeys(tasks.of_trials)
+    for task in distinct_tasks:
+        table = merged.with_trials(merged.trials[[other == task for other in tasks.of_trials]])
+        task_sources = {str(name): by_name[str(name)] for name in table.trials["sweep"].unique()}
+        notes = [*merged.notes]
+        if len(distinct_tasks) > 1 and not (task.model and task.dataset):
             notes.append(note("unplaced_rows"))
-        tables.append(_table(task, study, task_table, file, notes))
+        tables.append(_table(task, table, task_sources, task_notes=tasks.notes, notes=notes))
     return tuple(tables)
 
 
@@ -127,34 +127,35 @@ def _shared_sweep(task: Task, sources: Mapping[str, Sources]) -> SweepFile:
     return replace(sweep, files={name: item for name, item in files.items() if item.baseline or sources[name].sweeps})
 
 
-def _table(task: Task, study: StudyRuns, table: TrialTable, sweep: SweepFile, notes: Sequence[Note]) -> ComparisonTable:
-    runs = [run for run in study.runs if run.method_task.task == task]
-    columns = table.columns
+def _table(
+    task: Task, table: TrialTable, sources: Mapping[str, Sources], *, task_notes: Sequence[Note], notes: Sequence[Note]
+) -> ComparisonTable:
+    columns, sweep = table.columns, _shared_sweep(task, sources)
+    criterion = criterion_of(table, sweep)
+    trials, repeated = compared_trials(table, sources)
     # The order is: the paper's metrics, the losses, then every other metric.
-    paper_metrics = [name for name in columns.metrics if columns[name].primary or name in columns.thresholds]
+    paper_metrics = [name for name in columns.metrics if columns[name].primary or name in criterion.thresholds]
     metrics = table.measured(tuple(dict.fromkeys([*paper_metrics, *columns.losses, *columns.metrics])))
     rows = []
-    for method_task in dict.fromkeys(run.method_task for run in runs):
-        fixed_runs = [run for run in runs if run.method_task == method_task and not run.variant]
-        auto_runs = [run for run in runs if run.method_task == method_task and run.variant]
-        without, with_auto = (best_entry(arm, study, metrics, sweep) for arm in (fixed_runs, auto_runs))
-        rows.append(MethodRow(method_task.method, without, with_auto))
+    for key in dict.fromkeys(trial.key for trial in trials):
+        sides = ([trial for trial in trials if (trial.key, trial.with_auto) == (key, auto)] for auto in (False, True))
+        without, with_auto = (best_entry(side, criterion, metrics) for side in sides)
+        rows.append(MethodRow(key, without, with_auto))
     measured = [name for name in metrics if name in sweep.baseline]
     values = {name: Value(mean=sweep.baseline[name], deviation=None, met=None) for name in measured}
     target = Entry(label="target", seeds=1, lost=0, values=values) if sweep.baseline else None
-    all_notes = (*notes, *_notes(table, rows, sweep))
-    thresholds = tuple(study.columns.thresholds.values())
-    return ComparisonTable(task, metrics, target, tuple(rows), thresholds, study.tasks.notes, all_notes)
-
-
-def _notes(table: TrialTable, rows: Sequence[MethodRow], sweep: SweepFile) -> tuple[Note, ...]:
-    return (
+    all_notes = (
+        *(*notes, *repeated),
         *_unfinished_notes(table),
         *_seed_notes(rows),
-        *_threshold_notes(table, sweep),
+        *([note("thresholds_not_judged", names=tuple(map(short, criterion.unjudged)))] if criterion.unjudged else []),
+        *_stated_threshold_notes(sweep),
+        *_searched_option_notes(rows, columns),
         *([note("only_ends_compared")] if table.every_epoch else []),
         *values_outside(table.trials, table.columns),
     )
+    thresholds = tuple(criterion.thresholds.values())
+    return ComparisonTable(task, metrics, target, tuple(rows), thresholds, tuple(task_notes), all_notes)
 
 
 def _unfinished_notes(table: TrialTable) -> Iterator[Note]:
@@ -170,7 +171,7 @@ def _seed_notes(rows: Sequence[MethodRow]) -> Iterator[Note]:
     for row in rows:
         seeds_of_arms = [arm.seed_numbers for arm in row.arms.values()]
         if len(seeds_of_arms) == 2 and all(seeds_of_arms) and len(set(seeds_of_arms)) == 2:
-            yield note("different_seeds", method=row.method, without=seeds_of_arms[0], with_auto=seeds_of_arms[1])
+            yield note("different_seeds", method=row.key.label, without=seeds_of_arms[0], with_auto=seeds_of_arms[1])
     arms = {name: entry for row in rows for name, entry in row.arms.items()}
     if one_seed_arms := tuple(name for name, entry in arms.items() if len(entry.seed_numbers) == entry.seeds == 1):
         yield note("one_seed", names=() if len(one_seed_arms) == len(arms) > 1 else one_seed_arms)
@@ -178,14 +179,15 @@ def _seed_notes(rows: Sequence[MethodRow]) -> Iterator[Note]:
         yield note("unnamed_seeds", names=pooled_arms)
 
 
-def _threshold_notes(table: TrialTable, sweep: SweepFile) -> Iterator[Note]:
-    finished = [(row, sweep.baseline_of(row)) for _, row in table.finished.iterrows()]
-    unknown_names = tuple(
-        short(name)
-        for name, threshold in table.columns.thresholds.items()
-        if all(threshold.met(finite_cell(row, name), baseline.get(name)) is None for row, baseline in finished)
-    )
-    if finished and unknown_names:
-        yield note("thresholds_not_judged", names=unknown_names)
+def _stated_threshold_notes(sweep: SweepFile) -> Iterator[Note]:
     if stated_thresholds := tuple(dict.fromkeys(text for file in sweep.files.values() for text in file.constraints)):
         yield note("stated_thresholds_ignored", stated=stated_thresholds)
+
+
+def _searched_option_notes(rows: Sequence[MethodRow], columns: Columns) -> Iterator[Note]:
+    """Yield a note for each row whose two configurations differ in a method option that was searched in a range."""
+    for row in rows:
+        sides = [dict(entry.configuration) for entry in row.arms.values()]
+        names = dict.fromkeys(name for side in sides for name in side if columns[name].role == "method")
+        if different := tuple(name for name in names if len({side.get(name) for side in sides}) > 1):
+            yield note("options_differ", method=row.key.label, names=different)

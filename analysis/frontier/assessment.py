@@ -72,7 +72,12 @@ def thresholds_of(sweep: SweepFile) -> Thresholds:
     has_paper_scores = bool(measured & columns.thresholds.keys())
     has_other_scores = bool(measured & unlimited)
     paper_thresholds = columns.thresholds if has_paper_scores or not has_other_scores else {}
-    added = (item for name, item in paper_thresholds.items() if columns[name].of not in stated_sets)
+    # The data of a sweep may lack the questions or answers that a metric needs, so its target has no score.
+    added = (
+        item
+        for name, item in paper_thresholds.items()
+        if columns[name].of not in stated_sets and (columns[name].primary or name in measured)
+    )
     return Thresholds((*stated, *added), stated, sweep.baseline_of, columns)
 
 
@@ -119,6 +124,12 @@ def _metric_bounds(name: str, side: str, *, rises: bool) -> tuple[Constraint, Co
         least, proof = 1.0 / least, 1.0 / proof
     sign = ">=" if rises else "<="
     return Constraint(name, sign, least, relative=True), Constraint(name, sign, proof, relative=True)
+
+
+def least_bound(name: str, columns: Columns) -> Constraint:
+    """Return the bound ``least`` of a primary metric without a threshold, such as 95% of the target's value."""
+    side = KEEPING if columns[name].of == _DATA_SET[KEEPING] else FORGETTING
+    return _metric_bounds(name, side, rises=columns[name].direction == "max")[0]
 
 
 def _rounded(value: float) -> float:

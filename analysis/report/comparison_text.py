@@ -37,7 +37,12 @@ def comparison_content(tables: Sequence[ComparisonTable]) -> object:
                 "metrics": table.metrics,
                 "baseline": _entry(table.baseline),
                 "rows": [
-                    {"method": row.method, "without": _entry(row.without), "with_auto": _entry(row.with_auto)}
+                    {
+                        "method": row.key.method,
+                        "options": dict(row.key.options),
+                        "without": _entry(row.without),
+                        "with_auto": _entry(row.with_auto),
+                    }
                     for row in table.rows
                 ],
                 "rule": _rule(table),
@@ -51,7 +56,8 @@ def comparison_content(tables: Sequence[ComparisonTable]) -> object:
 def _entry(entry: Entry | None) -> dict[str, object] | None:
     if entry is None:
         return None
-    fields = {name: value for name, value in asdict(entry).items() if name not in ("missed", "not_judged")}
+    excluded = ("missed", "not_judged", "configuration")
+    fields = {name: value for name, value in asdict(entry).items() if name not in excluded}
     return fields | {"success": entry.success, "outcome": render_line("comparison_text.outcome", entry=entry)}
 
 
@@ -72,7 +78,7 @@ def _render_tables(template: str, tables: Sequence[ComparisonTable], escape: Cal
             "header": ["Method", *(sentence(short(name)) for name in table.metrics), "Success", "Configuration"],
             "rows": [
                 {
-                    "label": row.method,
+                    "label": row.key.label,
                     "is_target": row.without is not None and row.without is table.baseline,
                     "cells": [[_cell(entry, name) for entry in table.sides(row)] for name in table.metrics],
                     "success": render_line("comparison_text.success", row=row),
@@ -111,14 +117,15 @@ def comma_separated(tables: Sequence[ComparisonTable]) -> str:
     If the trials of a method without AutoLR have no value of any metric, the CSV has one row with an empty metric for
     these trials. The same applies to the trials with AutoLR.
     """
-    columns = ["model", "dataset", "apart", "method", "auto_lr", "configuration", "seeds", "lost", "success", "metric"]
-    columns += ["mean", "deviation", "meets_threshold", "seeds_measured", "succeeded", "seed_numbers"]
+    columns = ["model", "dataset", "apart", "method", "options", "auto_lr", "configuration", "seeds", "lost", "success"]
+    columns += ["metric", "mean", "deviation", "meets_threshold", "seeds_measured", "succeeded", "seed_numbers"]
     rows = []
     for table in tables:
         for row in table.every_row:
             for policy, entry in (("off", row.without), ("on", row.with_auto)):
                 if entry is not None:
-                    arm = {**table.task._asdict(), "method": row.method, "auto_lr": policy}
+                    options = " ".join(f"{name}={value}" for name, value in row.key.options)
+                    arm = {**table.task._asdict(), "method": row.key.method, "options": options, "auto_lr": policy}
                     rows += [arm | fields for fields in _csv_fields(entry)]
     return pd.DataFrame(rows, columns=columns, dtype=object).to_csv(index=False, lineterminator="\n")
 

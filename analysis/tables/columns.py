@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from analysis.tables.trade_off import Objective
-from search_spaces.constraint import Constraint, all_met
+from search_spaces.constraint import Constraint
 
 SETTINGS = frozenset({"method", "training", "auto_lr", "data", "scoring", "placement"})
 """The roles of the columns that contain settings of a trial."""
@@ -141,14 +141,6 @@ class Columns:
         """The thresholds from the paper, keyed by the name of the column to which they apply."""
         return {name: item.threshold for name, item in self.entries.items() if item.threshold is not None}
 
-    def success(self, value: Callable[[str], float | None], baseline: Mapping[str, float]) -> bool | None:
-        """Return whether a model meets all thresholds from the paper; None if unknown.
-
-        Args:
-            value: function that takes the name of a column and returns the model's score; None if not measured.
-            baseline: the scores of the model's target, keyed by column."""
-        return all_met(item.met(value(name), baseline.get(name)) for name, item in self.thresholds.items())
-
 
 def short(name: str) -> str:
     """Return the column's name with spaces instead of underscores."""
@@ -177,6 +169,8 @@ def _finite_bound(bound: float | None) -> float | None:
 def _threshold(name: str, limit: Mapping[str, float] | None) -> Constraint | None:
     if not limit:
         return None
+    if "below_share" in limit:
+        return Constraint(name, "<", limit["below_share"], relative=True)
     if "below" in limit:
         return Constraint(name, "<", limit["below"])
     return Constraint(name, ">=", limit["share"], relative=True)

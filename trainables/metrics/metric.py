@@ -92,7 +92,8 @@ class Metric:
         of: whether the metric measures the model on the forget set or on the retain set; None if on neither.
         primary: whether the display and the report show the metric beside the losses.
         threshold: the criterion for a good model. ``{"below": x}`` requires a value below x. ``{"share": s}`` requires
-            a value of at least s times the target's value.
+            a value of at least s times the target's value, and ``{"below_share": s}`` a value below s times the
+            target's value.
         fluency: whether the metric measures repetition in answers.
         loss: whether the metric is one of the losses, which are measured at each evaluation of a run.
         sets: the metric sets that contain the metric, except ``all``.
@@ -110,7 +111,7 @@ class Metric:
     high: float | None = 1.0
     of: Literal["forget", "retain"] | None = None
     primary: bool = False
-    threshold: Mapping[Literal["below", "share"], float] | None = None
+    threshold: Mapping[Literal["below", "share", "below_share"], float] | None = None
     fluency: bool = False
     loss: bool = False
     sets: tuple[str, ...] = ()
@@ -128,8 +129,9 @@ class Metric:
         has_only_ideal = self.direction is None and self.ideal is not None
         if not has_only_direction and not has_only_ideal:
             raise ValueError(f"metric {self.name}: give either a direction (max or min) or the ideal value")
-        if self.threshold is not None and len({"below", "share"} & set(self.threshold)) != 1:
-            raise ValueError(f"metric {self.name}: the threshold needs exactly one of the keys 'below' and 'share'")
+        if self.threshold is not None and len({"below", "share", "below_share"} & set(self.threshold)) != 1:
+            keys = "'below', 'share' and 'below_share'"
+            raise ValueError(f"metric {self.name}: the threshold needs exactly one of the keys {keys}")
 
     @property
     def better(self) -> str:

@@ -73,6 +73,7 @@ METRICS = (
         label="knowledge memorisation of the forget set",
         direction="min",
         of="forget",
+        threshold={"below_share": 0.7},
         sets=("default", "muse"),
         needs=(KNOWMEM,),
         formula="mean ROUGE-L recall of greedy answers to questions about the forget set",

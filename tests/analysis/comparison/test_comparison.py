@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.comparison.arms import RowKey
 from analysis.comparison.comparison import comparison_data, comparison_sources
 from analysis.comparison.table import ComparisonTable, Entry, MethodRow, Value
 from analysis.errors import AnalysisError
@@ -102,7 +103,7 @@ def test_a_csv_of_losses_alone_joins_a_sweep_in_its_bounds(make_sweep: MakeSweep
     rows = "tiny-phi,authors,npo,1e-4,5.0,0.5\ntiny-phi,authors,npo,1e-3,7.0,6.0\n"
     path = external_csv(tmp_path, f"model,dataset,method,lr,forget_loss,retain_loss\n{rows}")
     (table,) = read(make_sweep([trial("00000", 1.0, 1.0)]), path)
-    labels = {row.method: without(table, place).label for place, row in enumerate(table.rows)}
+    labels = {row.key.label: without(table, place).label for place, row in enumerate(table.rows)}
     assert labels["npo"] == "lr 1e-4", "of a box of 8 x 8 it dominates 5 * 7.5, the other 7 * 2"
     (alone,) = read(path)
     assert (without(alone).success, without(alone).values["forget_loss"].mean) == (None, 5.0)
@@ -145,12 +146,17 @@ def test_success_on_some_seeds_only_is_given_with_their_number(
         ({"verbmem": 0.05, "utility": 70.0, "truth_ratio": 0.6}, {"truth_ratio": 0.7}, None, None),
         # Because of rounding, the mean of three equal numbers is slightly below them.
         ({"verbmem": 0.05, "utility": 0.7 * 0.5, "truth_ratio": 0.6}, {"utility": 0.5, "truth_ratio": 0.7}, True, True),
+        ({"verbmem": 0.1 / 3, "utility": 0.7}, {"truth_ratio": None}, True, True),
         ({"verbmem": 0.1 / 3, "utility": 0.7}, {}, None, True),
     ],
-    ids=["a value out of bounds", "a mean on the bound", "one metric not measured"],
+    ids=["a value out of bounds", "a mean on the bound", "not a metric of this task", "one metric not measured"],
 )
 def test_three_equal_seeds_are_judged_as_one(
-    compared: Compared, scores: dict[str, float], baseline: dict[str, float], success: bool | None, utility: bool | None
+    compared: Compared,
+    scores: dict[str, float],
+    baseline: dict[str, float | None],
+    success: bool | None,
+    utility: bool | None,
 ) -> None:
     rows = [trial(f"{seed}", 6.0, 0.5, **scores, seed=seed) for seed in range(3)]
     entry = without(compared(rows, baseline=BASELINE | baseline))
@@ -162,7 +168,7 @@ NASTY = ComparisonTable(
     Task("a_b & 50%", "<tofu>", "target key 0x_1"),
     ("my_metric",),
     None,
-    (MethodRow("x|y_{z}~^\\#$", Entry("lr 1", 1, 0, {"my_metric": Value(0.5, None, True)}, 1), None),),
+    (MethodRow(RowKey("x|y_{z}~^\\#$"), Entry("lr 1", 1, 0, {"my_metric": Value(0.5, None, True)}, 1), None),),
 )
 
 
@@ -180,7 +186,7 @@ def test_the_latex_balances_and_every_row_has_as_many_cells_as_columns() -> None
     assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
     columns = len(re.search(r"\\begin\{tabular\}\{(\w+)\}", text).group(1))  # type: ignore[union-attr]
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]
-    assert len(rows) == 4
+    assert len(rows) == 5
     assert {len(re.split(r"(?<!\\)&", row)) for row in rows} == {columns}
     assert text.isascii()
 
@@ -280,11 +286,12 @@ def test_rows_without_seeds_are_runs(tmp_path: Path) -> None:
     """The table has a column of its own, and its last line counts without a newline."""
     rows = "No-unlearn,0.9,0.8,0.7\nA,0.05,0.7,0.2\nA,0.5,,\nA,0.6,0.3,\nB,0.05,0.7,"
     (table,) = read(external_csv(tmp_path, f"method,verbmem,utility,knowmem\n{rows}"))
-    assert table.metrics == ("verbmem", "utility", "knowmem")
+    assert table.metrics == ("verbmem", "knowmem", "utility")
     assert [(without(table, place).seeds, without(table, place).unit) for place in (0, 1)] == [(3, "run"), (1, "run")]
-    assert (without(table).missed, without(table).not_judged, without(table).success) == (2, 1, None)
+    # Line 3 has neither utility nor knowmem; its verbmem shows that it missed. No row has a truth ratio.
+    assert (without(table).missed, without(table).succeeded, without(table).success) == (2, 1, None)
     assert note("unnamed_seeds", names=("A",)) in table.notes
-    assert note("thresholds_not_judged", names=("truth ratio",)) in table.notes
+    assert [item.name for item in table.thresholds] == ["verbmem", "knowmem", "utility"]
     assert "(2 of 3 runs)" in markdown([table])
     assert "seeds |" not in markdown([table])
 
@@ -312,7 +319,7 @@ def test_rows_that_can_only_mean_these_trials_join_them(
     make_sweep: MakeSweep, tmp_path: Path, text: str, joins: bool
 ) -> None:
     tables = read(make_sweep(of_seeds(0, 1), baseline=BASELINE), external_csv(tmp_path, text))
-    assert [[row.method for row in table.rows] for table in tables] == (
+    assert [[row.key.label for row in table.rows] for table in tables] == (
         [["ngdiff", "npo"]] if joins else [["ngdiff"], ["npo"]]
     )
     assert [note("unplaced_rows") in table.notes for table in tables] == ([False] if joins else [False, True])
@@ -327,4 +334,72 @@ def test_rows_that_could_mean_two_tasks_are_a_table_of_their_own(make_sweep: Mak
     two = make_sweep(of_seeds(0, 1, dataset="tofu"), name="two", baseline=BASELINE)
     assert len(read(one, two, external_csv(tmp_path, "method,verbmem,utility\nnpo,0.01,0.79\n"))) == 3
     tables = read(one, two, external_csv(tmp_path, "method,dataset,verbmem,utility\nnpo,tofu,0.01,0.79\n"))
-    assert [[row.method for row in table.rows] for table in tables] == [["ngdiff"], ["ngdiff", "npo"]]
+    assert [[row.key.label for row in table.rows] for table in tables] == [["ngdiff"], ["ngdiff", "npo"]]
+
+
+PAPER_TABLE = """method,c,verbmem,utility,truth_ratio
+No-unlearn,,0.99,0.98,0.5
+GA,,0.1,0.02,0.2
+GDiff,0.9,0.9,0.95,0.5
+GDiff,0.5,0.6,0.9,0.4
+GDiff,0.1,0.02,0.05,0.1
+NGDiff,,0.05,0.9,0.45
+"""
+
+
+def test_a_table_without_a_sweep_keeps_a_row_for_each_c(tmp_path: Path) -> None:
+    (table,) = read(external_csv(tmp_path, PAPER_TABLE))
+    verbmem = {row.key.label: without(table, place).values["verbmem"].mean for place, row in enumerate(table.rows)}
+    assert verbmem == {"GA": 0.1, "GDiff c=0.9": 0.9, "GDiff c=0.5": 0.6, "GDiff c=0.1": 0.02, "NGDiff": 0.05}
+    assert not any(item.code == "repeated_runs" for item in table.notes)
+    assert [row["options"] for row in csv_rows([table]) if row["metric"] == "verbmem"][1:] == [
+        *("", "c=0.9", "c=0.5", "c=0.1", "")
+    ]
+
+
+GRID_SPACE = {"parameters": [{"type": "choice", "name": "c", "key": "gdiff.c", "values": [0.1, 0.5, 0.9]}]}
+RANGE = {"parameters": [{"type": "number", "name": "c", "key": "gdiff.c", "low": 0.1, "high": 0.99}]}
+
+
+def of_c(c: float, utility: float, **fields: object) -> Row:
+    return trial(f"{c}{fields}", 6.0, 0.5, method="gdiff", c=c, **GOOD | {"utility": utility} | fields)
+
+
+def test_each_listed_c_is_a_row_with_the_same_c_on_both_sides(compared: Compared) -> None:
+    rows = [of_c(0.9, 0.2), of_c(0.5, 0.7), of_c(0.9, 0.7, auto_lr="on"), of_c(0.5, 0.1, auto_lr="on")]
+    table = compared(rows, settings={"space": GRID_SPACE})
+    found = {
+        row.key.label: [entry and entry.values["utility"].mean for entry in table.sides(row)] for row in table.rows
+    }
+    assert found == {"gdiff c=0.9": [0.2, 0.7], "gdiff c=0.5": [0.7, 0.1]}
+    # A searched c has no row for each of its values. Each side shows the c of its best trial.
+    searched = compared(rows, name="range", settings={"space": RANGE})
+    assert [row.key.label for row in searched.rows] == ["gdiff"]
+    assert without(searched).label == "lr 1e-4, c 0.5"
+    assert note("options_differ", method="gdiff", names=("c",)) in searched.notes
+
+
+def test_among_failures_the_primary_metrics_decide_and_not_the_losses(compared: Compared) -> None:
+    """At lr 1e-2, the losses have the larger hypervolume, but a third of the utility is left."""
+    kept, lost = {"verbmem": 0.3, "utility": 0.79}, {"verbmem": 0.1, "utility": 0.26}
+    table = compared([trial("0", 5.0, 1.0, lr=1e-3, **kept), trial("1", 7.9, 0.2, lr=1e-2, **lost)])
+    assert (without(table).label, without(table).success) == ("lr 0.001", False)
+
+
+@pytest.mark.parametrize(
+    ("scores", "target", "success"),
+    [
+        ({"verbmem": 0.05, "utility": 0.7, "knowmem": 0.34}, {"knowmem": 0.5}, True),
+        ({"verbmem": 0.05, "utility": 0.7, "knowmem": 0.35}, {"knowmem": 0.5}, False),
+        ({"forget_accuracy": 0.5, "retain_accuracy": 0.8}, {"forget_accuracy": 1.0, "retain_accuracy": 1.0}, True),
+        ({"forget_accuracy": 0.96, "retain_accuracy": 0.8}, {"forget_accuracy": 1.0, "retain_accuracy": 1.0}, False),
+        ({"forget_accuracy": 0.5, "retain_accuracy": 0.69}, {"forget_accuracy": 1.0, "retain_accuracy": 1.0}, False),
+    ],
+    ids=["MUSE", "MUSE, too much known", "images", "images, nothing forgotten", "images, too much lost"],
+)
+def test_success_uses_the_thresholds_of_what_was_measured(
+    compared: Compared, scores: dict[str, float], target: dict[str, float], success: bool
+) -> None:
+    language = {"verbmem": 0.9, "utility": 0.8} if "verbmem" in scores else {}
+    (entry,) = [without(compared([trial("0", 6.0, 0.5, **scores)], baseline=language | target))]
+    assert (entry.success, all(value.met for value in entry.values.values() if value.met is not None)) == (success,) * 2
