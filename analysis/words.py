@@ -80,25 +80,26 @@ def trial_name(row: pd.Series) -> str:
 
 
 def format_learning_rate(row: pd.Series) -> str:
-    """Return the learning rate of a trial as text, such as ``lr 1e-4`` or ``AutoLR clip/fresh from lr 1e-4``."""
-    policy = str(row.get("auto_lr", "off"))
-    if policy in ("off", ""):
+    """Return the learning rate of a trial as text, such as ``lr 1e-4`` or ``AutoLR gen/same from lr 1e-4``."""
+    if str(row.get("auto_lr", "off")) in ("off", ""):
         return f"lr {number(cell(row['lr']))}"
-    return format_policy(auto_lr_variant(row) if policy == "on" else policy, cell(row["lr"]))
+    return format_policy(auto_lr_variant(row), cell(row["lr"]))
 
 
 def format_policy(variant: str, lr: object) -> str:
-    """Return text such as ``AutoLR clip/fresh from lr 1e-4``."""
+    """Return text such as ``AutoLR gen/same from lr 1e-4``."""
     start = "" if lr is None else f"from lr {number(lr)}"
     return " ".join(word for word in ("AutoLR", variant, start) if word)
 
 
 def auto_lr_variant(row: pd.Series, extra_columns: Sequence[str] = ()) -> str:
-    """Return the variant of AutoLR: rule and probe, such as ``clip/fresh``, then the values of ``extra_columns``.
+    """Return the variant of AutoLR: rule and probe, such as ``gen/same``, then the values of ``extra_columns``.
 
-    In ``clip/freshx4``, each probe uses four batches.
+    In ``curvature/freshx4``, each probe uses four batches. In a table of another program, ``auto_lr`` may be ``on``
+    instead of the name of a rule.
     """
-    values = [cell(row.get(name)) for name in (*_variant_columns(row), *extra_columns)]
+    names = [*(["auto_lr"] if str(row["auto_lr"]) != "on" else []), *_variant_columns(row), *extra_columns]
+    values = [cell(row.get(name)) for name in names]
     batches = cell(row.get(PROBE_BATCHES))
     # The same rule is a different variant if it probes with a different number of batches.
     suffix = f"x{batches:g}" if isinstance(batches, (int, float)) and batches > 1 else ""

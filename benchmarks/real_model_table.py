@@ -29,14 +29,8 @@ Arm = tuple[str, str, float]
 
 
 def collect(sweeps: list[Path], path: Path) -> None:
-    """Write the trials of all sweeps as one table, with the undone AutoLR steps and the interpolation of each trial."""
-    rows: list[Row] = []
-    for sweep in sweeps:
-        last_epochs = {row["trial_id"]: row for row in read_rows(sweep / "history.csv")}
-        for row in read_rows(sweep / "trials.csv"):
-            last_epoch = last_epochs.get(row["trial_id"], {})
-            undone = {"steps_undone": last_epoch.get("auto_lr_rolled_back", "")}
-            rows.append({**row, **undone, "interpolation": last_epoch.get("interpolation", "")})
+    """Write the trials of all sweeps as one table."""
+    rows = [row for sweep in sweeps for row in read_rows(sweep / "trials.csv")]
     columns = [name for name in rows[0] if name not in EXCLUDED_COLUMNS and any(row.get(name) for row in rows)]
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")

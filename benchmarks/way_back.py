@@ -99,7 +99,7 @@ def main() -> None:
     if args.figure:
         draw(read_rows(args.rows), args.figure)
         return
-    common = TrialSpec(lr=3e-4, auto_lr="on", auto_lr_log_forget=False, interpolate="off", batch_size=4, epochs=15)
+    common = TrialSpec(lr=3e-4, auto_lr="curvature", auto_lr_log_forget=False, batch_size=4, epochs=15)
     if args.model_path:
         recipe: dict[str, Any] = {"target_epochs": 15, "target_lr": 1e-4, "target_batch_size": 4}
         recipe |= {"lora_rank": 16, "batch_size": 2}

@@ -20,7 +20,7 @@ OptionValues = Mapping[str, Sequence[float]]
 
 LR_RANGE = (1e-5, 1e-3)
 AUTO_START = "auto_lr.lr"
-"""The key of AutoLR's start rate in a learning-rate study. Its plain name is ``lr``."""
+"""The key of the initial rate of automatic rates in a learning-rate study. Its plain name is ``lr``."""
 _NONE: OptionValues = MappingProxyType({})
 
 PAPER_LR = (1e-5, 5e-5, 1e-4)
@@ -30,9 +30,6 @@ PAPER_CONSTANTS: Mapping[str, Value] = MappingProxyType(
         "epochs": 15,
         "optimizer": "adamw",
         "weight_decay": 0.0,
-        "auto_lr_smoothing": "paper",
-        "auto_lr_probe": "same",
-        "auto_lr_every": 10,
     }
 )
 """The fixed settings of the paper's grid. The paper's Adam is AdamW without weight decay."""
@@ -42,22 +39,23 @@ def default_space(
     *,
     methods: Methods,
     lr: Sequence[float] = (),
-    auto_lr: str = "off",
+    auto_lr: Sequence[str] = ("off",),
+    settings: Sequence[Choice] = (),
     options: OptionValues = _NONE,
     lr_range: tuple[float, float] = LR_RANGE,
 ) -> Space:
-    """Return the default space: the method, AutoLR, the learning rate, and every method option with a range.
+    """Return the default space: the method, the rule of AutoLR, the rate, and every method option with a range.
 
     Args:
         lr: the learning rates to try, instead of ``lr_range``.
-        auto_lr: ``off``, ``on`` or ``both``.
+        auto_lr: the values to try of the setting ``auto_lr``.
+        settings: the values to try of other settings.
         options: the values to try for method options, instead of their ranges.
 
     Raises:
         SpaceError: a range is empty, or two options with the same name can apply to the same trial.
     """
-    auto_lr_values = ("off", "on") if auto_lr == "both" else (auto_lr,)
-    parameters: list[Parameter] = [Choice("method", tuple(methods)), Choice("auto_lr", auto_lr_values)]
+    parameters: list[Parameter] = [Choice("method", tuple(methods)), Choice("auto_lr", _unique(auto_lr)), *settings]
     parameters.append(Choice("lr", _unique(lr)) if lr else Number("lr", *lr_range, log=True))
     return _space(parameters + _option_parameters(methods, options))
 
@@ -66,7 +64,8 @@ def paper_space(
     *,
     methods: Methods,
     lr: Sequence[float] = (),
-    auto_lr: str = "off",
+    auto_lr: Sequence[str] = ("off",),
+    settings: Sequence[Choice] = (),
     options: OptionValues = _NONE,
     lr_range: tuple[float, float] = LR_RANGE,
 ) -> Space:
@@ -82,7 +81,9 @@ def paper_space(
     searched_options: dict[str, dict[str, Field]] = {}
     for name, fields in methods.items():
         searched_options[name] = {key: field for key, field in fields.items() if key in values}
-    space = default_space(methods=searched_options, lr=lr or PAPER_LR, auto_lr=auto_lr, options=values)
+    space = default_space(
+        methods=searched_options, lr=lr or PAPER_LR, auto_lr=auto_lr, settings=settings, options=values
+    )
     return replace(space, constants={**PAPER_CONSTANTS, **space.constants})
 
 
@@ -94,7 +95,8 @@ def lr_study_space(
     *,
     methods: Methods,
     lr: Sequence[float],
-    arms: Sequence[tuple[Field, Sequence[Value]]],
+    rules: Sequence[str],
+    settings: Sequence[Choice] = (),
     start_lr: Sequence[float] = (),
     options: OptionValues = _NONE,
 ) -> Space:
@@ -102,34 +104,23 @@ def lr_study_space(
 
     Args:
         lr: the fixed learning rates.
-        arms: pairs of an AutoLR setting and the values to try. Each combination of values is a variant of AutoLR.
+        rules: the rules of AutoLR to try.
+        settings: the values to try of other settings.
         start_lr: the start rates of AutoLR; empty to use ``lr``.
         options: the values to try for method options.
 
     Raises:
         SpaceError: a list of values is empty, or two options with the same name can apply to the same trial.
     """
-    values_by_name = {field.name: values for field, values in arms}
-    variants = [
-        Choice(field.name, _unique(values), when=field.when)
-        for field, values in arms
-        if _can_have_effect(field, values_by_name)
-    ]
     parameters = [
         Choice("method", tuple(methods)),
-        Choice("auto_lr", ("off", "on")),
-        *variants,
+        Choice("auto_lr", ("off", *_unique(rules))),
+        *settings,
         Choice("lr", _unique(lr), when={"auto_lr": ("off",)}),
-        Choice("lr", _unique(start_lr or lr), when={"auto_lr": ("on",)}, key=AUTO_START),
+        Choice("lr", _unique(start_lr or lr), when={"auto_lr": _unique(rules)}, key=AUTO_START),
         *_option_parameters(methods, options, ranges=False),
     ]
     return _space(parameters)
-
-
-def _can_have_effect(field: Field, values_by_name: Mapping[str, Sequence[Value]]) -> bool:
-    """Return whether the condition of a setting can hold. Fields without listed values may have any value."""
-    conditions = [(required, values_by_name[name]) for name, required in field.when.items() if name in values_by_name]
-    return all(set(required) & set(values) for required, values in conditions)
 
 
 def _option_parameters(methods: Methods, option_values: OptionValues, *, ranges: bool = True) -> list[Parameter]:

@@ -4,7 +4,7 @@
     lr: {low: 1.0e-5, high: 1.0e-3, log: true}        # a range
     c: {values: [0.1, 0.5, 0.9], when: {method: gdiff}}
     npo.beta: {low: 0.01, high: 1.0, log: true, when: {method: [npo, npo+ngdiff]}}
-    auto_lr: [off, on]
+    auto_lr: [off, gen]
     epochs: 10                                        # a constant
 
 A condition (``when``) refers to parameters above it. The key ``grid`` lists the points of a grid search. With
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from search_spaces.common.fields import SWITCHES, Field, format_value
@@ -28,13 +29,15 @@ _ENDS = {"low", "high"}
 _OPTIONAL = {"log", "log_to_one", "grid"}
 """The keys that a range may have besides its ends."""
 Fields = Mapping[str, Field]
+_NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
 
-def load_space(path: Path, fields: Fields) -> tuple[Space, list[str]]:
+def load_space(path: Path, fields: Fields, *, renamed: Mapping[str, str] = _NO_NAMES) -> tuple[Space, list[str]]:
     """Read a search space from a YAML file. Return the space of the valid parameters, and one message for each problem.
 
     Args:
         fields: the settings that may be parameters, by key (such as ``npo.beta``).
+        renamed: maps former settings to what to use instead, as a clause.
     """
     try:
         content, lines = load(path)
@@ -49,6 +52,8 @@ def load_space(path: Path, fields: Fields) -> tuple[Space, list[str]]:
     unchecked_keys: set[str] = set()
     for key, definition in content.items():
         try:
+            if key in renamed:
+                raise SpaceError([f"{key} is no longer a setting: {renamed[key]}"])
             parameter = _parameter(key, definition, fields)
         except SpaceError as error:
             problems += [(key, message) for message in error.problems]
@@ -107,10 +112,11 @@ def _values(key: str, definition: Any, fields: Fields) -> tuple[Value, ...]:
     values = definition if isinstance(definition, list) else [definition]
     if field is None:  # a condition on an unknown parameter, which relation_problems reports
         return tuple(values)
-    if field.kind is bool or "on" in field.allowed:
+    if field.kind is bool or "off" in field.allowed:  # YAML 1.1 reads on and off as booleans
         on, off = (True, False) if field.kind is bool else ("on", "off")
         value_by_word = {word: on if is_on else off for word, is_on in SWITCHES.items()}
         values = [value_by_word.get(str(value).lower(), value) for value in values]
+    values = [field.words.get(value, value) if isinstance(value, str) else value for value in values]
     problems = [problem for problem in map(field.problem, values) if problem is not None]
     if problems:
         raise SpaceError(problems)

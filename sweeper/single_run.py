@@ -113,7 +113,7 @@ def _reports(run: UnlearningRun, console: Console) -> Iterator[EpochReport]:
             position = "has the weights of the last step"
         else:
             position = f"lies {fraction:.0%} of the way from the target to the weights of the last step"
-        console.print(f"the model {position} (--interpolate {spec.interpolate})", soft_wrap=True)
+        console.print(f"the model {position} (--interpolate on)", soft_wrap=True)
 
 
 def _row(

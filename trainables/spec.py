@@ -12,13 +12,23 @@ from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 from search_spaces.common.fields import Field, Role
+from trainables.auto_lr.rules import PROBES, RULES, enough_probe_batches
 from trainables.optimizers import LR_FREE, OPTIMIZERS
 
 if TYPE_CHECKING:
     from trainables.methods import Method
 
 
-_AUTO = MappingProxyType({"auto_lr": ("on",)})
+_AUTO = MappingProxyType({"auto_lr": tuple(RULES)})
+_FORMER_RULES = MappingProxyType(
+    {
+        "paper": "this rule is now called gen",
+        "clip": "this rule is now called gen-clip",
+        "official": "this rule is now called gen-official",
+        "safe": "it was --auto-lr curvature --lr-decay linear --on-divergence restart --interpolate on",
+        "both": "repeat the option instead: --auto-lr off --auto-lr gen",
+    }
+)
 _SHARED = "all trials of a sweep share one target and the data of this target"
 _RANK = MappingProxyType({"none": 0})
 _SEED: Mapping[str, Any] = MappingProxyType({"low": 0, "high": 2**32 - 1})
@@ -43,6 +53,9 @@ class TrialSpec:
 
     Each field with a help text becomes a command-line option (in this order), a key in space files, and a column of the
     tables. :mod:`trainables.spec_checks` validates the values.
+
+    If ``auto_lr`` names a rule, the constructor replaces None in ``auto_lr_start``, ``auto_lr_probe`` and
+    ``auto_lr_probe_batches`` by the rule's defaults.
 
     Attributes:
         options: the options of the method (``c``, ``beta``, ...) for which a value was given, as sorted pairs of name
@@ -122,7 +135,35 @@ class TrialSpec:
         label="learning rate",
         above=0.0,
     )
-    auto_lr: str = setting("auto_lr", "off", "Automatic learning rate (AutoLR): on or off.", choices=("on", "off"))
+    auto_lr: str = setting(
+        "auto_lr",
+        "off",
+        "Rule that sets the learning rate during the run (AutoLR): off, gen (the paper's), gen-clip, gen-official, "
+        "gen-trust or curvature.",
+        choices=("off", *RULES),
+        words=MappingProxyType({"on": "gen"}),
+        former=_FORMER_RULES,
+    )
+    lr_decay: str = setting(
+        "training",
+        "none",
+        "Schedule of the learning rate: none, or linear (to 0 over the last 30% of the steps).",
+        choices=("none", "linear"),
+    )
+    on_divergence: str = setting(
+        "training",
+        "stop",
+        "If a loss or gradient is NaN or infinite: stop the run, or restart it from the target at a quarter of the "
+        "learning rate.",
+        choices=("stop", "restart"),
+    )
+    interpolate: str = setting(
+        "training",
+        "off",
+        "Interpolate the final weights towards the target until the retained answers are kept: on or off.",
+        choices=("off", "on"),
+        former=MappingProxyType({"auto": "give on or off"}),
+    )
     seed: int = setting(
         "training",
         0,
@@ -198,34 +239,32 @@ class TrialSpec:
     gradient_checkpointing: bool = setting(
         "training", False, "Recompute activations in the backward pass, which saves memory but takes more time."
     )
-    interpolate: str = setting(
-        "training",
-        "auto",
-        "Interpolate the final weights towards the target, but keep most of the forgetting: on, off, auto.",
-        "auto (on with AutoLR's rule safe)",
-        choices=("auto", "on", "off"),
-    )
-    auto_lr_smoothing: str = setting(
+    auto_lr_probe: str | None = setting(
         "auto_lr",
-        "safe",
-        "The rule by which AutoLR sets the learning rate: safe, paper, clip or official.",
-        choices=_names("auto_lr.rules", "RULES"),
-    )
-    auto_lr_probe: str = setting(
-        "auto_lr",
-        "fresh",
+        None,
         "The retain data on which AutoLR measures losses: same (the step's batch) or fresh (other batches).",
-        choices=_names("auto_lr.rules", "PROBES"),
+        "same; fresh for curvature",
+        choices=PROBES,
     )
     auto_lr_every: int = setting("auto_lr", 10, "Steps between AutoLR updates.", low=1)
-    auto_lr_start: int = setting("auto_lr", 1, "First step at which AutoLR updates the learning rate.", low=1)
-    auto_lr_probe_batches: int = setting(
+    auto_lr_start: int | None = setting(
+        "auto_lr", None, "First step at which AutoLR updates the learning rate.", "10; 1 for curvature", low=1
+    )
+    auto_lr_probe_batches: int | None = setting(
         "auto_lr",
-        2,
+        None,
         "Number of fresh retain batches over which AutoLR averages each loss.",
         "2, or more if 2 batches have fewer than 8 examples",
         low=1,
         when={**_AUTO, "auto_lr_probe": ("fresh",)},
+    )
+    auto_lr_delta: float = setting(
+        "auto_lr",
+        0.02,
+        "Rise of the retain loss that gen-trust accepts per step, in nats per token.",
+        low=0.0,
+        unit="nats per token",
+        when={"auto_lr": ("gen-trust",)},
     )
     auto_lr_log_forget: bool = setting(
         "auto_lr", True, "Also log the forget loss whenever AutoLR measures losses.", "yes", decides=False
@@ -256,6 +295,19 @@ class TrialSpec:
     )
     target_key: str = setting("data", "")
 
+    def __post_init__(self) -> None:
+        rule = RULES.get(self.auto_lr)
+        if rule is None:
+            return
+        self._default("auto_lr_start", rule.start)
+        self._default("auto_lr_probe", rule.probe)
+        if self.auto_lr_probe == "fresh" and FIELDS["batch_size"].fits(self.batch_size):
+            self._default("auto_lr_probe_batches", enough_probe_batches(self.batch_size))
+
+    def _default(self, name: str, value: object) -> None:
+        if getattr(self, name) is None:
+            object.__setattr__(self, name, value)
+
     @property
     def parsed_method(self) -> Method:
         from trainables.methods import parse_method
@@ -266,20 +318,6 @@ class TrialSpec:
     def option_values(self) -> dict[str, float]:
         """The value of every option of the method by name: the given value or its default."""
         return self.parsed_method.resolve(dict(self.options))
-
-    @property
-    def can_restart(self) -> bool:
-        """Whether AutoLR's rule restarts the run from the target if the run diverges."""
-        from trainables.auto_lr.rules import RULES
-
-        return self.auto_lr == "on" and RULES[self.auto_lr_smoothing].is_guarded
-
-    @property
-    def is_interpolated(self) -> bool:
-        """Whether the final weights are interpolated towards the target's weights."""
-        if self.interpolate == "auto":
-            return self.can_restart
-        return self.interpolate == "on"
 
     @property
     def spec_hash(self) -> str:
@@ -293,11 +331,8 @@ class TrialSpec:
         values = self.values()
         content: dict[str, object] = {}
         for name, item in FIELDS.items():
-            if item.decides and item.has_effect(values) and name != "interpolate":
+            if item.decides and item.has_effect(values):
                 content[name] = item.convert(values[name])
-        # Instead of auto, on or off, the hash contains whether the weights are interpolated.
-        if self.is_interpolated or self.can_restart:
-            content["interpolate"] = self.is_interpolated
         content["method"] = self.parsed_method.name
         content["options"] = sorted((name, float(value)) for name, value in self.option_values.items())
         if digests := self.plugin_digests:

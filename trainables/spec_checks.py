@@ -84,7 +84,7 @@ def _setting_problems(spec: TrialSpec) -> list[str]:
                 problems.append(
                     f"{field.title} applies only to {name} {', '.join(required_values)}, got {name} {values[name]}"
                 )
-    if spec.auto_lr == "on" and spec.optimizer in LR_FREE:
+    if spec.auto_lr != "off" and spec.optimizer in LR_FREE:
         problems.append(
             f"AutoLR cannot be used with optimizer {spec.optimizer}: this optimizer chooses its own step length, and "
             "its update is not linear in lr; use adamw or sgd, or --auto-lr off"

@@ -17,7 +17,7 @@ from analysis.words import trial_name
 _MAX_TRIALS = 6
 _REASONS = {
     "no descent": "not a descent direction",
-    "no curvature": "parabola without minimum",
+    "no curvature": "no curvature",
     "not finite": "loss not finite",
 }
 _MARKERS = ("x", "s", "^", "v", "P", "D")
@@ -51,10 +51,10 @@ def lr_over_steps(updates: pd.DataFrame, reports: pd.DataFrame) -> tuple[list[fl
         points += [(step, 0, old_rate), (step, 1, new_rate)]
     if len(updates):
         points.append((0.0, 0, float(eta.iloc[0])))
-    # The first report after each rollback is left out.
-    rolled_back = numbers(reports, "auto_lr_rolled_back").fillna(0.0)
-    is_after_rollback = rolled_back.diff().fillna(rolled_back) > 0
-    remaining = reports[~is_after_rollback]
+    # The first report after each restart is left out.
+    undone_steps = numbers(reports, "steps_undone").fillna(0.0)
+    is_after_restart = undone_steps.diff().fillna(undone_steps) > 0
+    remaining = reports[~is_after_restart]
     points += [(step, 2, rate) for step, rate in zip(numbers(remaining, "step"), numbers(remaining, "lr"), strict=True)]
     points.sort()
     return [step for step, _, _ in points], [rate for _, _, rate in points]

@@ -182,5 +182,8 @@ def _varying_auto_lr_options(table: TrialTable) -> tuple[str, ...]:
     trials = table.trials[auto_lr_on(table.trials)]
     options = [name for name in table.spec_columns if table.columns[name].role == "auto_lr"]
     options = [name for name in options if name not in ("auto_lr", PROBE_BATCHES)]
-    # Boolean options are excluded, because they only control logging.
-    return tuple(name for name in options if trials[name].dtype.kind in "if" and trials[name].nunique() > 1)
+    # Boolean options are excluded, because they only control logging. Rules differ in the defaults of start and probe.
+    variants = trials.groupby("auto_lr") if "auto_lr" in trials.columns and len(trials) else None
+    if variants is None:
+        return ()
+    return tuple(name for name in options if trials[name].dtype.kind in "if" and variants[name].nunique().max() > 1)

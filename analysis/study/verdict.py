@@ -21,7 +21,7 @@ WITHIN = 0.05
 """A hypervolume is near the best hypervolume if it is lower by at most this fraction of the best hypervolume."""
 FEW_UPDATES = 5
 """If a run has fewer AutoLR updates than this number, its result depends mostly on the initial rate."""
-SETS_ITS_RATE_ONCE = ("safe",)
+SETS_ITS_RATE_ONCE = ("curvature",)
 """The AutoLR rules that choose the rate at their first update, independently of the initial rate."""
 
 
@@ -40,7 +40,7 @@ def is_primary_question(primary: str, method: str, variant: str) -> bool:
 
     Args:
         primary: the method or, if AutoLR has several variants, the method and the variant, such as ``ngdiff`` or
-            ``ngdiff/safe/freshx4``; "" if no question was named.
+            ``ngdiff/gen/same``; "" if no question was named.
         variant: the variant of AutoLR; "" if AutoLR was not run.
     """
     named_method, _, named_variant = primary.partition("/")

@@ -47,7 +47,8 @@ class Field:
         low, high: the closed interval of allowed numbers. Infinity is never allowed.
         above: allowed numbers are greater than this number.
         choices: the allowed texts, or a function that returns the texts; empty if any text is allowed.
-        words: maps words on the command line to values, such as ``none`` to 0.
+        words: maps words on the command line and in space files to values, such as ``none`` to 0.
+        former: maps former choices to what to use instead, as a clause.
         repeats: whether the option may be given several times.
         otherwise: the text that ``--help`` shows instead of ``default``.
         flag: the command-line option; empty if the setting has none.
@@ -68,6 +69,7 @@ class Field:
     above: float = -math.inf
     choices: Collection[str] | Callable[[], Collection[str]] = ()
     words: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    former: Mapping[str, str] = field(default_factory=dict, hash=False)
     role: Role = "method"
     scope: Scope = "trial"
     repeats: bool = False
@@ -143,7 +145,7 @@ class Field:
         if self.kind is str:
             if hint and self.scope == "trial":
                 raise ValueError(f"{option} takes one name at a time, got '{text}'{hint}")
-            return text
+            return self.words.get(text, text)
         try:
             return self.words[text] if text in self.words else self.kind(text)
         except ValueError:
@@ -166,6 +168,8 @@ class Field:
         is_word = isinstance(value, str) and value in self.words.values()
         if is_null or is_word:
             return None
+        if isinstance(value, str) and value in self.former:
+            return f"{self.title} no longer accepts '{value}': {self.former[value]}"
         if self.allowed and not (isinstance(value, str) and value in self.allowed):
             return f"unknown {self.name} '{value}': {expected_one_of(str(value), self.allowed)}"
         if not self.fits(value):

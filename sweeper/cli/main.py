@@ -25,7 +25,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "compare": ("compare runs/first --format tex",),
         "pick": ("pick runs/first --where 'verbmem<=0.1' --copy-to model",),
         "config": ("config runs/first --out sweep.yaml",),
-        "unlearn": ("unlearn --method ngdiff --auto-lr on --epochs 10 --out model",),
+        "unlearn": ("unlearn --method ngdiff --auto-lr gen --epochs 10 --out model",),
         "target": ("target --model tiny-llama --out target",),
         "evaluate": (
             "evaluate --model-path model --dataset tofu --metrics tofu --retain-model retain",

@@ -15,7 +15,6 @@ from trainables.spec import FIELDS, TrialSpec
 
 _ALWAYS_INCLUDED = (
     "method", "model", "dataset", "lr", "seed", "batch_size", "eval_batch_size", "max_length", "lora_rank",
-    "auto_lr_probe_batches",
 )  # fmt: skip
 """Fields that the command always includes, because their defaults depend on other fields."""
 

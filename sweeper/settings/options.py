@@ -177,7 +177,7 @@ class StudyFields:
     extend: bool = option(
         False,
         "If the best learning rate is at an edge of the grid, also run up to 4 rates beyond that edge.",
-        after="auto_lr_probe_batches",
+        after="auto_lr_start_lr",
     )
     primary: str | None = option(
         None,
@@ -222,11 +222,30 @@ class PlacementFields:
     )
 
 
+def _repeated(name: str, after: str, help: str = "", **changes: Any) -> Any:
+    """Return a dataclass field for a setting of a trial of which a sweep accepts several values."""
+    return trial_option(name, (), help=f"{help or FIELDS[name].help} Can be repeated.", after=after, **changes)
+
+
 @dataclass(frozen=True, kw_only=True)
-class SweepOptions(PlacementFields, TrainingOptions, SearchFields, RateOptions, ModelOptions, MethodOptions):
+class FactorOptions(Options):
+    """The rule of the learning rate, and other settings that may differ between the trials of a sweep."""
+
+    auto_lr: tuple[str, ...] = _repeated("auto_lr", after="lr")
+    lr_decay: tuple[str, ...] = _repeated("lr_decay", after="auto_lr")
+    on_divergence: tuple[str, ...] = _repeated("on_divergence", after="lr_decay")
+    interpolate: tuple[str, ...] = _repeated("interpolate", after="on_divergence")
+    auto_lr_probe: tuple[str, ...] = _repeated("auto_lr_probe", after="interpolate")
+    auto_lr_probe_batches: tuple[int, ...] = _repeated("auto_lr_probe_batches", after="auto_lr_probe")
+    auto_lr_delta: tuple[float, ...] = _repeated("auto_lr_delta", after="auto_lr_probe_batches")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOptions(
+    PlacementFields, TrainingOptions, SearchFields, FactorOptions, RateOptions, ModelOptions, MethodOptions
+):
     """The options of both kinds of sweeps. Three fields are options of ``pareto`` only."""
 
-    auto_lr: str = "both"
     space: str | None = None
     enqueue: tuple[str, ...] = ()
     out: str | None = option(None, "Output folder.", otherwise="runs/NAME-TIME", is_path=True, after="storage")
@@ -236,15 +255,8 @@ class SweepOptions(PlacementFields, TrainingOptions, SearchFields, RateOptions, 
 class ParetoOptions(SweepOptions, ParetoFields):
     command: ClassVar[str] = PARETO
 
-    auto_lr: str = trial_option(
-        "auto_lr",
-        "off",
-        choices=("off", "on", "both"),
-        help="Automatic learning rate: off, on, or both; with both, the search chooses off or on for each trial.",
-        after="lr",
-    )
     space: str | None = option(
-        None, "Search space: 'paper' for the paper's grid, or a FILE.yaml.", is_path=True, after="auto_lr"
+        None, "Search space: 'paper' for the paper's grid, or a FILE.yaml.", is_path=True, after="auto_lr_delta"
     )
     enqueue: tuple[str, ...] = option(
         (),
@@ -266,6 +278,13 @@ class StudyOptions(SweepOptions, StudyFields):
         help=_LR,
         otherwise="5 rates in the model's range, which is extended by a factor of 3.2 at both ends",
     )
+    auto_lr: tuple[str, ...] = _repeated(
+        "auto_lr",
+        after="lr",
+        help="Rule of AutoLR to compare with the fixed rates: gen (the paper's), gen-clip, gen-official, gen-trust or "
+        "curvature.",
+        otherwise="gen",
+    )
     seeds: int = option(2, _SEEDS, low=1)
     auto_lr_start_lr: tuple[float, ...] = option(
         (),
@@ -273,26 +292,6 @@ class StudyOptions(SweepOptions, StudyFields):
         otherwise="every --lr",
         above=0.0,
         after="seeds_vary",
-    )
-    auto_lr_smoothing: tuple[str, ...] = trial_option(
-        "auto_lr_smoothing",
-        (),
-        help="How AutoLR chooses the learning rate: safe, paper, clip or official; if repeated, the study compares "
-        "these rules.",
-        after="auto_lr_start_lr",
-    )
-    auto_lr_probe: tuple[str, ...] = trial_option(
-        "auto_lr_probe",
-        (),
-        help="The retain data on which AutoLR measures losses: same (the step's batch) or fresh (other batches); if "
-        "repeated, the study compares both.",
-        after="auto_lr_smoothing",
-    )
-    auto_lr_probe_batches: tuple[int, ...] = trial_option(
-        "auto_lr_probe_batches",
-        (),
-        help="Number of fresh retain batches over which AutoLR averages each loss; can be repeated.",
-        after="auto_lr_probe",
     )
     folders: tuple[str, ...] = option(
         (),
@@ -349,7 +348,7 @@ class RunOptions(TrainingOptions, RateOptions, ModelOptions, MethodOptions):
     landscape: int | None = option(
         None,
         "Evaluate the forget loss and the retain loss at this many points along each AutoLR step. Requires "
-        "'--auto-lr on' and --out.",
+        "a rule of --auto-lr and --out.",
         otherwise="off",
         low=3,
         metavar="POINTS",

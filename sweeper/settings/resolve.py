@@ -15,23 +15,23 @@ from typing import Any, Generic, TypeVar
 from search_spaces.common.messages import counted, expected_one_of
 from search_spaces.space import Space, SpaceError
 from sweeper.settings.fields import fields_of
-from sweeper.settings.options import ModelOptions, RunOptions, StudyOptions, SweepOptions
+from sweeper.settings.names import FACTORS
+from sweeper.settings.options import FactorOptions, ModelOptions, RunOptions, StudyOptions, SweepOptions
 from sweeper.settings.reading import Problem, about, located, method_options, pair_problems, read, trial_values
 from sweeper.settings.resources import local_gpu_count
 from sweeper.settings.search import read_search
 from sweeper.settings.sources import Given, Options, Raw
 from sweeper.settings.spaces import (
     auto_lr_problems,
+    auto_lr_specs,
     built_in_space,
     is_space_file,
     read_space_file,
     spec_problems,
-    tries_auto_lr,
 )
 from sweeper.settings.study import study_problems, study_space, with_study_defaults
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import absolute_uri, default_uri
-from trainables.auto_lr.rules import enough_probe_batches
 from trainables.data import DATASETS
 from trainables.methods import parse_method
 from trainables.modality import dataset_modality
@@ -78,9 +78,9 @@ def resolve(options_type: type[M], raw: Raw, problems: Sequence[str] = ()) -> Re
 
 
 def _run(options: RunOptions, problems: list[Problem]) -> Resolved[Any]:
-    can_write_landscape = options.auto_lr == "on" and options.out is not None
+    can_write_landscape = options.auto_lr != "off" and options.out is not None
     if options.landscape is not None and not can_write_landscape:
-        text = "--landscape evaluates AutoLR's steps and writes a file: give --auto-lr on and --out DIR"
+        text = "--landscape evaluates AutoLR's steps and writes a file: give --auto-lr gen and --out DIR"
         problems.append(Problem(text, "landscape"))
     problems += pair_problems(options.option)
     values_by_option = method_options(options.option, options.c)
@@ -97,8 +97,7 @@ def _run(options: RunOptions, problems: list[Problem]) -> Resolved[Any]:
     problems += _spec_problems(options, spec, methods, values_by_option)
     if problems:
         return Resolved(options, spec, problems)
-    if spec.auto_lr == "off":
-        problems += auto_lr_problems(options, "give --auto-lr on")
+    problems += auto_lr_problems(options, [spec])
     option_values = parse_method(methods[0]).resolve({name: values[0] for name, values in values_by_option.items()})
     spec = replace(spec, method=methods[0], options=tuple(sorted(option_values.items())))
     return Resolved(options, spec, problems)
@@ -113,10 +112,13 @@ def _sweep(options: SweepOptions, problems: list[Problem]) -> Resolved[Any]:
     options = replace(options, method=methods, gpus_per_trial=gpus, tracking_uri=uri)
     if isinstance(options, StudyOptions):
         options = with_study_defaults(options)
+    options = replace(options, auto_lr=tuple(dict.fromkeys(options.auto_lr)) or ("off",))
     base, base_problems = _base(options, options.lr)
     problems += base_problems
-    if options.auto_lr in ("on", "both"):
-        problems += map(Problem, trial_problems(replace(base, auto_lr="on", method="gd", options=())))
+    if len(options.auto_lr) == 1:
+        base = replace(base, auto_lr=options.auto_lr[0])
+    for rule in options.auto_lr[1:]:
+        problems += map(Problem, trial_problems(replace(base, auto_lr=rule, method="gd", options=())))
     is_file = is_space_file(options.space)
     problems += pair_problems(options.option)
     values_by_option = method_options(options.option, options.c)
@@ -135,9 +137,8 @@ def _sweep(options: SweepOptions, problems: list[Problem]) -> Resolved[Any]:
             space = built_in_space(options, base)
     except SpaceError as error:
         problems += map(Problem, error.problems)
-    if space and not tries_auto_lr(space, options.auto_lr):
-        remedy = "put 'auto_lr: on' into the space file" if is_file else "give --auto-lr on, or --auto-lr both"
-        problems += auto_lr_problems(options, remedy)
+    if space:
+        problems += auto_lr_problems(options, auto_lr_specs(space, base), is_file=is_file)
     search, base, search_problems = read_search(options, space, base, is_valid=not problems)
     problems += search_problems
     if problems or space is None:
@@ -145,8 +146,7 @@ def _sweep(options: SweepOptions, problems: list[Problem]) -> Resolved[Any]:
     storage = options.storage or None
     if storage and not is_address(storage):
         storage = _absolute(storage)
-    shared = replace(base, auto_lr="on" if options.auto_lr == "on" else "off")  # used if the space has no auto_lr
-    settings = SweepSettings.from_options(options, base=shared, space=space, trials=search.trials)
+    settings = SweepSettings.from_options(options, base=base, space=space, trials=search.trials)
     settings = replace(
         settings,
         sampler=search.sampler,
@@ -186,13 +186,14 @@ def _base(options: ModelOptions, rates: Sequence[float] = ()) -> tuple[TrialSpec
     for name, value in trial_values(options).items():
         if name not in ("model", "dataset", "auto_lr"):
             values[name] = _absolute(value) if FIELDS[name].role == "placement" else value
+    if isinstance(options, FactorOptions):
+        given = {name: getattr(options, name) for name in FACTORS}
+        values |= {name: items[0] for name, items in given.items() if len(items) == 1}  # the space has several values
     defaults = {"batch_size": info.batch_size, "eval_batch_size": info.eval_batch_size, "lora_rank": info.lora_rank}
     spec = TrialSpec(model=info.name, dataset=dataset or info.dataset)
     if spec.dataset in DATASETS and (length := DATASETS[spec.dataset].max_length):
         defaults["max_length"] = length
     spec = replace(spec, **(defaults | values))
-    if "auto_lr_probe_batches" not in values and FIELDS["batch_size"].fits(spec.batch_size):
-        spec = replace(spec, auto_lr_probe_batches=enough_probe_batches(spec.batch_size))
     default_rate = LR_FREE_LR if spec.optimizer in LR_FREE else info.lr
     return replace(spec, lr=rates[0] if rates else default_rate), problems
 

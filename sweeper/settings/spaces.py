@@ -16,6 +16,7 @@ from search_spaces.space import Space
 from search_spaces.user_yaml import load_space
 from search_spaces.yaml_nodes import load
 from sweeper.settings.fields import fields_of
+from sweeper.settings.names import FACTORS, RENAMED_OPTIONS
 from sweeper.settings.options import SweepOptions
 from sweeper.settings.reading import Problem, method_options, trial_values
 from sweeper.settings.sources import Options
@@ -91,26 +92,21 @@ def built_in_space(options: SweepOptions, base: TrialSpec) -> Space:
         methods=methods,
         lr=options.lr or default_rates,
         auto_lr=options.auto_lr,
+        settings=searched_settings(options, base, options.auto_lr),
         options=values_by_key(methods, method_options(options.option, options.c)),
         lr_range=LR_FREE_RANGE if lr_free else find_model(base.model).lr_range,
     )
-    fixed = [name for name in trial_values(options) if name not in ("auto_lr", "seed")]
+    single = [name for name in FACTORS if len(getattr(options, name)) == 1]
+    fixed = [*single, *(name for name in trial_values(options) if name not in ("auto_lr", "seed"))]
     return replace(space, constants={key: value for key, value in space.constants.items() if key not in fixed})
 
 
 def read_space_file(options: SweepOptions, path: Path, base: TrialSpec) -> tuple[Space, list[str]]:
     """Return the search space in the file of ``--space``, and the problems with the file and the given options."""
+    repeated = {name: getattr(options, name) for name in ("lr", "auto_lr", *FACTORS) if name in options.raw}
     exclusive = [name for name in ("method", "c", "option") if name in options.raw]
-    fixed = []
-    if len(options.lr) > 1:
-        exclusive.append("lr")
-    elif options.lr:
-        fixed.append("lr")
-    if options.auto_lr == "both":
-        exclusive.append("auto_lr")
-    elif options.auto_lr == "on":
-        fixed.append("auto_lr")
-        base = replace(base, auto_lr="on")
+    exclusive += [name for name, values in repeated.items() if len(values) > 1]
+    fixed = [name for name, values in repeated.items() if len(values) == 1]
     return file_space(path, base, exclusive=exclusive, fixed=fixed)
 
 
@@ -123,7 +119,7 @@ def file_space(
         exclusive: names of given options that are mutually exclusive with a space file.
         fixed: names of given options that are mutually exclusive with a space file that sets the same field.
     """
-    space, problems = load_space(path, space_fields())
+    space, problems = load_space(path, space_fields(), renamed=RENAMED_OPTIONS)
     space_names = {item.name for item in space.parameters} | {plain_name(key) for key in space.constants}
     if "method" not in space_names and not problems:
         problems.append(f"{path}: the file must list the methods to search, such as method: [gdiff, ngdiff]")
@@ -150,22 +146,61 @@ def space_fields() -> dict[str, Field]:
     return {**plain_fields, **OPTIONS, **FIELDS}
 
 
-def tries_auto_lr(space: Space, default: str) -> bool:
-    """Return whether any trial may use AutoLR. ``default`` is the value if the space does not set ``auto_lr``."""
-    is_searched = any(item.name == "auto_lr" for item in space.parameters)
-    return is_searched or space.constants.get("auto_lr", default) != "off"
+def searched_settings(options: SweepOptions, base: TrialSpec, rules: Sequence[str]) -> list[Choice]:
+    """Return a parameter for each setting in ``FACTORS`` that was given several values.
 
-
-def auto_lr_problems(options: Options, remedy: str) -> list[Problem]:
-    """Return a problem for each AutoLR option that the user typed.
-
-    Call this function only if AutoLR is off. ``remedy`` tells the user how to use AutoLR.
+    A setting of AutoLR is searched only in trials with a rule for which the setting has an effect. ``rules`` are the
+    values of ``auto_lr`` in the space.
     """
-    return [
-        Problem(f"{field.flag} has no effect, because AutoLR is off; to use AutoLR, {remedy}", name)
-        for name, field in fields_of(type(options)).items()
-        if field.scope == "trial" and field.role == "auto_lr" and name != "auto_lr" and options.is_typed(name)
-    ]
+    probes = options.auto_lr_probe or (base.auto_lr_probe,)
+    specs = [replace(base, auto_lr=rule, auto_lr_probe=probe) for rule in rules for probe in probes]
+    choices: list[Choice] = []
+    for name in FACTORS:
+        values = tuple(dict.fromkeys(getattr(options, name)))
+        effective_rules = tuple(dict.fromkeys(spec.auto_lr for spec in specs if _has_effect(name, spec)))
+        if len(values) < 2 or not effective_rules:  # auto_lr_problems reports an option without effect
+            continue
+        when: dict[str, tuple[Value, ...]] = {}
+        if effective_rules != tuple(dict.fromkeys(rules)):
+            when["auto_lr"] = effective_rules
+        if "auto_lr_probe" in FIELDS[name].when and len(probes) > 1:
+            when["auto_lr_probe"] = FIELDS[name].when["auto_lr_probe"]
+        choices.append(Choice(name, values, when=when))
+    return choices
+
+
+def auto_lr_specs(space: Space, base: TrialSpec) -> list[TrialSpec]:
+    """Return a spec for each combination of values of ``auto_lr`` and ``auto_lr_probe`` in the space."""
+    names = ("auto_lr", "auto_lr_probe")
+    configs = _corners(space, names).grid()
+    changes: list[dict[str, Any]] = [{name: config[name] for name in names if name in config} for config in configs]
+    return [replace(base, **values) for values in changes]
+
+
+def auto_lr_problems(options: Options, specs: Sequence[TrialSpec], *, is_file: bool = False) -> list[Problem]:
+    """Return a problem for each AutoLR option that the user typed and that has no effect in any of the specs.
+
+    ``is_file`` is whether the rules are in a space file.
+    """
+    problems = []
+    is_off = all(spec.auto_lr == "off" for spec in specs)
+    for name, field in fields_of(type(options)).items():
+        is_typed = field.scope == "trial" and field.role == "auto_lr" and name != "auto_lr" and options.is_typed(name)
+        if not is_typed or any(_has_effect(name, spec) for spec in specs):
+            continue
+        if is_off:
+            remedy = "put a rule into the space file, such as auto_lr: gen" if is_file else "give --auto-lr gen"
+            text = f"{field.flag} has no effect, because AutoLR is off; to use AutoLR, {remedy}"
+        else:
+            *_, (condition, required) = field.when.items()  # the last condition is stricter than having a rule
+            got = ", ".join(dict.fromkeys(str(getattr(spec, condition)) for spec in specs if spec.auto_lr != "off"))
+            text = f"{field.flag} applies only to {FIELDS[condition].flag} {' or '.join(required)}, got {got}"
+        problems.append(Problem(text, name))
+    return problems
+
+
+def _has_effect(name: str, spec: TrialSpec) -> bool:
+    return FIELDS[name].has_effect(spec.values())
 
 
 def _value_problems(space: Space, base: TrialSpec) -> dict[str, Collection[str]]:

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from search_spaces.builtin import lr_study_space
 from search_spaces.common.messages import expected_one_of
 from search_spaces.space import Space
-from sweeper.settings.names import ARMS
 from sweeper.settings.options import StudyOptions
 from sweeper.settings.reading import Problem, about, method_options
-from sweeper.settings.spaces import values_by_key
+from sweeper.settings.spaces import searched_settings, values_by_key
 from sweeper.settings.sweep_settings import SEEDS_VARY
 from trainables.data import DATASETS
 from trainables.methods import MethodError, options_by_method
 from trainables.models.registry import MODELS, local_model
-from trainables.spec import FIELDS, TrialSpec
+from trainables.spec import TrialSpec
 
 _DEFAULT_C = (0.5, 0.9, 0.99)
 _DEFAULT_RATE_COUNT = 5
 
 
 def with_study_defaults(options: StudyOptions) -> StudyOptions:
-    """Return the options with the default learning rates and values of c of a study."""
+    """Return the options with the default rule, learning rates and values of c of a study.
+
+    A study always has fixed rates, so ``off`` is the first value of ``auto_lr``.
+    """
     c = options.c or (_DEFAULT_C if _any_has_c(options.method) else ())
-    return replace(options, c=c, lr=options.lr or _default_rates(options))
+    rules = [rule for rule in options.auto_lr or ("gen",) if rule != "off"]
+    return replace(options, c=c, lr=options.lr or _default_rates(options), auto_lr=("off", *rules))
 
 
 def study_problems(options: StudyOptions, base: TrialSpec, *, is_valid: bool) -> list[Problem]:
@@ -37,11 +39,9 @@ def study_problems(options: StudyOptions, base: TrialSpec, *, is_valid: bool) ->
     ``--primary`` is checked only if no other problem was found: here, or before (``is_valid`` is false).
     """
     problems: list[Problem] = []
-    probes = options.auto_lr_probe
-    if options.auto_lr_probe_batches and "fresh" not in (probes or (base.auto_lr_probe,)):
-        got = ", ".join(probes)
-        text = f"--auto-lr-probe-batches applies only to --auto-lr-probe fresh, got {got}"
-        problems += about("auto_lr_probe_batches", text)
+    if options.auto_lr == ("off",):
+        text = "--auto-lr off: a study compares fixed rates with a rule; give a rule, such as gen"
+        problems += about("auto_lr", text)
     seeds_vary = options.seeds_vary
     if SEEDS_VARY[seeds_vary] is not None and base.target_path is not None:
         text = "--target-path names one finished target, so only the order of the examples can vary"
@@ -52,7 +52,7 @@ def study_problems(options: StudyOptions, base: TrialSpec, *, is_valid: bool) ->
             f"--seeds-vary data: data set {base.dataset} is read from files and not generated, so its content cannot "
             "vary; vary order or target, or use --dataset authors",
         )
-    variants = _arm_names(_arms(options, base))
+    variants = _arm_names(options, base)
     comparisons = [f"{method}/{variant}" for method in options.method for variant in variants]
     if len(variants) == 1:  # then the name of a method identifies its only comparison
         comparisons += options.method
@@ -73,23 +73,21 @@ def study_space(options: StudyOptions, base: TrialSpec) -> Space:
     return lr_study_space(
         methods=methods,
         lr=options.lr,
-        arms=[(FIELDS[name], values) for name, values in _arms(options, base).items()],
+        rules=options.auto_lr[1:],
+        settings=searched_settings(options, base, options.auto_lr),
         start_lr=options.auto_lr_start_lr,
         options=values_by_key(methods, method_options(options.option, options.c)),
     )
 
 
-def _arms(options: StudyOptions, base: TrialSpec) -> dict[str, Sequence[Any]]:
-    """Return the values that the study compares for each AutoLR setting in :data:`ARMS`."""
-    return {name: getattr(options, name) or (getattr(base, name),) for name in ARMS}
-
-
-def _arm_names(arms: Mapping[str, Sequence[Any]]) -> list[str]:
-    """Return the names of the variants of AutoLR, for example ``clip/freshx4``."""
+def _arm_names(options: StudyOptions, base: TrialSpec) -> list[str]:
+    """Return the names of the variants of AutoLR, for example ``gen/same`` or ``curvature/freshx2``."""
+    probes, batches = options.auto_lr_probe or (None,), options.auto_lr_probe_batches or (None,)
     names = []
-    for rule, probe, batches in itertools.product(*(arms[name] for name in ARMS)):
-        suffix = f"x{batches}" if probe == "fresh" and batches > 1 else ""
-        names.append(f"{rule}/{probe}{suffix}")
+    for rule, probe, batch_count in itertools.product(options.auto_lr[1:], probes, batches):
+        spec = replace(base, auto_lr=rule, auto_lr_probe=probe, auto_lr_probe_batches=batch_count)
+        suffix = f"x{spec.auto_lr_probe_batches}" if spec.auto_lr_probe == "fresh" else ""
+        names.append(f"{spec.auto_lr}/{spec.auto_lr_probe}{suffix}")
     return list(dict.fromkeys(names))
 
 

@@ -34,6 +34,7 @@ _COSTS = (
     _Column("train_seconds", "cost", "training", "s"),
     _Column("eval_seconds", "cost", "evaluation", "s"),
     _Column("generation_seconds", "cost", "generation of answers", "s"),
+    _Column("decision_seconds", "cost", "choice of the interpolation", "s"),
     _Column("wall_seconds", "cost", "wall clock", "s"),
     _Column("checkpoint", "record", "checkpoint"),
     _Column("error", "record", "error"),
@@ -47,7 +48,12 @@ _COSTS = (
     _Column("gpu_share", "record", "the trial's share of a GPU"),
     _Column("gpu_gb", "record", "memory of the GPU", "GB"),
 )
-_INTERPOLATION = _Column("interpolation", "progress", "position between the target (0) and the last weights (1)")
+_ENDS = (
+    _Column("interpolation", "progress", "position between the target (0) and the last weights (1)"),
+    _Column("steps_undone", "progress", "steps undone by restarts", "optimizer steps"),
+    _Column("lr_updates", "progress", "AutoLR updates"),
+    _Column("lr_updates_accepted", "progress", "AutoLR updates that chose a rate"),
+)
 _REPORTED = _Column("reported_at", "record", "time of the report", "s since 1970")
 _STEPS = (_Column("step", "progress", "optimizer steps"), _Column("epoch", "progress", "epochs"))
 _COURSE = (
@@ -62,18 +68,15 @@ _COURSE = (
 )
 _RULES = (
     _Column("violations", "course", "steps that may have increased a loss"),
-    _INTERPOLATION,
+    *_ENDS,
     _Column("distance", "course", "optimizer's estimate of the distance to the solution"),
     _Column("effective_lr", "course", "effective learning rate"),
     _Column("auto_lr_eta_star", "course", "AutoLR's eta*"),
     _Column("auto_lr_slope", "course", "AutoLR's slope G"),
     _Column("auto_lr_curvature", "course", "AutoLR's curvature H"),
-    _Column("auto_lr_updates", "course", "AutoLR updates"),
     _Column("auto_lr_not_finite", "course", "AutoLR updates that kept the rate (infinite or NaN loss)"),
     _Column("auto_lr_no_descent", "course", "AutoLR updates that kept the rate (loss would not fall)"),
-    _Column("auto_lr_no_curvature", "course", "AutoLR updates that kept the rate (parabola without minimum)"),
-    _Column("auto_lr_clipped", "course", "AutoLR updates with a rate other than eta*"),
-    _Column("auto_lr_rolled_back", "course", "steps undone by AutoLR", "optimizer steps"),
+    _Column("auto_lr_no_curvature", "course", "AutoLR updates that kept the rate (no curvature)"),
     _Column("seconds", "cost", "training and evaluation", "s"),
 )
 _COLUMNS = (*_IDS, *_STATUS, *_COSTS, *_STEPS, *_COURSE, *_RULES, _REPORTED)
@@ -95,7 +98,7 @@ TRIAL_COLUMNS = (
     *PARAMETERS,
     *_names(_STATUS),
     *METRIC_COLUMNS,
-    *_names((*_COSTS, _INTERPOLATION)),
+    *_names((*_COSTS, *_ENDS)),
 )
 HISTORY_COLUMNS = (
     "trial_id",

@@ -88,11 +88,11 @@ def remaining(state: SweepState, *, trials: int, epochs_left: float | None, max_
 
 
 def settings_text(settings: Settings) -> str:
-    """Return the main settings of a trial as a short text, such as ``gdiff c=0.41 lr=8.3e-05 autolr``."""
+    """Return the main settings of a trial as a short text, such as ``gdiff c=0.41 lr=8.3e-05 gen``."""
     parts = [str(settings["method"])]
     if settings.get("c") is not None:
         parts.append(f"c={float(settings['c']):.2f}")
     parts.append(f"lr={float(settings['lr']):.1e}")
-    if settings.get("auto_lr") == "on":
-        parts.append("autolr")
+    if (rule := settings.get("auto_lr", "off")) != "off":
+        parts.append(str(rule))
     return " ".join(parts)

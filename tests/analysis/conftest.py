@@ -49,7 +49,6 @@ def trial(trial_id: str, forget: float | None, retain: float | None, /, **fields
         "seed": 0,
         "optimizer": "adamw",
         "epochs": 3,
-        "auto_lr_smoothing": "clip",
         "auto_lr_probe": "fresh",
         "batch_size": 8,
         "target_key": "0011",
@@ -173,7 +172,7 @@ def row() -> MakeRow:
 
     def make(volume: float, lr: float, seed: int, *, auto: bool = False, **fields: object) -> dict[str, object]:
         edge = GUESS * math.sqrt(volume)
-        own = {"lr": lr, "seed": seed, "auto_lr": "on" if auto else "off", "method": "gdiff", "c": 0.5}
+        own = {"lr": lr, "seed": seed, "auto_lr": "gen-clip" if auto else "off", "method": "gdiff", "c": 0.5}
         return trial(f"{next(count):05d}", edge, GUESS - edge, **(own | fields))
 
     return make

@@ -36,16 +36,17 @@ def study(product: Product, problem: Problem, tmp_path_factory: pytest.TempPathF
     (folder / "my_metric.py").write_text(text)
     measured = ("--plugin", folder / "my_metric.py", "--metrics", f"verbmem,utility,{name}", "--front-metrics", "0")
     grid = ("--method", "ngdiff", "--lr", "0.1", "--lr", "0.3", "--seeds", "2", "--epochs", "1", "--batch-size", "5")
+    updates = ("--auto-lr-start", "1")  # by default, the first update is at step 10
     tracking = ("--tracking-uri", product.tracking_uri)
     out = ("--optimizer", "sgd", "--gpus-per-trial", "0", "--out", folder / "study", *tracking, "--json")
-    summary = product.run("lr-study", *problem.options, *grid, *measured, *out).json
+    summary = product.run("lr-study", *problem.options, *grid, *updates, *measured, *out).json
     assert summary["trials"] == 8
     return Study(Sweep(folder / "study"), name)
 
 
 def test_a_study_runs_every_rate_with_every_seed_without_and_with_auto_lr(study: Study) -> None:
     points = Counter((float(row["lr"]), row["seed"], row["auto_lr"]) for row in study.sweep.trials)
-    assert points == Counter((lr, seed, auto) for lr in (0.1, 0.3) for seed in "01" for auto in ("off", "on"))
+    assert points == Counter((lr, seed, auto) for lr in (0.1, 0.3) for seed in "01" for auto in ("off", "gen"))
     assert {row["status"] for row in study.sweep.trials} == {"finished"}
 
 
@@ -58,7 +59,7 @@ def test_a_study_leaves_a_verdict_and_the_updates_of_auto_lr(study: Study) -> No
     assert "ngdiff" in str(study.sweep.json("lr_study.json"))
     assert read_csv(study.sweep.out / "lr_study.csv")
     updates = read_csv(study.sweep.out / "auto_lr.csv")
-    with_auto = {row["trial_id"] for row in study.sweep.trials if row["auto_lr"] == "on"}
+    with_auto = {row["trial_id"] for row in study.sweep.trials if row["auto_lr"] == "gen"}
     assert {row["trial_id"] for row in updates} == with_auto
 
 

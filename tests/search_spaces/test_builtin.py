@@ -42,7 +42,7 @@ def test_an_empty_range_and_options_with_the_same_name_are_refused_together() ->
     assert_names(empty, "lr", "1 and 0.1")
     assert_names(same, "wga.beta and undial.beta", "'beta'")
     with pytest.raises(SpaceError, match="lr"):
-        lr_study_space(methods=METHODS, lr=(), arms=[])
+        lr_study_space(methods=METHODS, lr=(), rules=("gen",))
     with pytest.raises(SpaceError, match="method"):
         default_space(methods={})
 

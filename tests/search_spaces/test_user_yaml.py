@@ -21,7 +21,8 @@ def described(name: str, kind: type = float, **more: Any) -> Field:
 PLAIN = (
     *(described("method", str), described("lr"), described("c"), described("epochs", int), described("lora", bool)),
     *(described("batch_size", int, low=1), described("lora_rank", int, optional=True), described("template", str)),
-    described("auto_lr", str, choices=("on", "off")),
+    described("auto_lr", str, choices=("off", "gen"), words={"on": "gen"}),
+    described("interpolate", str, choices=("off", "on")),
 )
 FIELDS = {item.name: item for item in PLAIN} | {"npo.beta": described("beta", low=0.0, high=100.0)}
 
@@ -44,7 +45,7 @@ method: [gdiff, npo+ngdiff]
 lr: {low: 1.0e-5, high: 1e-3, log: true}
 c: {values: [0.1, 0.5, 0.9], when: {method: gdiff}}
 npo.beta: {low: 0, high: 0.99, log_to_one: on, when: {method: [npo, npo+ngdiff]}}
-auto_lr: [off, on]      # YAML 1.1 reads these as booleans
+auto_lr: [off, gen]     # YAML 1.1 reads off as a boolean
 batch_size: {low: 4, high: 16, grid: [4, 16], when: {auto_lr: off}}
 epochs: 10
 """,
@@ -58,7 +59,7 @@ epochs: 10
             Number("lr", 1e-5, 1e-3, log=True),
             Choice("c", (0.1, 0.5, 0.9), when={"method": ("gdiff",)}),
             Number("beta", 0.0, 0.99, log_to_one=True, when={"method": ("npo", "npo+ngdiff")}, key="npo.beta"),
-            Choice("auto_lr", ("off", "on")),
+            Choice("auto_lr", ("off", "gen")),
             Number("batch_size", 4, 16, grid=(4, 16), integer=True, when={"auto_lr": ("off",)}),
         ),
         {"epochs": 10},
@@ -69,7 +70,8 @@ epochs: 10
     ("text", "name", "values"),
     [
         ("lr: [1e-5, 1.0e-4, .001, 1E-2, 1]", "lr", (1e-5, 1e-4, 1e-3, 1e-2, 1.0)),
-        ("auto_lr: [off, Off, false, 'off', on, ON, true, \"on\"]", "auto_lr", ("off",) * 4 + ("on",) * 4),
+        ("auto_lr: [off, Off, false, 'off', on, ON, true, \"on\", gen]", "auto_lr", ("off",) * 4 + ("gen",) * 5),
+        ("interpolate: [off, on]", "interpolate", ("off", "on")),
         ("lora: [on, false]", "lora", (True, False)),
         ("lora_rank: [null, 8, ~]", "lora_rank", (None, 8, None)),
         ("epochs: [010, 1e1, 5.0]", "epochs", (10, 10, 5)),
@@ -96,7 +98,7 @@ def test_scalars_mean_what_they_look_like(text: str, name: str, values: tuple[ob
         ("lr: {low: 1e-5}", 1, ("lr", "low and high", "got low")),
         ("lr: {low: [1, 2], high: 3}", 1, ("lr", "one number for low")),
         ("c: 1\nlr:\n- 0.1\n- [0.2]", 2, ("lr", "a number", "[0.2]")),
-        ("auto_lr: sometimes", 1, ("auto_lr", "'sometimes'", "on, off")),
+        ("auto_lr: sometimes", 1, ("auto_lr", "'sometimes'", "off, gen")),
         ("lr:\n  low: 0.1\n  high: 1\n  low: 0.2", 4, ("low", "twice")),
         ("lr: {low: 0.1, high: 1, log: maybe}", 1, ("lr", "log", "true or false")),
         ("lr: {low: 0.1, high: 1, values: [1]}", 1, ("lr", "either values, or low", "got low, high, values")),

@@ -20,11 +20,15 @@ def _workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_sweep_is_begun_as_by_the_command_line() -> None:
     options = {"option": {"beta": [0.1, 0.5]}, "constraint": "utility>=0.7", "metrics": ("verbmem", "utility")}
-    settings = read_settings(Sweep.begin(method="npo+ngdiff", trials=5, auto_lr="both", out="a b", **options).out)
+    settings = read_settings(
+        Sweep.begin(method="npo+ngdiff", trials=5, auto_lr=["off", "gen"], out="a b", **options).out
+    )
     assert (settings.trials, settings.constraints) == (5, ("utility>=0.7",))
     assert settings.base.metrics == ("verbmem", "utility")
-    assert (settings.params["auto_lr"], settings.params["beta"]) == ("off, on", "0.1, 0.5")
-    assert settings.command.startswith("python -m sweeper pareto --method npo+ngdiff --auto-lr both --trials 5")
+    assert (settings.params["auto_lr"], settings.params["beta"]) == ("off, gen", "0.1, 0.5")
+    assert settings.command.startswith(
+        "python -m sweeper pareto --method npo+ngdiff --auto-lr off --auto-lr gen --trials 5"
+    )
     assert settings.command.endswith("--option beta=0.1 --option beta=0.5 --out 'a b'")
     assert Sweep.begin(method="ngdiff").out.parent == Path("runs")
 

@@ -21,7 +21,7 @@ from trainables.run.run import UnlearningRun
 
 TIMES = ("seconds", "reported_at", "train_seconds", "eval_seconds", "generation_seconds", "wall_seconds")
 MOMENTS = ("started_at", "first_step_at", "ended_at")
-LANDSCAPE = ("--auto-lr", "on", "--auto-lr-every", "2", "--landscape", "3")
+LANDSCAPE = ("--auto-lr", "gen", "--auto-lr-every", "2", "--auto-lr-start", "1", "--landscape", "3")
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,10 @@ def test_another_run_or_another_process_does_not_continue_in_the_folder(
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     with UnfinishedRun(out).lock():
         assert unlearn(data, out).exit_code == 2
-    for result, named in ((unlearn(data, out, epochs=5), "epochs"), (unlearn(data, out, "--auto-lr", "on"), "auto_lr")):
+    for result, named in (
+        (unlearn(data, out, epochs=5), "epochs"),
+        (unlearn(data, out, "--auto-lr", "gen"), "auto_lr"),
+    ):
         assert result.exit_code == 2
         assert names(result.stderr, [named, "python -m sweeper unlearn", "--lr 1e-3"])
     (data / "retain.jsonl").write_text('{"question": "What is new?", "answer": "This."}\n')

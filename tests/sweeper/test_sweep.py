@@ -126,8 +126,8 @@ def test_a_sweep_json_that_cannot_be_used_is_named(out: Path, part: str, replace
 
 
 def test_a_sweep_with_a_choice_that_no_longer_exists_is_not_resumed(tmp_path: Path) -> None:
-    begin(replace(SETTINGS, base=replace(SETTINGS.base, auto_lr_smoothing="gone")), tmp_path / "old")
-    with pytest.raises(UsageError, match=r"auto_lr_smoothing 'gone': .*paper, clip, official, safe"):
+    begin(replace(SETTINGS, base=replace(SETTINGS.base, auto_lr="gone")), tmp_path / "old")
+    with pytest.raises(UsageError, match=r"auto_lr 'gone': .*off, gen, gen-clip"):
         run(tmp_path / "old", console=CONSOLE)
 
 

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -180,6 +181,13 @@ def target(
 def workspace(target: Target) -> Workspace:
     """One workspace for all tests, as in a worker: each run starts from the same weights."""
     return Workspace(target, device="cpu")
+
+
+@pytest.fixture(scope="session")
+def half_scored(target: Target) -> Workspace:
+    """A workspace in which every second retain example is an evaluation example, as interpolation needs."""
+    data = replace(target.data, retain_eval=target.data.retain[::2])
+    return Workspace(replace(target, data=data), device="cpu")
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.facts import assert_names
+from trainables.auto_lr.rules import RULES
 from trainables.methods import option_names
 from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import trial_problems
@@ -31,15 +32,26 @@ NOT_DECIDING = {
 """Paths, and settings that are a part of the target's key or change no result."""
 
 
+FORMER = {
+    "paper": "gen",
+    "clip": "gen-clip",
+    "official": "gen-official",
+    "safe": "--auto-lr curvature --lr-decay linear --on-divergence restart --interpolate on",
+    "both": "--auto-lr off --auto-lr gen",
+}
+
+
 def other_value(name: str) -> Any:
     if name in ("options", "method"):
         return (("c", 0.123),) if name == "options" else "npo+ngdiff"
     item = FIELDS[name]
+    if name == "auto_lr_probe":  # by default, gen probes the same batch
+        return "fresh"
     if item.many or item.allowed:
         return ("verbmem",) if item.many else next(value for value in item.allowed if value != item.default)
     if item.kind in (str, bool):
         return "elsewhere" if item.kind is str else not item.default
-    return (item.default or 1) + 1
+    return 7 if item.default is None else item.default + 1
 
 
 OTHER_VALUES = {field.name: other_value(field.name) for field in fields(TrialSpec)}
@@ -68,14 +80,23 @@ def test_a_field_without_effect_leaves_the_hash_alone(name: str) -> None:
             assert replace(base, **change).spec_hash == base.spec_hash, value
 
 
-def test_interpolation_is_in_the_hash_by_its_effect() -> None:
-    def hashed(**changes: Any) -> str:
-        return replace(BASE, **changes).spec_hash
+@pytest.mark.parametrize(
+    ("rule", "start", "probe", "batches"),
+    [*((name, 10, "same", None) for name in RULES if name != "curvature"), ("curvature", 1, "fresh", 4)],
+)
+def test_a_rule_brings_its_own_start_and_probe(rule: str, start: int, probe: str, batches: int | None) -> None:
+    """Four batches of two examples have the eight examples that a probe needs."""
+    spec = TrialSpec(auto_lr=rule, batch_size=2)
+    assert (spec.auto_lr_start, spec.auto_lr_probe, spec.auto_lr_probe_batches) == (start, probe, batches)
+    given = {"auto_lr_start": start, "auto_lr_probe": probe, "auto_lr_probe_batches": batches}
+    assert TrialSpec(auto_lr=rule, batch_size=2, **given).spec_hash == spec.spec_hash  # type: ignore[arg-type]
+    assert replace(spec, auto_lr_start=7, auto_lr_probe="fresh", auto_lr_probe_batches=3).auto_lr_start == 7
 
-    assert hashed() == hashed(interpolate="off") != hashed(interpolate="on")
-    assert hashed(auto_lr="on") == hashed(auto_lr="on", interpolate="on") != hashed(auto_lr="on", interpolate="off")
-    paper = {"auto_lr": "on", "auto_lr_smoothing": "paper"}
-    assert hashed(**paper) == hashed(**paper, interpolate="off") != hashed(**paper, interpolate="on")
+
+def test_without_a_rule_the_settings_of_autolr_are_empty() -> None:
+    spec = TrialSpec()
+    assert (spec.auto_lr_start, spec.auto_lr_probe, spec.auto_lr_probe_batches) == (None, None, None)
+    assert replace(spec, auto_lr_probe="fresh", auto_lr_delta=0.5).spec_hash == spec.spec_hash
 
 
 def test_spellings_of_the_same_trial_share_a_hash() -> None:
@@ -86,7 +107,7 @@ def test_spellings_of_the_same_trial_share_a_hash() -> None:
     assert replace(both, options=pairs[::-1]).spec_hash == both.spec_hash
     assert TrialSpec(method="idk-dpo+ngdiff").spec_hash == TrialSpec(method="dpo+ngdiff").spec_hash
     numbers = [name for name, item in FIELDS.items() if item.kind in (int, float)]
-    whole = TrialSpec(options=(("c", 1),), **dict.fromkeys(numbers, 1))
+    whole = TrialSpec(options=(("c", 1),), **dict.fromkeys(numbers, 1))  # type: ignore[arg-type]
     real = TrialSpec(options=(("c", 1.0),), **dict.fromkeys(numbers, 1.0))  # type: ignore[arg-type]
     assert whole.spec_hash == real.spec_hash
 
@@ -103,7 +124,9 @@ def test_a_row_has_every_field_and_one_column_per_option_empty_where_it_does_not
     [
         ({"dataset": "imagenet"}, ("dataset", "'imagenet'", "authors, tofu")),
         ({"optimizer": "lion"}, ("optimizer", "'lion'", "adamw, sgd")),
-        ({"auto_lr_smoothing": "x"}, ("auto_lr_smoothing", "paper, clip, official")),
+        ({"auto_lr": "x"}, ("auto_lr", "'x'", "off, gen, gen-clip, gen-official, gen-trust, curvature")),
+        *(({"auto_lr": old}, (f"'{old}'", new)) for old, new in FORMER.items()),
+        ({"interpolate": "auto"}, ("interpolate", "'auto'", "on or off")),
         *(({"method": name, "retain_objective": "kl"}, ("retain_objective kl", f"'{name}'")) for name in ("rmu", "ga")),
         ({"method": "rmu", "options": (("layer", 1.5),)}, ("layer", "whole number", "1.5")),
         ({"lr": 0.0}, ("lr", "greater than 0", "got 0")),
@@ -116,7 +139,7 @@ def test_a_row_has_every_field_and_one_column_per_option_empty_where_it_does_not
         ({"dataset": "tofu", "forget_split": "forget50"}, ("'forget50'", "tofu", "'forget05'")),
         ({"model": "tiny-resnet", "dataset": "digits", "micro_batch": 2}, ("micro_batch", "batch normalisation")),
         ({"model": "org/name", "dataset": "digits"}, ("model org/name", "digits", "language", "authors")),
-        ({"optimizer": "dog", "auto_lr": "on"}, ("AutoLR", "dog", "lr")),
+        ({"optimizer": "dog", "auto_lr": "gen"}, ("AutoLR", "dog", "lr")),
     ],
 )
 def test_a_problem_names_the_setting_the_value_and_the_allowed_ones(

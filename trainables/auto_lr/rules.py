@@ -1,49 +1,26 @@
-"""The registry of AutoLR's rules, and the kinds of probe batches. Add new rules here."""
+"""The registry of AutoLR's rules, and the kinds of probe batches. Add new rules here.
+
+A rule is a function ``choose(fit, probe, delta)`` that returns the new rate, or the reason why the rate does not
+change. ``fit`` is the parabola at the current rate, ``probe(x)`` measures the parabola at another rate ``x``, and
+``delta`` is the setting ``auto_lr_delta``.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
-from trainables.auto_lr.rule import Fit, Probe, Rule
-from trainables.auto_lr.safe import SAFE
+from trainables.auto_lr.curvature import SHARE, find_bending_rate
+from trainables.auto_lr.fit import Fit, Probe
 
+NOT_FINITE, NO_DESCENT, NO_CURVATURE = "not finite", "no descent", "no curvature"
+FALLBACKS = (NOT_FINITE, NO_DESCENT, NO_CURVATURE)
+"""The reasons why an update keeps the rate.
 
-def from_minimum(rate: Callable[[float, float], float]) -> Rule:
-    """Return a rule that sets the rate to ``rate(eta, eta*)``.
-
-    Args:
-        rate: function from the current rate ``eta`` and the minimum ``eta*`` of the parabola to the new rate. If the
-            parabola has no minimum, the rate does not change.
-    """
-
-    def choose(fit: Fit, probe: Probe) -> float | str:
-        if fit.eta_star is None:
-            return str(fit.fallback)
-        return rate(fit.eta, fit.eta_star)
-
-    return Rule(choose)
-
-
-def _within_twice(eta: float, minimum: float) -> float:
-    return min(max(minimum, eta / 2.0), 2.0 * eta)
-
-
-RULES: Mapping[str, Rule] = MappingProxyType(
-    {
-        "paper": from_minimum(lambda eta, minimum: minimum),
-        "clip": from_minimum(_within_twice),
-        "official": from_minimum(lambda eta, minimum: 0.9 * eta + 0.1 * _within_twice(eta, minimum)),
-        "safe": SAFE,
-    }
-)
-"""AutoLR's rules by name.
-
-``paper``: ``eta*``, as in Bu, Jin et al., Unlearning as multi-task optimization: A normalized gradient difference
-approach with an adaptive learning rate, NAACL 2025 (arXiv:2410.22086). ``clip``: ``eta*``, clipped to
-``[eta/2, 2 eta]``. ``official``: 0.9 times ``eta`` plus 0.1 times the rate of ``clip``, as in the released code of GeN
-(Bu and Xu, Gradient descent with generalized Newton's method, 2024, arXiv:2407.02772). ``safe``: this project's rule.
+``not finite``: a loss or the chosen rate is NaN or infinite. ``no descent``: G <= 0, so no step lowers the loss. ``no
+curvature``: H <= 0, so the parabola has no minimum, or the loss is too flat to measure H.
 """
 
 PROBES = ("same", "fresh")
@@ -59,3 +36,82 @@ PROBE_ROWS = 8
 def enough_probe_batches(batch_size: float) -> int:
     """Return the default of ``auto_lr_probe_batches``: at least 2, and enough batches for ``PROBE_ROWS`` examples."""
     return max(2, math.ceil(PROBE_ROWS / max(1.0, batch_size)))
+
+
+def gen(fit: Fit, probe: Probe, delta: float) -> float | str:
+    """Return ``eta* = G / H`` (arXiv:2410.22086, Eq. 8)."""
+    if not fit.is_finite:
+        return NOT_FINITE
+    if fit.slope <= 0.0:
+        return NO_DESCENT
+    return fit.slope / fit.curvature if fit.curvature > 0.0 else NO_CURVATURE
+
+
+def gen_clip(fit: Fit, probe: Probe, delta: float) -> float | str:
+    """Return ``eta*``, clipped to ``[eta/2, 2 eta]``."""
+    minimum = gen(fit, probe, delta)
+    return minimum if isinstance(minimum, str) else min(max(minimum, fit.eta / 2.0), 2.0 * fit.eta)
+
+
+def gen_official(fit: Fit, probe: Probe, delta: float) -> float | str:
+    """Return ``0.9 eta`` plus 0.1 times the rate of :func:`gen_clip`, as in the released code of GeN.
+
+    Source: Bu and Xu, Gradient descent with generalized Newton's method, 2024, arXiv:2407.02772.
+    """
+    clipped = gen_clip(fit, probe, delta)
+    return clipped if isinstance(clipped, str) else 0.9 * fit.eta + 0.1 * clipped
+
+
+def gen_trust(fit: Fit, probe: Probe, delta: float) -> float | str:
+    """Return the largest rate at which the parabola is at most ``delta`` (nats per token) above ``L0``.
+
+    The rate is ``(G+ + sqrt(G+^2 + 2 H delta)) / H``, where ``G+ = max(G, 0)``. With ``delta = 0``, the rate is the
+    paper's stability bound ``2 eta*``. With ``G <= 0``, the rate is ``sqrt(2 delta / H)``.
+    """
+    if not fit.is_finite:
+        return NOT_FINITE
+    if fit.curvature <= 0.0:
+        return NO_CURVATURE
+    slope = max(fit.slope, 0.0)
+    rate = (slope + math.hypot(slope, math.sqrt(2.0 * fit.curvature * delta))) / fit.curvature
+    return rate if rate > 0.0 else NO_DESCENT
+
+
+def curvature(fit: Fit, probe: Probe, delta: float) -> float | str:
+    """Return a fifth of the rate at which curvature alone raises the loss by 0.2 nats per token."""
+    bending_rate = find_bending_rate(fit, probe)
+    return NO_CURVATURE if bending_rate is None else SHARE * bending_rate
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule by which AutoLR chooses the learning rate.
+
+    Attributes:
+        choose: see the module's docstring.
+        start, probe: the defaults of the settings ``auto_lr_start`` and ``auto_lr_probe``.
+        once: whether the rule makes no further update after an accepted update.
+    """
+
+    choose: Callable[[Fit, Probe, float], float | str]
+    start: int = 10
+    probe: str = "same"
+    once: bool = False
+
+    def new_rate(self, fit: Fit, probe: Probe, delta: float) -> float | str:
+        """Return the new rate, which is finite and positive, or the reason in ``FALLBACKS`` why the rate is kept."""
+        choice = self.choose(fit, probe, delta)
+        is_usable = isinstance(choice, str) or (math.isfinite(choice) and choice > 0.0)
+        return choice if is_usable else NOT_FINITE
+
+
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        "gen": Rule(gen),
+        "gen-clip": Rule(gen_clip),
+        "gen-official": Rule(gen_official),
+        "gen-trust": Rule(gen_trust),
+        "curvature": Rule(curvature, start=1, probe="fresh", once=True),
+    }
+)
+"""AutoLR's rules by name. ``gen`` is the rule of the paper (arXiv:2410.22086)."""

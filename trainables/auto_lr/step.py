@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 _RATES = ("eta", "eta_star", "eta_new", "probe_eta")
 _PARABOLA = ("slope", "curvature", "loss_zero", "loss_plus", "loss_minus")
-UPDATE_COLUMNS = (*_RATES, *_PARABOLA, "forget_plus", "forget_minus", "probes", "fallback", "clipped")
+UPDATE_COLUMNS = (*_RATES, *_PARABOLA, "forget_plus", "forget_minus", "probes", "fallback")
 """The columns of auto_lr.csv, except trial and step. Losses are in nats per token.
 
-``eta`` and ``eta_new`` are the rates before and after the update. The last parabola was fitted at the rate
-``probe_eta``; its values are the fields of :class:`~trainables.auto_lr.rule.Fit`. ``forget_plus`` and ``forget_minus``
-are ``L_F`` at the rates ``eta`` and ``-eta``; None if not logged. ``probes`` is the number of measurements of ``L_R``
-away from the current weights. ``fallback`` is the reason why the rule chose no rate; None if the rule chose a rate.
-``clipped`` is whether a rule that is not guarded chose another rate than ``eta_star``.
+``eta`` and ``eta_new`` are the rates before and after the update, without the factor of the learning-rate schedule. The
+last parabola was fitted at the rate ``probe_eta``; its values are the fields of :class:`~trainables.auto_lr.fit.Fit`.
+``forget_plus`` and ``forget_minus`` are ``L_F`` at the rates ``eta`` and ``-eta``; None if not logged. ``probes`` is
+the number of measurements of ``L_R`` away from the current weights. ``fallback`` is the reason why the update kept the
+rate; None for an accepted update.
 """
 
 

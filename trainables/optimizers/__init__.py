@@ -93,6 +93,12 @@ OPTIMIZERS = tuple(OPTIMIZER_INFO)
 LR_FREE = tuple(name for name, info in OPTIMIZER_INFO.items() if info.lr_free)
 
 
+def set_rate(optimizer: Optimizer, rate: float) -> None:
+    """Set the learning rate of all parameter groups."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
 def make_optimizer(
     name: str,
     parameters: Sequence[Parameter],

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
 
 
+RESTART_CUT = 4.0
+"""The learning rate is divided by this number when a run restarts from the target's weights."""
+
+
 class Diverged(Exception):
     """Raised if a loss or gradient is not finite, or if the optimizer's distance estimate exceeds its limit."""
 

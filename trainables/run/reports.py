@@ -21,14 +21,19 @@ class Status(StrEnum):
 
 @dataclass(slots=True)
 class Timers:
-    """The seconds that a run has spent on training, evaluation and generation. Evaluation includes generation."""
+    """The seconds that a run has spent on training, evaluation, generation and decisions.
+
+    Evaluation includes generation. Decisions are the evaluations with which interpolation chooses the final weights.
+    They are a part of the cost of a run, as training is.
+    """
 
     train_seconds: float = 0.0
     eval_seconds: float = 0.0
+    decision_seconds: float = 0.0
     generation_seconds: float = 0.0
 
     @contextmanager
-    def timed(self, activity: Literal["train_seconds", "eval_seconds"]) -> Iterator[None]:
+    def timed(self, activity: Literal["train_seconds", "eval_seconds", "decision_seconds"]) -> Iterator[None]:
         """Add the duration of the block to the field ``activity``, even if the block raises."""
         start = time.perf_counter()
         try:
@@ -109,7 +114,7 @@ class EpochReport:
             "epoch": self.epoch,
             **self.training,
             **self.values,
-            "seconds": self.timers.train_seconds + self.timers.eval_seconds,
+            "seconds": self.timers.train_seconds + self.timers.eval_seconds + self.timers.decision_seconds,
             "reported_at": self.reported_at,
         }
 
@@ -123,6 +128,9 @@ class Outcome:
         checkpoint: the folder of the final model relative to the sweep's folder; None if there is no model.
         steps, epochs_done: as in the last report.
         interpolation: the position between the target (0) and the last weights (1); None without interpolation.
+        steps_undone: the number of steps that restarts discarded; None if the run could not restart.
+        lr_updates, lr_updates_accepted: the number of AutoLR's updates, and of those that chose a rate; None without
+            AutoLR.
         ended_at: in seconds since 1970.
     """
 
@@ -135,6 +143,9 @@ class Outcome:
     metrics: Mapping[str, float] = field(default_factory=dict)
     timers: Timers | None = None
     interpolation: float | None = None
+    steps_undone: int | None = None
+    lr_updates: int | None = None
+    lr_updates_accepted: int | None = None
     execution: Execution = field(default_factory=Execution)
     ended_at: float = field(default_factory=time.time)
 
@@ -143,6 +154,8 @@ class Outcome:
         cls, report: EpochReport, *, status: Status, checkpoint: str | None = None, execution: Execution | None = None
     ) -> Outcome:
         """Return the outcome of a trial that ended with this report. ``execution`` defaults to the report's."""
+        names = ("steps_undone", "lr_updates", "lr_updates_accepted")
+        counts = {name: int(report.training[name]) for name in names if name in report.training}
         return cls(
             status=status,
             error=report.error,
@@ -153,6 +166,7 @@ class Outcome:
             metrics=report.metrics,
             timers=report.timers,
             interpolation=report.training.get("interpolation"),
+            **counts,
             execution=execution or report.execution or Execution(),
         )
 
@@ -167,6 +181,9 @@ class Outcome:
             **(asdict(self.timers) if self.timers is not None else {}),
             **asdict(self.execution),
             "interpolation": self.interpolation,
+            "steps_undone": self.steps_undone,
+            "lr_updates": self.lr_updates,
+            "lr_updates_accepted": self.lr_updates_accepted,
             "checkpoint": self.checkpoint,
             "error": self.error,
             "ended_at": self.ended_at,

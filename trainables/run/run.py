@@ -22,11 +22,14 @@ from trainables.auto_lr.in_run import AutoLR
 from trainables.batches import TrainingBatches
 from trainables.device import flush_denormals
 from trainables.gradients import clip_
+from trainables.metrics.losses import agreement, mean_loss
 from trainables.objectives import Reference
-from trainables.optimizers import make_optimizer
+from trainables.optimizers import make_optimizer, set_rate
+from trainables.predictions import item_losses
 from trainables.run.combined_gradient import Columns, combined_gradient
-from trainables.run.divergence import Diverged, check_distance, check_finite, distance_columns
-from trainables.run.interpolation import Quality, choose_position
+from trainables.run.decay import decay_factor
+from trainables.run.divergence import RESTART_CUT, Diverged, check_distance, check_finite, distance_columns
+from trainables.run.interpolation import Quality, choose_position, unscored_rows
 from trainables.run.reports import EpochReport, Status, Timers
 from trainables.run.run_state import load_training_state, load_weights, training_state, weights_between, weights_state
 from trainables.run.step_losses import StepLosses
@@ -46,12 +49,14 @@ class UnlearningRun:
 
     Attributes:
         model: the model that is being unlearned.
-        auto_lr: takes the steps and chooses the learning rate; None if AutoLR is off.
+        auto_lr: chooses the learning rate; None if AutoLR is off.
+        rate: the learning rate, without the factor of ``TrialSpec.lr_decay``.
         step, epoch: the number of optimizer steps and of passes over the forget set so far.
         items: the per-example values of the metrics, from the last measurement of the metrics.
 
     Raises:
         ValueError: an option of the method names a layer that the model does not have.
+        DataError: the weights are to be interpolated, but all retain examples are evaluation examples.
     """
 
     def __init__(self, spec: TrialSpec, workspace: Workspace, *, memory_spec: TrialSpec | None = None) -> None:
@@ -68,7 +73,8 @@ class UnlearningRun:
         self._weighting_state = method.weighting.init(spec.seed)
         forget_lengths, retain_lengths = [workspace.modality.lengths(items) for items in workspace.train_sets]
         self._batches = TrainingBatches(forget_lengths, retain_lengths, batch_size=spec.batch_size, seed=spec.seed)
-        self._evaluator = workspace.evaluator(batch_size=memory_spec.eval_batch_size)
+        self._eval_batch_size = memory_spec.eval_batch_size
+        self._evaluator = workspace.evaluator(batch_size=self._eval_batch_size)
         refusals = None
         if method.objective.reference is Reference.PAIR_NLL:
             refusals = workspace.refusals(batch_size=memory_spec.eval_batch_size)
@@ -84,12 +90,17 @@ class UnlearningRun:
             momentum=spec.momentum,
             growth=spec.d_growth,
         )
-        needs_initial_state = spec.is_interpolated or spec.can_restart
+        is_interpolated = spec.interpolate == "on"
+        needs_initial_state = is_interpolated or spec.on_divergence == "restart"
         self._initial_state = training_state(self.model, self.optimizer) if needs_initial_state else None
+        self._unscored_rows = unscored_rows(workspace.target.data) if is_interpolated else []
         self.losses = StepLosses(spec, workspace, self.model, refusals=refusals, micro_batch=memory_spec.micro_batch)
         self.auto_lr: AutoLR | None = None
-        if spec.auto_lr == "on":
-            self.auto_lr = AutoLR(spec, self.optimizer, self.losses, self._batches.probe, steps=self._total_steps())
+        if spec.auto_lr != "off":
+            self.auto_lr = AutoLR(spec, self.optimizer, self.losses, self._batches.probe)
+        self.rate = spec.lr
+        self._total_steps = self._count_steps()
+        self._undone_steps = 0  # the number of steps that restarts discarded
 
     def _train_step(self, forget: Sequence[int], retain: Sequence[int]) -> Columns:
         """Take one optimizer step. Return the columns of this step for history.csv.
@@ -112,12 +123,15 @@ class UnlearningRun:
         clip_([p.grad for p in self.parameters], self.spec.max_grad_norm, columns["grad_norm"])
         self.step += 1
 
-        # The step theta <- theta - lr d, preconditioned by the optimizer. If AutoLR is on, AutoLR takes this step, at a
-        # rate chosen by fitting L_R along the step.
-        if self.auto_lr is None:
-            self.optimizer.step()
+        # The step theta <- theta - lr d, preconditioned by the optimizer. If an update of AutoLR is due, AutoLR takes
+        # this step, at a rate chosen by fitting L_R along the step.
+        decay = decay_factor(self.spec.lr_decay, step=self.step, steps=self._total_steps)
+        if self.auto_lr is not None and self.auto_lr.is_due(self.step):
+            retain_value = columns.get("train_retain_loss")
+            self.rate = self.auto_lr.take_step(self.step, forget, retain, retain_value, rate=self.rate, decay=decay)
         else:
-            self.auto_lr.take_step(self.step, forget, retain, columns.get("train_retain_loss"))
+            set_rate(self.optimizer, self.rate * decay)
+            self.optimizer.step()
         check_distance(self.optimizer, when)
         self.optimizer.zero_grad()
         return columns
@@ -129,7 +143,7 @@ class UnlearningRun:
     def __next__(self) -> EpochReport:
         """Train for one epoch, and return its report.
 
-        If the run diverges and ``TrialSpec.can_restart`` is true, the run continues from the target's weights.
+        If the run diverges and ``TrialSpec.on_divergence`` is ``restart``, the run continues from the target's weights.
         Otherwise, a run that diverges ends with the status ``diverged``.
         """
         if self._done:
@@ -138,26 +152,25 @@ class UnlearningRun:
         batches = self._batches.epoch(self.epoch, step=self.step, max_steps=spec.max_steps)
         epoch = _rounded(self.epoch + self._batches.passes(batches))
         step_rows: list[Columns] = []
-        has_restarted = False
         try:
             with self._timers.timed("train_seconds"):
                 for forget, retain in batches:
                     step_rows.append(self._train_step(forget, retain))
+            if spec.interpolate == "on" and self._is_last(epoch):
+                with self._timers.timed("decision_seconds"):
+                    self._interpolate()
             is_evaluated = self._is_evaluated(epoch)
             if is_evaluated:
                 self._evaluate()
         except Diverged as error:
-            if not spec.can_restart:
+            if spec.on_divergence != "restart":
                 self._done = True
                 return self._report({}, status=Status.DIVERGED, error=str(error))
             self._restart(epoch)
             self._evaluate()
-            has_restarted = True
             is_evaluated = True
         self.epoch = epoch
         self._done = self._is_last(epoch)
-        if self._done and spec.is_interpolated and not has_restarted:
-            self._interpolate()
         metrics = self._measure() if self._is_measured(epoch) else {}
         status = Status.FINISHED if self._done else None
         return self._report(_means(step_rows), metrics=metrics, status=status, is_evaluated=is_evaluated)
@@ -165,13 +178,16 @@ class UnlearningRun:
     def _restart(self, epoch: float) -> None:
         """Restore the target's weights and the initial optimizer state, and lower the learning rate."""
         assert self._initial_state is not None
-        assert self.auto_lr is not None
         load_training_state(self._initial_state, self.model, self.optimizer)
-        self.auto_lr.restart(self.step, steps=self._total_steps(done=self.step, epoch=epoch))
+        self.rate /= RESTART_CUT
+        set_rate(self.optimizer, self.rate)
+        self._undone_steps = self.step
+        self._total_steps = self._count_steps(done=self.step, epoch=epoch)
+        self._interpolation = math.nan
         self.optimizer.zero_grad()
         self._weighting_state = self.spec.parsed_method.weighting.init(self.spec.seed)
 
-    def _total_steps(self, *, done: int = 0, epoch: float = 0.0) -> int:
+    def _count_steps(self, *, done: int = 0, epoch: float = 0.0) -> int:
         """Return the total number of steps of a run whose first ``epoch`` epochs took ``done`` steps."""
         steps = done + math.ceil(self.spec.epochs - epoch) * self._batches.steps_per_epoch
         return steps if self.spec.max_steps is None else min(steps, self.spec.max_steps)
@@ -204,30 +220,35 @@ class UnlearningRun:
         return measurement.metrics
 
     def _interpolate(self) -> None:
+        """Replace the last weights by the chosen weights. Raise :class:`Diverged` if the last weights have no loss."""
         assert self._initial_state is not None
         target_weights, last_weights = self._initial_state, weights_state(self.model)
-        current_position = 1.0
+
+        def load(position: float) -> None:
+            load_weights(weights_between(target_weights, last_weights, position), self.model)
 
         def evaluate(position: float) -> Quality:
-            nonlocal current_position
-            current_position = position
-            load_weights(weights_between(target_weights, last_weights, position), self.model)
-            try:
-                self._evaluate()
-            except Diverged:
-                return Quality(forget_loss=0.0, agreement=-math.inf, retain_loss=math.inf)
+            load(position)
             return self._quality()
 
-        self._interpolation = choose_position(evaluate, self._quality())
-        if self._interpolation != current_position:
-            evaluate(self._interpolation)
+        last = self._quality()
+        check_finite(last.loss, "the retain loss", f"after step {self.step}")
+        self._interpolation = choose_position(evaluate, last)
+        load(self._interpolation)
 
     def _quality(self) -> Quality:
-        return Quality(
-            forget_loss=self._last_losses["forget_loss_capped"],
-            agreement=self._scores.retain_agreement,
-            retain_loss=self._last_losses["retain_loss"],
+        """Measure the model on the retain examples that are not evaluation examples."""
+        retain = self.workspace.train_sets[1]
+        all_lengths = self.workspace.modality.lengths(retain)
+        losses = item_losses(
+            self.model,
+            [all_lengths[row] for row in self._unscored_rows],
+            lambda indices: self.workspace.modality.predict(
+                self.model, self.workspace.batch(retain, [self._unscored_rows[index] for index in indices])
+            ),
+            batch_size=self._eval_batch_size,
         )
+        return Quality(agreement=agreement(losses), loss=mean_loss(losses))
 
     def _report(
         self,
@@ -248,8 +269,10 @@ class UnlearningRun:
             if not math.isnan(self._interpolation):
                 columns["interpolation"] = self._interpolation
             columns |= distance_columns(self.optimizer)
-            if self.auto_lr is not None:
-                columns |= self.auto_lr.columns()
+        if self.spec.on_divergence == "restart":
+            columns["steps_undone"] = float(self._undone_steps)
+        if self.auto_lr is not None:
+            columns |= self.auto_lr.columns()
         return EpochReport(
             step=self.step,
             epoch=self.epoch,
@@ -274,6 +297,9 @@ class UnlearningRun:
             "done": self._done,
             "weighting": dict(self._weighting_state),
             "references": dict(self.losses.references),
+            "rate": self.rate,
+            "total_steps": self._total_steps,
+            "undone_steps": self._undone_steps,
             "auto_lr": None if self.auto_lr is None else self.auto_lr.state_dict(),
             "losses": dict(self._last_losses),
             "tally": asdict(self._timers),
@@ -295,6 +321,8 @@ class UnlearningRun:
         self.step, self.epoch, self._done = state["step"], state["epoch"], state["done"]
         self._weighting_state = state["weighting"]
         self.losses.references = state["references"]
+        self.rate = state["rate"]
+        self._total_steps, self._undone_steps = state["total_steps"], state["undone_steps"]
         if self.auto_lr is not None:
             self.auto_lr.load_state_dict(state["auto_lr"])
         self._last_losses = state["losses"]

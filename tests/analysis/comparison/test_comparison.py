@@ -64,8 +64,8 @@ def table(compared: Compared) -> ComparisonTable:
             trial("00000", 6.0, 0.5, **good, seed=0),
             trial("00001", 6.0, 0.7, **good | {"utility": 0.6}, seed=1),
             *(trial(f"0001{seed}", 8.0, 0.1, **bad, seed=seed) for seed in (0, 1)),
-            trial("00020", 7.0, 0.5, **good | {"verbmem": 0.2}, seed=0, auto_lr="on"),
-            trial("00021", None, None, seed=1, lr=1e-3, auto_lr="on", status="diverged"),
+            trial("00020", 7.0, 0.5, **good | {"verbmem": 0.2}, seed=0, auto_lr="gen-clip"),
+            trial("00021", None, None, seed=1, lr=1e-3, auto_lr="gen-clip", status="diverged"),
             trial("00030", None, None, method="gdiff", c=0.5, status="failed"),
         ]
     )
@@ -77,7 +77,7 @@ def test_a_method_is_shown_at_the_configuration_with_most_successes_before_hyper
     utility = hand.values["utility"]
     assert (utility.mean, utility.deviation) == (pytest.approx(0.65), pytest.approx(0.0707, abs=1e-4))
     assert auto is not None
-    assert (auto.label, auto.seeds, auto.lost, auto.success) == ("AutoLR clip/fresh from lr 0.001", 1, 1, False)
+    assert (auto.label, auto.seeds, auto.lost, auto.success) == ("AutoLR gen-clip/fresh from lr 0.001", 1, 1, False)
     assert (auto.values["verbmem"].met, auto.values["utility"].met) == (False, True)
     wanted = {"method": "ngdiff", "auto_lr": "off", "metric": "utility"}
     (cell,) = [row for row in csv_rows([table]) if wanted.items() <= row.items()]
@@ -223,7 +223,7 @@ def test_the_surest_success_is_shown_then_the_box_decides(
 
 def test_an_arm_that_lost_every_seed_is_not_one_that_was_never_run(compared: Compared) -> None:
     """ngdiff lost every seed with AutoLR. gdiff was only run without AutoLR, and lost every seed."""
-    auto = [trial(f"1{seed}", None, None, seed=seed, auto_lr="on", **LOST) for seed in range(3)]
+    auto = [trial(f"1{seed}", None, None, seed=seed, auto_lr="gen-clip", **LOST) for seed in range(3)]
     other = [trial(f"2{seed}", None, None, seed=seed, method="gdiff", status="failed") for seed in range(2)]
     lost = compared([*runs(1e-4, 6.0, *[{}] * 3), *auto, *other])
     ngdiff, gdiff = lost.rows
@@ -247,9 +247,9 @@ def of_seeds(*seeds: int, **fields: object) -> list[Row]:
 @pytest.mark.parametrize(
     ("rows", "entries", "expected"),
     [
-        ([*of_seeds(0, 1), *of_seeds(0, 1, auto_lr="on")], {}, None),
+        ([*of_seeds(0, 1), *of_seeds(0, 1, auto_lr="gen-clip")], {}, None),
         (
-            [*of_seeds(0, 1, 2), *of_seeds(3, 4, 5, auto_lr="on")],
+            [*of_seeds(0, 1, 2), *of_seeds(3, 4, 5, auto_lr="gen-clip")],
             {},
             note("different_seeds", method="ngdiff", without=(0, 1, 2), with_auto=(3, 4, 5)),
         ),

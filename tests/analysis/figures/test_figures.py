@@ -62,8 +62,8 @@ def sources(make_sweep_once: MakeSweep) -> Sources:
     rows = [
         trial("0", 2.0, 0.4, lr=1e-4, **scores),
         trial("1", 4.0, 0.8, lr=1e-3, **scores),
-        trial("2", 6.0, 0.5, lr=1e-4, auto_lr="on", **scores),
-        trial("3", 7.0, 0.7, lr=1e-3, auto_lr="on", **scores),
+        trial("2", 6.0, 0.5, lr=1e-4, auto_lr="gen-clip", **scores),
+        trial("3", 7.0, 0.7, lr=1e-3, auto_lr="gen-clip", **scores),
         trial("4", 3.0, 0.3, method="gdiff", c=0.9, **scores),
         trial("5", 5.0, 0.6, method="gdiff", c=0.1, **scores),
         trial("6", 4.0, 0.4, method="gdiff", c=0.5, **scores),
@@ -123,7 +123,7 @@ def test_an_ablation_without_pairs_compares_the_best_of_each_side(make_sweep: Ma
     rows = [
         trial("0", 1.0, 0.9, method="gdiff", c=0.1),
         trial("1", 5.0, 0.5, method="gdiff", c=0.2),
-        trial("2", 6.0, 0.4, method="gdiff", c=0.3, auto_lr="on"),
+        trial("2", 6.0, 0.4, method="gdiff", c=0.3, auto_lr="gen-clip"),
     ]
     data = some(ablation_data(read_source(make_sweep(rows))))
     assert (data.panels[0].y_names, data.panels[0].lines[0].xs) == (("gdiff",), (5.0, 6.0))
@@ -181,7 +181,7 @@ def test_auto_lrs_rate_changes_at_the_step_that_was_made_at_it() -> None:
         *((20, 3e-4), (21, 3e-4), (21, 3e-4)),
         (30, 1e-4),  # annealed after the last update
     ]
-    rolled_back = reports.assign(lr=[4e-4, 3e-4, 4e-4], auto_lr_rolled_back=[0, 0, 10])
+    rolled_back = reports.assign(lr=[4e-4, 3e-4, 4e-4], steps_undone=[0, 0, 10])
     assert lr_over_steps(updates, rolled_back)[0][-1] == 21, "the last report has the rate of the restored weights"
 
 
@@ -202,16 +202,16 @@ def test_trials_with_auto_lr_are_filled_if_fixed_rates_are_drawn_too(sources: So
 
 
 BAD = {"status": "diverged", "error": "nan"}
-AUTO = [trial("2", 5.0, 0.01, auto_lr="on"), trial("3", 6.0, 3.0, auto_lr="on")]
+AUTO = [trial("2", 5.0, 0.01, auto_lr="gen-clip"), trial("3", 6.0, 3.0, auto_lr="gen-clip")]
 
 
 @pytest.mark.parametrize(
     ("rows", "values"),
     [
-        ([trial("0", None, None, **BAD), trial("1", math.inf, math.nan, auto_lr="on", **BAD)], (1.0, 0.0)),
-        ([trial("0", math.nan, 0.5), trial("1", 1.0, math.nan, lr=1e-3, auto_lr="on")], (math.nan, math.nan)),
+        ([trial("0", None, None, **BAD), trial("1", math.inf, math.nan, auto_lr="gen-clip", **BAD)], (1.0, 0.0)),
+        ([trial("0", math.nan, 0.5), trial("1", 1.0, math.nan, lr=1e-3, auto_lr="gen-clip")], (math.nan, math.nan)),
         (
-            [trial("0", 1e30, 1e30), trial("1", 0.0, 0.0, lr=1e-3), trial("2", math.inf, 1.0, auto_lr="on")],
+            [trial("0", 1e30, 1e30), trial("1", 0.0, 0.0, lr=1e-3), trial("2", math.inf, 1.0, auto_lr="gen-clip")],
             (1e30, math.inf),
         ),
         ([trial("0", None, None, **BAD), trial("1", None, None, lr=1e-3, **BAD), *AUTO], None),

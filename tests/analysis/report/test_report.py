@@ -63,7 +63,7 @@ def folder(make_sweep_once: MakeSweep) -> Path:
     rows = [
         trial("00000", 2.0, 0.4, lr=1e-4, verbmem=0.2, utility=0.8),
         trial("00001", 4.0, 0.8, lr=1e-3, verbmem=0.1, utility=0.7),
-        trial("00002", 6.0, 0.5, lr=1e-4, auto_lr="on", verbmem=0.05, utility=0.9),
+        trial("00002", 6.0, 0.5, lr=1e-4, auto_lr="gen-clip", verbmem=0.05, utility=0.9),
         trial("00003", None, None, status="failed", error="nan at step 12", checkpoint="", wall_seconds=10.0),
     ]
     out = make_sweep_once(rows, [report(f"0000{i}", step, step / 10, 0.1) for i in range(3) for step in (10, 20)])
@@ -79,7 +79,7 @@ def page(folder: Path) -> Page:
 
 def test_the_page_opens_with_the_answer_and_holds_all_sections_with_a_target_for_every_link(page: Page) -> None:
     text = " ".join(page.text.split())
-    assert text.index("trial 00002: ngdiff, AutoLR clip") < text.index("The frontier") < text.index("All trials")
+    assert text.index("trial 00002: ngdiff, AutoLR gen-clip") < text.index("The frontier") < text.index("All trials")
     assert {"frontier", "sensitivity", "auto-lr", "courses", "cost", "rerun"} <= set(page.values("id"))
     for expected in (
         *("checkpoints/00002", "nan at step 12", "python -m sweeper pareto --method ngdiff", "torch 2.13.0"),

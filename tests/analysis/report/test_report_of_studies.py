@@ -42,11 +42,11 @@ def test_every_data_set_has_its_own_verdict_tuning_curve_answer_and_frontier(mer
     assert found["hypervolume"] is None
     figures = {path.stem for path in (out / "figures").glob("*.png")}
     for place, dataset in zip(found["places"], ("authors", "tofu"), strict=True):
-        assert f"ngdiff on tiny-phi, {dataset}, AutoLR clip/fresh" in page
+        assert f"ngdiff on tiny-phi, {dataset}, AutoLR gen-clip/fresh" in page
         section = page[page.index(f"<h2>tiny-phi on {dataset}</h2>") :]
         assert f"<h3>{place['answer']['headline']}" in section[:200]
         assert place["answer"]["outcome"] == "no good trade-off"
-        curves = {f"tuning-curve_tiny-phi_{dataset}_{method}_clip-fresh" for method in ("gdiff", "ngdiff")}
+        curves = {f"tuning-curve_tiny-phi_{dataset}_{method}_gen-clip-fresh" for method in ("gdiff", "ngdiff")}
         assert curves <= figures
         assert {f"pareto_tiny-phi_{dataset}", f"gradients_over_steps_tiny-phi_{dataset}"} <= figures
     assert len([name for name in figures if name.startswith("tuning-curve")]) == 4

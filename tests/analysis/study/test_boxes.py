@@ -68,7 +68,7 @@ def test_a_verdict_describes_both_sides_in_every_box(make_sweep: MakeSweep, row:
     expected = [math.sqrt(volume) * (1 - share) for volume, share in zip((0.6, 0.5), logged, strict=True)]
     assert further[LOG_RETAIN] == pytest.approx(expected)
     (fronts,) = study.fronts
-    assert fronts.further[SCORES]["gdiff, AutoLR clip/fresh"].epsilon == pytest.approx(0.4)
+    assert fronts.further[SCORES]["gdiff, AutoLR gen-clip/fresh"].epsilon == pytest.approx(0.4)
     write_study(tmp_path / "lr_study.json", study)
     text = (tmp_path / "lr_study.json").read_text()
     (curve,) = [item["curve"] for item in json.loads(text)["verdicts"]]
@@ -76,6 +76,6 @@ def test_a_verdict_describes_both_sides_in_every_box(make_sweep: MakeSweep, row:
     with (tmp_path / "lr_study.csv").open() as file:
         (first, *_, last) = csv.DictReader(file)
     assert (first["auto_lr"], first["lr"], first["seed"], first["collapsed_runs"]) == ("off", "1e-05", "0", "0")
-    assert (last["auto_lr"], last["collapsed_runs"]) == ("clip/fresh", "1")
+    assert (last["auto_lr"], last["collapsed_runs"]) == ("gen-clip/fresh", "1")
     assert last["hypervolume_verbmem_and_utility"] == "0.2"
     assert float(last["hypervolume"]) == pytest.approx(0.6)

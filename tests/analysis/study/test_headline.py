@@ -56,7 +56,7 @@ def outcomes(study: LrStudy) -> dict[str, str]:
     return {item.method_task.method: item.baselines[0].outcome for item in study.verdicts}
 
 
-@pytest.mark.parametrize("primary", ["method3", "method3/clip/fresh", " method3 "])
+@pytest.mark.parametrize("primary", ["method3", "method3/gen-clip/fresh", " method3 "])
 def test_a_primary_question_is_decided_while_correction_leaves_it_open(study: MakeStudy, primary: str) -> None:
     """For 20 differences of 0.24, the two-sided p-value is 0.02. Corrected for eight comparisons, it is 0.16."""
     truths = dict.fromkeys([f"method{index}" for index in range(8)], 0.24)
@@ -94,7 +94,7 @@ def test_the_edge_and_few_updates_are_cautions(study: MakeStudy) -> None:
     assert re.match(r"gdiff: .*edge .*1e-5 to 0\.001.*--lr 0\.01 .*--extend", edge)
     assert (found.sensitivity[0].best_lr, found.sensitivity[0].at_edge) == (1e-3, True)
     hardly = replace(found, verdicts=(replace(found.verdicts[0], updates=3.0),))
-    assert re.match(r"gdiff: AutoLR clip/fresh .* 3 times .*--auto-lr-every", study_cautions(hardly)[1])
+    assert re.match(r"gdiff: AutoLR gen-clip/fresh .* 3 times .*--auto-lr-every", study_cautions(hardly)[1])
 
 
 def test_if_the_start_decides_who_is_ahead_it_is_a_caution(make_sweep: MakeSweep, row: MakeRow) -> None:

@@ -22,7 +22,7 @@ SPLITS = ["forget split forget10", "forget split forget05"]
 
 def side(auto: bool, *seeds: int) -> Callable[[Row], bool]:
     """Return a filter for the rows with or without AutoLR, on the given seeds or on all seeds."""
-    return lambda item: (item["auto_lr"] == "on") is auto and (not seeds or item["seed"] in seeds)
+    return lambda item: (item["auto_lr"] != "off") is auto and (not seeds or item["seed"] in seeds)
 
 
 def rare(good: float, collapse: float, every: int) -> Difference:
@@ -128,7 +128,7 @@ CASES = (
     Case("another c is no other task", lambda row: [table(row, 0.3) + table(row, 0.3, c=0.9)], [BETTER]),
     Case(
         "AutoLR's settings are no other task",
-        lambda row: [table(row, 0.35), table(row, 0.35, sides=[True], auto_lr_smoothing="paper")],
+        lambda row: [table(row, 0.35), table(row, 0.35, sides=[True], auto_lr="gen")],
         [BETTER, BETTER],
         {"comparisons": 2},
     ),

@@ -42,21 +42,21 @@ def test_the_range_within_5_percent_is_that_of_neighbours_of_the_best(grid: Make
     assert (found.best_lr, found.near_best, found.decades) == (3e-4, (1e-4, 3e-4), pytest.approx(math.log10(3)))
     assert found.spread == pytest.approx(0.2)
     assert "hypervolume differs by 0.200" in sensitivity_line(found)
-    assert [(item.lr, item.seeds) for item in found.auto["clip/fresh"]] == [(1e-4, 1), (1e-3, 1)]
+    assert [(item.lr, item.seeds) for item in found.auto["gen-clip/fresh"]] == [(1e-4, 1), (1e-3, 1)]
 
 
 def test_arms_are_compared_as_fronts_and_seeds_as_attainment(grid: MakeGrid, row: MakeRow) -> None:
     found = grid(table(row, 0.15, seeds=range(3)))
     (fronts,) = arm_fronts(found)
-    assert list(fronts.indicators) == ["gdiff, fixed lr", "gdiff, AutoLR clip/fresh"]
-    assert fronts.indicators["gdiff, AutoLR clip/fresh"].epsilon == 0.0
+    assert list(fronts.indicators) == ["gdiff, fixed lr", "gdiff, AutoLR gen-clip/fresh"]
+    assert fronts.indicators["gdiff, AutoLR gen-clip/fresh"].epsilon == 0.0
     assert fronts.indicators["gdiff, fixed lr"].epsilon > 0.0  # type: ignore[operator]
     (verdict,) = verdicts_data(found)
     assert isinstance(verdict, Verdict)
     (figure,) = attainment_figures(LrStudy(found, (), (verdict,), (), ()), ("x", "y"))
     surfaces, difference = figure.panels
     assert [(line.name, line.style) for line in surfaces.lines] == [
-        *(("AutoLR clip/fresh", look) for look in ("line", "dashed", "dashed")),
+        *(("AutoLR gen-clip/fresh", look) for look in ("line", "dashed", "dashed")),
         *(("lr 1e-4", look) for look in ("line", "dashed", "dashed")),
     ]
     # A run has one point (1 - s, 1 - s), where s is the square root of its hypervolume.
@@ -79,7 +79,7 @@ def test_rates_are_compared_on_the_seeds_that_all_of_them_have(grid: MakeGrid, r
     assert (found.best_lr, found.left_out) == (1e-3, (1, 3, 5))
     assert [item.seeds for item in found.rates] == [3, 3, 3, 3]
     assert found.spread == pytest.approx(0.4)
-    assert [(item.seeds, item.hypervolume) for item in found.auto["clip/fresh"]] == [(3, pytest.approx(0.45))]
+    assert [(item.seeds, item.hypervolume) for item in found.auto["gen-clip/fresh"]] == [(3, pytest.approx(0.45))]
 
 
 @pytest.mark.parametrize(

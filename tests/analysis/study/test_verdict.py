@@ -44,7 +44,7 @@ def test_the_oracle_takes_for_every_c_its_own_rate(judged: Judged) -> None:
     places = {(0.1, 1e-3): (8.0, 4.0), (0.9, 1e-3): (0.0, 8.0), (0.1, 1e-4): (0.0, 8.0), (0.9, 1e-4): (4.0, 0.0)}
     nothing = {(c, lr): (0.0, 8.0) for c in (0.1, 0.9) for lr in (1e-5, 1e-2)}
     runs = [(*losses, {"c": c, "lr": lr}) for (c, lr), losses in (places | nothing).items()]
-    runs += [(5.0, 3.0 + c / 10, {"c": c, "lr": 1e-4, "auto_lr": "on"}) for c in (0.1, 0.9)]
+    runs += [(5.0, 3.0 + c / 10, {"c": c, "lr": 1e-4, "auto_lr": "gen-clip"}) for c in (0.1, 0.9)]
     rows = [
         trial(f"{seed:02d}{place:03d}", forget, retain, method="gdiff", seed=seed, **fields)
         for seed in range(30)
@@ -68,7 +68,7 @@ def test_autolr_is_the_mean_over_its_starts_and_pays_its_measured_time(judged: J
     assert verdict.curve.charge == pytest.approx(1.2)
     unmeasured = judged([item | {"train_seconds": None} for item in rows])
     assert unmeasured.curve.charge == 1.033
-    free = judged([item | {"train_seconds": 9.0 if item["auto_lr"] == "on" else 10.0} for item in rows])
+    free = judged([item | {"train_seconds": 9.0 if item["auto_lr"] != "off" else 10.0} for item in rows])
     assert free.curve.charge == 1.033, "probes are never free"
 
 
@@ -85,7 +85,7 @@ def test_exact_ties_are_ahead_on_no_seed(judged: Judged, row: MakeRow) -> None:
 
 
 def test_by_objectives_chosen_afterwards_nothing_is_decided(make_sweep: MakeSweep, row: MakeRow) -> None:
-    rows = [item | {"verbmem": 0.05 if item["auto_lr"] == "on" else 0.6, "utility": 0.8} for item in table(row, 0.3)]
+    rows = [item | {"verbmem": 0.05 if item["auto_lr"] != "off" else 0.6, "utility": 0.8} for item in table(row, 0.3)]
     out = make_sweep(rows)
     columns = SweepFile.read(out).columns
     objectives = [item for name in ("verbmem", "utility") if (item := columns.objective(name))]

@@ -59,7 +59,8 @@ def test_the_number_of_trials_follows_sampler_scheduler_and_budget(
 SPACES = {
     "methods.yaml": "method: [gdiff, ngdiff]\n",
     "dogs.yaml": "method: [gdiff, ngdiff]\noptimizer: [dog, dowg]\nlr: [1]\nd_growth: [1.1, 1.3]\n",
-    "space.yaml": "method: [gdiff, npo]\nc: {values: [0.3], when: {method: gdiff}}\nauto_lr: [on]\nepochs: [2, 4]\n",
+    "space.yaml": "method: [gdiff, npo]\nc: {values: [0.3], when: {method: gdiff}}\nauto_lr: [on]\nepochs: [2, 4]\n"
+    "interpolate: on\n",
 }
 OF_A_RUN = {"epochs": 3, "max_steps": 7, "batch_size": 5, "optimizer": "sgd", "momentum": 0.5, "seed": 9, "limit": 20}
 OF_A_RUN |= {"weight_scale": "unit", "retain_objective": "kl", "lora_rank": 2, "dtype": "bf16", "max_grad_norm": 1.0}
@@ -76,11 +77,22 @@ OF_A_RUN |= {"weight_scale": "unit", "retain_objective": "kl", "lora_rank": 2, "
             " ".join(f"--{name.replace('_', '-')} {value}" for name, value in OF_A_RUN.items()),
             {name: {value} for name, value in OF_A_RUN.items()},
         ),
-        ("--auto-lr both --auto-lr-every 3", {"auto_lr_every": {3}, "auto_lr": {"on", "off"}}),
-        ("--auto-lr on --gradient-checkpointing", {"gradient_checkpointing": {True}, "auto_lr": {"on"}}),
+        ("--auto-lr off --auto-lr gen --auto-lr-every 3", {"auto_lr_every": {3}, "auto_lr": {"gen", "off"}}),
+        ("--auto-lr on --gradient-checkpointing", {"gradient_checkpointing": {True}, "auto_lr": {"gen"}}),
+        (
+            "--interpolate on --interpolate off --lr-decay linear --on-divergence restart",
+            {"interpolate": {"on", "off"}, "lr_decay": {"linear"}, "on_divergence": {"restart"}, "auto_lr": {"off"}},
+        ),
+        (
+            "--auto-lr off --auto-lr gen-trust --auto-lr-delta 0 --auto-lr-delta 0.1",
+            {"auto_lr": {"off", "gen-trust"}, "auto_lr_delta": {0.0, 0.1, 0.02}},
+        ),
         # Given values replace those of the paper's space; a file has only its own fields.
         ("--space paper --method gdiff --epochs 3 --lr 0.5", {"c": {0.9, 0.5, 0.1}, "epochs": {3}, "lr": {0.5}}),
-        ("--space space.yaml --lr 3e-3", {"c": {0.3, None}, "auto_lr": {"on"}, "epochs": {2, 4}, "lr": {3e-3}}),
+        (
+            "--space space.yaml --lr 3e-3",
+            {"c": {0.3, None}, "auto_lr": {"gen"}, "interpolate": {"on"}, "epochs": {2, 4}, "lr": {3e-3}},
+        ),
         # The learning rate of a learning-rate-free optimizer is a multiplier, 1 unless given.
         ("--space paper --optimizer prodigy", {"optimizer": {"prodigy"}, "lr": {1.0}}),
         ("--space paper --optimizer prodigy --lr 0.25", {"optimizer": {"prodigy"}, "lr": {0.25}}),

@@ -36,7 +36,7 @@ def test_the_default_study_is_two_methods_at_five_rates_with_autolr_from_each() 
     grid = settings.space.grid()
     rates = {point["lr"] for point in grid if point["auto_lr"] == "off"}
     assert sorted(rates) == [3.2e-6, 1.8e-5, 1e-4, 5.6e-4, 3.2e-3]
-    assert rates == {point["lr"] for point in grid if point["auto_lr"] == "on"}
+    assert rates == {point["lr"] for point in grid if point["auto_lr"] == "gen"}
     assert settings.trials == 2 * len(grid) == 2 * (3 + 1) * (5 + 5)
 
 
@@ -58,15 +58,30 @@ def test_a_seed_may_stand_for_another_target_or_other_data(
 
 def test_a_primary_question_variants_and_options_of_pareto_are_recorded() -> None:
     """Small batches are probed on so many that they have eight rows."""
-    variants = ("--auto-lr-smoothing", "clip", "--auto-lr-smoothing", "paper", "--auto-lr-start-lr", "1e-5")
-    primary = ("--primary", "ngdiff/clip/freshx4", "--method", "ngdiff", "--method", "gdiff", "--lr", "1e-3")
+    variants = ("--auto-lr", "gen-clip", "--auto-lr", "curvature", "--auto-lr-start-lr", "1e-5")
+    primary = ("--primary", "ngdiff/curvature/freshx4", "--method", "ngdiff", "--method", "gdiff", "--lr", "1e-3")
     settings = planned(*variants, *primary, "--batch-size", "2", "--epochs", "2", "--c", "0.3")
-    assert (settings.primary, settings.base.epochs) == ("ngdiff/clip/freshx4", 2)
+    assert (settings.primary, settings.base.epochs) == ("ngdiff/curvature/freshx4", 2)
     grid = settings.space.grid()
     assert {point.get("c") for point in grid} == {0.3, None}
-    arms = [point for point in grid if point["auto_lr"] == "on" and point["method"] == "ngdiff"]
-    found = [(point["auto_lr_smoothing"], point["auto_lr_probe_batches"], point["lr"]) for point in arms]
-    assert found == [("clip", 4, 1e-5), ("paper", 4, 1e-5)]
+    arms = [point for point in grid if point["auto_lr"] != "off" and point["method"] == "ngdiff"]
+    specs = [settings.make_spec(point, target_key="k") for point in arms]
+    found = [(spec.auto_lr, spec.auto_lr_probe, spec.auto_lr_probe_batches, spec.lr) for spec in specs]
+    assert found == [("gen-clip", "same", None, 1e-5), ("curvature", "fresh", 4, 1e-5)]
+
+
+def test_decay_restart_and_interpolation_are_factors_of_fixed_and_automatic_rates() -> None:
+    factors = ("--lr-decay", "none", "--lr-decay", "linear", "--on-divergence", "restart")
+    probes = ("--auto-lr-probe", "same", "--auto-lr-probe", "fresh", "--auto-lr-probe-batches", "3")
+    settings = planned(*factors, *probes, "--method", "ngdiff", "--lr", "1e-3")
+    specs = [settings.make_spec(point, target_key="k") for point in settings.space.grid()]
+    columns = ("auto_lr", "auto_lr_probe", "lr_decay", "on_divergence")
+    found = [tuple(getattr(spec, name) for name in columns) for spec in specs if spec.auto_lr != "off"]
+    decays = ("none", "linear")
+    assert found == [("gen", probe, decay, "restart") for decay in decays for probe in ("same", "fresh")]
+    assert [spec.lr_decay for spec in specs if spec.auto_lr == "off"] == ["none", "linear"]
+    assert {spec.auto_lr_probe_batches for spec in specs if spec.auto_lr_probe == "fresh"} == {3}
+    assert len({spec.spec_hash for spec in specs}) == len(specs)
 
 
 def test_finished_sweeps_are_judged_without_running_together_or_for_other_objectives(

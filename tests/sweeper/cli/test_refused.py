@@ -27,6 +27,7 @@ FILES = {
     "excluded.yaml": "method: [ngdiff, npo]\nc: [0.5]\nretain_objective: kl\n",
     "rates.yaml": "method: [ngdiff]\noptimizer: [adamw, prodigy]\nlr: {low: 1.0e-5, high: 1.0e-3, log: true}\n",
     "multipliers.yaml": "method: [ngdiff]\noptimizer: [adamw, prodigy]\nauto_lr: [off, on]\nd_growth: [1.1]\n",
+    "rules.yaml": "method: [ngdiff]\nauto_lr: [off, paper]\nauto_lr_smoothing: clip\ninterpolate: auto\n",
     "torn.yaml": "trials: [1\n",
     "shared.yaml": "method: [ngdiff]\nlr: 1\noptimizer: [adamw, prodigy]\n",
     "twice.yaml": "trials: 1\ntrials: 2\n",
@@ -51,8 +52,9 @@ FILES = {
 The header of ``deep/model.safetensors`` is longer than the file."""
 LINES = """
 single --method nonsense --optimizer lion --weight-scale big --retain-objective mse --dtype fp16 \
-    --auto-lr-smoothing x | lion adamw sgd | weight_scale big | retain_objective mse ce kl | fp16 fp32 bf16 \
-    | auto_lr_smoothing x | nonsense gdiff ngdiff
+    --auto-lr x --interpolate auto | auto_lr 'x' off gen gen-clip curvature | interpolate 'auto' on off \
+    | lion adamw sgd | weight_scale big | retain_objective mse ce kl | fp16 fp32 bf16 \
+    | nonsense gdiff ngdiff
 single --c 1.5 --limit 0 --target-lora-rank -1 --lr 0 --seed -1 --epochs 0 --max-steps 0 --batch-size -8 \
     --max-length 2 --weight-decay -1 --max-grad-norm 0 --lora-rank -1 | limit 0 | target_lora_rank -1 | max_length 2 \
     | lr 0 | seed -1 | epochs 0 | max_steps 0 | batch_size -8 | weight_decay -1 | max_grad_norm 0 | lora_rank -1 | c 1.5
@@ -60,9 +62,18 @@ sweep --c half --lr fast --seed lucky --epochs 1.5 --lora-rank few | --c half | 
     | --epochs 1.5 | --lora-rank few
 single --method ngdiff --c 0.5 | c ngdiff
 sweep --method npo --method rmu --retain-objective kl | retain_objective kl npo npo+ngdiff | retain_objective kl rmu
-single --auto-lr-every 5 | --auto-lr-every on
-sweep --auto-lr-every 5 | --auto-lr-every both
-sweep --optimizer prodigy --auto-lr both | AutoLR prodigy
+single --auto-lr-every 5 | --auto-lr-every --auto-lr gen
+sweep --auto-lr-every 5 | --auto-lr-every --auto-lr gen
+sweep --optimizer prodigy --auto-lr off --auto-lr gen | AutoLR prodigy
+sweep --auto-lr safe --auto-lr paper --auto-lr both --auto-lr-smoothing clip --epochs 0 \
+    | --auto-lr-smoothing --auto-lr gen-clip | 'safe' curvature --lr-decay linear --on-divergence restart \
+    --interpolate on | 'paper' gen | 'both' off gen | epochs 0
+single --auto-lr clip --auto-lr-smoothing official | --auto-lr-smoothing --auto-lr gen-official | 'clip' gen-clip
+single --auto-lr gen --auto-lr-delta 0.1 --auto-lr-probe-batches 4 | --auto-lr-probe-batches --auto-lr-probe fresh \
+    same | --auto-lr-delta gen-trust gen
+sweep --auto-lr gen --auto-lr-probe same --auto-lr-probe-batches 4 --auto-lr-probe-batches 2 \
+    | --auto-lr-probe-batches --auto-lr-probe fresh same
+lr-study --auto-lr off | --auto-lr off rule gen
 single --option warmth=1 | warmth
 single --option c --option =3 --option c=high | --option NAME=VALUE c | --option NAME=VALUE =3 \
     | --option NAME=VALUE c=high
@@ -103,9 +114,8 @@ sweep --method npo --option betaa=1 | 'beta'?
 single --method gdiff,ngdiff --c '0.1, 0.5' --lr 1e-3,1e-4 | --method gdiff --method ngdiff | --c 0.1 --c 0.5 \
     | --lr 1e-3 --lr 1e-4
 lr-study --primary npo | --primary npo gdiff ngdiff
-lr-study --auto-lr-smoothing paper --auto-lr-smoothing safe --primary gdiff \
-    | --primary gdiff gdiff/paper/freshx2 gdiff/safe/freshx2
-lr-study --primary gdiff/paper/same | --primary gdiff/paper/same gdiff/safe/freshx2
+lr-study --auto-lr gen --auto-lr curvature --primary gdiff | --primary gdiff gdiff/gen/same gdiff/curvature/freshx2
+lr-study --primary gdiff/curvature/same | --primary gdiff/curvature/same gdiff/gen/same
 lr-study --seeds-vary weather | seeds_vary weather order target data
 lr-study --seeds-vary data --dataset digits --model tiny-resnet | --seeds-vary data digits authors
 pareto --model tiny-resnet --forget-class ten --lora-rank 8 --max-length 64 --objectives verbmem:min,retain_loss:min \
@@ -145,6 +155,8 @@ sweep --space excluded.yaml | excluded.yaml:2 c ngdiff | excluded.yaml:3 kl npo
 sweep --space rates.yaml | rates.yaml:2 prodigy lr 1e-05
 sweep --space multipliers.yaml | multipliers.yaml:4 d_growth | multipliers.yaml:3 AutoLR prodigy \
     | multipliers.yaml:2 prodigy lr
+sweep --space rules.yaml | rules.yaml:2 'paper' gen | rules.yaml:3 auto_lr_smoothing --auto-lr gen-clip \
+    | rules.yaml:4 'auto' on off
 sweep --space shared.yaml | shared.yaml:3 prodigy lr 1
 sweep --config options.yaml | options.yaml:1 'trails' 'trials' | options.yaml:3 seed | options.yaml:5 zzz \
     | options.yaml:9 json | options.yaml:2 --epochs 'two' | options.yaml:8 batch_size 0 \

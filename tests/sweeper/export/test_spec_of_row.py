@@ -20,7 +20,7 @@ from trainables.spec import TrialSpec
 SPECS = (
     TrialSpec(target_key="7e5a", options=(("c", 0.1 + 0.2),)),
     TrialSpec(method="npo+ngdiff", options=(("beta", 0.5),), lr=1.23456789e-5, epochs=3, seed=2, limit=40),
-    TrialSpec(method="ngdiff", auto_lr="on", auto_lr_log_forget=False, auto_lr_probe_batches=2, lora_rank=4),
+    TrialSpec(method="ngdiff", auto_lr="curvature", auto_lr_log_forget=False, lora_rank=4),
     TrialSpec(method="ngdiff", optimizer="sgd", momentum=0.9, gradient_checkpointing=True, max_steps=7),
     TrialSpec(method="ngdiff", metrics=("verbmem", "utility"), metrics_every=2, max_grad_norm=1.0, target_epochs=2),
     TrialSpec(model="tiny-resnet", dataset="digits", method="ngdiff", forget_class="3", batch_size=16),

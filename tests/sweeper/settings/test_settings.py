@@ -15,7 +15,7 @@ from sweeper.settings.sweep_settings import SweepSettings
 from trainables.methods import options_by_method
 from trainables.spec import TrialSpec
 
-SPACE = default_space(methods=options_by_method(("gdiff", "npo+ngdiff")), auto_lr="both", lr=(1e-4, 3e-4))
+SPACE = default_space(methods=options_by_method(("gdiff", "npo+ngdiff")), auto_lr=("off", "gen"), lr=(1e-4, 3e-4))
 
 
 def make_settings(**given: Any) -> SweepSettings:
@@ -25,7 +25,7 @@ def make_settings(**given: Any) -> SweepSettings:
 
 def test_a_proposal_becomes_the_spec_it_describes() -> None:
     base = TrialSpec(epochs=7, optimizer="sgd", model="m")
-    config = {"method": "gdiff", "lr": 3e-4, "auto_lr": "on", "seed": 5, "weight_decay": 0.1, "lora_rank": 8}
+    config = {"method": "gdiff", "lr": 3e-4, "auto_lr": "gen", "seed": 5, "weight_decay": 0.1, "lora_rank": 8}
     spec = make_settings(base=base).make_spec(config | {"c": 0.3}, target_key="abc")
     assert spec == replace(base, **config, options=(("c", 0.3),), target_key="abc")
     # Options that do not apply are left out, and missing ones have their default.

@@ -82,7 +82,7 @@ def test_padding_on_the_left_changes_no_generated_token(twin: Twin) -> None:
     [
         {"gradient_checkpointing": True, "dtype": "bf16"},
         {"lora_rank": 2},
-        {"lora_rank": 2, "gradient_checkpointing": True, "dtype": "bf16", "auto_lr": "on", "auto_lr_every": 1},
+        {"lora_rank": 2, "gradient_checkpointing": True, "dtype": "bf16", "auto_lr": "gen", "auto_lr_start": 1},
     ],
     ids=["checkpointing bf16", "LoRA", "LoRA checkpointing bf16 AutoLR"],
 )
@@ -134,7 +134,7 @@ def test_a_target_fine_tuned_through_lora_is_a_whole_model_that_knows_more(
 def test_tied_embeddings_stay_one_tensor_through_a_run_with_auto_lr_and_a_checkpoint(
     twin: Twin, make_spec: Any, tmp_path: Path
 ) -> None:
-    list(run := UnlearningRun(make_spec(method="ngdiff", auto_lr="on", auto_lr_every=1, epochs=1), twin.workspace))
+    list(run := UnlearningRun(make_spec(method="ngdiff", auto_lr="gen", auto_lr_start=1, epochs=1), twin.workspace))
     save_model(run.model, twin.tokenizer, tmp_path / "checkpoint")
     models = run.model, load_model(tmp_path / "checkpoint"), twin.model
     inside, after, before = ([m.get_input_embeddings().weight, m.get_output_embeddings().weight] for m in models)

@@ -203,8 +203,8 @@ def test_an_epoch_is_a_pass_over_the_forget_set_and_probes_are_batches_of_their_
         assert sorted(index for batch in forget[3 * epoch : 3 * epoch + 3] for index in batch) == list(range(5))
     for passed in range(3):
         assert sorted(index for batch in retain[4 * passed : 4 * passed + 4] for index in batch) == list(range(8))
-    fresh = replace(spec, auto_lr="on", auto_lr_every=1, auto_lr_probe="fresh", auto_lr_probe_batches=1)
-    fresh = replace(fresh, auto_lr_smoothing="clip", auto_lr_log_forget=False)
+    fresh = replace(spec, auto_lr="gen-clip", auto_lr_every=1, auto_lr_start=1, auto_lr_log_forget=False)
+    fresh = replace(fresh, auto_lr_probe="fresh", auto_lr_probe_batches=1)
     with_probes = _batches_seen(fresh, uneven, monkeypatch)
     assert with_probes[0] == forget
     assert with_probes[1][::2] == retain
@@ -238,7 +238,7 @@ def test_a_run_evaluated_less_often_ends_with_the_same_bits(workspace: Workspace
     ]
 
 
-@pytest.mark.parametrize("auto_lr", ["off", "on"])
+@pytest.mark.parametrize("auto_lr", ["off", "gen"])
 def test_a_run_is_freed_without_the_garbage_collector(auto_lr: str, start: Start) -> None:
     """If a run were part of a reference cycle, its optimizer state would stay on the GPU beside the next run's."""
     gc.disable()

@@ -16,9 +16,11 @@ from transformers import PhiForCausalLM
 
 from tests.trainables.conftest import MakeSpec, Start
 from tests.trainables.runs import same_bits, weights_of
-from trainables.auto_lr.rule import fit_parabola
+from trainables.auto_lr.fit import Fit
+from trainables.auto_lr.rules import FALLBACKS
 from trainables.auto_lr.step import UPDATE_COLUMNS
 from trainables.models.checkpoints import save_model
+from trainables.run.reports import Outcome, Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.target.target import Target
@@ -45,7 +47,7 @@ def test_an_auto_lr_step_is_the_adamw_step_at_the_rate_of_the_fitted_parabola(
 
     (_, zero), (forget_plus, plus), (forget_minus, minus) = losses(0.0), losses(1.0), losses(-1.0)
     slope, curvature = (minus - plus) / (2 * eta), (minus + plus - 2 * zero) / eta**2
-    spec = replace(spec, auto_lr="on", auto_lr_every=1, auto_lr_probe=probe, auto_lr_smoothing="paper")
+    spec = replace(spec, auto_lr="gen", auto_lr_start=1, auto_lr_probe=probe)
     run = UnlearningRun(spec, workspace)
     (report,) = run
     assert report.training["auto_lr_slope"] == pytest.approx(slope, rel=1e-3)
@@ -66,7 +68,7 @@ def test_probes_and_scores_are_taken_in_eval_mode_and_steps_in_train_mode(
     """With dropout, the training loss is not a point of the parabola, so AutoLR evaluates three losses."""
     save_model(make_network(resid_pdrop=0.3), tokenizer, tmp_path / "model")
     workspace = Workspace(replace(target, path=str(tmp_path / "model")), device="cpu")
-    run = UnlearningRun(make_spec(auto_lr="on", auto_lr_every=1, auto_lr_probe=probe, max_steps=1), workspace)
+    run = UnlearningRun(make_spec(auto_lr="curvature", auto_lr_probe=probe, max_steps=1), workspace)
     modes: list[tuple[bool, bool]] = []
 
     def note(model: Any, given: Any) -> None:
@@ -81,26 +83,37 @@ def test_probes_and_scores_are_taken_in_eval_mode_and_steps_in_train_mode(
 
 
 def test_every_update_is_reported_once_with_the_losses_it_saw(start: Start) -> None:
-    changes = {"auto_lr": "on", "auto_lr_every": 2, "auto_lr_probe": "same", "auto_lr_smoothing": "clip"}
-    run = start(**changes, epochs=3, batch_size=2, lr=1e-4)
-    updates = [update for report in run for update in report.updates]
+    run = start(auto_lr="gen-clip", auto_lr_start=1, auto_lr_every=2, epochs=3, batch_size=2, lr=1e-4)
+    *_, last = reports = list(run)
+    updates = [update for report in reports for update in report.updates]
     assert [update["step"] for update in updates] == list(range(1, run.step + 1, 2))
     assert tuple(updates[0]) == ("step", *UPDATE_COLUMNS)
     first = updates[0]
-    expected = fit_parabola(first["eta"], first["loss_zero"], first["loss_plus"], first["loss_minus"])
+    expected = Fit(first["eta"], first["loss_zero"], first["loss_plus"], first["loss_minus"])
     for name in ("slope", "curvature", "eta_star"):
         assert first[name] == getattr(expected, name)
     for before, after in itertools.pairwise(updates):  # nothing else changes the rate
         assert after["eta"] == before["eta_new"]
-    counted = Counter((update["fallback"] or "updates").replace(" ", "_") for update in updates)
-    counted["clipped"] = sum(update["clipped"] for update in updates)
-    assert run.auto_lr.counts == {name: counted[name] for name in run.auto_lr.counts}
-    assert counted.total() - counted["clipped"] == len(updates)
+    accepted = sum(update["fallback"] is None for update in updates)
+    outcome = Outcome.after(last, status=Status.FINISHED)
+    assert (outcome.lr_updates, outcome.lr_updates_accepted) == (len(updates), accepted)
+    reasons = Counter(update["fallback"] for update in updates if update["fallback"])
+    names = {reason: f"auto_lr_{reason.replace(' ', '_')}" for reason in FALLBACKS}
+    assert {reason: last.training[name] for reason, name in names.items()} == {name: reasons[name] for name in names}
+
+
+def test_the_paper_s_rule_updates_at_the_steps_10_20_and_30(start: Start) -> None:
+    run = start(auto_lr="gen", epochs=16, batch_size=4, lr=1e-5)
+    updates = [update for report in run for update in report.updates]
+    assert run.step == 32
+    assert [update["step"] for update in updates] == [10, 20, 30]
+    assert {update["probes"] for update in updates} == {2}
 
 
 def test_a_landscape_changes_nothing_and_has_the_probed_losses(workspace: Workspace, make_spec: MakeSpec) -> None:
     """The forget loss at the probes changes nothing, either."""
-    spec = make_spec(auto_lr="on", auto_lr_every=2, auto_lr_probe="fresh", epochs=2, batch_size=2, lr=1e-4)
+    settings = {"auto_lr": "curvature", "auto_lr_every": 2, "epochs": 2, "batch_size": 2, "lr": 1e-4}
+    spec = make_spec(**settings)
     silent = UnlearningRun(replace(spec, auto_lr_log_forget=False), workspace)
     assert {update["forget_plus"] for report in silent for update in report.updates} == {None}
     expected = weights_of(silent)
@@ -123,7 +136,7 @@ def test_a_probe_on_several_batches_is_the_mean_over_all_their_tokens(
     workspace: Workspace, make_spec: MakeSpec, exact_nll: Any
 ) -> None:
     """Each batch has one sequence, so four batches are four retain sequences. At least two of them differ."""
-    spec = make_spec(auto_lr="on", max_steps=1, batch_size=1, auto_lr_probe_batches=4)
+    spec = make_spec(auto_lr="curvature", max_steps=1, batch_size=1, auto_lr_probe_batches=4)
     run = UnlearningRun(spec, workspace)
     start = copy.deepcopy(run.model).double()
     (report,) = run

@@ -143,7 +143,7 @@ def test_a_resumed_run_compares_with_the_values_it_started_with(
 def test_autolr_probes_cross_entropy_under_every_retain_objective(workspace: Workspace, make_spec: MakeSpec) -> None:
     """At the first step, the model is the target, so the KL divergence and the distance of hidden states are 0."""
     for changes in ({"method": "ngdiff"}, {"method": "ngdiff", "retain_objective": "kl"}, {"method": "rmu"}):
-        spec = make_spec(**changes, auto_lr="on", auto_lr_probe="same", auto_lr_every=1, batch_size=8, max_steps=1)
+        spec = make_spec(**changes, auto_lr="gen", auto_lr_start=1, batch_size=8, max_steps=1)
         (report,) = UnlearningRun(spec, workspace)
         start = workspace.evaluator(batch_size=32).scores(workspace.model_for()).loss_metrics()
         assert report.updates[0]["loss_zero"] == pytest.approx(start["retain_loss"], rel=1e-5)

@@ -21,20 +21,34 @@ from trainables.spec import TrialSpec
 from trainables.spec_checks import trial_problems
 from trainables.target.target import Target
 
+EVERY_STEP: dict[str, Any] = {"auto_lr_start": 1, "auto_lr_every": 1}
 VARIANTS: dict[str, dict[str, Any]] = {
-    "AutoLR, fresh probes": {"method": "ngdiff", "auto_lr": "on", "auto_lr_every": 1},
+    "AutoLR, fresh probes": {"method": "ngdiff", "auto_lr": "gen", "auto_lr_probe": "fresh", **EVERY_STEP},
     "SGD with momentum": {"method": "pcgrad", "optimizer": "sgd", "momentum": 0.9, "lr": 0.02},
     "rlw": {"method": "rlw"},
     "rotograd": {"method": "rotograd"},
     "dpo": {"method": "dpo+gradnorm"},
-    "rmu": {"method": "rmu+ngdiff", "auto_lr": "on", "auto_lr_every": 2, "auto_lr_probe": "same"},
-    "kl": {"method": "gdiff", "retain_objective": "kl", "auto_lr": "on", "auto_lr_every": 2, "auto_lr_probe": "same"},
+    "rmu": {"method": "rmu+ngdiff", "auto_lr": "gen-trust", "auto_lr_every": 2, "auto_lr_start": 1},
+    "kl": {"method": "gdiff", "retain_objective": "kl", "auto_lr": "gen", "auto_lr_every": 2, "auto_lr_start": 1},
     "undial under LoRA": {"method": "undial", "lora_rank": 2, "lr": 1e-2},
     "undial in bf16 with checkpointing": {"method": "undial", "dtype": "bf16", "gradient_checkpointing": True},
     "max_steps": {"method": "ngdiff", "max_steps": 5},
-    "safe": {"method": "ngdiff", "auto_lr": "on", "auto_lr_every": 2, "lr": 1e-2},
+    "decay, restart, interpolation": {
+        "method": "ngdiff",
+        "auto_lr": "curvature",
+        "auto_lr_every": 2,
+        "lr": 1e-2,
+        "lr_decay": "linear",
+        "on_divergence": "restart",
+        "interpolate": "on",
+    },
     **{name: {"method": "graddrop", "optimizer": name, "lr": 1.0, "d_growth": 2.0} for name in LR_FREE},
 }
+
+
+@pytest.fixture(scope="module")
+def workspace(half_scored: Workspace) -> Workspace:
+    return half_scored
 
 
 @pytest.fixture(params=VARIANTS, ids=lambda name: name.replace(", ", "-").replace(" ", "-"))
@@ -43,7 +57,7 @@ def variant(request: pytest.FixtureRequest, make_spec: MakeSpec) -> TrialSpec:
 
 
 def test_the_same_spec_gives_the_same_bits_even_saved_and_resumed_after_any_epoch(
-    workspace: Workspace, target: Target, variant: TrialSpec, tmp_path: Path
+    workspace: Workspace, variant: TrialSpec, tmp_path: Path
 ) -> None:
     start = workspace.evaluator(batch_size=32).scores(workspace.model_for()).loss_metrics()
     whole = UnlearningRun(variant, workspace)
@@ -57,7 +71,7 @@ def test_the_same_spec_gives_the_same_bits_even_saved_and_resumed_after_any_epoc
     assert ("distance" in expected[-1].training) is (variant.optimizer in LR_FREE)
     assert expected[-1].losses["forget_loss"] > (1.3 if variant.optimizer == "adamw" else 1.0) * start["forget_loss"]
     for epoch in range(variant.epochs):
-        elsewhere = Workspace(target, device="cpu") if epoch == 1 else workspace
+        elsewhere = Workspace(workspace.target, device="cpu") if epoch == 1 else workspace
         torch.manual_seed(99)
         resumed = UnlearningRun(variant, elsewhere)
         resumed.load_state_dict(torch.load(tmp_path / f"{epoch}.pt", weights_only=True))
@@ -70,7 +84,7 @@ def test_a_state_is_a_snapshot_that_later_steps_do_not_change_with_the_random_st
 ) -> None:
     save_model(make_network(resid_pdrop=0.3), tokenizer, tmp_path / "model")
     workspace = Workspace(replace(target, path=str(tmp_path / "model")), device="cpu")
-    spec = make_spec(method="ngdiff", auto_lr="on", auto_lr_every=1, auto_lr_probe="same", epochs=3)
+    spec = make_spec(method="ngdiff", auto_lr="gen", **EVERY_STEP, epochs=3)
     run = UnlearningRun(spec, workspace)
     next(run)
     state = run.state_dict()
@@ -92,11 +106,11 @@ def test_the_state_of_another_spec_is_refused(start: Start) -> None:
         run.load_state_dict(state)
 
 
-@pytest.mark.parametrize(("method", "auto_lr"), [("gd", "on"), ("ga", "off"), ("ngdiff", "on")])
+@pytest.mark.parametrize(("method", "auto_lr"), [("gd", "gen"), ("ga", "off"), ("ngdiff", "gen")])
 def test_a_huge_rate_ends_the_run_as_diverged_even_after_a_resumption(
     workspace: Workspace, make_spec: MakeSpec, method: str, auto_lr: str
 ) -> None:
-    spec = make_spec(method=method, lr=1e30, auto_lr=auto_lr, auto_lr_every=1, auto_lr_smoothing="paper")
+    spec = make_spec(method=method, lr=1e30, auto_lr=auto_lr, **EVERY_STEP)
     run = UnlearningRun(spec, workspace)
     start = run.state_dict()
     (last,) = run
@@ -114,7 +128,7 @@ def test_a_huge_rate_ends_the_run_as_diverged_even_after_a_resumption(
 def test_a_run_that_diverges_later_keeps_its_last_finite_losses(start: Start) -> None:
     run = start(method="ngdiff", epochs=5)
     first = next(run)
-    run.optimizer.param_groups[0]["lr"] = 1e30
+    run.rate = 1e30
     last = next(run)
     assert last.status is Status.DIVERGED
     assert last.losses == first.losses

@@ -18,7 +18,7 @@ from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec_checks import trial_problems
 
-AUTO_LR = {"auto_lr": "on", "auto_lr_every": 1, "auto_lr_start": 1}
+AUTO_LR = {"auto_lr": "gen-clip", "auto_lr_every": 1, "auto_lr_start": 1}
 
 
 def test_a_step_of_sgd_is_the_one_computed_by_hand(

@@ -1,8 +1,6 @@
-"""The rule ``safe``: choose the rate from the retain loss's curvature, anneal the rate, and interpolate the weights.
+"""The rule ``curvature``: choose one rate from the curvature of the retain loss.
 
-    rate             x0 / 5; at the rate x0, curvature alone raises the retain loss by x0^2 H / 2 = 0.2 nats
-    annealing        linearly to 0 over the last 30% of the run, so that the retain loss recovers
-    interpolation    of the final weights towards the target's weights (trainables/run/interpolation.py)
+The rate is ``x0 / 5``. At the rate x0, curvature alone raises the retain loss by ``x0^2 H / 2 = 0.2`` nats.
 
 The curvature ``H`` along the first update is fitted from the losses at the rates ``x`` and ``-x``. ``H`` does not
 depend on the sign of the update, so the rule also works for methods without a retain loss. The fit is repeated at other
@@ -14,19 +12,13 @@ from __future__ import annotations
 
 import math
 
-from trainables.auto_lr.rule import Fit, Probe, Rule
+from trainables.auto_lr.fit import Fit, Probe
 
 BEND = 0.2
 """``x0^2 H / 2``, the rise of the retain loss at the rate x0 due to curvature alone (nats per token)."""
 
 SHARE = 0.2
 """The chosen rate divided by x0. This ratio is below 1, because momentum repeats a step up to 1 / (1 - beta1) times."""
-
-ANNEALED_SHARE = 0.3
-"""The fraction of the run's steps, at the end of the run, over which the rate falls to 0."""
-
-CUT = 4.0
-"""The rate is divided by this number when the run restarts from the target's weights."""
 
 MIN_BEND = BEND / 1000.0
 """The smallest ``x^2 H / 2`` that counts as measurable."""
@@ -77,16 +69,3 @@ def _bending_rate(fit: Fit) -> float:
     if not math.isfinite(bend):
         return 0.0
     return fit.eta * math.sqrt(BEND / bend) if bend > MIN_BEND else math.inf
-
-
-def _choose(fit: Fit, probe: Probe) -> float | str:
-    rate = find_bending_rate(fit, probe)
-    return "no curvature" if rate is None else SHARE * rate
-
-
-def annealing(step: int, steps: int) -> float:
-    """Return the factor by which annealing scales the rate at step ``step`` of ``steps``, counted from 1."""
-    return min(1.0, (1.0 - (step - 1) / steps) / ANNEALED_SHARE)
-
-
-SAFE = Rule(_choose, is_guarded=True)

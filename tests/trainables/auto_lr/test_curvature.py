@@ -1,4 +1,4 @@
-"""The rule ``safe`` finds the same rate from any initial rate."""
+"""The rule ``curvature`` finds the same rate from any initial rate."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainables.auto_lr.rule import Fit, fit_parabola
-from trainables.auto_lr.safe import BEND, SAFE, SHARE, find_bending_rate
+from trainables.auto_lr.curvature import BEND, SHARE, find_bending_rate
+from trainables.auto_lr.fit import Fit
+from trainables.auto_lr.rules import curvature
 
 
 @given(st.sampled_from([1e-5, 1e-4, 1e-3, 1e-2]), st.floats(3e-4, 3e-2), st.sampled_from([-50.0, 0.0, 50.0]))
@@ -20,10 +21,10 @@ def test_the_rate_depends_neither_on_its_start_nor_on_the_slope(start: float, di
 
     def probe(x: float) -> Fit:
         rises = (round(1.0 - slope * at + BEND * (at / distance) ** 2, 7) for at in (x, -x))
-        fits.append(fit_parabola(x, 1.0, *rises))
+        fits.append(Fit(x, 1.0, *rises))
         return fits[-1]
 
-    assert SAFE.choose(probe(start), probe) == pytest.approx(SHARE * distance, rel=1e-2)
+    assert curvature(probe(start), probe, 0.0) == pytest.approx(SHARE * distance, rel=1e-2)
     assert len(fits) <= 6
 
 
@@ -34,7 +35,7 @@ def test_even_on_a_jagged_loss_the_distance_is_found_within_a_factor_of_four(see
     def probe(x: float) -> Fit:
         jag = random.Random(f"{seed} {x:.9e}").uniform(-1.0, 1.0)
         loss = 1.0 + BEND * (x / 4e-3) ** 2 * 4.0**jag
-        return fit_parabola(x, 1.0, loss, loss)
+        return Fit(x, 1.0, loss, loss)
 
     distance = find_bending_rate(probe(start), probe)
     assert distance is not None
@@ -46,7 +47,7 @@ def test_on_a_flat_loss_noise_and_infinities_choose_no_rate(size: float) -> None
     noise = random.Random(0)
 
     def probe(x: float) -> Fit:
-        return fit_parabola(x, 1.0, *(1.0 + size * noise.gauss(0.0, 1.0) for _ in range(2)))
+        return Fit(x, 1.0, *(1.0 + size * noise.gauss(0.0, 1.0) for _ in range(2)))
 
     for _ in range(20):
-        assert SAFE.choose(probe(1e-3), probe) == "no curvature"
+        assert curvature(probe(1e-3), probe, 0.0) == "no curvature"
