@@ -11,6 +11,7 @@ from typing import Any
 from ray.tune.schedulers import FIFOScheduler
 
 from sweeper.driver.open_sweep import OpenSweep
+from sweeper.store.state import Stage
 from trainables.run.reports import EpochReport
 from trainables.worker.ray_trainable import REPORT
 
@@ -42,7 +43,11 @@ class TuneScheduler(FIFOScheduler):
         # A restarted worker may still have to repeat the reports before the decision.
         if report is None or state is None or state.cut is None or report.step < state.last_step:
             return str(self.CONTINUE)
-        return str(self.PAUSE if state.cut.waits else self.STOP)
+        if not state.cut.waits:
+            return str(self.STOP)
+        if state.stage is not Stage.PAUSED:  # the worker was restarted before the trial's state was saved
+            self._sweep.log.record(state.cut)
+        return str(self.PAUSE)
 
     def has_room(self) -> bool:
         """Return whether a new trial may start now. A promoted trial (a paused trial that continues) starts first."""

@@ -12,23 +12,19 @@ from typing import Any
 from trainables.metrics.registry import LOSS_METRICS, METRICS
 from trainables.run.reports import EpochReport, Execution, Outcome, Status, Timers
 
-_KINDS = {"trial_paused": "trial_cut"}
-
 
 def converted(line: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of a line in the present format."""
     kind, payload = line["kind"], dict(line["payload"])
-    content = {"seq": line["seq"], "time": line["time"], "kind": _KINDS.get(kind, kind)}
-    if line["trial_id"]:
-        content["trial_id"] = line["trial_id"]
+    content = {name: line[name] for name in ("seq", "time", "kind", "trial_id") if line[name] != ""}
     if kind == "trial_paused":
-        payload["waits"] = True
+        payload = {"kind": "trial_cut", "waits": True}
     elif kind == "trial_reported":
         payload["report"] = _report(payload["report"])
     elif kind == "trial_ended":
         payload["outcome"] = _grouped(payload["outcome"], _names(Outcome))
     elif kind == "search_started":
-        payload["priors"] = [{**prior, **prior.pop("result")} for prior in payload["priors"]]
+        payload["priors"] = [prior | prior["result"] for prior in payload["priors"]]
     elif kind == "metrics_measured":
         payload["metrics"] = _values(payload["metrics"], payload["metrics"])
     return content | payload

@@ -18,7 +18,7 @@ from sweeper.driver.tune_scheduler import TuneScheduler
 from sweeper.search.halving import Axis, Mode, SuccessiveHalving
 from sweeper.search.schedulers import compared_objectives, comparison_axes
 from sweeper.settings.objectives import parse_objectives, with_bounds
-from sweeper.store.events import TrialPromoted, TrialRequeued
+from sweeper.store.events import TrialPromoted, TrialRequeued, TrialStarted
 from sweeper.store.state import Stage
 from tests.sweeper.conftest import SETTINGS as ANY
 from tests.sweeper.conftest import bare_sweep, end_trial, epoch_report, report, running
@@ -189,8 +189,10 @@ def test_a_decision_is_made_once_even_if_a_restarted_worker_repeats_its_reports(
         tune.report(tune.add(f"0000{number}"), 1.0, 5.0 + number)
     before = len(tune.sweep.log.records)
     assert tune.report(first, 1.0, 1.0) == "CONTINUE", "the first trial would be cut now"
-    assert [tune.report(second, 0.5, 1.0), tune.report(second, 1.0, 0.5)] == ["CONTINUE", "PAUSE"]
     assert len(tune.sweep.log.records) == before
+    tune.sweep.log.record(TrialStarted("00001"))
+    assert [tune.report(second, 0.5, 1.0), tune.report(second, 1.0, 0.5)] == ["CONTINUE", "PAUSE"]
+    assert tune.sweep.log.state.trials["00001"].stage is Stage.PAUSED
 
 
 def test_after_a_kill_a_paused_trial_ends_when_a_user_stops_it(tmp_path: Path) -> None:

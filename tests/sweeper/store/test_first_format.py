@@ -6,6 +6,7 @@ The sweep of ``data/first_format.jsonl`` had six trials. Trial 00002 waited at t
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,20 @@ from search_spaces.space import Space
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.search.halving import Axis, SuccessiveHalving
 from sweeper.store.event_log import EventLog, read_records
-from sweeper.store.events import Record, TrialCut, TrialEnded, TrialReported, TrialRequeued
+from sweeper.store.events import (
+    Prior,
+    Record,
+    SearchStarted,
+    SweepEnded,
+    TrialCut,
+    TrialEnded,
+    TrialReported,
+    TrialRequeued,
+)
 from sweeper.store.state import Stage
 from sweeper.store.tables import ResultTables
 from tests.sweeper.conftest import SETTINGS, bare_sweep, end_trial, outcome, report, running
+from trainables.run.reports import Execution
 
 FILE = Path(__file__).with_name("data") / "first_format.jsonl"
 SPACE = Space.from_parameters(
@@ -77,3 +88,34 @@ def test_a_resumed_sweep_that_had_ended_has_all_its_results(out: Path) -> None:
     assert statuses == {f"{number:05}": "stopped" if number == 2 else "finished" for number in (0, 1, 3, 4, 5, 2)}
     measured = [row["verbmem"] for row in ResultTables(out).candidates.read() if row["step"] == "3" and row["verbmem"]]
     assert measured == ["0.569116449426047"] * 2
+
+
+def test_kinds_and_keys_that_the_file_lacks_are_read(tmp_path: Path) -> None:
+    """A search with a prior, the last report of a diverged trial, and a report whose model is in object storage."""
+    result = {"values": [3.0, "inf"], "violations": [0.5]}
+    prior = {"config": {}, "result": result, "origin": "a/0"}
+    report = {"step": 2, "epoch": 1.0, "retain_loss": 0.5, "c_t": None, "gpu_share": 0.5, "evaluated": False}
+    payloads: list[tuple[str, str, dict[str, Any]]] = [
+        (
+            "search_started",
+            "",
+            {"points": [{"lr": 0.1}], "priors": [prior]},
+        ),
+        ("trial_reported", "00000", {"report": report}),
+        ("trial_reported", "00000", {"report": {**report, "step": 3, "evaluated": True, "stored": True}}),
+        ("sweep_ended", "", {"status": "interrupted"}),
+    ]
+    lines = [
+        json.dumps({"seq": seq, "time": 1.0, "kind": kind, "trial_id": trial_id, "payload": payload})
+        for seq, (kind, trial_id, payload) in enumerate(payloads)
+    ]
+    (tmp_path / "events.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    search, diverged, stored, end = (record.event for record in read_records(tmp_path / "events.jsonl"))
+    assert search == SearchStarted(({"lr": 0.1},), (Prior({}, (3.0, math.inf), (0.5,), "a/0"),))
+    assert isinstance(diverged, TrialReported)
+    assert isinstance(stored, TrialReported)
+    assert (diverged.report.status, diverged.report.evaluated, diverged.report.is_stored) == ("diverged", False, False)
+    assert (diverged.report.losses, diverged.report.training) == ({"retain_loss": 0.5}, {})
+    assert diverged.report.execution == Execution(gpu_share=0.5)
+    assert (stored.report.evaluated, stored.report.is_stored) == (True, True)
+    assert end == SweepEnded("interrupted")
