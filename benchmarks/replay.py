@@ -20,13 +20,14 @@ import optuna
 import pandas as pd
 
 from analysis.frontier.frontier import hypervolume, nondominated
-from analysis.tables.trade_off import Floats, Objective
+from analysis.tables.trade_off import Floats
+from search_spaces.common.objective import Objective
 from search_spaces.common.values import Value, as_float
 from search_spaces.parameters import Choice, Number
 from search_spaces.space import Space
 from sweeper.search.archive import ParetoArchive, Row
 from sweeper.search.samplers import Search
-from sweeper.search.schedulers import SCHEDULERS, comparison_axes
+from sweeper.search.schedulers import SCHEDULERS, with_comparison_scales
 from sweeper.search.study import SweepStudy
 from sweeper.settings.names import NO_SCHEDULER
 from sweeper.settings.objectives import parse_objectives, with_bounds
@@ -174,7 +175,7 @@ def replay(table: Table, arm: Arm, *, seed: int) -> ReplayResult:
     if arm.scheduler != NO_SCHEDULER:
         longest = max(len(run.epochs) for run in table.runs)
         rungs = {"epochs": longest, "grace": arm.grace, "reduction": arm.reduction}
-        scheduler = SCHEDULERS[arm.scheduler](comparison_axes(table.objectives), **rungs, mode="stop")
+        scheduler = SCHEDULERS[arm.scheduler](with_comparison_scales(table.objectives), **rungs, mode="stop")
     unused_runs, found_candidates, order = set(range(len(table.runs))), list[tuple[int, Row]](), list[str]()
     trials: list[Trial] = []
     spent = stopped = 0

@@ -14,8 +14,9 @@ from analysis.study.tuning_curve import TuningCurve
 from analysis.tables.note import note
 from analysis.tables.sources import Sources
 from analysis.tables.tasks import file_stem
-from analysis.tables.trade_off import Floats, Objective, scored
+from analysis.tables.trade_off import Floats, scored
 from analysis.tables.trial_table import TrialTable, auto_lr_on, is_reused, numbers
+from search_spaces.common.objective import Objective
 
 _HYPERVOLUME = "hypervolume (share of the reference box)"
 

@@ -14,8 +14,9 @@ from analysis.frontier.frontier import Frontier, Model, frontier, selectable_mod
 from analysis.frontier.judgement import ModelChoice, choose_model
 from analysis.tables.note import Note, note
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trade_off import Objective, measured, values_of
+from analysis.tables.trade_off import measured, values_of
 from analysis.tables.trial_table import STATUSES, TrialTable, auto_lr_on, numbers
+from search_spaces.common.objective import Objective
 
 Position = tuple[float, float]
 """A position in the units of the axes."""

@@ -17,9 +17,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trade_off import Floats, Mask, Objective, costs_of, measured, oriented_of, values_of
+from analysis.tables.trade_off import Floats, Mask, costs_of, measured, oriented_of, values_of
 from analysis.tables.trial_table import TrialTable, finite_cell
 from analysis.words import format_settings, model_name
+from search_spaces.common.objective import Objective
 
 
 @dataclass(frozen=True, slots=True)

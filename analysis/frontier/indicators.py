@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from analysis.frontier.frontier import checked_costs, hypervolume, nondominated
 from analysis.tables.columns import Columns
-from analysis.tables.trade_off import Floats, Objective
+from analysis.tables.trade_off import Floats
+from search_spaces.common.objective import Objective
 
 LOG_FLOOR = 1e-3
 """The lower bound of a loss on a log scale, as a share of the loss's upper bound."""
@@ -62,7 +63,7 @@ def further_objectives(
 
 def _on_log_scale(loss: Objective) -> Objective:
     is_suitable = loss.direction == "min" and loss.low == 0
-    return replace(loss, low=LOG_FLOOR * loss.high, log=True) if is_suitable else loss
+    return replace(loss, low=LOG_FLOOR * loss.high, scale="log") if is_suitable else loss
 
 
 def _scores(columns: Columns, measured: Sequence[str]) -> tuple[Objective, ...]:

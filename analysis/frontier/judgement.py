@@ -25,8 +25,9 @@ from analysis.frontier.assessment import (
 from analysis.frontier.frontier import selectable_models
 from analysis.frontier.selection import Selection, select
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trade_off import Objective, costs_of, measured, values_of
+from analysis.tables.trade_off import costs_of, measured, values_of
 from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers
+from search_spaces.common.objective import Objective
 from search_spaces.constraint import Constraint
 
 

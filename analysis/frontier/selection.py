@@ -22,8 +22,9 @@ import pandas as pd
 
 from analysis.frontier.assessment import FORGETTING, Assessment
 from analysis.tables.columns import Columns
-from analysis.tables.trade_off import Floats, Mask, Objective
+from analysis.tables.trade_off import Floats, Mask
 from analysis.tables.trial_table import numbers
+from search_spaces.common.objective import Objective
 
 TOLERANCE = 0.02
 """The largest difference in cost that counts as noise: 2% of the range of a score, or 0.02 nats of a retain loss."""

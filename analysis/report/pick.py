@@ -16,10 +16,11 @@ from analysis.frontier.judgement import choose_model, judge
 from analysis.report.answer import answer
 from analysis.report.render import render_line, render_lines
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trade_off import Objective, scored
+from analysis.tables.trade_off import scored
 from analysis.tables.trial_table import TrialTable, numbers
 from analysis.words import number
 from search_spaces.common.messages import columns_hint, counted
+from search_spaces.common.objective import Objective
 from search_spaces.constraint import Constraint
 
 KNEE, CONSTRAINT, SUCCESS = "knee", "constraint", "success"

@@ -12,9 +12,9 @@ from analysis.figures.representatives import shown_metrics
 from analysis.figures.svg import PointLabel, point_link
 from analysis.frontier.pareto_json import json_value
 from analysis.tables.columns import short
-from analysis.tables.trade_off import Objective
 from analysis.tables.trial_table import TrialTable, finite_cell, numbers, thinned
 from analysis.words import format_settings, model_name, number
+from search_spaces.common.objective import Objective
 
 _MAX_POINTS = 300
 _MAX_REPORTS = 12_000

@@ -16,8 +16,9 @@ from analysis.frontier.frontier import hypervolume
 from analysis.study.study_runs import Configuration, MethodTask, StudyRun, study_runs
 from analysis.tables.columns import Columns
 from analysis.tables.note import Note, note
-from analysis.tables.trade_off import Floats, Objective
+from analysis.tables.trade_off import Floats
 from analysis.tables.trial_table import TrialTable
+from search_spaces.common.objective import Objective
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,8 +17,8 @@ from analysis.study.sensitivity import Sensitivity, rate_sensitivity
 from analysis.study.verdict import NoVerdict, Verdict, is_primary_question
 from analysis.tables.note import Note, note
 from analysis.tables.sources import Sources, read_source
-from analysis.tables.trade_off import Objective
 from search_spaces.common.messages import no_sweep
+from search_spaces.common.objective import Objective
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,10 @@ from analysis.tables.columns import Columns
 from analysis.tables.note import Note, note
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.tasks import STRUCTURE, Task, Tasks, tasks_of
-from analysis.tables.trade_off import Floats, Objective, scored, widest
+from analysis.tables.trade_off import Floats, scored, widest
 from analysis.tables.trial_table import TrialTable, auto_lr_on
 from analysis.words import PROBE_BATCHES, auto_lr_variant, cell, rounded_cell
+from search_spaces.common.objective import Objective
 
 Configuration = tuple[object, ...]
 """The values of the settings (except the learning rate) that vary between the trials of a task, such as c."""

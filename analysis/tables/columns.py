@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from analysis.tables.trade_off import Objective
+from search_spaces.common.objective import Objective
 from search_spaces.constraint import Constraint
 
 SETTINGS = frozenset({"method", "training", "auto_lr", "data", "scoring", "placement"})

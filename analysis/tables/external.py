@@ -13,8 +13,8 @@ from analysis.errors import AnalysisError
 from analysis.tables.columns import Column, Columns
 from analysis.tables.csv_rows import read_rows
 from analysis.tables.note import note
-from analysis.tables.trade_off import Objective
 from analysis.tables.trial_table import TrialTable, check_status, numbers, typed_trials
+from search_spaces.common.objective import Objective
 
 _BASELINES = ("no-unlearn", "target")
 """The values of the column ``method`` that mark the row of the model before unlearning."""

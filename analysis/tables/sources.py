@@ -19,9 +19,10 @@ from analysis.tables.csv_rows import read_rows, typed_frame
 from analysis.tables.external import read_external
 from analysis.tables.note import Note, note
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trade_off import Objective, widest
+from analysis.tables.trade_off import widest
 from analysis.tables.trial_table import TrialTable
 from search_spaces.common.messages import no_sweep
+from search_spaces.common.objective import Objective
 
 _LANDSCAPE = frozenset(
     {"step", "eta", "eta_star", "slope", "curvature", "loss_zero", "x", "retain_loss", "forget_loss"}

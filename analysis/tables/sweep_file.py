@@ -13,8 +13,8 @@ import numpy as np
 
 from analysis.errors import AnalysisError
 from analysis.tables.columns import Columns
-from analysis.tables.trade_off import Objective
 from search_spaces.common.messages import no_sweep
+from search_spaces.common.objective import Objective
 
 if TYPE_CHECKING:
     import pandas as pd

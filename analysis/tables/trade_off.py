@@ -1,91 +1,23 @@
-"""The objectives of a sweep: their columns, directions and bounds.
-
-The bounds of all objectives form the *reference box*. The bounds are fixed before the sweep starts.
-"""
+"""The values and costs of objectives in a table of trials."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from analysis.errors import AnalysisError
 from search_spaces.common.messages import columns_hint
+from search_spaces.common.objective import Objective
 
 if TYPE_CHECKING:  # every command reads sweep.json, but only some commands read a table
     import pandas as pd
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Objective:
-    """A column of trials.csv to be minimized ("min") or maximized ("max").
-
-    Attributes:
-        low, high: the bounds of the metric, such as 0 and ln|V| for a loss. The bounds do not depend on the trials.
-        label: the axis label, with the unit.
-        log: whether the cost is linear in the logarithm of the value.
-    """
-
-    name: str
-    column: str
-    direction: str
-    low: float
-    high: float
-    label: str
-    log: bool = False
-
-    def __post_init__(self) -> None:
-        if self.direction not in ("min", "max"):
-            raise AnalysisError(f"objective {self.name}: direction is '{self.direction}', expected min or max")
-        if not -math.inf < self.low < self.high < math.inf:
-            raise AnalysisError(
-                f"objective {self.name}: expected finite bounds with low < high, got {self.low:g} and {self.high:g}"
-            )
-        if self.log and self.low <= 0:
-            raise AnalysisError(
-                f"objective {self.name}: a logarithmic scale needs a lower bound above 0, got {self.low:g}"
-            )
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Objective:
-        """Parse one entry of ``objectives`` in sweep.json."""
-        name = str(values["name"])
-        return cls(
-            name=name,
-            column=str(values.get("column") or name),
-            direction=str(values["direction"]),
-            low=float(values["low"]),
-            high=float(values["high"]),
-            label=str(values.get("label") or name),
-        )
-
-    @property
-    def worst(self) -> float:
-        """The worse bound, which is the coordinate of the reference point."""
-        return self.high if self.direction == "min" else self.low
-
-    def clip(self, values: npt.ArrayLike) -> Floats:
-        return np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
-
-    def cost(self, values: npt.ArrayLike) -> Floats:
-        """Clip values and scale them to [0, 1]: 0 at the better bound, 1 at the worse bound."""
-        if self.log:
-            share = np.clip(np.log(self.clip(values) / self.low) / math.log(self.high / self.low), 0.0, 1.0)
-        else:
-            share = (self.clip(values) - self.low) / (self.high - self.low)
-        return share if self.direction == "min" else 1.0 - share
-
-    def oriented(self, values: npt.ArrayLike) -> Floats:
-        """Negate the values of a maximized objective, so that smaller values are better."""
-        array = np.asarray(values, dtype=np.float64)
-        return array if self.direction == "min" else -array
 
 
 def widest(boxes: Sequence[Sequence[Objective]]) -> tuple[Objective, ...]:

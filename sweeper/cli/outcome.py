@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from analysis.study.lr_study import LrStudy
-    from analysis.tables.trade_off import Objective
     from analysis.words import DataTable
+    from search_spaces.common.objective import Objective
     from sweeper.driver.finalize import Summary
 
 _STATUS_TEXTS = {"stopped": "stopped early"}

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.frontier.frontier import hypervolume, nondominated
-from analysis.tables.trade_off import Floats, Objective, costs_of
+from analysis.tables.trade_off import Floats, costs_of
+from search_spaces.common.objective import Objective
 from search_spaces.common.values import as_float
 from search_spaces.constraint import Constraint
 from trainables.run.reports import Status

@@ -18,8 +18,10 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from search_spaces.common.objective import Objective
+from search_spaces.common.values import as_float
 from sweeper.settings.search import rungs
 from sweeper.store.state import Trial
 
@@ -28,44 +30,21 @@ Mode = Literal["stop", "pause"]
 Points = tuple[tuple[float, ...], ...]
 """The distinct epochs of a trial, as points with one cost per objective."""
 
-_LINEAR_BELOW = 1 / 400
-"""Below this fraction of the way from the best to the worst value, a logarithmic axis is nearly linear."""
-
-
-class Axis(NamedTuple):
-    """The best and worst value of an objective. If the objective is maximized, ``best`` is greater than ``worst``.
-
-    With ``log``, the cost grows with the logarithm of the distance from ``best``.
-    """
-
-    best: float
-    worst: float
-    log: bool = False
-
-    def cost(self, value: float | None) -> float:
-        """Return 0 for the best value, 1 for the worst value, more than 1 beyond the worst value, and NaN for None."""
-        if value is None:
-            return math.nan
-        fraction = (value - self.best) / (self.worst - self.best)
-        if self.log:
-            return math.log1p(max(fraction, 0.0) / _LINEAR_BELOW) / math.log1p(1 / _LINEAR_BELOW)
-        return fraction
-
 
 class SuccessiveHalving:
     """Decides at the rungs which trials continue. The decisions depend only on the reports of the compared trials.
 
     Args:
-        axes: maps the column of each objective in a report to the objective's axis.
+        objectives: the objectives by which trials are compared, with their bounds and scales.
         epochs, grace, reduction: the arguments of :func:`sweeper.settings.search.rungs`.
         mode: what happens to a trial that may not continue at a rung: ``stop`` or ``pause``.
     """
 
     def __init__(
-        self, axes: Mapping[str, Axis], *, epochs: int, grace: int, reduction: int, mode: Mode = "stop"
+        self, objectives: Sequence[Objective], *, epochs: int, grace: int, reduction: int, mode: Mode = "stop"
     ) -> None:
         self.rungs = rungs(epochs=epochs, grace=grace, reduction=reduction)
-        self._axes = axes
+        self._objectives = tuple(objectives)
         self._reduction = reduction
         self._mode = mode
 
@@ -98,7 +77,7 @@ class SuccessiveHalving:
         """Return the costs of each epoch."""
         values = {report.epoch: report.values for report in reversed(trial.reports)}  # the first report of each epoch
         return {
-            epoch: tuple(axis.cost(losses.get(column)) for column, axis in self._axes.items())
+            epoch: tuple(float(item.unclipped_cost(as_float(losses.get(item.column)))) for item in self._objectives)
             for epoch, losses in values.items()
         }
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, cast
 
-from sweeper.search.halving import Axis, Decision, Mode, SuccessiveHalving
+from search_spaces.common.objective import Objective
+from sweeper.search.halving import Decision, Mode, SuccessiveHalving
 
 if TYPE_CHECKING:
-    from analysis.tables.trade_off import Objective as BoundedObjective
-    from sweeper.settings.objectives import Objective
     from sweeper.settings.sweep_settings import SweepSettings
     from sweeper.store.state import Trial
     from trainables.target.target import Target
@@ -34,7 +34,7 @@ class MakeScheduler(Protocol):
     """Creates a scheduler. ``epochs`` is the number of epochs of a complete trial."""
 
     def __call__(
-        self, axes: Mapping[str, Axis], *, epochs: int, grace: int, reduction: int, mode: Mode
+        self, objectives: Sequence[Objective], *, epochs: int, grace: int, reduction: int, mode: Mode
     ) -> Scheduler: ...
 
 
@@ -55,7 +55,7 @@ def open_scheduler(settings: SweepSettings, target: Target) -> Scheduler | None:
     objectives = compared_objectives(settings.parsed_objectives, metrics_every=settings.base.metrics_every)
     unit = dataset_modality(settings.base.dataset).unit
     return SCHEDULERS[settings.scheduler](
-        comparison_axes(with_bounds(objectives, math.log(target.vocabulary_size), unit=unit)),
+        with_comparison_scales(with_bounds(objectives, math.log(target.vocabulary_size), unit=unit)),
         epochs=settings.base.epochs,
         grace=settings.grace,
         reduction=settings.reduction,
@@ -76,18 +76,16 @@ def compared_objectives(objectives: Sequence[Objective], *, metrics_every: int |
     return tuple(objectives) if is_measured else parse_objectives(DEFAULT_OBJECTIVES)
 
 
-def comparison_axes(objectives: Iterable[BoundedObjective]) -> dict[str, Axis]:
-    """Return a mapping from the column of each objective to its axis. A minimized loss gets a logarithmic axis.
+def with_comparison_scales(objectives: Iterable[Objective]) -> tuple[Objective, ...]:
+    """Return the objectives with the scales by which a scheduler compares trials: symlog for a minimized loss.
 
-    On a linear axis, retain losses of 0.03 and 0.3 would be nearly equal.
+    On a linear scale, retain losses of 0.03 and 0.3 would be nearly equal.
     """
     from trainables.metrics.registry import METRICS
 
-    axes = {}
-    for item in objectives:
-        if item.direction == "min":
-            is_loss = item.column in METRICS and METRICS[item.column].loss
-            axes[item.column] = Axis(best=item.low, worst=item.high, log=is_loss)
-        else:
-            axes[item.column] = Axis(best=item.high, worst=item.low)
-    return axes
+    return tuple(
+        replace(item, scale="symlog")
+        if item.direction == "min" and item.column in METRICS and METRICS[item.column].loss
+        else item
+        for item in objectives
+    )

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from analysis.frontier.frontier import contributions, nondominated
-from analysis.tables.trade_off import Objective, costs_of
+from analysis.tables.trade_off import costs_of
 from search_spaces.common.messages import counted
+from search_spaces.common.objective import Objective
 from search_spaces.common.values import Value, same
 from sweeper.search.archive import ParetoArchive, Result
 from sweeper.settings.sweep_settings import SweepSettings

@@ -3,53 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from search_spaces.common.messages import expected_one_of
+from search_spaces.common.objective import Objective
 from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
 from sweeper.settings.names import DEFAULT_OBJECTIVES as DEFAULT_OBJECTIVES
 from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS, SETS
 from trainables.modality import dataset_modality
 from trainables.spec import TrialSpec
 
-if TYPE_CHECKING:
-    from analysis.tables.trade_off import Objective as BoundedObjective
-
 
 class ObjectiveError(ValueError):
     """The objectives are invalid."""
 
 
-@dataclass(frozen=True, slots=True)
-class Objective:
-    """A metric to minimize or maximize. ``direction`` is ``min`` or ``max``."""
-
-    name: str
-    direction: str
-
-    @property
-    def column(self) -> str:
-        """The column of trials.csv that a search optimises.
-
-        For ``forget_loss``, this column contains the loss capped at the loss of a random guess. For a metric with an
-        ideal value, it contains the distance from the ideal value.
-        """
-        return METRICS[self.name].optimised
-
-    def to_dict(self, random_guess: float, *, unit: str = "token") -> dict[str, object]:
-        """Return the objective as an entry of sweep.json, with its bounds and its axis label.
-
-        ``random_guess`` is the upper bound of the losses. A loss is averaged over each ``unit``: token or image.
-        """
-        metric = METRICS[self.column]
-        low, high = metric.bounds(random_guess)
-        axis = {"low": low, "high": high, "label": metric.axis(unit)}
-        return {"name": self.name, "column": self.column, "direction": self.direction, **axis}
-
-
 def parse_objectives(text: str) -> tuple[Objective, ...]:
-    """Parse a text such as ``verbmem:min,utility:max``.
+    """Parse a text such as ``verbmem:min,utility:max``. The bounds are unknown until the sweep has its target.
+
+    The column of ``forget_loss`` is ``forget_loss_capped``, the loss capped at the loss of a random guess. The column
+    of a metric with an ideal value is the distance from the ideal value.
 
     Raises:
         ObjectiveError: an objective is invalid or named twice, or there are fewer than two objectives.
@@ -66,7 +39,7 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
                 f"objective '{part.strip()}': {METRICS[name].better} for {name}, so only the distance from that value "
                 f"can be optimised: {name}:min"
             )
-        objectives.append(Objective(name, direction))
+        objectives.append(Objective(name=name, column=METRICS[name].optimised, direction=direction))
     if len(objectives) < 2:
         raise ObjectiveError(f"a Pareto search needs at least two objectives, got '{text}'")
     if len({item.column for item in objectives}) < len(objectives):
@@ -79,13 +52,17 @@ def objective_set(text: str) -> frozenset[str]:
     return frozenset(part.strip() for part in text.split(","))
 
 
-def with_bounds(
-    objectives: Sequence[Objective], random_guess: float, *, unit: str = "token"
-) -> tuple[BoundedObjective, ...]:
-    """Convert the objectives to the class in :mod:`analysis`. For the arguments, see :meth:`Objective.to_dict`."""
-    from analysis.tables.trade_off import Objective as BoundedObjective
+def with_bounds(objectives: Sequence[Objective], random_guess: float, *, unit: str = "token") -> tuple[Objective, ...]:
+    """Return the objectives with their bounds and axis labels.
 
-    return tuple(BoundedObjective.from_dict(item.to_dict(random_guess, unit=unit)) for item in objectives)
+    ``random_guess`` is the upper bound of the losses. A loss is averaged over each ``unit``: token or image.
+    """
+    bounded = []
+    for item in objectives:
+        metric = METRICS[item.column]
+        low, high = metric.bounds(random_guess)
+        bounded.append(replace(item, low=low, high=high, label=metric.axis(unit)))
+    return tuple(bounded)
 
 
 def objective_problems(objectives: Sequence[Objective], dataset: str) -> list[str]:

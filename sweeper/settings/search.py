@@ -7,12 +7,12 @@ import math
 from dataclasses import dataclass, replace
 
 from search_spaces.common.messages import counted
+from search_spaces.common.objective import Objective
 from search_spaces.parameters import Choice
 from search_spaces.points import Point, PointError, params_of_point, read_points
 from search_spaces.space import Space
 from sweeper.settings.names import LEARNERS, NO_SCHEDULER
 from sweeper.settings.objectives import (
-    Objective,
     ObjectiveError,
     constraint_problems,
     objective_problems,

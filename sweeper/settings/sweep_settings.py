@@ -9,12 +9,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from search_spaces.common.objective import Objective
 from search_spaces.common.values import Value
 from search_spaces.constraint import Constraint, parse_constraint
 from search_spaces.parameters import Choice
 from search_spaces.space import Space
 from sweeper.settings.names import DEFAULT_TRACKING, NO_SCHEDULER, PARETO
-from sweeper.settings.objectives import Objective, parse_objectives
+from sweeper.settings.objectives import parse_objectives
 from sweeper.settings.options import (
     COMMANDS,
     ParetoFields,

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from analysis.tables.sweep_file import FORMAT
 from search_spaces.common.durable import write_json
 from search_spaces.common.messages import no_sweep
+from sweeper.settings.objectives import with_bounds
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import column_dictionary
 from sweeper.store.event_log import FILE as LOG
@@ -116,7 +117,7 @@ def write_sweep_json(
     guess = math.log(target.vocabulary_size) if target is not None else None
     objectives = None
     if guess is not None:
-        objectives = [item.to_dict(guess, unit=unit) for item in settings.parsed_objectives]
+        objectives = [item.to_dict() for item in with_bounds(settings.parsed_objectives, guess, unit=unit)]
     package_versions = {name: importlib.metadata.version(name) for name in _VERSIONS}
     content = {
         "format": FORMAT,

@@ -17,7 +17,8 @@ from analysis.frontier.frontier import hypervolume
 from analysis.frontier.indicators import LOG_FLOOR, LOG_RETAIN, further_objectives
 from analysis.report.study_text import write_study
 from analysis.study.lr_study import read_study
-from analysis.tables.trade_off import Objective, costs_of
+from analysis.tables.trade_off import costs_of
+from search_spaces.common.objective import Objective
 from tests.analysis.conftest import MakeRow, MakeSweep, tables_of, trial
 
 GUESS = 8.0
@@ -28,7 +29,7 @@ SCORES = "verbmem and utility"
     ("loss", "cost"), [(GUESS, 1.0), (0.8, 2 / 3), (0.08, 1 / 3), (0.008, 0.0), (0.0, 0.0), (40, 1)]
 )
 def test_a_loss_on_a_log_scale_costs_a_third_a_decade(loss: float, cost: float) -> None:
-    logged = Objective(name="r", column="r", direction="min", low=LOG_FLOOR * GUESS, high=GUESS, label="r", log=True)
+    logged = Objective(name="r", column="r", direction="min", low=LOG_FLOOR * GUESS, high=GUESS, label="r", scale="log")
     assert float(logged.cost(loss)) == pytest.approx(cost, abs=1e-12)
     with pytest.raises(AnalysisError, match="bound above 0"):
         replace(logged, low=0.0)

@@ -14,9 +14,9 @@ from analysis.tables.csv_rows import read_rows
 from analysis.tables.note import note
 from analysis.tables.out_of_bounds import values_outside
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trade_off import Objective
 from analysis.tables.trial_table import TrialTable
 from search_spaces.common.durable import exclusive
+from search_spaces.common.objective import Objective
 from sweeper.store.columns import column_dictionary
 from tests.analysis.conftest import MakeSweep, report, trial
 

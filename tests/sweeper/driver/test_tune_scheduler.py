@@ -15,15 +15,15 @@ from search_spaces.builtin import default_space
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.driver.ray_bridge import ReportRecorder, TrialSearcher
 from sweeper.driver.tune_scheduler import TuneScheduler
-from sweeper.search.halving import Axis, Mode, SuccessiveHalving
-from sweeper.search.schedulers import compared_objectives, comparison_axes
-from sweeper.settings.objectives import parse_objectives, with_bounds
+from sweeper.search.halving import Mode, SuccessiveHalving
+from sweeper.search.schedulers import compared_objectives, with_comparison_scales
+from sweeper.settings.objectives import DEFAULT_OBJECTIVES, parse_objectives, with_bounds
 from sweeper.store.events import TrialPromoted, TrialRequeued, TrialStarted
 from sweeper.store.state import Stage
 from tests.sweeper.conftest import SETTINGS as ANY
 from tests.sweeper.conftest import bare_sweep, end_trial, epoch_report, report, running
 
-AXES = {"forget_loss_capped": Axis(7.0, 0.0), "retain_loss": Axis(0.0, 7.0)}
+AXES = tuple(replace(item, low=0.0, high=7.0) for item in parse_objectives(DEFAULT_OBJECTIVES))
 SETTINGS = replace(ANY, space=default_space(methods={"ngdiff": {}}), trials=4)
 
 
@@ -236,12 +236,12 @@ def test_the_search_ends_only_when_no_paused_trial_can_continue(tmp_path: Path) 
 
 
 def test_retain_losses_are_compared_on_a_log_scale_and_forget_losses_on_a_linear_scale() -> None:
-    forget, retain = comparison_axes(with_bounds(parse_objectives("forget_loss:max,retain_loss:min"), 7.6)).values()
+    forget, retain = with_comparison_scales(with_bounds(parse_objectives("forget_loss:max,retain_loss:min"), 7.6))
     assert [forget.cost(value) for value in (7.6, 3.8, 0.0)] == [0.0, 0.5, 1.0]
     assert (retain.cost(0.0), retain.cost(7.6)) == (0.0, pytest.approx(1.0))
     assert retain.cost(0.3) - retain.cost(0.03) > 5 * (retain.cost(3.3) - retain.cost(3.03))
-    assert math.isnan(retain.cost(None))
-    verbmem, utility = comparison_axes(with_bounds(parse_objectives("verbmem:min,utility:max"), 7.6)).values()
+    assert math.isnan(retain.cost(math.nan))
+    verbmem, utility = with_comparison_scales(with_bounds(parse_objectives("verbmem:min,utility:max"), 7.6))
     assert (verbmem.cost(0.3), utility.cost(0.3)) == (pytest.approx(0.3), pytest.approx(0.7))
 
 
@@ -249,6 +249,8 @@ def test_losses_replace_objectives_that_are_not_measured_after_every_epoch() -> 
     scores = parse_objectives("verbmem:min,utility:max")
     assert compared_objectives(scores, metrics_every=1) == scores
     for every in (None, 2):
-        assert [item.column for item in compared_objectives(scores, metrics_every=every)] == [*AXES]
+        assert [item.column for item in compared_objectives(scores, metrics_every=every)] == [
+            item.column for item in AXES
+        ]
     losses = parse_objectives("retain_loss:min,forget_loss:max")
     assert compared_objectives(losses, metrics_every=None) == losses

@@ -6,11 +6,11 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from itertools import starmap
 
 import pytest
 
-from sweeper.search.halving import Axis, Decision, Mode, Points, SuccessiveHalving, ranks
+from search_spaces.common.objective import Objective
+from sweeper.search.halving import Decision, Mode, Points, SuccessiveHalving, ranks
 from sweeper.settings.search import rungs
 from sweeper.store.events import OptunaTrial
 from sweeper.store.state import Trial
@@ -43,8 +43,12 @@ class Trials:
 def halving(
     mode: Mode = "stop", *, bounds: Sequence[tuple[float, float]] = UNIT, grace: int = 1, reduction: int = 3
 ) -> Trials:
-    axes = dict(zip(("forget", "retain"), starmap(Axis, bounds), strict=True))
-    return Trials(lambda: SuccessiveHalving(axes, epochs=10, grace=grace, reduction=reduction, mode=mode))
+    objectives = [
+        Objective(name=name, column=name, direction="min" if best < worst else "max", low=low, high=high)
+        for name, (best, worst) in zip(("forget", "retain"), bounds, strict=True)
+        for low, high in [sorted((best, worst))]
+    ]
+    return Trials(lambda: SuccessiveHalving(objectives, epochs=10, grace=grace, reduction=reduction, mode=mode))
 
 
 def random_histories(count: int, *, epochs: int = 1) -> Iterator[tuple[random.Random, list[list[tuple[float, float]]]]]:

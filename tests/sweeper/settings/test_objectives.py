@@ -6,8 +6,14 @@ import math
 
 import pytest
 
-from analysis.tables.trade_off import Objective as AnalysedObjective
-from sweeper.settings.objectives import DEFAULT_OBJECTIVES, ObjectiveError, parse_objectives, with_objectives
+from search_spaces.common.objective import Objective
+from sweeper.settings.objectives import (
+    DEFAULT_OBJECTIVES,
+    ObjectiveError,
+    parse_objectives,
+    with_bounds,
+    with_objectives,
+)
 
 GUESS = math.log(2048)
 
@@ -48,9 +54,10 @@ def test_bounds_and_labels_are_those_of_the_metric_and_the_analysis_reads_them(
     text: str, unit: str, column: str, high: float, label: str
 ) -> None:
     objective, _ = parse_objectives(f"{text},utility:max")
-    written = objective.to_dict(GUESS, unit=unit)
-    read = AnalysedObjective.from_dict(written)
-    assert (read.column, written["low"], written["high"]) == (column, 0.0, high)
+    (bounded,) = with_bounds([objective], GUESS, unit=unit)
+    read = Objective.from_dict(bounded.to_dict())
+    assert read == bounded
+    assert (read.column, read.low, read.high) == (column, 0.0, high)
     assert label in read.label
     costs = read.cost([0.0, high / 4, 3 * high]).tolist()
     assert costs == ([0.0, 0.25, 1.0] if text.endswith("min") else [1.0, 0.75, 0.0])

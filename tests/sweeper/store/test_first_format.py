@@ -16,7 +16,8 @@ import pytest
 from search_spaces.parameters import Choice, Number
 from search_spaces.space import Space
 from sweeper.driver.open_sweep import OpenSweep
-from sweeper.search.halving import Axis, SuccessiveHalving
+from sweeper.search.halving import SuccessiveHalving
+from sweeper.settings.objectives import DEFAULT_OBJECTIVES, parse_objectives
 from sweeper.store.event_log import EventLog, read_records
 from sweeper.store.events import (
     Prior,
@@ -37,7 +38,7 @@ FILE = Path(__file__).with_name("data") / "first_format.jsonl"
 SPACE = Space.from_parameters(
     [Choice("method", ("ngdiff",)), Choice("auto_lr", ("off", "on")), Number("lr", 1e-5, 1e-3, log=True)]
 )
-AXES = {"forget_loss_capped": Axis(7.0, 0.0), "retain_loss": Axis(0.0, 7.0)}
+AXES = tuple(replace(item, low=0.0, high=7.0) for item in parse_objectives(DEFAULT_OBJECTIVES))
 
 
 def resumed(out: Path, lines: int) -> OpenSweep:

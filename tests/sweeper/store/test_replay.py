@@ -14,16 +14,17 @@ import pytest
 from search_spaces.builtin import default_space
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.followers import checkpoints
-from sweeper.search.halving import Axis, SuccessiveHalving
+from sweeper.search.halving import SuccessiveHalving
 from sweeper.search.limits import Limits
 from sweeper.search.reuse import ReusableTrials
+from sweeper.settings.objectives import DEFAULT_OBJECTIVES, parse_objectives
 from sweeper.store.event_log import Follower, read_records
 from sweeper.store.events import Event, MetricsMeasured, TrialReported, TrialRequeued, TrialReused, TrialStarted
 from sweeper.store.progress import remaining
 from sweeper.store.state import SweepState
 from tests.sweeper.conftest import OUTCOME, SETTINGS, bare_sweep, end_trial, outcome, report, run_trial, running
 
-AXES = {"forget_loss_capped": Axis(7.0, 0.0), "retain_loss": Axis(0.0, 7.0)}
+AXES = tuple(replace(item, low=0.0, high=7.0) for item in parse_objectives(DEFAULT_OBJECTIVES))
 SMALL = replace(SETTINGS, space=default_space(methods={"ngdiff": {}}), trials=9)
 NODE_LOST = outcome("failed", error="the node was lost")
 NO_MODEL = replace(OUTCOME, checkpoint=None)
