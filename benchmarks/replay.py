@@ -19,8 +19,9 @@ import numpy as np
 import optuna
 import pandas as pd
 
-from analysis.frontier.frontier import hypervolume, nondominated
+from analysis.frontier.frontier import hypervolume
 from analysis.tables.trade_off import Floats
+from search_spaces.common.front import Criteria, nondominated
 from search_spaces.common.objective import Objective
 from search_spaces.common.values import Value, as_float
 from search_spaces.parameters import Choice, Number
@@ -166,7 +167,7 @@ def replay(table: Table, arm: Arm, *, seed: int) -> ReplayResult:
     """
     study = SweepStudy(
         optuna.storages.InMemoryStorage(),
-        ParetoArchive(table.objectives),
+        ParetoArchive(Criteria(table.objectives)),
         Search(space=table.space, trials=arm.trials, seed=seed),
         sampler=arm.sampler,
         seeds=(table.seed,),

@@ -8,7 +8,7 @@ import numpy as np
 
 from analysis.figures.panels import Guide, Line, Panel, PanelFigure, colours_of, figure_of, finite_lines
 from analysis.figures.style import INK, MIN_SPAN, OKABE_ITO
-from analysis.frontier.frontier import hypervolume, nondominated
+from analysis.frontier.frontier import hypervolume
 from analysis.study.lr_study import LrStudy
 from analysis.study.tuning_curve import TuningCurve
 from analysis.tables.note import note
@@ -16,6 +16,7 @@ from analysis.tables.sources import Sources
 from analysis.tables.tasks import file_stem
 from analysis.tables.trade_off import Floats, scored
 from analysis.tables.trial_table import TrialTable, auto_lr_on, is_reused, numbers
+from search_spaces.common.front import nondominated
 from search_spaces.common.objective import Objective
 
 _HYPERVOLUME = "hypervolume (share of the reference box)"

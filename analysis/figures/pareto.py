@@ -104,7 +104,7 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None 
     front = frontier(table.models, sweep.objectives)
     pair = sweep.objectives[:2]
     # A model without all objectives cannot be on the frontier, so it is not drawn.
-    selectable = selectable_models(table, sweep.objectives).trials
+    selectable = selectable_models(table, sweep).trials
     finished = selectable.loc[measured(values_of(selectable, sweep.objectives))]
     own, external = finished[~finished["external"]], finished[finished["external"]]
     has_both = auto_lr_on(own).nunique() == 2

@@ -17,10 +17,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trade_off import Floats, Mask, costs_of, measured, oriented_of, values_of
+from analysis.tables.trade_off import Floats, Mask, costs_of, measured, values_of
 from analysis.tables.trial_table import TrialTable, finite_cell
 from analysis.words import format_settings, model_name
+from search_spaces.common.front import front, front_or_constrained_front, oriented_of, violations_of
 from search_spaces.common.objective import Objective
+from search_spaces.constraint import parse_constraint
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
     ids = finished["trial_id"]
     unscored = tuple(ids[~ids.isin(ids[scored])].unique())
     oriented = oriented_of(values, objectives)
-    rows = np.flatnonzero(scored)[nondominated(oriented[scored])]
+    rows = np.flatnonzero(front(values, objectives))
     # Ties are sorted by id, so that the order does not depend on which trial finished first.
     tie_breakers = [finished[name].to_numpy()[rows] for name in ("step", "trial_id") if name in finished]
     sort_keys = [*tie_breakers, *reversed(oriented[rows].T)]  # the last key is compared first
@@ -111,20 +113,29 @@ def frontier(table: TrialTable, objectives: Sequence[Objective]) -> Frontier:
     )
 
 
-def selectable_models(table: TrialTable, objectives: Sequence[Objective]) -> TrialTable:
+def selectable_models(table: TrialTable, sweep: SweepFile) -> TrialTable:
     """Return the models that can be selected: the last epochs of finished trials, and all epochs on the frontier.
 
-    The other epochs have no checkpoint, and only their losses were measured.
+    With constraints, the epochs on the frontier of the epochs that meet all constraints can be selected, too. The other
+    epochs have no checkpoint, and only their losses were measured.
     """
     models = table.models
     if not table.every_epoch:
         return models
-    front_index = frontier(models, objectives).members.index
     finished, rows = table.finished, models.trials
+    is_kept = np.zeros(len(rows), dtype=bool)
+    if sweep.objectives:
+        constraints = [parse_constraint(text) for text in sweep.constraints]
+        metrics = rows.to_dict("records")
+        baselines = [sweep.baseline_of(row) for _, row in rows.iterrows()]
+        violations = [
+            violations_of(row, constraints, baseline) for row, baseline in zip(metrics, baselines, strict=True)
+        ]
+        is_kept = front_or_constrained_front(values_of(rows, sweep.objectives), sweep.objectives, violations)
     ends = set(zip(finished["sweep"], finished["trial_id"], finished["steps"], strict=True))
     keys = zip(rows["sweep"], rows["trial_id"], rows["step"], strict=True)
     is_end = np.array([key in ends for key in keys], dtype=bool)
-    return table.with_trials(rows[rows.index.isin(front_index) | is_end])
+    return table.with_trials(rows[is_kept | is_end])
 
 
 LEAST_GAIN = 0.01
@@ -143,17 +154,6 @@ def has_begun_unlearning(rows: pd.DataFrame, sweep: SweepFile) -> Mask:
     gain = costs_of(before, sweep.objectives) - costs_of(after, sweep.objectives)
     has_begun = np.isnan(before).any(axis=1) | (gain > LEAST_GAIN).any(axis=1)
     return has_begun if has_begun.any() else np.ones(len(rows), dtype=bool)
-
-
-def nondominated(points: npt.ArrayLike) -> Mask:
-    """Return a mask, shape (n,), of the points, shape (n, m), that no other point dominates.
-
-    Smaller values are better. Equal points do not dominate each other.
-    """
-    array = np.asarray(points, dtype=np.float64)
-    if len(array) == 0:
-        return np.zeros(0, dtype=bool)
-    return np.asarray(moocore.is_nondominated(array, keep_weakly=True), dtype=bool)
 
 
 def hypervolume(costs: npt.ArrayLike) -> float:

@@ -17,9 +17,10 @@ import moocore
 import numpy as np
 import numpy.typing as npt
 
-from analysis.frontier.frontier import checked_costs, hypervolume, nondominated
+from analysis.frontier.frontier import checked_costs, hypervolume
 from analysis.tables.columns import Columns
 from analysis.tables.trade_off import Floats
+from search_spaces.common.front import nondominated
 from search_spaces.common.objective import Objective
 
 LOG_FLOOR = 1e-3

@@ -110,7 +110,7 @@ class ModelChoice:
 
 def choose_model(table: TrialTable, sweep: SweepFile) -> ModelChoice:
     """Judge every model that can be selected, and choose one. Rows of external tables are left out."""
-    rows, thresholds = selectable_models(table.without_external, sweep.objectives).trials, thresholds_of(sweep)
+    rows, thresholds = selectable_models(table.without_external, sweep).trials, thresholds_of(sweep)
     return ModelChoice(rows, thresholds, judge(rows, thresholds, sweep.objectives))
 
 

@@ -88,7 +88,7 @@ def pick(
         AnalysisError: the column of a limit does not exist, or a limit is relative to an unknown score of the target.
     """
     objectives, columns = sweep.objectives, table.columns
-    models = selectable_models(table, objectives).trials
+    models = selectable_models(table, sweep).trials
     noun = "epoch" if table.every_epoch else "trial"
     if models.empty:
         raise NothingQualifies(f"no trial has finished ({counted(len(table.trials), 'trial')} in the table)")

@@ -73,8 +73,3 @@ def scored(rows: pd.DataFrame, objectives: Sequence[Objective]) -> tuple[Mask, F
 def costs_of(values: Floats, objectives: Sequence[Objective]) -> Floats:
     """Return the costs in [0, 1] of measured values. Both arrays have the shape (points, objectives)."""
     return np.column_stack([item.cost(column) for item, column in zip(objectives, values.T, strict=True)])
-
-
-def oriented_of(values: Floats, objectives: Sequence[Objective]) -> Floats:
-    """Negate the values of maximized objectives, shape (points, objectives), so that smaller values are better."""
-    return np.column_stack([item.oriented(column) for item, column in zip(objectives, values.T, strict=True)])

@@ -98,7 +98,9 @@ class Objective:
 
     def cost(self, values: ArrayLike) -> NDArray[np.float64]:
         """Clip values to the bounds, and scale them to [0, 1]: 0 at the better bound, 1 at the worse bound."""
-        return self.unclipped_cost(self.clip(values))
+        import numpy as np
+
+        return np.clip(self.unclipped_cost(self.clip(values)), 0.0, 1.0)  # rounding errors of the logarithm
 
     def unclipped_cost(self, values: ArrayLike) -> NDArray[np.float64]:
         """Return the costs of values, which are above 1 beyond the worse bound. The cost of NaN is NaN."""

@@ -38,7 +38,7 @@ def unmeasured_epochs(out: Path, settings: SweepSettings) -> list[UnmeasuredEpoc
     the result is empty.
     """
     max_epochs = settings.front_metrics
-    if not (max_epochs and settings.goals and (out / "candidates.csv").is_file()):
+    if not (max_epochs and settings.every_epoch and (out / "candidates.csv").is_file()):
         return []
     import numpy as np
 

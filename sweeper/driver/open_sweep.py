@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
+from search_spaces.common.front import Criteria
 from sweeper.controller import Controller
 from sweeper.execution.gpu_shares import GpuShares
 from sweeper.followers.checkpoints import CheckpointManager
@@ -72,6 +73,11 @@ class OpenSweep:
         return next(iter(self.targets.values()))
 
     @property
+    def criteria(self) -> Criteria | None:
+        """The criteria by which models of epochs are kept; None if only last epochs of trials are candidates."""
+        return self.controller.study.archive.criteria if self.settings.every_epoch else None
+
+    @property
     def remaining_trials(self) -> int:
         """The number of requested trials that have not ended."""
         return self.log.state.planned(self.settings.trials) - len(self.log.state.ended)
@@ -128,7 +134,8 @@ def open_sweep(
         limits=Limits(plateau=parse_until(settings.until), epoch_budget=settings.epoch_budget),
         scheduler=open_scheduler(settings, target),
     )
-    checkpoints = CheckpointManager(out, settings.goals, states=state_storage(settings, out), syncer=syncer)
+    criteria = study.archive.criteria if settings.every_epoch else None
+    checkpoints = CheckpointManager(out, criteria, states=state_storage(settings, out), syncer=syncer)
     metric_names = primary_metrics(target.data.modality)
     sweep = OpenSweep(
         out=out,
@@ -138,10 +145,10 @@ def open_sweep(
         controller=controller,
         states=states,
         console=console,
-        tables=TableWriter(tables, checkpoints.find, every_epoch=bool(settings.goals)),
+        tables=TableWriter(tables, checkpoints.find, every_epoch=settings.every_epoch),
         checkpoints=checkpoints,
         tracker=_tracker(log, settings, sweep_id, syncer),
-        display=Display(console, log.state, checkpoints, study.archive, trials=settings.trials, scores=metric_names),
+        display=Display(console, log.state, study.archive, trials=settings.trials, scores=metric_names),
         syncer=syncer,
         shares=_shares(settings) if settings.shares_gpus else None,
     )

@@ -93,7 +93,7 @@ def _tuner(sweep: OpenSweep, *, max_concurrent: int) -> Any:
         out=str(sweep.out.resolve()),
         cpus=settings.cpus_per_trial,
         gpus=settings.resources.gpus,
-        goals=settings.goals,
+        criteria=sweep.criteria,
         storage=settings.bucket,
     )
     return tune.Tuner(

@@ -1,24 +1,28 @@
 """Keep the models of the epochs on the Pareto front, and delete the models of dominated epochs.
 
-Workers save models, and only the driver deletes models. The model of an epoch is deleted as soon as another epoch
-dominates the epoch. A finished trial always keeps the model of its last epoch, in ``checkpoints/TRIAL_ID``.
+With constraints, the models of the epochs on the front of the epochs that meet all constraints are kept, too, because
+the analysis may recommend them. Workers save models, and only the driver deletes models. The model of an epoch is
+deleted as soon as the epoch is on neither front. A finished trial always keeps the model of its last epoch, in
+``checkpoints/TRIAL_ID``.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 
 from search_spaces.common.durable import remove_atomically
+from search_spaces.common.front import Criteria, Point
 from sweeper.followers.syncer import Syncer
 from sweeper.store.event_log import Follower
-from sweeper.store.events import Event, TrialEnded, TrialReported, TrialRequeued
+from sweeper.store.events import Event, MetricsMeasured, TrialEnded, TrialReported, TrialRequeued
 from sweeper.store.saved_states import remove_states
 from sweeper.store.state import SweepState, Trial
 from trainables.run.reports import EpochReport
 from trainables.storage import Storage, StorageError
-from trainables.worker.candidates import Costs, Goals, candidate_folder, dominates, epoch_costs, write_front
+from trainables.worker.candidates import candidate_folder, write_front
 
 Candidate = tuple[str, float]
 """A trial id and an epoch."""
@@ -26,34 +30,30 @@ logger = logging.getLogger(__name__)
 
 
 class CheckpointManager(Follower):
-    """Maintains the Pareto front of all evaluated epochs, and deletes the models of dominated epochs.
+    """Maintains the front of all evaluated epochs and the front under the constraints (:meth:`Criteria.kept`).
 
-    Epochs with equal objective values are all on the front. ``goals`` contains a pair (column, direction) for each
-    objective. If ``goals`` is empty, the front stays empty. ``states`` is the storage of the saved states from which
-    interrupted trials continue.
+    ``criteria`` is None if only the last epochs of trials are candidates; then both fronts stay empty. ``states`` is
+    the storage of the saved states from which interrupted trials continue.
     """
 
-    def __init__(self, out: Path, goals: Goals, *, states: Storage, syncer: Syncer | None = None) -> None:
+    def __init__(self, out: Path, criteria: Criteria | None, *, states: Storage, syncer: Syncer | None = None) -> None:
         self._out = out
-        self._goals = goals
+        self._criteria = criteria
         self._states = states
         self._syncer = syncer
-        self._front: dict[Candidate, Costs] = {}
-        self._written_front: dict[Candidate, Costs] | None = None
+        self._kept: dict[Candidate, Point] = {}
+        self._written: dict[Candidate, Point] | None = None
         self._dominated: set[Candidate] = set()
         self._ended: set[str] = set()
 
-    def __len__(self) -> int:
-        return len(self._front)
-
     @property
     def folders(self) -> frozenset[str]:
-        """The folders of the models on the front, relative to the sweep's folder."""
-        return frozenset(candidate_folder(*candidate) for candidate in self._front)
+        """The folders of the models on the fronts, relative to the sweep's folder."""
+        return frozenset(candidate_folder(*candidate) for candidate in self._kept)
 
     def find(self, trial: Trial, report: EpochReport) -> str:
         """Return the folder of an epoch's model relative to the sweep's folder, or "" if there is no model."""
-        if not self._goals:
+        if self._criteria is None:
             return ""
         checkpoint = None if trial.outcome is None else trial.outcome.checkpoint
         if checkpoint and report.step == trial.last_step and self._has_model(checkpoint):
@@ -73,24 +73,27 @@ class CheckpointManager(Follower):
             self._compute_front(state)
             self._ended.discard(event.trial_id)
         elif isinstance(event, TrialReported) and event.report.evaluated:
-            self._update_front(event.trial_id, event.report)
+            self._add(event.trial_id, [event.report])
+        elif isinstance(event, MetricsMeasured):
+            reports = state.trials[event.trial_id].candidates()
+            self._add(event.trial_id, [report for report in reports if report.step == event.step])
         elif isinstance(event, TrialEnded) and state.trials[event.trial_id].has_result:
             self._ended.add(event.trial_id)
 
     def flush(self, state: SweepState) -> None:
-        """Write the front to a file. Workers read this file to decide whether to save a model.
+        """Write the points on the fronts to a file. Workers read this file to decide whether to save a model.
 
         Delete the models of dominated epochs, and the saved states of ended trials.
         """
-        if self._goals and self._written_front != self._front:
-            self._written_front = dict(self._front)
+        if self._criteria is not None and self._written != self._kept:
+            self._written = dict(self._kept)
             try:
-                write_front(self._out, self._front.values())
+                write_front(self._out, self._kept.values())
             except OSError as error:  # workers then also save models that are dominated
                 logger.warning("cannot write to %s: %s", self._out, error)
             if self._syncer is not None:
                 self._syncer.publish_front()
-        for candidate in self._dominated - self._front.keys():
+        for candidate in self._dominated - self._kept.keys():
             self._remove(candidate_folder(*candidate))
         self._dominated.clear()
         for trial_id in self._ended:
@@ -102,11 +105,11 @@ class CheckpointManager(Follower):
         self._ended.clear()
 
     def reconcile(self) -> None:
-        """Delete all models of epochs that are not on the front, including models that killed processes left behind.
+        """Delete all models of epochs that are on neither front, including models that killed processes left behind.
 
         Must not be called while a worker is running.
         """
-        if not self._goals:
+        if self._criteria is None:
             return
         for path in (self._out / "checkpoints").glob("*-epoch-*"):
             folder = f"checkpoints/{path.name}"
@@ -118,7 +121,7 @@ class CheckpointManager(Follower):
                     self._syncer.remove(folder)
 
     def fetch_models(self) -> list[str]:
-        """Download the models on the front from object storage. Return the files that could not be downloaded.
+        """Download the models on the fronts from object storage. Return the files that could not be downloaded.
 
         Must not be called while a worker is running.
         """
@@ -132,23 +135,18 @@ class CheckpointManager(Follower):
         return (self._out / folder).is_dir() or (self._syncer is not None and folder in self._syncer.models)
 
     def _compute_front(self, state: SweepState) -> None:
-        self._dominated |= self._front.keys()
-        self._front = {}
+        self._dominated |= self._kept.keys()
+        self._kept = {}
         for trial in state.trials.values():
-            for report in trial.candidates():
-                self._update_front(trial.id, report)
+            self._add(trial.id, trial.candidates())
 
-    def _update_front(self, trial_id: str, report: EpochReport) -> None:
-        candidate = (trial_id, report.epoch)
-        costs = epoch_costs(report.values, self._goals) if self._goals else None
-        self._front.pop(candidate, None)
-        if costs is None or any(dominates(other, costs) for other in self._front.values()):
-            self._dominated.add(candidate)
+    def _add(self, trial_id: str, reports: Iterable[EpochReport]) -> None:
+        if self._criteria is None:
             return
-        dominated = {key for key, other in self._front.items() if dominates(costs, other)}
-        self._dominated |= dominated
-        self._front = {key: other for key, other in self._front.items() if key not in dominated}
-        self._front[candidate] = costs
+        points = self._kept | {(trial_id, report.epoch): self._criteria.point(report.values) for report in reports}
+        mask = self._criteria.kept(list(points.values()))
+        self._kept = {key: point for (key, point), is_kept in zip(points.items(), mask, strict=True) if is_kept}
+        self._dominated |= points.keys() - self._kept.keys()
 
     def _remove(self, folder: str) -> None:
         if self._syncer is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 
 from rich.console import Console, Group
@@ -37,7 +37,6 @@ class Display(Follower):
         self,
         console: Console,
         state: SweepState,
-        front: Sized,
         archive: ParetoArchive,
         *,
         trials: int,
@@ -45,7 +44,6 @@ class Display(Follower):
     ) -> None:
         self._console = console
         self._state = state
-        self._front = front
         self._archive = archive
         self._trials = trials
         self._scores = {"forget": "forget_loss", "retain": "retain_loss"} | {name: name for name in scores}
@@ -57,7 +55,7 @@ class Display(Follower):
         self._drawn_at = 0.0
         self._live = Live(console=console, auto_refresh=False, get_renderable=self._render)
         self._stack = ExitStack()
-        self._stack.enter_context(self._live if console.is_terminal else heartbeat(console, self._summary))
+        self._stack.enter_context(self._live if console.is_terminal else heartbeat(console, self.summary))
 
     def apply(self, event: Event, state: SweepState) -> None:
         """Print a line when a trial ends."""
@@ -83,15 +81,13 @@ class Display(Follower):
         """Draw the final summary, and stop the display."""
         self._stack.close()
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
+        """Return the progress in one line. The frontier is that of the ended trials, as in their report."""
         ended = len(self._state.ended)
         running = [
             trial.id + (f" at epoch {_number(trial.last_epoch)}" if trial.reports else "")
             for trial in self._state.at_stage(Stage.RUNNING)
         ]
-        front_size = len(self._front)
-        trace = self._archive.trace
-        frontier = f"{counted(front_size, 'epoch')} on the frontier" if front_size else ""
         remaining = ""
         trials = self._state.planned(self._trials)
         if self.remaining is not None and 0 < ended < trials:
@@ -99,15 +95,24 @@ class Display(Follower):
         parts = (
             f"{ended} of {counted(trials, 'trial')} done",
             f"running {', '.join(running)}" if running else self.starvation_message,
-            frontier if self.activity == "trials" else self.activity,
-            f"hypervolume {trace[-1]:.4f}" if trace else "",
+            "" if self.activity == "trials" else self.activity,
+            *(_fronts(self._archive) if ended else ()),
             remaining,
         )
         return "; ".join(filter(None, parts))
 
     def _render(self) -> Group:
         self._bar.update(self._task, completed=len(self._state.ended), total=self._state.planned(self._trials))
-        return Group(Text(self._summary()), self._bar)
+        return Group(Text(self.summary()), self._bar)
+
+
+def _fronts(archive: ParetoArchive) -> Iterator[str]:
+    """Yield the size and the hypervolume of the frontier and, with constraints, of the front under the constraints."""
+    yield f"{counted(archive.front.epochs, 'epoch')} on the frontier, hypervolume {archive.front.hypervolume:.4f}"
+    if constraints := archive.criteria.constraints:
+        epochs, hypervolume = archive.constrained_front
+        names = ", ".join(map(str, constraints))
+        yield f"with {names}: {counted(epochs, 'epoch')}, hypervolume {hypervolume:.4f}"
 
 
 def _number(value: object) -> str:

@@ -1,73 +1,57 @@
-"""Compute the Pareto front of a sweep, and choose for each trial the epoch whose values are reported to Optuna."""
+"""Compute the Pareto front of the ended trials, and choose for each trial the epoch that is reported to Optuna."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from analysis.frontier.frontier import hypervolume, nondominated
+from analysis.frontier.frontier import hypervolume
 from analysis.tables.trade_off import Floats, costs_of
-from search_spaces.common.objective import Objective
-from search_spaces.common.values import as_float
-from search_spaces.constraint import Constraint
+from search_spaces.common.front import Criteria, Point
 from trainables.run.reports import Status
 
 Row = Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The objective values and constraint violations of an epoch. A constraint is met if its violation is at most 0."""
+class FrontSize(NamedTuple):
+    """The number of epochs on a front, and the hypervolume of the same front, between 0 and 1."""
 
-    values: tuple[float, ...]
-    violations: tuple[float, ...] = ()
-
-    @property
-    def acceptable(self) -> bool:
-        """Whether every constraint is satisfied."""
-        return all(violation <= 0.0 for violation in self.violations)
-
-    @property
-    def total_violation(self) -> float:
-        """The sum of the positive violations."""
-        return sum(max(violation, 0.0) for violation in self.violations)
+    epochs: int = 0
+    hypervolume: float = 0.0
 
 
 class ParetoArchive:
-    """The Pareto front of the epochs that satisfy all constraints.
+    """The Pareto front of the epochs of ended trials, without and with the constraints.
 
-    ``trace`` lists the hypervolume of the front after each added trial. A hypervolume lies between 0 and 1.
+    Attributes:
+        front: the size of the front of all epochs. The report of the ended trials has the same front.
+        constrained_front: the size of the front of the epochs that satisfy all constraints.
+        trace: the hypervolume of the constrained front after each added trial.
 
     Args:
-        baseline: the metrics of the target model (the model before unlearning), for relative constraints.
         every_epoch: if true, every evaluated epoch of a trial can be on the front. If false, only the last epoch of a
             finished trial can be on the front.
     """
 
-    def __init__(
-        self,
-        objectives: Sequence[Objective],
-        *,
-        constraints: Sequence[Constraint] = (),
-        baseline: Mapping[str, float] | None = None,
-        every_epoch: bool = True,
-    ) -> None:
-        self.objectives = tuple(objectives)
-        self.constraints = tuple(constraints)
-        self._baseline = dict(baseline or {})
+    def __init__(self, criteria: Criteria, *, every_epoch: bool = True) -> None:
+        self.criteria = criteria
         self._every_epoch = every_epoch
-        self._front: Floats = np.empty((0, len(self.objectives)))
+        self._kept: list[Point] = []
+        self._specs: set[object] = set()
+        self._constrained_costs: Floats = np.empty((0, len(criteria.objectives)))
+        self.front = FrontSize()
+        self.constrained_front = FrontSize()
         self.trace: list[float] = []
 
-    def add(self, row: Row, candidates: Sequence[Row] = ()) -> Result | None:
-        """Add an ended trial. Return the result of one chosen epoch, or None if every epoch is ignored.
+    def add(self, row: Row, candidates: Sequence[Row] = ()) -> Point | None:
+        """Add an ended trial. Return the point of one chosen epoch, or None if every epoch is ignored.
 
-        Among the epochs that satisfy all constraints, the epoch that adds the most hypervolume to the current front is
-        chosen. If no epoch satisfies all constraints, the epoch with the smallest sum of positive violations is chosen.
-        Ties go to the later epoch. An epoch is ignored if an objective or a constrained metric is missing or infinite.
+        Among the epochs that satisfy all constraints, the epoch that adds the most hypervolume to the current front of
+        such epochs is chosen. If no epoch satisfies all constraints, the epoch with the smallest sum of positive
+        violations is chosen. Ties go to the later epoch. An epoch is ignored if an objective or a constrained metric is
+        missing or infinite.
 
         Args:
             row: the trial's row in trials.csv.
@@ -75,34 +59,35 @@ class ParetoArchive:
         """
         rows = list(candidates) if self._every_epoch else []
         if row.get("status") == Status.FINISHED:
-            rows.append(row)
-        all_results = [self.result(item) for item in rows]
-        results = [result for result in all_results if result is not None]
-        best = self._best(results)
-        if acceptable := [result for result in results if result.acceptable]:
-            points = np.vstack([self._front, self._costs(acceptable)])
-            self._front = points[nondominated(points)]
-        self.trace.append(hypervolume(self._front))
+            rows[-1:] = [row]  # the row of a finished trial describes its last epoch
+        points = [self.criteria.point(item) for item in rows]
+        best = self._best([point for point in points if point.is_measured])
+        # The report counts the epochs of a copied trial once, too.
+        if not (row.get("reused_from") and row.get("spec_hash") in self._specs):
+            self._extend(points)
+        self._specs.add(row.get("spec_hash"))
+        self.trace.append(self.constrained_front.hypervolume)
         return best
 
-    def result(self, row: Row) -> Result | None:
-        """Convert a row of trials.csv or candidates.csv to a result. Return None if a value is missing or infinite."""
-        values = tuple(as_float(row.get(item.column)) for item in self.objectives)
-        checks = [
-            item.violation(as_float(row.get(item.name)), self._baseline.get(item.name)) for item in self.constraints
-        ]
-        violations = tuple(violation for violation in checks if violation is not None and math.isfinite(violation))
-        if len(violations) < len(checks) or not all(math.isfinite(value) for value in values):
-            return None
-        return Result(values, violations)
+    def _extend(self, points: Sequence[Point]) -> None:
+        self._kept = [*self._kept, *points]
+        kept_mask = self.criteria.kept(self._kept)
+        self._kept = [point for point, is_kept in zip(self._kept, kept_mask, strict=True) if is_kept]
+        costs = self._costs(self._kept)
+        all_costs, self._constrained_costs = (
+            costs[self.criteria.on_front(self._kept, constrained=constrained)] for constrained in (False, True)
+        )
+        self.front = FrontSize(len(all_costs), hypervolume(all_costs))
+        self.constrained_front = FrontSize(len(self._constrained_costs), hypervolume(self._constrained_costs))
 
-    def _costs(self, results: Sequence[Result]) -> Floats:
-        return costs_of(np.asarray([item.values for item in results]), self.objectives)
+    def _costs(self, points: Sequence[Point]) -> Floats:
+        values = np.asarray([point.values for point in points]).reshape(-1, len(self.criteria.objectives))
+        return costs_of(values, self.criteria.objectives)
 
-    def _best(self, results: Sequence[Result]) -> Result | None:
-        acceptable = [result for result in results if result.acceptable]
+    def _best(self, points: Sequence[Point]) -> Point | None:
+        acceptable = [point for point in points if point.acceptable]
         if not acceptable:
-            return min(reversed(results), key=lambda result: result.total_violation, default=None)
-        volumes = [hypervolume(np.vstack([self._front, costs])) for costs in self._costs(acceptable)]
+            return min(reversed(points), key=lambda point: point.total_violation, default=None)
+        volumes = [hypervolume(np.vstack([self._constrained_costs, costs])) for costs in self._costs(acceptable)]
         best_index = max(range(len(volumes)), key=lambda index: (volumes[index], index))
         return acceptable[best_index]

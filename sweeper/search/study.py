@@ -31,9 +31,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from search_spaces.common.front import Criteria, Point
 from search_spaces.common.values import Value
 from search_spaces.points import params_of_point
-from sweeper.search.archive import ParetoArchive, Result, Row
+from sweeper.search.archive import ParetoArchive, Row
 from sweeper.search.samplers import SAMPLERS, Search
 from sweeper.search.warm_start import format_warm_start, warm_start
 from sweeper.settings.objectives import with_bounds
@@ -94,7 +95,7 @@ class SweepStudy:
             study_name=STUDY_NAME,
             storage=storage,
             sampler=SAMPLERS[sampler](search),
-            directions=["maximize" if item.direction == "max" else "minimize" for item in archive.objectives],
+            directions=["maximize" if item.direction == "max" else "minimize" for item in archive.criteria.objectives],
         )
         self._priors = 0
         self._known_attrs: set[str] = set()
@@ -108,7 +109,7 @@ class SweepStudy:
     def begin(self, *, points: Sequence[Mapping[str, Value]] = (), priors: Sequence[Prior] = ()) -> None:
         """Add ``priors`` (trials of previous sweeps), and plan ``points`` (Optuna parameters to try first)."""
         for prior in priors:
-            result = Result(prior.values, prior.violations)
+            result = Point(prior.values, prior.violations)
             data = OptunaTrial(self._space.params_of(prior.config), {_PRIOR: prior.origin}, _FIRST_GENERATION)
             self._add_trial(data, self._final_state({"status": Status.FINISHED}, result))
         self._priors = len(priors)
@@ -194,17 +195,17 @@ class SweepStudy:
             optuna.trial.Trial(self._study, trial._trial_id).set_constraint(name, violation)
         self._study.tell(trial.number, **final)
 
-    def _add_outcome(self, trial_id: str, row: Row, candidates: Sequence[Row]) -> Result | None:
+    def _add_outcome(self, trial_id: str, row: Row, candidates: Sequence[Row]) -> Point | None:
         self._recorded.add(trial_id)
         return self.archive.add(row, candidates)
 
-    def _final_state(self, row: Row, result: Result | None) -> dict[str, Any]:
+    def _final_state(self, row: Row, result: Point | None) -> dict[str, Any]:
         """Return the Optuna state, values and constraints of an ended trial."""
         from optuna.trial import TrialState
 
         status = row.get("status")
         if status == Status.FINISHED and result is not None:
-            names = [str(constraint) for constraint in self.archive.constraints]
+            names = [str(constraint) for constraint in self.archive.criteria.constraints]
             constraints = dict(zip(names, result.violations, strict=True))
             return {"state": TrialState.COMPLETE, "values": result.values, "constraints": constraints or None}
         return {"state": TrialState.PRUNED if status == Status.STOPPED else TrialState.FAIL}
@@ -269,12 +270,8 @@ def open_study(log: EventLog, settings: SweepSettings, target: Target, *, consol
     """Build the study of a sweep from its event log. For a new sweep, first log the priors and the planned points."""
     unit = dataset_modality(settings.base.dataset).unit
     objectives = with_bounds(settings.parsed_objectives, math.log(target.vocabulary_size), unit=unit)
-    archive = ParetoArchive(
-        objectives,
-        constraints=settings.parsed_constraints,
-        baseline=target.baseline,
-        every_epoch=bool(settings.goals),
-    )
+    criteria = Criteria(objectives, settings.parsed_constraints, target.baseline)
+    archive = ParetoArchive(criteria, every_epoch=settings.every_epoch)
     study = SweepStudy(
         new_journal(log.path.parent),
         archive,
@@ -288,9 +285,7 @@ def open_study(log: EventLog, settings: SweepSettings, target: Target, *, consol
         priors: list[Prior] = []
         limit = max(1, (settings.trials // settings.seeds - len(points)) // 2)  # the sampler proposes the other half
         for folder in map(Path, settings.warm_start):
-            result = warm_start(
-                folder, settings, objectives, target_key=target.key, baseline=target.baseline, max_points=limit
-            )
+            result = warm_start(folder, settings, criteria, target_key=target.key, max_points=limit)
             console.print(format_warm_start(result, folder), soft_wrap=True)
             points += result.points
             priors += result.priors

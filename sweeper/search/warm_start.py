@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.frontier.frontier import contributions, nondominated
+from analysis.frontier.frontier import contributions
 from analysis.tables.trade_off import costs_of
+from search_spaces.common.front import Criteria, Point
 from search_spaces.common.messages import counted
-from search_spaces.common.objective import Objective
 from search_spaces.common.values import Value, same
-from sweeper.search.archive import ParetoArchive, Result
+from sweeper.search.archive import ParetoArchive
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.event_log import read_state
 from sweeper.store.events import Prior
@@ -47,10 +47,9 @@ class WarmStart:
 def warm_start(
     out: Path,
     settings: SweepSettings,
-    objectives: Sequence[Objective],
+    criteria: Criteria,
     *,
     target_key: str,
-    baseline: Mapping[str, float],
     max_points: int,
 ) -> WarmStart:
     """Return the priors and points from the previous sweep in the folder ``out``.
@@ -62,17 +61,12 @@ def warm_start(
         UsageError: the folder has no sweep.
     """
     previous = read_settings(out)
-    archive = ParetoArchive(
-        objectives,
-        constraints=settings.parsed_constraints,
-        baseline=baseline,
-        every_epoch=bool(previous.goals),
-    )
+    archive = ParetoArchive(criteria, every_epoch=previous.every_epoch)
     space = settings.space
     searched = (*_SEARCHED, *option_names())
     fixed = {name: value for name, value in space.constants.items() if name in searched}
     priors: list[Prior] = []
-    others: list[tuple[Mapping[str, Value], Result]] = []
+    others: list[tuple[Mapping[str, Value], Point]] = []
     outside = 0
     trials = read_state(out).ended_trials
     finished = [trial for trial in trials if trial.outcome is not None and trial.outcome.status is Status.FINISHED]
@@ -96,7 +90,7 @@ def warm_start(
             others.append((space.params_of(config), result))
     return WarmStart(
         priors=tuple(priors),
-        points=tuple(_front(others, objectives)[:max_points]),
+        points=tuple(_front(others, criteria)[:max_points]),
         finished=len(finished),
         outside=outside,
         differences=_differences(previous, settings),
@@ -118,16 +112,14 @@ def format_warm_start(result: WarmStart, folder: Path) -> str:
     return f"warm start from {folder} with {counted(result.finished, 'finished trial')}: {'; '.join(clauses)}"
 
 
-def _front(
-    candidates: Sequence[tuple[Mapping[str, Value], Result]], objectives: Sequence[Objective]
-) -> list[Mapping[str, Value]]:
+def _front(candidates: Sequence[tuple[Mapping[str, Value], Point]], criteria: Criteria) -> list[Mapping[str, Value]]:
     """Return the configurations on the Pareto front, ordered by decreasing contribution to the hypervolume."""
-    candidates = [(params, result) for params, result in candidates if result.acceptable]
-    if not candidates:
+    points = [point for _, point in candidates]
+    front = np.flatnonzero(criteria.on_front(points, constrained=True))
+    if not len(front):
         return []
-    costs = costs_of(np.asarray([result.values for _, result in candidates]), objectives)
-    front = np.flatnonzero(nondominated(costs))
-    order = front[np.argsort(-contributions(costs[front]), kind="stable")]
+    costs = costs_of(np.asarray([points[index].values for index in front]), criteria.objectives)
+    order = front[np.argsort(-contributions(costs), kind="stable")]
     distinct: list[Mapping[str, Value]] = []
     for index in order:
         params, _ = candidates[index]

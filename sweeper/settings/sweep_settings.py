@@ -31,7 +31,6 @@ from sweeper.settings.tracking_uri import redact_uri
 from trainables.methods import option_names, parse_method
 from trainables.spec import FIELDS, TrialSpec
 from trainables.storage import Storage, is_address
-from trainables.worker.candidates import Goals
 
 ALL, LAST = "all", "last"
 """The values of ``--candidates``: which epochs of each trial may be on the frontier."""
@@ -125,11 +124,9 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
         return tuple(map(parse_constraint, self.constraints))
 
     @property
-    def goals(self) -> Goals:
-        """The objectives as pairs (column, direction). Empty if only last epochs can be on the frontier."""
-        if self.candidates != ALL:
-            return ()
-        return tuple((item.column, item.direction) for item in self.parsed_objectives)
+    def every_epoch(self) -> bool:
+        """Whether every evaluated epoch can be on the frontier, not only the last epochs of trials."""
+        return self.candidates == ALL
 
     @property
     def params(self) -> dict[str, object]:

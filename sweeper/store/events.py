@@ -39,7 +39,7 @@ class OptunaTrial:
 class Prior:
     """A trial of a previous sweep that could also run in this sweep with the same spec, so its result is comparable.
 
-    ``values`` and ``violations`` are those of :class:`sweeper.search.archive.Result`. ``origin`` is FOLDER/ID.
+    ``values`` and ``violations`` are those of :class:`search_spaces.common.front.Point`. ``origin`` is FOLDER/ID.
     """
 
     config: Mapping[str, Value]

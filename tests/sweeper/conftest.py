@@ -22,6 +22,7 @@ from optuna.trial import FrozenTrial
 from rich.console import Console
 
 from search_spaces.builtin import default_space
+from search_spaces.common.front import Criteria
 from search_spaces.constraint import Constraint
 from search_spaces.space import Space
 from sweeper.controller import Controller
@@ -170,7 +171,7 @@ def open_study(
     state = EventLog(out / "events.jsonl").state
     study = SweepStudy(
         new_journal(out),
-        ParetoArchive(with_bounds(parse_objectives(DEFAULT_OBJECTIVES), random_guess), constraints=constraints),
+        ParetoArchive(Criteria(with_bounds(parse_objectives(DEFAULT_OBJECTIVES), random_guess), tuple(constraints))),
         Search(space=space, trials=trials, seed=seed, proposed_trials=len(state.trials)),
         sampler=sampler,
         seeds=seeds,
@@ -248,7 +249,7 @@ def bare_sweep(
     log = EventLog(out / "events.jsonl")
     study = study or open_study(out, space=settings.space, trials=settings.trials)
     console = console or Console(quiet=True)
-    checkpoints = CheckpointManager(out, settings.goals, states=state_storage(settings, out), syncer=syncer)
+    checkpoints = CheckpointManager(out, study.archive.criteria, states=state_storage(settings, out), syncer=syncer)
     fields: dict[str, Any] = {
         "make_spec": lambda config: settings.make_spec(config, target_key="key"),
         "reusable": ReusableTrials(out, includes_own=syncer is None),
@@ -261,10 +262,10 @@ def bare_sweep(
         controller=Controller(log=log, study=study, **(fields | controller)),
         states={},
         console=console,
-        tables=TableWriter(ResultTables(out), checkpoints.find, every_epoch=bool(settings.goals)),
+        tables=TableWriter(ResultTables(out), checkpoints.find, every_epoch=settings.every_epoch),
         checkpoints=checkpoints,
         tracker=tracker or Mock(),
-        display=Display(console, log.state, checkpoints, study.archive, trials=settings.trials),
+        display=Display(console, log.state, study.archive, trials=settings.trials),
         syncer=syncer,
         shares=shares,
     )

@@ -213,17 +213,17 @@ def start(workspace: Workspace, make_spec: MakeSpec) -> Start:
 
 @pytest.fixture
 def make_worker(target: Target, tmp_path: Path) -> Callable[..., Any]:
-    """Return a function that sets up a worker: ``make_worker(config, goals, **arguments_of_setup)``.
+    """Return a function that sets up a worker: ``make_worker(config, criteria, **arguments_of_setup)``.
 
     The constructor is not called, because the constructor would create Ray's own result folders.
     """
 
     from trainables.worker.ray_trainable import UnlearningTrainable
 
-    def make(config: dict[str, Any], goals: Any = (), **settings: Any) -> Any:
+    def make(config: dict[str, Any], criteria: Any = None, **settings: Any) -> Any:
         worker = UnlearningTrainable.__new__(UnlearningTrainable)
         usual = {"targets": {target.key: target}, "out": str(tmp_path / "out"), "cpus": 1.0, "gpus": 0.0}
-        worker.setup(config, goals=goals, **{**usual, **settings})
+        worker.setup(config, criteria=criteria, **{**usual, **settings})
         return worker
 
     return make

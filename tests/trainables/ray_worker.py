@@ -7,13 +7,20 @@ from typing import Any
 
 from ray.tune.result import DONE
 
+from search_spaces.common.front import Criteria
+from search_spaces.common.objective import Objective
 from trainables.run.reports import EpochReport, Outcome
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
 from trainables.worker.ray_trainable import UnlearningTrainable
 
-GOALS = (("forget_loss_capped", "max"), ("retain_loss", "min"))
+CRITERIA = Criteria(
+    (
+        Objective(name="forget_loss", column="forget_loss_capped", direction="max"),
+        Objective(name="retain_loss", column="retain_loss", direction="min"),
+    )
+)
 
 
 def worker_config(spec: TrialSpec, trial_id: str = "t1", restore_from: str | None = None) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from ray import tune
 from ray.tune.result import DONE, SHOULD_CHECKPOINT
 
 from search_spaces.common.durable import Throttle
+from search_spaces.common.front import Criteria, Point
 from trainables import device
 from trainables.run.memory_fallback import FallbackRun
 from trainables.run.reports import EpochReport, Execution, Outcome, Status
@@ -27,7 +28,7 @@ from trainables.spec import TrialSpec
 from trainables.storage import Storage, StorageError
 from trainables.target.shared import local_target
 from trainables.target.target import Target
-from trainables.worker.candidates import Costs, Goals, candidate_folder, dominates, epoch_costs
+from trainables.worker.candidates import candidate_folder
 from trainables.worker.process import worker_workspace
 from trainables.worker.trial_files import TrialFiles
 
@@ -54,7 +55,7 @@ class UnlearningTrainable(tune.Trainable):
         out: str,
         cpus: float,
         gpus: float,
-        goals: Goals = (),
+        criteria: Criteria | None = None,
         storage: Storage | None = None,
     ) -> None:
         """Prepare the worker. The target is loaded in the first :meth:`step`, not here.
@@ -63,13 +64,13 @@ class UnlearningTrainable(tune.Trainable):
             targets: the targets of the sweep, by ``target_key``.
             out: the sweep's folder.
             gpus: the number of GPUs for a trial whose ``config`` has no ``gpus``.
-            goals: the objectives of the sweep.
+            criteria: decides which epochs' models are saved; None if only last epochs are saved.
             storage: the storage to which the trial's files are uploaded; None if all workers share the folder ``out``.
         """
         import torch
 
         torch.set_num_threads(max(1, int(cpus)))
-        self._targets, self._goals = targets, goals
+        self._targets, self._criteria = targets, criteria
         self._files = TrialFiles(out, storage)
         self._gpus = float(config.get("gpus", gpus))  # Ray reuses a worker only for trials with the same gpus
         self._device = device.default_device(self._gpus)
@@ -87,7 +88,7 @@ class UnlearningTrainable(tune.Trainable):
         self._trial = FallbackRun(self._spec, self._start)
         self._started_at = time.time()
         self._first_step_at: float | None = None
-        self._saved_costs: list[Costs] = []
+        self._saved_points: list[Point] = []
         # Saving may take at most 2% of the time, because the state of a large model is slow to save.
         self._throttle = Throttle(share=0.02, pause=15.0)
         return True
@@ -156,14 +157,13 @@ class UnlearningTrainable(tune.Trainable):
         return worker_workspace(self._target, self._device)
 
     def _save_candidate(self, run: UnlearningRun, report: EpochReport) -> bool:
-        """Save the epoch's model unless the epoch is dominated. Return whether the model is in object storage."""
-        costs = epoch_costs(report.values, self._goals)
-        if not costs:
+        """Save the epoch's model if it would be kept. Return whether the model is in object storage."""
+        if self._criteria is None:
             return False
-        costs_to_beat = [*self._saved_costs, *self._files.front()]
-        if any(dominates(other_costs, costs) for other_costs in costs_to_beat):
+        point = self._criteria.point(report.values)
+        if not self._criteria.kept([*self._saved_points, *self._files.front(), point])[-1]:
             return False
-        self._saved_costs.append(costs)
+        self._saved_points.append(point)
         try:
             self._files.write_model(run, candidate_folder(self._id, report.epoch))
         except StorageError as error:  # an OSError, such as a full disk, fails the trial

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from search_spaces.common.durable import remove_atomically
+from search_spaces.common.front import Point
 from trainables.models.checkpoints import save_model
 from trainables.saved_state import STATE_FILE
 from trainables.scoring.item_log import write_item_log
 from trainables.storage import Storage, StorageError
-from trainables.worker.candidates import FRONT_FILE, Costs, read_front
+from trainables.worker.candidates import FRONT_FILE, read_front
 from trainables.worker.failures import one_line, write_log
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ class TrialFiles:
             return reason
         return f"{reason} (see {name})"
 
-    def front(self) -> list[Costs]:
-        """Return the costs of the epochs on the Pareto front, from the file that the driver writes."""
+    def front(self) -> list[Point]:
+        """Return the points of the epochs whose models are kept, from the file that the driver writes."""
         if self.storage is not None:
             with contextlib.suppress(StorageError, OSError):
                 self.storage.get(FRONT_FILE, self.out / FRONT_FILE)

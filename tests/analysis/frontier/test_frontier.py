@@ -16,7 +16,7 @@ from optuna._hypervolume import compute_hypervolume
 
 from analysis.errors import AnalysisError
 from analysis.figures.compute import anytime_data
-from analysis.frontier.frontier import Frontier, contributions, frontier, hypervolume, nondominated
+from analysis.frontier.frontier import Frontier, contributions, frontier, hypervolume
 from analysis.frontier.indicators import (
     additive_epsilon,
     attainment_difference,
@@ -27,6 +27,7 @@ from analysis.frontier.indicators import (
 )
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
+from search_spaces.common.front import nondominated
 from tests.analysis.conftest import MakeSweep, Row, tables_of, trial
 
 

@@ -15,15 +15,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from search_spaces.common import durable
+from search_spaces.common.front import Criteria, Point
+from search_spaces.common.objective import Objective
+from search_spaces.constraint import parse_constraint
 from sweeper.followers.checkpoints import CheckpointManager
-from sweeper.store.events import Event, Record, TrialEnded, TrialProposed, TrialReported, TrialRequeued
+from sweeper.store.events import Event, MetricsMeasured, Record, TrialEnded, TrialProposed, TrialReported, TrialRequeued
 from sweeper.store.state import SweepState
 from trainables.run.reports import EpochReport, Outcome, Status
 from trainables.storage import Storage
-from trainables.worker.candidates import Costs, Goals, candidate_folder, dominates, epoch_costs, read_front
+from trainables.worker.candidates import candidate_folder, read_front
 
-GOALS: Goals = (("gain", "max"), ("loss", "min"))
-Values = tuple[float | None, float | None]
+GAIN = Objective(name="gain", column="gain", direction="max")
+LOSS = Objective(name="loss", column="loss", direction="min")
+CRITERIA = Criteria((GAIN, LOSS), (parse_constraint("utility>=2"),))
+NAMES = ("gain", "loss", "utility")
+Values = tuple[float | None, float | None, float | None]
 
 
 @dataclass
@@ -48,15 +54,15 @@ class Driver:
         self.manager.flush(self.state)
 
     def restart(self) -> None:
-        self.manager = CheckpointManager(self.out, GOALS, states=Storage((self.out / "ray").as_uri()))
+        self.manager = CheckpointManager(self.out, CRITERIA, states=Storage((self.out / "ray").as_uri()))
         self.state = SweepState()
         for record in self.records:
             self.state.apply(record)
         self.manager.catch_up(self.state)
         self.manager.flush(self.state)
 
-    def report(self, trial_id: str, epoch: int, gain: float | None, loss: float | None) -> None:
-        losses = {name: value for name, value in (("gain", gain), ("loss", loss)) if value is not None}
+    def report(self, trial_id: str, epoch: int, *values: float | None) -> None:
+        losses = {name: value for name, value in zip(NAMES, values, strict=False) if value is not None}
         self.record(TrialReported(trial_id, EpochReport(epoch, float(epoch), losses=losses)))
 
     def save(self, trial_id: str, epoch: int) -> str:
@@ -68,17 +74,25 @@ class Driver:
         return {str(path.relative_to(self.out)) for path in (self.out / "checkpoints").iterdir()}
 
 
-def costs(values: Values) -> Costs | None:
-    return epoch_costs({"gain": values[0], "loss": values[1]}, GOALS)
+def point(values: Values) -> Point:
+    return CRITERIA.point(dict(zip(NAMES, values, strict=True)))
 
 
-def front_by_definition(reported: dict[tuple[str, int], Values]) -> set[tuple[str, int]]:
-    known = {key: np.array(found) for key, values in reported.items() if (found := costs(values)) is not None}
-    return {key for key, a in known.items() if not any((b <= a).all() and (b < a).any() for b in known.values())}
+def kept_by_definition(reported: dict[tuple[str, int], Values]) -> set[tuple[str, int]]:
+    """The front of all epochs, and the front of the epochs with a utility of at least 2."""
+    kept = set()
+    for least in (None, 2.0):
+        known = {
+            key: np.array([-gain, loss])
+            for key, (gain, loss, utility) in reported.items()
+            if gain is not None and loss is not None and (least is None or (utility is not None and utility >= least))
+        }
+        kept |= {key for key, a in known.items() if not any((b <= a).all() and (b < a).any() for b in known.values())}
+    return kept
 
 
 NUMBERS = st.one_of(st.none(), st.integers(0, 4).map(float))
-REPORTS = st.tuples(st.sampled_from("abc"), NUMBERS, NUMBERS, st.booleans(), st.integers(0, 4).map(bool))
+REPORTS = st.tuples(st.sampled_from("abc"), NUMBERS, NUMBERS, NUMBERS, st.booleans(), st.integers(0, 4).map(bool))
 REQUEUES = st.tuples(st.sampled_from("abc"), st.integers(-1, 4))
 
 
@@ -96,26 +110,39 @@ def test_the_models_kept_are_those_of_the_front_after_any_order_of_reports_reque
                 driver.record(TrialRequeued(trial_id, content[0]))
                 reported = {key: item for key, item in reported.items() if key[0] != trial_id or key[1] <= content[0]}
             else:
-                gain, loss, knows_front, is_evaluated = content
+                *measured, knows_front, is_evaluated = content
                 epoch = 1 + max((key[1] for key in reported if key[0] == trial_id), default=0)
-                found = costs((gain, loss)) if is_evaluated else None
-                if found and not (knows_front and any(dominates(other, found) for other in read_front(driver.out))):
+                values = tuple(measured) if is_evaluated else (None, None, None)
+                known = read_front(driver.out) if knows_front else []
+                if is_evaluated and CRITERIA.kept([*known, point(values)])[-1]:
                     saved.add(driver.save(trial_id, epoch))
-                reported[trial_id, epoch] = (gain, loss) if is_evaluated else (None, None)
-                driver.report(trial_id, epoch, *((gain, loss) if is_evaluated else (None, None)))
+                reported[trial_id, epoch] = values
+                driver.report(trial_id, epoch, *values)
             if number in kills:
                 driver.restart()
-            front = front_by_definition(reported)
-            saved &= {candidate_folder(*key) for key in front} | {"checkpoints/a"}
-            assert driver.manager.folders == {candidate_folder(*key) for key in front}
+            kept = kept_by_definition(reported)
+            saved &= {candidate_folder(*key) for key in kept} | {"checkpoints/a"}
+            assert driver.manager.folders == {candidate_folder(*key) for key in kept}
             assert driver.kept() == saved
-            assert set(read_front(driver.out)) == {costs(reported[key]) for key in front}
+            assert {item.values for item in read_front(driver.out)} == {reported[key][:2] for key in kept}
 
 
 @pytest.mark.parametrize("value", [None, "", "nan", float("inf"), "text"])
 def test_an_epoch_without_a_finite_objective_is_no_candidate(value: object) -> None:
-    assert epoch_costs({"gain": value, "loss": 1.0}, GOALS) is None
-    assert epoch_costs({"gain": "2.5", "loss": 1.0}, GOALS) == (-2.5, 1.0)
+    assert CRITERIA.kept([CRITERIA.point({"gain": value, "loss": 1.0, "utility": 3.0})]).tolist() == [False]
+    assert CRITERIA.point({"gain": "2.5", "loss": 1.0, "utility": 1.5}) == Point((2.5, 1.0), (0.5,))
+
+
+def test_a_metric_that_is_measured_after_the_search_puts_an_epoch_on_the_front_under_the_constraints(
+    tmp_path: Path,
+) -> None:
+    driver = Driver(tmp_path)
+    driver.report("a", 1, 1.0, 1.0)
+    driver.record(MetricsMeasured("a", 1, {"utility": 2.5}))
+    driver.report("b", 1, 2.0, 0.5, 0.0)
+    assert driver.manager.folders == {"checkpoints/a-epoch-1", "checkpoints/b-epoch-1"}
+    driver.restart()
+    assert driver.manager.folders == {"checkpoints/a-epoch-1", "checkpoints/b-epoch-1"}
 
 
 @pytest.mark.parametrize("is_killed", [True, False])

@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from search_spaces.common.front import Point
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.followers.syncer import Syncer, fetch_sweep
 from sweeper.search.reuse import ReusableTrials
@@ -168,7 +169,7 @@ def test_a_dominated_epoch_leaves_the_storage_and_workers_can_read_the_front(
     assert models(storage) == ["00000-epoch-2"]
     assert checkpoints(sweep.out)[-1] == "checkpoints/00000-epoch-2"
     storage.get(FRONT_FILE, tmp_path / "seen" / FRONT_FILE)
-    assert read_front(tmp_path / "seen") == [(-2.0, 1.0)]
+    assert read_front(tmp_path / "seen") == [Point((2.0, 1.0))]
     sweep.tables.rewrite(sweep.log.state)
     assert checkpoints(sweep.out) == ["", "checkpoints/00000-epoch-2"]
     assert sweep.checkpoints.fetch_models() == []

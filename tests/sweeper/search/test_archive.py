@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from search_spaces.common.front import Criteria, Point
 from search_spaces.constraint import parse_constraint
-from sweeper.search.archive import ParetoArchive, Result
+from sweeper.search.archive import ParetoArchive
 from sweeper.settings.objectives import DEFAULT_OBJECTIVES, parse_objectives, with_bounds
 
 AXES = with_bounds(parse_objectives(DEFAULT_OBJECTIVES), 10.0)
@@ -24,22 +25,22 @@ def ended(*values: Any, status: str = "finished") -> dict[str, object]:
 
 
 def test_the_epoch_that_adds_most_to_the_front_of_the_others_represents_a_trial() -> None:
-    attained = ParetoArchive(AXES)
+    attained = ParetoArchive(Criteria(AXES))
     # Alone: 18, 42 and 27 hundredths. All three are on the front: 9 * 3 + 6 * (7 - 3) + 2 * (3 - 1) hundredths.
-    assert attained.add(ended(9, 7), [epoch(2, 1), epoch(6, 3), epoch(9, 7)]) == Result((6.0, 3.0))
+    assert attained.add(ended(9, 7), [epoch(2, 1), epoch(6, 3), epoch(9, 7)]) == Point((6.0, 3.0))
     assert attained.trace == [pytest.approx(0.27 + 0.24 + 0.04)]
-    attained = ParetoArchive(AXES)
+    attained = ParetoArchive(Criteria(AXES))
     attained.add(ended(6, 3))
     # Alone (5, 3) is worth 35 and (2, 1) 18; beside (6, 3) the first adds nothing and the second 2 * (3 - 1).
-    assert attained.add(ended(5, 3), [epoch(2, 1), epoch(5, 3)]) == Result((2.0, 1.0))
+    assert attained.add(ended(5, 3), [epoch(2, 1), epoch(5, 3)]) == Point((2.0, 1.0))
     assert attained.trace == [pytest.approx(0.42), pytest.approx(0.46)]
     attained.add(ended(9, 1))
-    assert attained.add(ended(3, 5), [epoch(8, 2), epoch(3, 5)]) == Result((3.0, 5.0)), "of equals the last"
-    unfinished = ParetoArchive(AXES)
+    assert attained.add(ended(3, 5), [epoch(8, 2), epoch(3, 5)]) == Point((3.0, 5.0)), "of equals the last"
+    unfinished = ParetoArchive(Criteria(AXES))
     unfinished.add(ended(9, 1, status="diverged"), [epoch(5, 5)])
     assert unfinished.trace == [pytest.approx(0.25)], "its epochs are on the front, its row is not"
-    last = ParetoArchive(AXES, every_epoch=False)
-    assert last.add(ended("3", "5.0"), [epoch(8, 2), epoch(3, 5)]) == Result((3.0, 5.0)), "a table has texts"
+    last = ParetoArchive(Criteria(AXES), every_epoch=False)
+    assert last.add(ended("3", "5.0"), [epoch(8, 2), epoch(3, 5)]) == Point((3.0, 5.0)), "a table has texts"
     assert last.add(ended(3, 5, status="stopped"), [epoch(8, 2)]) is None
     assert last.trace == [pytest.approx(0.15)] * 2
 
@@ -63,12 +64,22 @@ def test_constraints_decide_before_the_objectives(
     violation: float,
     trace: float,
 ) -> None:
-    attained = ParetoArchive(AXES, constraints=UTILITY)
-    assert attained.add(row, candidates) == Result(values, (pytest.approx(violation),))
+    attained = ParetoArchive(Criteria(AXES, UTILITY))
+    assert attained.add(row, candidates) == Point(values, (pytest.approx(violation),))
     assert attained.trace == [pytest.approx(trace)]
 
 
+def test_the_sizes_count_equal_epochs_each_and_a_copied_trial_once() -> None:
+    attained = ParetoArchive(Criteria(AXES, UTILITY))
+    attained.add(ended(6, 3, 0.5) | {"spec_hash": "a"}, [epoch(6, 3, 0.5), epoch(6, 3, 0.9), epoch(6, 3, 0.5)])
+    assert (attained.front, attained.constrained_front) == ((3, pytest.approx(0.42)), (1, pytest.approx(0.42)))
+    attained.add(ended(6, 3, 0.9) | {"spec_hash": "a", "reused_from": "out/00000"}, [epoch(6, 3, 0.9)])
+    assert (attained.front.epochs, attained.constrained_front.epochs) == (3, 1)
+    attained.add(ended(6, 3, 0.9) | {"spec_hash": "b", "reused_from": "before/00000"}, [epoch(6, 3, 0.9)])
+    assert (attained.front.epochs, attained.constrained_front.epochs) == (4, 2)
+
+
 def test_an_unmeasured_constraint_leaves_no_result_and_a_share_is_of_the_target() -> None:
-    assert ParetoArchive(AXES, constraints=UTILITY).add(ended(4, 4)) is None
-    attained = ParetoArchive(AXES, constraints=(parse_constraint("utility>=70%"),), baseline={"utility": 0.5})
-    assert attained.add(ended(4, 4, 0.4)) == Result((4.0, 4.0), (pytest.approx(0.35 - 0.4),))
+    assert ParetoArchive(Criteria(AXES, UTILITY)).add(ended(4, 4)) is None
+    attained = ParetoArchive(Criteria(AXES, (parse_constraint("utility>=70%"),), {"utility": 0.5}))
+    assert attained.add(ended(4, 4, 0.4)) == Point((4.0, 4.0), (pytest.approx(0.35 - 0.4),))

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from search_spaces.builtin import default_space
+from search_spaces.common.front import Point
 from search_spaces.constraint import parse_constraint
 from search_spaces.parameters import Number
 from search_spaces.space import Space
-from sweeper.search.archive import Result
 from sweeper.search.samplers import SAMPLERS
 from sweeper.search.schedulers import SCHEDULERS
 from sweeper.search.warm_start import Prior
@@ -130,7 +130,7 @@ def test_a_finished_trial_is_reported_with_its_best_epoch_and_each_prior_with_it
     early = {"forget_loss_capped": 4.0, "retain_loss": 1.0}
     study = open_study(tmp_path, space=TWO, trials=2, constraints=UTILITY)
     config = {"method": "ngdiff", "auto_lr": "off", "lr": 1e-4, "weight_decay": 0.05}
-    results = [Result((3.0, 1.0), (missed,)) for missed in (0.25, -0.125)]
+    results = [Point((3.0, 1.0), (missed,)) for missed in (0.25, -0.125)]
     study.begin(priors=[Prior(config, result.values, result.violations, "earlier/00000") for result in results])
     for row in ({**FINE, "utility": 0.1}, {**FINE, "status": "stopped"}):
         proposal = study.ask()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from search_spaces.builtin import default_space
+from search_spaces.common.front import Criteria
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.search.limits import Limits
 from sweeper.search.reuse import ReusableTrials
@@ -78,8 +79,8 @@ def write_sweep(out: Path, *, statuses: Mapping[int, str] = MappingProxyType({})
 
 
 def taken(out: Path, settings: SweepSettings = SETTINGS, **given: Any) -> WarmStart:
-    values = {"target_key": KEY, "baseline": {}, "max_points": 5, **given}
-    return warm_start(out, settings, AXES, **values)
+    values = {"target_key": KEY, "max_points": 5, **given}
+    return warm_start(out, settings, Criteria(AXES, settings.parsed_constraints), **values)
 
 
 def test_trials_of_the_same_problem_are_known_with_their_values_whatever_their_seed(tmp_path: Path) -> None:

@@ -14,8 +14,10 @@ import pytest
 from ray.tune.result import DONE, SHOULD_CHECKPOINT
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from search_spaces.common.front import Criteria, Point
+from search_spaces.common.objective import Objective
 from tests.facts import assert_names
-from tests.trainables.ray_worker import GOALS, expected_of, numbers_of, steps_of, worker_config
+from tests.trainables.ray_worker import CRITERIA, expected_of, numbers_of, steps_of, worker_config
 from tests.trainables.runs import same_bits
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
@@ -34,7 +36,7 @@ def test_a_trial_reports_what_its_run_reports_and_ends_with_an_outcome(
 ) -> None:
     """This also holds if the worker ran another trial before."""
     spec = make_spec(method="ngdiff", lr=1e-4)
-    worker = make_worker(worker_config(make_spec(method="ga", lr=0.05, max_steps=1), "first"), GOALS)
+    worker = make_worker(worker_config(make_spec(method="ga", lr=0.05, max_steps=1), "first"), CRITERIA)
     steps_of(worker)
     before = time.time()
     assert worker.reset_config(worker_config(spec)) is True
@@ -105,7 +107,7 @@ def test_on_a_full_disk_a_trial_fails_with_its_last_report(
         save(model, tokenizer, folder)
 
     monkeypatch.setattr(trial_files, "save_model", refuse)
-    last = steps_of(make_worker(worker_config(make_spec(method="ga", lr=1e-4)), GOALS))[-1]
+    last = steps_of(make_worker(worker_config(make_spec(method="ga", lr=1e-4)), CRITERIA))[-1]
     assert last["outcome"].status == "failed"
     assert "No space left" in last["outcome"].error
     assert last["report"].epoch == epoch
@@ -115,7 +117,7 @@ def test_on_a_full_disk_a_trial_fails_with_its_last_report(
 def test_a_diverged_trial_has_a_reason_no_checkpoint_and_no_losses_of_its_last_epoch(
     make_worker: MakeWorker, make_spec: Any, tmp_path: Path
 ) -> None:
-    results = steps_of(make_worker(worker_config(make_spec(method="ga", lr=1e30)), GOALS))
+    results = steps_of(make_worker(worker_config(make_spec(method="ga", lr=1e30)), CRITERIA))
     outcome = results[-1]["outcome"]
     assert (outcome.status, outcome.checkpoint) == ("diverged", None)
     assert "step" in outcome.error
@@ -126,12 +128,15 @@ def test_a_diverged_trial_has_a_reason_no_checkpoint_and_no_losses_of_its_last_e
 def test_a_model_that_the_front_or_an_earlier_epoch_dominates_is_not_saved(
     make_worker: MakeWorker, make_spec: Any, tmp_path: Path
 ) -> None:
-    write_front(tmp_path / "out", [(-100.0, 0.0)])
-    steps_of(make_worker(worker_config(make_spec()), GOALS))
+    write_front(tmp_path / "out", [Point((100.0, 0.0))])
+    steps_of(make_worker(worker_config(make_spec()), CRITERIA))
     assert [path.name for path in (tmp_path / "out" / "checkpoints").iterdir()] == ["t1"]
     write_front(tmp_path / "out", [])
-    # With these goals, both losses are maximised.
-    worker = make_worker(worker_config(make_spec(epochs=4), "t2"), (("retain_loss", "max"), ("forget_loss", "max")))
+    both_rise = Criteria(
+        tuple(Objective(name=name, column=name, direction="max") for name in ("retain_loss", "forget_loss"))
+    )
+    # With these objectives, both losses are maximised.
+    worker = make_worker(worker_config(make_spec(epochs=4), "t2"), both_rise)
     reports = [result["report"] for result in steps_of(worker)]
     pairs = [(report.losses["retain_loss"], report.losses["forget_loss"]) for report in reports[:-1]]
     unbeaten = [
@@ -146,7 +151,7 @@ def test_a_checkpoint_has_the_metrics_that_the_run_would_have_measured_there(
     make_worker: MakeWorker, make_spec: Any, target: Target, tmp_path: Path, lora_rank: int | None
 ) -> None:
     spec = make_spec(method="ga", lr=1e-4, lora_rank=lora_rank, metrics_every=1)
-    report = make_worker(worker_config(spec), GOALS).step()["report"]
+    report = make_worker(worker_config(spec), CRITERIA).step()["report"]
     folder = tmp_path / "out" / "checkpoints" / "t1-epoch-1"
     measured = measure_checkpoint(target, replace(spec, metrics_every=None), folder, cpus=1.0, gpus=0.0).metrics
     assert measured == report.metrics

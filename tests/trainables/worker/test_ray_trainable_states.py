@@ -14,7 +14,7 @@ from ray import tune
 from ray.tune.result import SHOULD_CHECKPOINT
 
 from search_spaces.common import durable
-from tests.trainables.ray_worker import GOALS, expected_of, numbers_of, steps_of, worker_config
+from tests.trainables.ray_worker import CRITERIA, expected_of, numbers_of, steps_of, worker_config
 from trainables.run.workspace import Workspace
 from trainables.saved_state import STATE_FILE, read_state
 from trainables.storage import Storage, StorageError
@@ -106,7 +106,7 @@ def storage(target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def distant(make_worker: MakeWorker, storage: Storage) -> MakeWorker:
     """Return a function that makes a worker on a node without the sweep's folder."""
-    return lambda config: make_worker(config, GOALS, storage=storage)
+    return lambda config: make_worker(config, CRITERIA, storage=storage)
 
 
 def test_a_worker_writes_to_the_storage_and_nowhere_else(
