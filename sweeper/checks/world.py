@@ -109,7 +109,13 @@ def check_files_and_services(resolved: Resolved[M], *, continues: bool = False) 
         problems += _service_problems(options)
         problems += _folder_problems(options)
     # Checks over the network take seconds, so they run only if no other problem was found.
-    problems += map(Problem, source_problems(resolved.base, ask_hub=not problems))
+    spec = resolved.base
+    if resolved.settings is not None:
+        space = resolved.settings.space
+        is_searched = any(item.name == "interpolate" and item.accepts("on") for item in space.parameters)
+        if is_searched or space.constants.get("interpolate") == "on":
+            spec = replace(spec, interpolate="on")
+    problems += map(Problem, source_problems(spec, ask_hub=not problems))
     if isinstance(options, SweepOptions) and options.storage and is_address(options.storage) and not problems:
         problems += about("storage", storage_problem(options.storage))
     return replace(resolved, problems=problems)
@@ -260,6 +266,7 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
     from trainables.data import DATASETS, DataError
     from trainables.modality import dataset_modality
     from trainables.models.registry import find_model
+    from trainables.run.interpolation import unscored_rows
     from trainables.target.notes import overlap_notes
     from trainables.target.target import target_spec_of
 
@@ -279,6 +286,8 @@ def source_problems(spec: TrialSpec, *, ask_hub: bool) -> list[str]:
                 target_spec = target_spec_of(spec)
                 target_spec.metric_names()
                 overlap_notes(target_spec)
+                if spec.interpolate == "on":
+                    unscored_rows(target_spec.data)
             except DataError as error:
                 problems += error.problems
     hub_id = find_model(spec.model).hub_id

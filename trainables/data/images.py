@@ -14,7 +14,7 @@ import numpy.typing as npt
 from trainables.data.errors import DataError
 
 RETAIN_SAMPLE = 5000
-"""The maximum number of retain images for evaluation."""
+"""The maximum number of retain images for evaluation. At most half of the images are used for evaluation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +160,7 @@ def forget_one_class(
         retain=ImageSet(images, retain),
         full=ImageSet(images, full),
         forget_eval=forget_set,
-        retain_eval=ImageSet(images, _spread_evenly(retain, RETAIN_SAMPLE)),
+        retain_eval=ImageSet(images, _spread_evenly(retain, min(RETAIN_SAMPLE, (len(retain) + 1) // 2))),
         holdout=ImageSet(images, np.flatnonzero(~in_class & held_out)),
     )
 

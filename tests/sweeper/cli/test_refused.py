@@ -44,6 +44,8 @@ FILES = {
     "mine/forget.jsonl": '{"question": "Q?"}\n{"question": "Q?", "answer": "A"}\n',
     "mine/retain.jsonl": '{"text": "T"}\n',
     "adapter/adapter_config.json": "{}",
+    "small/forget.jsonl": '{"question": "A?", "answer": "B"}\n{"question": "C?", "answer": "D"}\n',
+    "small/retain.jsonl": '{"question": "E?", "answer": "F"}\n{"question": "G?", "answer": "H"}\n',
     "deep/config.json": '{"num_hidden_layers": 12}',
     "deep/tokenizer.json": "{}",
     "deep/model.safetensors": "d\0\0\0\0\0\0\0{}",
@@ -134,6 +136,8 @@ sweep --method rmu --option layer=11 --option layer=-1 --option layer=12 --targe
     | --target-path deep model.safetensors | layer 12 11
 sweep --model full | full --model-path
 pareto --dataset jsonl | jsonl --data-dir forget.jsonl retain.jsonl
+pareto --dataset jsonl --data-dir small --interpolate off --interpolate on | 2 retain_eval --interpolate off
+unlearn --dataset jsonl --data-dir small --interpolate on | 2 retain_eval --interpolate off
 unlearn --dataset jsonl --data-dir mine --epochs 0 | epochs 0 | questions text | forget.jsonl line 1 'answer'
 single --out begun | begun python -m sweeper resume
 single --out full | full empty

@@ -167,7 +167,7 @@ def test_each_forget_image_is_capped_at_the_guess_and_accuracies_are_scikit_lear
     assert losses["forget_loss_capped"] == pytest.approx(float(each.clamp(max=math.log(10)).mean()), rel=1e-5)
     final = measured.metrics
     assert set(final) == set(SETS["accuracy"])
-    sets = {"forget": data.forget, "retain": data.retain, "test": data.holdout}
+    sets = {"forget": data.forget, "retain": data.retain_eval, "test": data.holdout}
     for name, items in sets.items():
         logits, labels = logits_of(network, plain_input, data, items)
         predicted = logits.argmax(dim=1).tolist()
