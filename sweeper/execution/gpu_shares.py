@@ -106,13 +106,12 @@ class GpuShares(Follower):
                 self._paused.discard(trial_id)
             case TrialCut(trial_id, waits=True):
                 self._paused.add(trial_id)
-            case TrialEnded(trial_id):
+            case TrialEnded(trial_id, outcome):
                 self._reserved.pop(trial_id, None)
-                row = state.trials[trial_id].row()
-                trial_gpu_gb = as_float(row.get("gpu_gb"))
-                if not row.get("reused_from") and math.isfinite(trial_gpu_gb):
-                    self.gpu_gb = trial_gpu_gb if self.gpu_gb is None else min(self.gpu_gb, trial_gpu_gb)
-                self.learn([row])
+                trial, gpu_gb = state.trials[trial_id], outcome.execution.gpu_gb
+                if gpu_gb is not None and not trial.reused_from:
+                    self.gpu_gb = gpu_gb if self.gpu_gb is None else min(self.gpu_gb, gpu_gb)
+                self.learn([trial.row()])
                 self.print_new()
 
     def learn(self, rows: Iterable[Mapping[str, object]]) -> None:

@@ -18,6 +18,7 @@ from sweeper.store.event_log import Follower
 from sweeper.store.events import Event, TrialEnded
 from sweeper.store.progress import Remaining, settings_text
 from sweeper.store.state import Stage, SweepState
+from trainables.run.reports import Status
 
 _REDRAW = 0.25  # seconds
 
@@ -61,14 +62,15 @@ class Display(Follower):
         """Print a line when a trial ends."""
         if not isinstance(event, TrialEnded):
             return
-        row = state.trials[event.trial_id].row()
+        outcome, settings = event.outcome, state.trials[event.trial_id].settings
+        values = outcome.values
         epochs = ""
-        if row["status"] == "stopped":
-            epochs = f"  after {float(row.get('epochs_done') or 0):g} of {counted(float(row['epochs']), 'epoch')}"
-        scores = " ".join(f"{label} {_number(row.get(name))}" for label, name in self._scores.items())
-        error = f"  {row['error']}" if row.get("error") else ""
-        seconds = f"{_number(row.get('wall_seconds'))} s"
-        line = f"{event.trial_id} {row['status']:<8} {settings_text(row):<32} {scores} {seconds}"
+        if outcome.status is Status.STOPPED:
+            epochs = f"  after {outcome.epochs_done or 0:g} of {counted(float(settings['epochs']), 'epoch')}"
+        scores = " ".join(f"{label} {_number(values.get(name))}" for label, name in self._scores.items())
+        error = f"  {outcome.error}" if outcome.error else ""
+        seconds = f"{_number(outcome.execution.wall_seconds)} s"
+        line = f"{event.trial_id} {outcome.status:<8} {settings_text(settings):<32} {scores} {seconds}"
         self._console.print(line + epochs + error, soft_wrap=True)
 
     def flush(self, state: SweepState) -> None:
@@ -115,5 +117,5 @@ def _fronts(archive: ParetoArchive) -> Iterator[str]:
         yield f"with {names}: {counted(epochs, 'epoch')}, hypervolume {hypervolume:.4f}"
 
 
-def _number(value: object) -> str:
-    return f"{float(value):.3g}" if isinstance(value, (int, float)) else "-"
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"

@@ -170,14 +170,18 @@ class Outcome:
             execution=execution or report.execution or Execution(),
         )
 
+    @property
+    def values(self) -> dict[str, float]:
+        """The losses and metrics by name."""
+        return {**self.losses, **self.metrics}
+
     def row(self) -> dict[str, object]:
         """Return the columns for trials.csv, without the trial's id and settings."""
         return {
             "status": str(self.status),
             "steps": self.steps,
             "epochs_done": self.epochs_done,
-            **self.losses,
-            **self.metrics,
+            **self.values,
             **(asdict(self.timers) if self.timers is not None else {}),
             **asdict(self.execution),
             "interpolation": self.interpolation,

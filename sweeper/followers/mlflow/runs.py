@@ -109,15 +109,18 @@ class TrackedSweep:
         )
 
     def trial_run(self, trial: Trial) -> NewRun:
-        row = trial.row()
-        tags = {name: row.get(name) for name in ("spec_hash", "method", "auto_lr")}
+        settings, outcome = trial.settings, trial.outcome
+        started_at = trial.started_at
+        if outcome is not None:
+            started_at = outcome.execution.started_at or started_at or outcome.ended_at
+        tags = {name: settings.get(name) for name in ("spec_hash", "method", "auto_lr")}
         return NewRun(
             key=trial.id,
             parent=SWEEP,
-            name=f"{trial.id} {settings_text(trial.settings)}",
-            params=fit_params({name: row.get(name) for name in PARAMETERS}),
+            name=f"{trial.id} {settings_text(settings)}",
+            params=fit_params({name: settings.get(name) for name in PARAMETERS}),
             tags=fit_tags({**tags, **self._tags(trial.id)}),
-            start_time=milliseconds(row.get("started_at") or trial.started_at or row.get("ended_at")),
+            start_time=milliseconds(started_at),
         )
 
     def epoch_run(self, trial: Trial, epoch: str) -> NewRun:
