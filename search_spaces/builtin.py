@@ -23,8 +23,12 @@ AUTO_START = "auto_lr.lr"
 """The key of the initial rate of automatic rates in a learning-rate study. Its plain name is ``lr``."""
 _NONE: OptionValues = MappingProxyType({})
 
+PAPER = "paper"
+"""The name of the paper's grid on the command line."""
 PAPER_LR = (1e-5, 5e-5, 1e-4)
 PAPER_C = (0.9, 0.5, 0.1)
+PAPER_RULES = ("off", "gen")
+"""The values of ``auto_lr`` in the paper's tables: without and with AutoLR."""
 PAPER_CONSTANTS: Mapping[str, Value] = MappingProxyType(
     {
         "epochs": 15,
@@ -87,7 +91,7 @@ def paper_space(
     return replace(space, constants={**PAPER_CONSTANTS, **space.constants})
 
 
-SPACES: Mapping[str, Callable[..., Space]] = MappingProxyType({"default": default_space, "paper": paper_space})
+SPACES: Mapping[str, Callable[..., Space]] = MappingProxyType({"default": default_space, PAPER: paper_space})
 """The functions that build the spaces, by the name of the space on the command line."""
 
 

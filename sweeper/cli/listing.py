@@ -152,6 +152,11 @@ def _datasets() -> list[dict[str, object]]:
                 "name": item.name,
                 "description": item.description,
                 "forget splits": ", ".join(item.forget_splits),
+                "examples": "; ".join(
+                    f"{split}: {text}" if split else text
+                    for split, (forget, retain) in item.sizes.items()
+                    if (text := f"{forget:,} to forget, {retain:,} to retain")
+                ),
                 "forget class": f"{item.forget_class} (default) or another class" if item.forget_class else None,
                 "hub": item.hub_id,
                 "data-dir": f"{use}; must contain {item.files}" if item.files else None,

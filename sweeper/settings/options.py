@@ -256,7 +256,11 @@ class ParetoOptions(SweepOptions, ParetoFields):
     command: ClassVar[str] = PARETO
 
     space: str | None = option(
-        None, "Search space: 'paper' for the paper's grid, or a FILE.yaml.", is_path=True, after="auto_lr_delta"
+        None,
+        "Search space: 'paper' for the grid of the paper (all methods, learning rates and values of c, without and "
+        "with AutoLR; last epochs; no scheduler), or a FILE.yaml.",
+        is_path=True,
+        after="auto_lr_delta",
     )
     enqueue: tuple[str, ...] = option(
         (),

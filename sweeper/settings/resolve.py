@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from search_spaces.builtin import PAPER, PAPER_RULES
 from search_spaces.common.messages import counted, expected_one_of
 from search_spaces.space import Space, SpaceError
 from sweeper.settings.fields import fields_of
@@ -112,9 +113,10 @@ def _sweep(options: SweepOptions, problems: list[Problem]) -> Resolved[Any]:
     options = replace(options, method=methods, gpus_per_trial=gpus, tracking_uri=uri)
     if isinstance(options, StudyOptions):
         options = with_study_defaults(options)
-    options = replace(options, auto_lr=tuple(dict.fromkeys(options.auto_lr)) or ("off",))
     base, base_problems = _base(options, options.lr)
     problems += base_problems
+    default_rules = PAPER_RULES if options.space == PAPER and base.optimizer not in LR_FREE else ("off",)
+    options = replace(options, auto_lr=tuple(dict.fromkeys(options.auto_lr)) or default_rules)
     if len(options.auto_lr) == 1:
         base = replace(base, auto_lr=options.auto_lr[0])
     for rule in options.auto_lr[1:]:

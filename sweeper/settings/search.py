@@ -6,6 +6,7 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 
+from search_spaces.builtin import PAPER
 from search_spaces.common.messages import counted
 from search_spaces.common.objective import Objective
 from search_spaces.parameters import Choice
@@ -57,9 +58,11 @@ def read_search(
     before.
     """
     search = options if isinstance(options, ParetoFields) else _GRID_OF_STUDY
+    is_paper = options.space == PAPER
     # In a small space, other samplers would propose the same points repeatedly.
-    sampler = "grid" if _defaults_to_grid(options, space) else search.sampler
-    problems: list[Problem] = []
+    sampler = "grid" if is_paper or _defaults_to_grid(options, space) else search.sampler
+    candidates = LAST if is_paper and "candidates" not in options.raw else search.candidates
+    problems = _paper_problems(options, search) if is_paper else []
     objectives: tuple[Objective, ...] = ()
     try:
         objectives = parse_objectives(options.objectives)
@@ -74,7 +77,7 @@ def read_search(
     lacks_epoch_values = base.metrics_every != 1 and not has_only_losses
     is_repeated = sampler == "grid" or options.seeds > 1
     scheduler, grace, scheduling_problems = _scheduling(
-        options, base, needs_all_epochs=lacks_epoch_values or is_repeated or search.candidates == LAST
+        options, base, needs_all_epochs=lacks_epoch_values or is_repeated or candidates == LAST
     )
     problems += scheduling_problems
     trials = search.trials
@@ -99,13 +102,25 @@ def read_search(
         trials = math.ceil(search.epoch_budget / mean_epochs)
     settings = SearchSettings(
         sampler=sampler,
-        candidates=search.candidates,
+        candidates=candidates,
         scheduler=scheduler,
         grace=grace,
         trials=trials or DEFAULT_TRIALS[not is_scheduled],
         enqueue=tuple(points),
     )
     return settings, base, problems
+
+
+def _paper_problems(options: SweepOptions, search: ParetoFields) -> list[Problem]:
+    """Return the problems with options that would search the paper's space in another way than the paper."""
+    remedy = "leave out {flag}, or replace --space paper by the values to search (--lr, --c, --epochs)"
+    problems = []
+    for name, value, expected in (("sampler", search.sampler, "grid"), ("scheduler", options.scheduler, NO_SCHEDULER)):
+        if name in options.raw and value != expected:
+            flag = f"--{name} {value}"
+            text = f"--space {PAPER} is a grid of all methods, learning rates and values of c without a scheduler, got "
+            problems += about(name, f"{text}{flag}: {remedy.format(flag=flag)}")
+    return problems
 
 
 def _defaults_to_grid(options: SweepOptions, space: Space | None) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from search_spaces.builtin import SPACES, Methods, OptionValues
+from search_spaces.builtin import PAPER, SPACES, Methods, OptionValues
 from search_spaces.common.fields import Field
 from search_spaces.common.messages import did_you_mean
 from search_spaces.common.values import Value, plain_name
@@ -87,7 +87,7 @@ def built_in_space(options: SweepOptions, base: TrialSpec) -> Space:
     lr_free = base.optimizer in LR_FREE
     methods = options_by_method(options.method)
     # The paper's rates are for Adam; learning-rate-free optimizers have their own published rate.
-    default_rates = (LR_FREE_LR,) if options.space == "paper" and lr_free else ()
+    default_rates = (LR_FREE_LR,) if options.space == PAPER and lr_free else ()
     space = SPACES[options.space or "default"](
         methods=methods,
         lr=options.lr or default_rates,

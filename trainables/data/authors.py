@@ -167,6 +167,7 @@ DATASETS = DataSet(
     name="authors",
     modality="language",
     description="200 generated questions about 20 fictitious authors; the forget set is the last two authors",
+    sizes={"": (2 * QUESTIONS, 18 * QUESTIONS)},
     unit=QUESTIONS,
     generated=True,
     loader=lambda limit, seed=0: limit_retain(authors(seed=seed), limit, per_author=QUESTIONS),

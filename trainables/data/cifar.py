@@ -167,6 +167,7 @@ def _dataset(variant: Variant, *, forget_class: str, forget_description: str) ->
         citation="Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009",
         hub_id=variant.hub_id,
         files=FILES,
+        sizes={"": (FORGET_IMAGES, 50_000 - 50_000 // len(variant.classes))},
         forget_class=forget_class,
         learns_more=len(variant.classes) == 10,
         loader=partial(load_cifar, variant),

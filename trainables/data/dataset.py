@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -30,6 +30,8 @@ class DataSet:
         files: a text that describes the files in ``--data-dir``; None if the data set needs no files.
         forget_splits: the possible values of ``--forget-split``; empty if the data set has only one forget set.
         forget_split: the default forget set.
+        sizes: for each forget split, the number of examples to forget and to retain. The key is "" if the data set has
+            no forget splits. The mapping is empty if the files determine the numbers.
         forget_class: the default class to forget; None if the examples have no classes.
         max_length: the default maximum length of training sequences, in tokens.
         unit: the number of retain examples in a group that ``--limit`` keeps or drops as a whole, such as the number of
@@ -50,6 +52,7 @@ class DataSet:
     files: str | None = None
     forget_splits: tuple[str, ...] = ()
     forget_split: str | None = None
+    sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict, hash=False)
     forget_class: str | None = None
     max_length: int | None = None
     unit: int = 1

@@ -47,6 +47,7 @@ DATASETS = DataSet(
     description="1,797 handwritten digits of 8 x 8 pixels, from scikit-learn; the forget set is one digit",
     citation="Kaynak, Methods of Combining Multiple Classifiers and Their Applications to Handwritten Digit "
     "Recognition, 1995",
+    sizes={"": (131, 1307)},
     forget_class="3",
     loader=load_digits,
 )

@@ -65,6 +65,7 @@ DATASETS = DataSet(
     files=FILES,
     forget_splits=tuple(RETAIN_OF),
     forget_split="forget10",
+    sizes={"forget01": (40, 3960), "forget05": (200, 3800), "forget10": (400, 3600)},
     unit=QUESTIONS_PER_AUTHOR,
     loader=load_tofu,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,18 @@ def sweep_settings(*words: object) -> SweepSettings:
     settings = resolved("pareto", *words).settings
     assert settings is not None
     return settings
+
+
+@pytest.mark.parametrize("methods", [("gdiff",), ("ga", "gdiff", "npo", "ngdiff", "mgda")])
+def test_the_papers_space_is_a_grid_of_last_epochs_for_any_number_of_methods(methods: tuple[str, ...]) -> None:
+    words = [word for method in methods for word in ("--method", method)]
+    settings = sweep_settings("--space", "paper", *words)
+    assert (settings.sampler, settings.scheduler, settings.candidates) == ("grid", "none", "last")
+    points = settings.space.grid()
+    assert settings.trials == len(points) == 2 * 3 * (len(methods) + 2), "gdiff has three values of c"
+    assert {(point["auto_lr"], point["lr"]) for point in points} == set(product(("off", "gen"), (1e-5, 5e-5, 1e-4)))
+    assert sweep_settings("--space", "paper", *words, "--candidates", "all").candidates == "all"
+    assert sweep_settings("--space", "paper", *words, "--trials", 2, "--seeds", 2).trials == 2
 
 
 def test_options_of_a_sweep_are_in_its_settings() -> None:

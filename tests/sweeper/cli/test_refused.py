@@ -57,6 +57,7 @@ single --method nonsense --optimizer lion --weight-scale big --retain-objective 
     --auto-lr x --interpolate auto | auto_lr 'x' off gen gen-clip curvature | interpolate 'auto' on off \
     | lion adamw sgd | weight_scale big | retain_objective mse ce kl | fp16 fp32 bf16 \
     | nonsense gdiff ngdiff
+sweep --space paper --sampler tpe --scheduler moasha | --sampler tpe grid | --scheduler moasha
 single --c 1.5 --limit 0 --target-lora-rank -1 --lr 0 --seed -1 --epochs 0 --max-steps 0 --batch-size -8 \
     --max-length 2 --weight-decay -1 --max-grad-norm 0 --lora-rank -1 | limit 0 | target_lora_rank -1 | max_length 2 \
     | lr 0 | seed -1 | epochs 0 | max_steps 0 | batch_size -8 | weight_decay -1 | max_grad_norm 0 | lora_rank -1 | c 1.5

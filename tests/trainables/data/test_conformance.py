@@ -116,3 +116,16 @@ def test_a_broken_promise_is_named(kind: str) -> None:
         changes = {"loader": lambda limit, parts=changes: toy(limit=limit, **parts)}
     with pytest.raises(AssertionError, match=fact):
         check_dataset(replace(TOY, **changes), limit=3)
+
+
+@pytest.mark.parametrize("name", ["authors", "digits"])
+def test_the_listed_sizes_are_those_of_the_data(name: str) -> None:
+    data = load_data(name)
+    assert DATASETS[name].sizes == {"": (len(data.forget), len(data.retain))}
+
+
+def test_each_split_of_tofu_has_its_listed_sizes() -> None:
+    """TOFU has 4,000 questions."""
+    sizes = DATASETS["tofu"].sizes
+    assert list(sizes) == list(DATASETS["tofu"].forget_splits)
+    assert {forget + retain for forget, retain in sizes.values()} == {4000}
