@@ -196,10 +196,10 @@ def ui(raw: Raw, problems: list[str]) -> None:
     """
     from sweeper.settings.tracking_uri import default_uri, missing_database, tracking_problem
 
-    options, found = read(UiOptions, raw)
+    options, found = read(UiOptions, raw, problems)
     uri, port = options.tracking_uri or default_uri(), options.port
     found += about("tracking_uri", tracking_problem(uri) or missing_database(uri))
-    raise_if_any([*problems, *located(found, raw)])
+    raise_if_any(located(found, raw))
     # With one worker and no job execution, the server responds after 6 s instead of 22 s, with a quarter of the memory.
     environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     arguments = ["ui", "--backend-store-uri", uri, "--workers", "1", "--port", str(port)]

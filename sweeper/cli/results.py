@@ -33,7 +33,7 @@ def report(raw: Raw, problems: list[str], *, sources: tuple[str, ...], as_json: 
     'seed', 'model' and 'dataset' are optional. If several sources are given, one report on all of them is written to
     --out. If the only source is the folder of a single run, figures are drawn, but no report is written.
     """
-    options, found = read(ReportOptions, raw)
+    options, found = read(ReportOptions, raw, problems)
     out, watch = options.out, options.watch
     path_by_location = {Path(source).resolve(): Path(source) for source in sources}  # each source once
     paths = list(path_by_location.values())
@@ -50,7 +50,7 @@ def report(raw: Raw, problems: list[str], *, sources: tuple[str, ...], as_json: 
         found += about(
             "watch", f"--watch: {paths[0]} is a single run, which has figures but no page; leave out --watch"
         )
-    raise_if_any([*problems, *located(found, raw)])
+    raise_if_any(located(found, raw))
     _check_sources(paths, out)
     from analysis.report.report import write_report, write_run_figures
     from analysis.tables.columns import Columns

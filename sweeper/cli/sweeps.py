@@ -70,8 +70,7 @@ def resume(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json
     from sweeper.store.plugins import restore_plugins
     from trainables.storage import address_problem, is_address, storage_problem
 
-    options, found = read(ResumeOptions, raw)
-    found = [*map(Problem, problems), *found]
+    options, found = read(ResumeOptions, raw, problems)
     changes = _given_changes(options)
     if is_address(folder):
         raise_if_any(located([*found, *about("", address_problem(folder))], raw))

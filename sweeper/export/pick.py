@@ -105,10 +105,10 @@ def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
     """
     if not (out / "sweep.json").is_file():
         raise Problems([no_sweep(out)])
-    options, found = read(PickOptions, raw)
+    options, found = read(PickOptions, raw, problems)
     request = _Request.of(options)
     delivery_problems = map(Problem, _delivery_problems(options, out))
-    raise_if_any([*problems, *located([*found, *request.problems, *delivery_problems], raw)])
+    raise_if_any(located([*found, *request.problems, *delivery_problems], raw))
     rule, limits, best = request.rule, request.limits, request.best
     sweep = _read_sweep_with(out, options.constraint)
     table = TrialTable.read(out, sweep=sweep.name)

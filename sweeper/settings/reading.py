@@ -42,12 +42,13 @@ def located(problems: Iterable[Problem], raw: Raw) -> list[str]:
     return texts
 
 
-def read(options_type: type[AnyOptions], raw: Raw) -> tuple[AnyOptions, list[Problem]]:
-    """Parse the given values of a command. The result has the default for each option with an invalid value.
+def read(options_type: type[AnyOptions], raw: Raw, problems: Sequence[str] = ()) -> tuple[AnyOptions, list[Problem]]:
+    """Parse the given values of a command. Return the options, and ``problems`` with the problems found here.
 
-    An invalid field of a trial is kept if it has the right type, because the checks of other fields depend on it.
+    An option with an invalid value has its default. An invalid field of a trial is kept if it has the right type,
+    because the checks of other fields depend on it.
     """
-    problems: list[Problem] = []
+    found = [Problem(text) for text in problems]
     values: dict[str, Any] = {}
     for name, option in options_of(options_type).items():
         parsed: list[Any] = []
@@ -55,10 +56,10 @@ def read(options_type: type[AnyOptions], raw: Raw) -> tuple[AnyOptions, list[Pro
             try:
                 value = _parse(option.field, given.value)
             except ValueError as error:
-                problems.append(Problem(f"{given.prefix}{error}"))
+                found.append(Problem(f"{given.prefix}{error}"))
                 continue
             if name != "c" and (problem := option.field.problem(value)):  # c is checked with the methods
-                problems.append(Problem(f"{given.prefix}{problem}"))
+                found.append(Problem(f"{given.prefix}{problem}"))
                 if option.field.scope == "command":
                     continue
             parsed.append(value)
@@ -66,7 +67,7 @@ def read(options_type: type[AnyOptions], raw: Raw) -> tuple[AnyOptions, list[Pro
             values.setdefault(option.attribute, {})[name] = parsed[-1]
         elif parsed:
             values[option.attribute] = tuple(parsed) if option.field.repeats else parsed[-1]
-    return options_type(raw=raw, **values), problems
+    return options_type(raw=raw, **values), found
 
 
 def read_valid(options_type: type[AnyOptions], raw: Raw, problems: Sequence[str] = ()) -> AnyOptions:
@@ -75,8 +76,8 @@ def read_valid(options_type: type[AnyOptions], raw: Raw, problems: Sequence[str]
     Raises:
         Problems: a value is invalid. The exception lists all problems, including those in the argument ``problems``.
     """
-    options, found = read(options_type, raw)
-    raise_if_any([*problems, *located(found, raw)])
+    options, found = read(options_type, raw, problems)
+    raise_if_any(located(found, raw))
     return options
 
 

@@ -68,8 +68,7 @@ class Resolved(Generic[M]):
 
 def resolve(options_type: type[M], raw: Raw, problems: Sequence[str] = ()) -> Resolved[M]:
     """Resolve the option values of a command. The result lists ``problems`` and the problems found here."""
-    options, found = read(options_type, raw)
-    found = [*map(Problem, problems), *found]
+    options, found = read(options_type, raw, problems)
     if isinstance(options, SweepOptions):
         return _sweep(options, found)
     if isinstance(options, RunOptions):

@@ -62,3 +62,12 @@ def test_the_methods_of_a_sweep_are_those_of_its_space_or_of_its_base() -> None:
     lr = Choice("lr", (1e-4, 1e-3))
     assert make_settings(space=Space((lr,), {"method": "pcgrad"})).methods == ("pcgrad",)
     assert make_settings(space=Space((lr,)), base=TrialSpec(method="npo")).methods == ("npo",)
+
+
+def test_sweep_json_keeps_the_names_that_differ_from_the_options() -> None:
+    settings = make_settings(no_ship=True, constraints=("utility>=0.7",), time_budget_seconds=60.0)
+    stored = settings.to_dict()
+    expected = {"ship": False, "constraints": ("utility>=0.7",), "time_budget_seconds": 60.0}
+    assert {name: stored[name] for name in expected} == expected
+    assert "no_ship" not in stored
+    assert SweepSettings.from_dict(stored) == settings
