@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from analysis.figures.draw_pareto import draw_pareto
 from analysis.figures.gallery import gallery
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
-    """Write pareto.json, pareto.png, pareto.svg, figures/ and report.html to the folder ``out``.
+def write_report(out: Path, sources: Sequence[Path] = ()) -> dict[str, Any]:
+    """Write pareto.json, pareto.png, pareto.svg, figures/ and report.html to ``out``. Return pareto.json's content.
 
     While a sweep runs, the files contain the trials that have ended. Each file is replaced atomically.
 
@@ -54,7 +54,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
         task: _page_answer(out, task, source, anchor=f"-{i}" if len(sources_by_task) > 1 else "")
         for i, (task, source) in enumerate(sources_by_task.items())
     }
-    content = _content(sources_by_task, answers)
+    content = cast("dict[str, Any]", json_value(_content(sources_by_task, answers)))
     out.mkdir(parents=True, exist_ok=True)
     figures = []
     for section, data in gallery_figures:
@@ -75,8 +75,9 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> None:
         page_notices(full, notes, answers, study),
         study=study if is_study else None,
     )
-    write_json(out / "pareto.json", json_value(content))
+    write_json(out / "pareto.json", content)
     write_atomically(out / "report.html", html)
+    return content
 
 
 def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> list[Path]:

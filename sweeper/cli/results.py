@@ -65,9 +65,9 @@ def report(raw: Raw, problems: list[str], *, sources: tuple[str, ...], as_json: 
     if watch:
         with interrupted_by_signals():
             _watch(folder, paths, port=options.port or 0)
-    write_report(folder, paths)
+    content = write_report(folder, paths)
     if as_json:
-        click.echo(json.dumps(json.loads((folder / "pareto.json").read_text(encoding="utf-8"))))
+        click.echo(json.dumps(content))
     else:
         click.echo(f"report: {folder / 'report.html'}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,9 +74,13 @@ def finalize(sweep: OpenSweep) -> Summary:
     end = sweep.controller.end if sweep.remaining_trials > 0 else None
     was_interrupted = is_interrupted() or (sweep.remaining_trials > 0 and end is None)
     missing_files = [] if was_interrupted else sweep.checkpoints.fetch_models()
-    write_error = _write_results(sweep) if log.state.ended or not was_interrupted else None
-    pareto_file = out / "pareto.json"
-    pareto: dict[str, Any] = json.loads(pareto_file.read_text(encoding="utf-8")) if pareto_file.is_file() else {}
+    pareto: Mapping[str, Any] = {}
+    write_error: OSError | None = None
+    if log.state.ended or not was_interrupted:
+        try:
+            pareto = _write_results(sweep)
+        except OSError as error:
+            write_error = error
     log.record(SweepEnded("interrupted" if was_interrupted else "finished"))
     tracking_error = _close_tracker(sweep, pareto, status="interrupted" if was_interrupted or failure else "finished")
     upload_error = sweep.syncer.close() if sweep.syncer is not None else None
@@ -90,18 +93,14 @@ def finalize(sweep: OpenSweep) -> Summary:
     return _summary(sweep, pareto, end, tracking=tracking_error or redact_uri(sweep.settings.tracking_uri))
 
 
-def _write_results(sweep: OpenSweep) -> OSError | None:
-    """Write the tables and the report. Return the error if writing fails."""
+def _write_results(sweep: OpenSweep) -> dict[str, Any]:
+    """Write the tables and the report. Return the content of pareto.json. Raises OSError."""
     from analysis.report.report import write_report
 
-    try:
-        sweep.log.flush()
-        sweep.checkpoints.reconcile()
-        sweep.tables.rewrite(sweep.log.state)
-        write_report(sweep.out)
-    except OSError as error:
-        return error
-    return None
+    sweep.log.flush()
+    sweep.checkpoints.reconcile()
+    sweep.tables.rewrite(sweep.log.state)
+    return write_report(sweep.out)
 
 
 def _close_tracker(sweep: OpenSweep, pareto: Mapping[str, Any], *, status: str) -> str:
