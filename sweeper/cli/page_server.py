@@ -106,7 +106,7 @@ def serving(page: Path, *, port: int) -> Iterator[str]:
 
 
 def watch(
-    sources: Sequence[Path], rebuild: Callable[[], None], *, stamps: tuple[object, ...], say: Callable[[str], None]
+    sources: Sequence[Path], rebuild: Callable[[], object], *, stamps: tuple[object, ...], say: Callable[[str], None]
 ) -> NoReturn:
     """Call ``rebuild``, which rebuilds the page, whenever a table changes.
 
