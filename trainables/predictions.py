@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainables.batches import sorted_batches
 from trainables.metrics.losses import ItemLosses
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
     from transformers import PreTrainedModel
-
-    from trainables.modality.modality import Modality
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +52,6 @@ def evaluation_mode(model: PreTrainedModel) -> Iterator[None]:
             yield
     finally:
         model.train(was_training)
-
-
-def evaluate_items(
-    modality: Modality, model: PreTrainedModel, items: Any, *, processor: Any, batch_size: int
-) -> ItemLosses:
-    """Return the losses of each item, in the order of ``items``. The model runs in eval mode."""
-
-    def predict(indices: Sequence[int]) -> Predictions:
-        return modality.predict(model, modality.collate(items, indices, processor=processor, device=model.device))
-
-    return item_losses(model, modality.lengths(items), predict, batch_size=batch_size)
 
 
 def item_losses(

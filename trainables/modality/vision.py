@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from trainables.modality.evaluation import evaluate_items
 from trainables.models.checkpoints import folder_problems
 from trainables.objectives.base import Reference
-from trainables.predictions import evaluate_items
 from trainables.vision import losses, processing
 from trainables.vision.models import base_classifier, load_classifier
 from trainables.vision.processing import ImageBatch, ImageProcessor, collate

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from trainables.modality import ModelEvaluator, modality_of
+from trainables.modality.evaluation import evaluate_items
 from trainables.models.adapters import add_adapter
 from trainables.models.stored_weights import StoredWeights
 from trainables.objectives.dpo import refusal
-from trainables.predictions import evaluate_items
 from trainables.target.target import Target
 
 if TYPE_CHECKING:

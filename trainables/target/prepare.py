@@ -12,8 +12,8 @@ from trainables.data import TaskData
 from trainables.device import default_device
 from trainables.metrics.registry import needs_retain_model
 from trainables.modality import ModelEvaluator
+from trainables.modality.evaluation import evaluate_items
 from trainables.models.checkpoints import ADAPTER_CONFIG, base_of
-from trainables.predictions import evaluate_items
 from trainables.scoring.base import Measurement, RetainValues, generated_answers, select_metrics
 from trainables.spec import TrialSpec
 from trainables.target.cache import (

@@ -16,10 +16,11 @@ from search_spaces.common.durable import Throttle, free_bytes, staged
 from search_spaces.common.messages import format_size
 from trainables.batches import epoch_batches
 from trainables.data import TaskData
+from trainables.modality.evaluation import evaluate_items
 from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import write_model
 from trainables.models.hub_cache import fetch_model
-from trainables.predictions import evaluate_items, mean_loss
+from trainables.predictions import mean_loss
 from trainables.saved_state import load_random_state, load_state_file, random_state, save_state_file
 from trainables.target.cache import RECORD, TargetError, unfinished_file
 from trainables.target.target import TargetSpec

@@ -8,8 +8,8 @@ from typing import Any
 
 from trainables.data import DATASETS
 from trainables.modality import MODALITIES
+from trainables.modality.evaluation import evaluate_items
 from trainables.models.registry import ModelInfo
-from trainables.predictions import evaluate_items
 
 
 def check_model(info: ModelInfo) -> None:

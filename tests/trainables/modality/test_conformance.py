@@ -13,10 +13,10 @@ import torch
 from trainables.data import DATASETS, TaskData, load_data
 from trainables.data.examples import UnlearningData
 from trainables.modality import MODALITIES, Modality, modality_of
+from trainables.modality.evaluation import evaluate_items
 from trainables.models.checkpoints import save_model
 from trainables.models.registry import MODELS
 from trainables.objectives.base import Reference
-from trainables.predictions import evaluate_items
 from trainables.spec import TrialSpec
 from trainables.template import QUESTION_ANSWER
 

@@ -13,11 +13,11 @@ import transformers
 
 from tests.trainables.runs import same_bits
 from trainables.data.examples import UnlearningData
+from trainables.modality.evaluation import evaluate_items
 from trainables.modality.language import Language
 from trainables.models.adapters import add_adapter
 from trainables.models.checkpoints import load_model, load_tokenizer, save_model
 from trainables.models.tiny import SLIDING_WINDOW, TINY_MODELS, VOCABULARY, make_tiny, tokenizer_for
-from trainables.predictions import evaluate_items
 from trainables.run.reports import Status
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace

@@ -16,9 +16,9 @@ from transformers import PreTrainedTokenizerFast
 
 from trainables.data import DataError
 from trainables.data.examples import Example
+from trainables.modality.evaluation import evaluate_items
 from trainables.modality.language import Language
 from trainables.models.tiny import train_metaspace_tokenizer
-from trainables.predictions import evaluate_items
 from trainables.text.tokens import IGNORED, Tokens, collate, encode, encode_text
 
 SPECIAL = ["<unk>", "<s>", "</s>", "<pad>"]
