@@ -127,7 +127,7 @@ def _trial_values(trial: Trial, *, is_live: bool) -> dict[str, Any]:
         "settings": settings_text(trial.settings),
         "epochs": trial.settings.get("epochs"),
         "epoch": None if last_report is None else last_report.epoch,
-        **{name: losses.get(name) for name in ("forget_loss", "retain_loss")},
+        **{name: losses.get(name) for name in ("forget_loss", "forget_loss_capped", "retain_loss")},
         "waits": trial.stage is Stage.PAUSED,
         "to_end": is_live and trial.stop_requested,  # resume discards the stop requests to a killed driver
     }
@@ -176,7 +176,9 @@ def _format_trial(trial: Trial, *, is_live: bool) -> str:
     progress = "starts"
     if values["epoch"] is not None:
         total = f" of {values['epochs']:g}" if values["epochs"] else ""
-        losses = f"forget loss {number(values['forget_loss'])}, retain loss {number(values['retain_loss'])}"
+        losses = (
+            f"forget loss capped {number(values['forget_loss_capped'])}, retain loss {number(values['retain_loss'])}"
+        )
         progress = f"epoch {values['epoch']:g}{total}, {losses}"
     if values["waits"]:
         progress += ", paused by the scheduler"

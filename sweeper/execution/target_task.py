@@ -61,7 +61,7 @@ def prepare_with_progress(spec: TrialSpec, *, console: Console, fill_cache: Fill
         target = prepare_target(spec, on_progress=show)
     print_left_out_metrics(target.left_out, console)
     if progress := last_progress.get("target"):
-        names = ("forget_loss", "retain_loss", *primary_metrics(target.data.modality))
+        names = ("forget_loss_capped", "retain_loss", *primary_metrics(target.data.modality))
         scores = ", ".join(f"{name} {target.baseline[name]:.3f}" for name in names if name in target.baseline)
         console.print(f"the target {spec.model} is fine-tuned ({progress.text}) and cached: {scores}", soft_wrap=True)
     return target

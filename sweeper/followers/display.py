@@ -47,7 +47,7 @@ class Display(Follower):
         self._state = state
         self._archive = archive
         self._trials = trials
-        self._scores = {"forget": "forget_loss", "retain": "retain_loss"} | {name: name for name in scores}
+        self._scores = ("forget_loss_capped", "retain_loss", *scores)
         self.activity = "trials"
         self.starvation_message = ""
         self.remaining: Callable[[], Remaining] | None = None
@@ -67,7 +67,7 @@ class Display(Follower):
         epochs = ""
         if outcome.status is Status.STOPPED:
             epochs = f"  after {outcome.epochs_done or 0:g} of {counted(float(settings['epochs']), 'epoch')}"
-        scores = " ".join(f"{label} {_number(values.get(name))}" for label, name in self._scores.items())
+        scores = " ".join(f"{name} {_number(values.get(name))}" for name in self._scores)
         error = f"  {outcome.error}" if outcome.error else ""
         seconds = f"{_number(outcome.execution.wall_seconds)} s"
         line = f"{event.trial_id} {outcome.status:<8} {settings_text(settings):<32} {scores} {seconds}"

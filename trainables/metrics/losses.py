@@ -100,7 +100,7 @@ METRICS = (
     ),
     _loss(
         name="forget_loss_capped",
-        label="forget loss",
+        label="forget loss capped",
         direction="max",
         of="forget",
         formula="mean of min(-log p, ln|V|) over all answer tokens or labels of the forget set, where ln|V| is the "

@@ -43,7 +43,7 @@ def status_of(out: Path) -> dict[str, Any]:
 
 
 def epoch(sweep: OpenSweep, trial_id: str) -> None:
-    report(sweep, trial_id, 1, forget_loss=2.5, retain_loss=0.5)
+    report(sweep, trial_id, 1, forget_loss=2.5, forget_loss_capped=1.25, retain_loss=0.5)
 
 
 def test_status_of_a_running_sweep(out: Path, running_sweep: OpenSweep) -> None:
@@ -57,7 +57,8 @@ def test_status_of_a_running_sweep(out: Path, running_sweep: OpenSweep) -> None:
     first, second = found["running"]
     assert (first["trial_id"], first["epoch"], first["forget_loss"], first["waits"]) == (trial_id, 1.0, 2.5, False)
     assert (second["trial_id"], second["epoch"], second["waits"]) == (paused, None, True)
-    assert f"  {trial_id} " in invoke("status", out).stdout
+    assert f"  {trial_id} " in (text := invoke("status", out).stdout)
+    assert "forget loss capped 1.25, retain loss 0.5" in text
 
 
 def test_status_of_a_killed_sweep_has_the_command_that_resumes_it(out: Path, sweep: OpenSweep) -> None:

@@ -45,6 +45,6 @@ def test_a_log_has_a_line_for_each_trial_that_ended_and_shows_at_intervals_how_f
     wait_until(lambda: text_of(console)[before:].count("\n") >= 3)
     sweep.display.close()
     first, second = (line for line in text_of(console).splitlines() if not line.startswith("..."))
-    assert_names(first, "00000", "finished", "9", "0.25", "1.5 s")
+    assert_names(first, "00000", "finished", "forget_loss_capped 7.6", "retain_loss 0.25", "1.5 s")
     assert_names(second, "00001", "failed", "memory ran out")
     assert_names(text_of(console).splitlines()[-1], "2 of 3", "00002", "epoch 4", "1 epoch on", str(sweep.estimate()))
