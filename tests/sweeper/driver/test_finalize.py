@@ -21,7 +21,7 @@ LOST = End("the loss of Ray's head at 127.0.0.1:6379")
 @pytest.fixture
 def sweep(out: Path, monkeypatch: pytest.MonkeyPatch) -> OpenSweep:
     """A sweep of two trials without a report."""
-    monkeypatch.setattr("analysis.report.report.write_report", lambda out: None)
+    monkeypatch.setattr("analysis.report.report.write_report", lambda out: {})
     monkeypatch.setattr("sweeper.driver.finalize.unmeasured_epochs", lambda out, settings: [])
     return bare_sweep(out, replace(SETTINGS, trials=2), tracker=Mock(close=Mock(return_value="no MLflow")))
 
