@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from trainables.data import DataError, Example, TaskData
 
-KEPT_SHARE = 0.9
+KEPT_SHARE = 0.8
 """A model has kept its quality if the quality is at least this fraction of the target's."""
 
 MIN_AGREEMENT = 0.1

@@ -30,10 +30,10 @@ def workspace(half_scored: Workspace) -> Workspace:
 
 @given(st.floats(0.0, 1.0), st.floats(0.1, 1.0))
 def test_the_choice_is_the_last_position_that_keeps_the_target_s_quality(limit: float, known: float) -> None:
-    """Up to the position ``limit``, the model gives all answers of the target; behind it, 80% of them."""
+    """Up to the position ``limit``, the model gives all answers of the target; behind it, 70% of them."""
 
     def look(position: float) -> Quality:
-        return Quality(known if position <= limit else 0.8 * known, position)
+        return Quality(known if position <= limit else 0.7 * known, position)
 
     found = choose_position(look, look(1.0))
     assert found <= limit
