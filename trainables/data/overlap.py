@@ -25,11 +25,13 @@ class Overlap:
         unit: the noun for one item: ``row``, ``passage`` or ``image``.
         items: the common items as texts, in the order of the forget set.
         total: the number of items in the forget set.
+        ignored: what may differ between equal items, in words; "" if nothing may differ.
     """
 
     unit: str
     items: tuple[str, ...]
     total: int
+    ignored: str = ""
 
 
 def overlap(data: TaskData) -> Overlap:
@@ -44,7 +46,7 @@ def overlap(data: TaskData) -> Overlap:
         forget = list(split(data.forget))
         retain_keys = {key for key, _ in split(data.retain)}
         common = tuple(text for key, text in forget if key in retain_keys)
-        return Overlap("passage" if is_corpus else "row", common, len(forget))
+        return Overlap("passage" if is_corpus else "row", common, len(forget), "case, spaces or punctuation")
     forget_images, retain_images = list(_images(data.forget)), {pixels for _, pixels in _images(data.retain)}
     common = tuple(f"image {index}" for index, pixels in forget_images if pixels in retain_images)
     return Overlap("image", common, len(forget_images))

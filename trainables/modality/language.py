@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -13,6 +13,7 @@ from trainables.models.checkpoints import folder_problems
 from trainables.objectives.base import Reference
 from trainables.template import QUESTION_ANSWER
 from trainables.text import losses
+from trainables.text.cut_notes import LoadTokenizer, cut_notes
 from trainables.text.tokens import Batch, Tokens, collate, encode_examples, pad_id
 
 if TYPE_CHECKING:
@@ -66,6 +67,9 @@ class Language:
         from trainables.scoring.fit import fit_problems
 
         return fit_problems(model, processor, data, max_length=max_length, template=self.template)
+
+    def cut_notes(self, data: UnlearningData, load_processor: LoadTokenizer, *, max_length: int) -> Iterator[str]:
+        return cut_notes(data, load_processor, length=max_length, template=self.template)
 
     def classes(self, configuration: PretrainedConfig) -> int:
         return int(configuration.get_text_config().vocab_size)

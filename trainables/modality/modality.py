@@ -6,7 +6,7 @@ An image counts as a sequence with one supervised position, so both modalities s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -72,6 +72,9 @@ class Modality(Protocol):
 
     def fit_problems(self, model: PreTrainedModel, processor: Any, data: Any, *, max_length: int) -> list[str]:
         """Return a message for each way in which the data do not fit the model. The model may be a skeleton."""
+
+    def cut_notes(self, data: Any, load_processor: Callable[[Any], Any], *, max_length: int) -> Iterator[str]:
+        """Yield a note for each set with examples that are cut. ``load_processor`` may return None."""
 
     def classes(self, configuration: Any) -> int:
         """Return the number of tokens or labels from the model's ``transformers`` configuration."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -73,6 +73,11 @@ class Vision:
         if channels not in (1, len(processor.mean)):
             problems.append(f"the images of {data.name} have {channels} channels, but the model {len(processor.mean)}")
         return problems
+
+    def cut_notes(
+        self, data: ImageData, load_processor: Callable[[ImageData], object], *, max_length: int
+    ) -> Iterator[str]:
+        yield from ()  # images are not cut
 
     def classes(self, configuration: PretrainedConfig) -> int:
         return int(configuration.num_labels)

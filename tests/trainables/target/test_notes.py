@@ -17,6 +17,8 @@ from trainables.spec import TrialSpec
 from trainables.target.notes import data_notes
 from trainables.target.target import TargetSpec, target_spec_of
 
+IGNORED = "case, spaces or punctuation"
+
 
 def data_of(forget: list[Example], retain: list[Example]) -> UnlearningData:
     return UnlearningData("own", tuple(forget), tuple(retain), (*retain, *forget), tuple(forget), tuple(retain))
@@ -25,14 +27,14 @@ def data_of(forget: list[Example], retain: list[Example]) -> UnlearningData:
 def test_rows_that_differ_by_case_spaces_or_punctuation_are_common_and_others_are_not() -> None:
     forget = [Example("Where does Ada live?", "In Évora."), Example("Who?", "Bo."), Example("+", "-")]
     retain = [Example("where does ADA  live", "in E\u0301vora!"), Example("Who?", "Cleo."), Example("+", "*")]
-    assert overlap(data_of(forget, retain)) == Overlap("row", ("Where does Ada live? In Évora.",), 3)
+    assert overlap(data_of(forget, retain)) == Overlap("row", ("Where does Ada live? In Évora.",), 3, IGNORED)
 
 
 def test_passages_of_a_corpus_are_compared() -> None:
     common = "The river rose in March, and nobody in the village slept that night."
     forget = Example("", f"Chapter 1\n\nOne two three four five six seven eight.\n\n{common}")
     retain = Example("", f"Chapter 1\n\n{common.upper()}\n\nNine ten eleven twelve thirteen fourteen fifteen sixteen.")
-    assert overlap(data_of([forget], [retain])) == Overlap("passage", (common,), 2)
+    assert overlap(data_of([forget], [retain])) == Overlap("passage", (common,), 2, IGNORED)
 
 
 def test_images_are_compared_by_their_pixels() -> None:
