@@ -1,4 +1,4 @@
-"""Figures of the objectives that AutoLR and the best single learning rate attain in a learning-rate study."""
+"""Figures of the objectives that AutoLR and the best fixed learning rate attain in a learning-rate study."""
 
 from __future__ import annotations
 
@@ -21,25 +21,24 @@ _AUTO_COLOUR, _FIXED_COLOUR = OKABE_ITO[:2]
 
 
 def attainment_figures(study: LrStudy, objectives: Sequence[str]) -> Iterator[PanelFigure]:
-    """Yield a figure for each verdict with at least two fresh seeds. If there are not two objectives, yield nothing.
+    """Yield a figure for each verdict with at least two seeds. If there are not two objectives, yield nothing.
 
-    Fresh seeds are the seeds that were not used to choose the best single rate. In these figures, a run is the Pareto
-    front over all values of c on one fresh seed. The best single rate has one run for each seed. AutoLR has one run for
-    each initial rate and seed.
+    In these figures, a run is the Pareto front over all values of c on one seed. The best fixed rate has one run for
+    each seed. AutoLR has one run for each initial rate and seed.
     """
     if len(objectives) != 2:
         return
     for verdict in study.verdicts:
-        if len(verdict.fresh) > 1:
-            name = file_stem("attainment", *verdict.method_task.names, verdict.variant)
+        if len(verdict.seeds) > 1:
+            name = file_stem("attainment", *verdict.names)
             panels = tuple(_panels(study, verdict, objectives))
-            yield PanelFigure(name, f"Attained objectives. {study.subject(verdict)}", panels, note("attainment"))
+            yield PanelFigure(name, f"Attained objectives. {verdict.subject}", panels, note("attainment"))
 
 
 def _panels(study: LrStudy, verdict: Verdict, objectives: Sequence[str]) -> Iterator[Panel]:
-    rate = next(iter(verdict.single.choice.values()))
-    auto_runs = _runs(study.grid.arm(verdict.method_task, verdict.variant).values(), verdict.fresh)
-    fixed_runs = _runs([study.grid.arm(verdict.method_task)[rate]], verdict.fresh)
+    rate = verdict.best_lr
+    auto_runs = _runs(study.grid.arm(verdict.method_task, verdict.variant).values(), verdict.seeds)
+    fixed_runs = _runs([study.grid.arm(verdict.method_task)[rate]], verdict.seeds)
     x_label, y_label = (f"\u2190 better    {name} as a cost" for name in objectives)
     lines = [*_surfaces(f"AutoLR {verdict.variant}", auto_runs, _AUTO_COLOUR)]
     lines += _surfaces(f"lr {number(rate)}", fixed_runs, _FIXED_COLOUR)
@@ -55,7 +54,7 @@ def _panels(study: LrStudy, verdict: Verdict, objectives: Sequence[str]) -> Iter
 
 def _runs(fronts_by_seed: Iterable[Mapping[int, SeedFront]], seeds: Sequence[int]) -> list[Floats]:
     """Return the costs of the front on each seed at each rate, without the fronts that lack a cost."""
-    all_points = [fronts[seed].points() for fronts in fronts_by_seed for seed in seeds]
+    all_points = [fronts[seed].points() for fronts in fronts_by_seed for seed in seeds if seed in fronts]
     return [points for points in all_points if points is not None]
 
 

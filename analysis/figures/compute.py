@@ -1,4 +1,4 @@
-"""Figures of the hypervolume over the time spent on trials, and of tuning curves."""
+"""The figure of the hypervolume over the time spent on trials."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from analysis.figures.panels import Guide, Line, Panel, PanelFigure, colours_of, figure_of, finite_lines
-from analysis.figures.style import INK, MIN_SPAN, OKABE_ITO
+from analysis.figures.panels import Line, Panel, PanelFigure, colours_of, figure_of, finite_lines
+from analysis.figures.style import MIN_SPAN
 from analysis.frontier.frontier import hypervolume
-from analysis.study.lr_study import LrStudy
-from analysis.study.tuning_curve import TuningCurve
 from analysis.tables.note import note
 from analysis.tables.sources import Sources
-from analysis.tables.tasks import file_stem
 from analysis.tables.trade_off import Floats, scored
 from analysis.tables.trial_table import TrialTable, auto_lr_on, is_reused, numbers
 from search_spaces.common.front import nondominated
@@ -83,31 +80,3 @@ def _anytime_lines(sources: Sources) -> Iterator[Line]:
             if len(points) > 1:
                 xs, ys = zip(*points, strict=True)
                 yield from finite_lines(name, xs, ys, colour, style=style)
-
-
-def tuning_figures(study: LrStudy) -> Iterator[PanelFigure]:
-    """Yield the figure of the tuning curve (:class:`TuningCurve`) of each verdict."""
-    for verdict in study.verdicts:
-        name = file_stem("tuning-curve", *verdict.method_task.names, verdict.variant)
-        yield tuning_figure(verdict.curve, name=name, title=study.subject(verdict))
-
-
-def tuning_figure(curve: TuningCurve, *, name: str, title: str) -> PanelFigure:
-    """Return the figure of the expected hypervolume of the best of n randomly picked learning rates, over n.
-
-    A marker shows AutoLR's hypervolume at the cost of one AutoLR run. The vertical line ``n*`` shows how many rates are
-    needed to match AutoLR's hypervolume.
-    """
-    picks, expected = curve.picks.tolist(), curve.expected.tolist()
-    x_range = (picks[0], max(curve.charge, picks[-1]))
-    lines = (
-        *finite_lines("expected best of n fixed rates", picks, expected, OKABE_ITO[0], style="dots"),
-        Line("AutoLR", x_range, (curve.auto, curve.auto), INK, "dashed"),
-        Line("AutoLR, drawn at its cost in runs", (curve.charge,), (curve.auto,), INK, "marks", "D"),
-    )
-    is_worse = curve.auto < expected[0]
-    label = "n* < 1: AutoLR is worse than one hand-picked rate" if is_worse else f"n* = {curve.equals:.3g}"
-    guides = () if curve.above_all_rates else (Guide("x", curve.equals, label),)
-    x_label = "number n of learning rates tried"
-    panel = Panel(title, x_label, _HYPERVOLUME, lines, guides=guides, x_integer=True, y_min_span=MIN_SPAN)
-    return PanelFigure(name, "How many rates must be tried to match AutoLR?", (panel,), note("tuning_curve"))

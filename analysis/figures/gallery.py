@@ -8,11 +8,12 @@ from dataclasses import replace
 from analysis.figures.ablation import ablation_data
 from analysis.figures.attainment import attainment_figures
 from analysis.figures.auto_lr import auto_lr_data
-from analysis.figures.compute import anytime_figure, tuning_figures
+from analysis.figures.compute import anytime_figure
 from analysis.figures.courses import final_metrics_data, gradients_data, lr_curves_data, metrics_data
 from analysis.figures.gradient_plane import gradient_plane_data
 from analysis.figures.landscape import landscape_data
 from analysis.figures.panels import PanelFigure
+from analysis.figures.tuning_curve import tuning_figures
 from analysis.study.lr_study import LrStudy
 from analysis.tables.sources import Sources
 from analysis.tables.tasks import Task, file_stem

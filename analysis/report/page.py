@@ -21,13 +21,13 @@ from analysis.report.outcomes import cost, early_stops, failures, status_counts
 from analysis.report.render import note_text, render, render_line, render_lines, sentence
 from analysis.report.study_text import (
     arms_table,
-    differences_table,
     rates_table,
     sensitivity_line,
     study_cautions,
     study_lines,
     study_title,
     verdict_lines,
+    verdicts_table,
 )
 from analysis.report.trials import anchors, charts, page_data, trials_section
 from analysis.study.fronts import arm_fronts
@@ -85,7 +85,7 @@ def page_sections(
             sentences = tuple(
                 dict.fromkeys(f"{line}." for verdict in study.verdicts for line in verdict_lines(verdict))
             )
-            tables = (differences_table(study),)
+            tables = (verdicts_table(study),)
         elif anchor == "fronts" and sources.sweeps and sources.sweep.objectives:
             boxes = [(source.table, source.sweep.objectives) for source in sources.each_sweep]
             all_fronts = study.fronts if study else arm_fronts(lr_grid(boxes))

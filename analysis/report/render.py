@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING
 
-from analysis.study.verdict import seeds_for
+from analysis.study.paired import Share, least_seeds
 from analysis.tables.columns import short
 from analysis.tables.note import Note
 from analysis.words import duration, number
@@ -45,7 +45,9 @@ def environment() -> Environment:
         "markup": Markup,
         "note": note_text,
         "seeds": seeds,
-        "seeds_for": seeds_for,
+        "least_seeds": least_seeds,
+        "share": share,
+        "spelled": spelled,
         "signed": lambda value: f"{'+' if value > 0 else ''}{number(value + 0.0)}",  # no -0
     }
     env.globals |= {"render_line": render_line, "render_lines": render_lines}
@@ -75,6 +77,17 @@ def listed(items: Iterable[object], last: str = "and") -> str:
     """Join the items for a sentence, such as ``a, b and c``."""
     *first, final = [str(item) for item in items] or [""]
     return f"{', '.join(first)} {last} {final}" if first else final
+
+
+def share(item: Share) -> str:
+    """Return a share with its interval, such as ``17 of 20 (62% to 97%)``."""
+    return f"{item.count} of {item.n} ({item.low:.0%} to {item.high:.0%})"
+
+
+def spelled(count: int) -> str:
+    """Return a number up to ten as a word, such as ``five``."""
+    words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    return words[count] if count < len(words) else str(count)
 
 
 def sentence(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
@@ -12,24 +12,25 @@ from analysis.frontier.indicators import Indicators
 from analysis.frontier.pareto_json import json_value
 from analysis.report.render import note_text, render_line, render_lines
 from analysis.study.fronts import ArmFronts
-from analysis.study.lr_study import LrStudy, fronts_table
+from analysis.study.lr_study import LrStudy, runs_table
+from analysis.study.paired import Share
 from analysis.study.sensitivity import Sensitivity
-from analysis.study.verdict import Baseline, NoVerdict, Verdict, seeds_for
+from analysis.study.verdict import Pair, Verdict
 from analysis.tables.columns import Columns, short
 from analysis.words import DataTable, number
 from search_spaces.common.durable import write_atomically, write_json
 
 _NO_VALUE = "\u2013"
-_DIFFERENCE_COLUMNS = (
-    "pair", "hypervolume, AutoLR minus hand-tuned", "95% interval", "fresh seeds", "ahead on", "p (Holm)", "AutoLR is",
-    "paired-t interval",
+_VERDICT_COLUMNS = (
+    "comparison", "AutoLR is", "success", "best fixed rate", "collapsed", "best fixed rate", "difference",
+    "95% interval", "seeds", "p, better", "p, as good", "detectable",
 )  # fmt: skip
 
 
 def write_study(path: Path, study: LrStudy) -> None:
-    """Write the study to a JSON file, and the table of its Pareto fronts to a CSV file beside the JSON file."""
+    """Write the study to a JSON file, and the table of its runs to a CSV file beside the JSON file."""
     write_json(path, study_content(study))
-    write_atomically(path.with_suffix(".csv"), fronts_table(study.grid).to_csv(index=False, lineterminator="\n"))
+    write_atomically(path.with_suffix(".csv"), runs_table(study).to_csv(index=False, lineterminator="\n"))
 
 
 def study_title(study: LrStudy) -> str:
@@ -38,18 +39,32 @@ def study_title(study: LrStudy) -> str:
 
 
 def study_lines(study: LrStudy) -> tuple[str, ...]:
-    """Return one sentence with the answer for each method and AutoLR variant. The primary question comes first."""
+    """Return the answer for each comparison. The primary comparison comes first."""
     return render_lines("study_headline.lines", study=study)
 
 
 def study_cautions(study: LrStudy) -> tuple[str, ...]:
-    """Return warnings about the result, such as a best rate at the edge of the grid."""
+    """Return warnings about the result, such as repeated seeds."""
     return render_lines("study_headline.cautions", study=study)
+
+
+def verdict_headline(verdict: Verdict) -> str:
+    """Return the first sentence of a verdict, without a full stop."""
+    return render_line("study_verdict.headline", v=verdict)
 
 
 def verdict_lines(verdict: Verdict) -> tuple[str, ...]:
     """Return the sentences that describe a verdict, without full stops."""
     return render_lines("study_verdict.lines", v=verdict)
+
+
+def study_problems(study: LrStudy, *, describe: bool = False) -> tuple[str, ...]:
+    """Return why a study cannot answer its question; () if it can.
+
+    A study is refused if its arms differ in more than the rate rule, if it has no comparison, or if it has too few
+    seeds for any decision, whatever its results are. ``describe`` allows too few seeds.
+    """
+    return render_lines("study_headline.problems", study=study, describe=describe)
 
 
 def sensitivity_line(item: Sensitivity) -> str:
@@ -59,45 +74,53 @@ def sensitivity_line(item: Sensitivity) -> str:
 
 def study_content(study: LrStudy) -> dict[str, object]:
     """Return the content of lr_study.json. NaN and infinite numbers become null."""
-    columns = study.grid.configuration_columns
     content = {
-        "settings": list(columns),
-        "sensitivity": [
-            _fields(item) | {"words": sensitivity_line(item), "decades": item.decades} for item in study.sensitivity
+        "verdicts": [_verdict_fields(item) for item in study.verdicts],
+        "without_verdict": [
+            {"method": item.method, "variant": item.variant, "task": item.method_task.task._asdict()}
+            | {"why": note_text(item.why)}
+            for item in study.no_verdicts
         ],
-        "verdicts": [_verdict_fields(item, columns) for item in study.verdicts],
-        "without_verdict": [_fields(item) | {"why": note_text(item.why)} for item in study.no_verdicts],
         "primary": study.primary or None,
+        "sensitivity": [_sensitivity_fields(item) for item in study.sensitivity],
         "fronts": [_fronts_fields(item) for item in study.fronts],
-        "notes": [note_text(note) for note in study.notes],
-        "afterwards": note_text(study.afterwards) if study.afterwards else "",
+        "notes": [*map(note_text, study.notes), *study_cautions(study)],
     }
     return cast("dict[str, object]", json_value(content))
 
 
-def _fields(item: Sensitivity | Verdict | NoVerdict) -> dict[str, Any]:
-    """Return the fields as a dictionary, with the task and the method instead of the field ``method_task``."""
+def _verdict_fields(item: Verdict) -> dict[str, object]:
+    def shares(pair: Pair[Share] | None) -> dict[str, object] | None:
+        if pair is None:
+            return None
+        return {
+            side: {"share": value.share, "low": value.low, "high": value.high}
+            for side, value in (("auto", pair.auto), ("hand", pair.hand))
+        }
+
+    return {
+        "method": item.method,
+        "rule": item.rule,
+        "task": item.method_task.task._asdict() | {"split": item.split},
+        "seeds_vary": item.seeds_vary,
+        "outcome": item.outcome,
+        "success": shares(item.success),
+        "collapse": asdict(item.collapse),
+        "quality": asdict(item.quality),
+        "equivalence": asdict(item.equivalence),
+        "cost": asdict(item.cost),
+        "updates": asdict(item.updates) if item.updates else None,
+        "detectable": item.detectable,
+        "rates": [asdict(rate) for rate in item.rates],
+        "headline": verdict_headline(item),
+    }
+
+
+def _sensitivity_fields(item: Sensitivity) -> dict[str, Any]:
     fields = asdict(item)
     del fields["method_task"]
-    return item.method_task.task._asdict() | {"method": item.method_task.method} | fields
-
-
-def _verdict_fields(item: Verdict, columns: Sequence[str]) -> dict[str, object]:
-    return _fields(item) | {
-        "words": verdict_lines(item),
-        "baselines": [_baseline_fields(baseline, columns) for baseline in item.baselines],
-        "curve": asdict(item.curve) | {"above_all_rates": item.curve.above_all_rates},
-    }
-
-
-def _baseline_fields(item: Baseline, columns: Sequence[str]) -> dict[str, object]:
-    return asdict(item) | {
-        "choice": [dict(zip((*columns, "lr"), (*values, rate), strict=True)) for values, rate in item.choice.items()],
-        "further": {box: sides._asdict() for box, sides in item.further.items()},
-        "fresh_least": item.fresh_least,
-        "fresh_needed": item.fresh_needed,
-        "seeds_needed": None if item.fresh_needed is None else seeds_for(item.fresh_needed),
-    }
+    names = item.method_task.task._asdict() | {"method": item.method_task.method}
+    return names | fields | {"words": sensitivity_line(item), "decades": item.decades}
 
 
 def _fronts_fields(item: ArmFronts) -> dict[str, object]:
@@ -158,32 +181,24 @@ def _box_cells(indicators: Indicators | None) -> tuple[str, str]:
     return (number(indicators.hypervolume), number(indicators.epsilon)) if indicators else (_NO_VALUE, _NO_VALUE)
 
 
-def differences_table(study: LrStudy) -> DataTable:
-    """Return the table of the hypervolume differences on which the verdicts are based."""
-    caption = render_line(
-        "study_tables.differences_caption",
-        same_seeds=any(verdict.same_seeds for verdict in study.verdicts),
-        primary=any(baseline.primary for verdict in study.verdicts for baseline in verdict.baselines),
-    )
-    return DataTable(caption, _DIFFERENCE_COLUMNS, tuple(_difference_rows(study)))
+def verdicts_table(study: LrStudy) -> DataTable:
+    """Return the table of the facts on which the verdicts are based."""
+    return DataTable(render_line("study_tables.verdicts_caption"), _VERDICT_COLUMNS, tuple(_verdict_rows(study)))
 
 
-def _difference_rows(study: LrStudy) -> Iterator[tuple[str, ...]]:
-    for verdict in study.verdicts:
-        for baseline in verdict.baselines:
-            result = baseline.result
-            pair = f"{study.subject(verdict)} against the {baseline.name}"
-            yield (
-                f"{pair} (primary)" if baseline.primary else pair,
-                f"{result.mean:+.4f}",
-                _interval(baseline.bounds),
-                str(result.n),
-                f"{result.ahead}, {result.tied} tied" if result.tied else str(result.ahead),
-                _NO_VALUE if baseline.p_holm is None else f"{baseline.p_holm:.3g}",
-                baseline.outcome,
-                _interval(result.t_interval),
-            )
-
-
-def _interval(bounds: tuple[float, float] | None) -> str:
-    return _NO_VALUE if bounds is None else f"{bounds[0]:+.4f} to {bounds[1]:+.4f}"
+def _verdict_rows(study: LrStudy) -> Iterator[tuple[str, ...]]:
+    for item in study.verdicts:
+        success = (item.success.auto, item.success.hand) if item.success else ()
+        quality, collapse = item.quality, item.collapse
+        yield (
+            f"{item.method}, {item.variant}" + (" (primary)" if item.primary else ""),
+            item.outcome.replace("_", " "),
+            *([f"{one.count} of {one.n}" for one in success] or [_NO_VALUE] * 2),
+            *(f"{one.runs} of {one.of}" for one in (collapse.auto, collapse.hand)),
+            number(quality.difference),
+            f"{number(quality.low)} to {number(quality.high)}",
+            str(quality.seeds),
+            f"{quality.p:.2g}",
+            f"{item.equivalence.p:.2g}",
+            number(item.detectable),
+        )

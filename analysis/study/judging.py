@@ -1,226 +1,243 @@
-"""Compare AutoLR with hand-tuned learning rates on the same seeds.
+"""Compare an automatic rate with every hand-tuned learning rate on the same seeds.
 
-These rules apply to one method on one model and data set:
+These rules apply to one method with one configuration (such as c = 0.9) on one task:
 
-- A baseline has one hypervolume on each seed: the hypervolume of its Pareto front over all values of c, the weight of
-  the retain objective.
-- AutoLR has one Pareto front for each seed and initial rate. Its hypervolume on a seed is the mean over all initial
-  rates, so that nothing about AutoLR is tuned.
-- The seeds with runs of both AutoLR and fixed rates are split into tuning seeds and fresh seeds
-  (:func:`split_seeds`). The hand-tuned rates are chosen on the tuning seeds. Every difference is measured on the fresh
-  seeds.
-- Seeds with an incomplete front are left out after the split, so the split does not depend on which fronts are
-  complete.
-- There are two hand-tuned baselines: the best single rate for all values of c, and the per-c oracle, which has a
-  separate best rate for each value of c. To tune a baseline over L rates, L runs per value of c and seed are needed.
-- If the best rate is at the edge of the grid, a rate outside the grid may be better. In this case, the comparison can
-  show that AutoLR is worse, but not that AutoLR is better.
-- The mean difference between AutoLR and a baseline is tested by betting (:mod:`analysis.study.paired`). Holm's
-  correction covers both directions of every comparison in the report. The probability of any wrong decision is at most
-  5%.
-- The comparison for the primary question (:func:`is_primary_question`) is corrected separately, with a limit of 5%.
+- The arms differ in the rate rule alone. If no fixed rate was run with the settings of a rule, there is no verdict.
+- Each seed is one unit. The runs of a rule from several starts on one seed are averaged, and equal runs count once. A
+  seed that repeats all results of an earlier seed is not counted.
+- The endpoints are kept apart: success and collapse are compared on all seeds, and quality is compared on the seeds
+  where neither side collapsed (:mod:`analysis.study.endpoints`).
+- A rule is *better* if it is better than every rate of the grid (intersection-union test: the largest p-value over all
+  rates counts), so no rate must be chosen on other seeds. A rate that collapsed on nearly all seeds is compared by
+  collapse. A rule that collapsed more often than the best rate, or succeeded significantly less often, is not better.
+- A rule is *as good* if its quality is above that of every rate minus a margin, and below that of the best rate plus
+  the margin, with the same conditions.
+- A rule is *worse* if it is worse than the best rate in quality, success or collapse. The best rate is chosen on the
+  same seeds, so the p-value is corrected for the number of rates and endpoints.
+- Holm's correction covers the strongest claim of each comparison. With a primary comparison, all other comparisons are
+  tested only if the primary one is decided. The probability of any wrong claim is at most 5%.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from statsmodels.stats.multitest import multipletests
 
-from analysis.study.collapse import collapse
-from analysis.study.hand_tuning import (
-    EdgeOptimum,
-    best_rate,
-    edge_of_choice,
-    edge_of_curve,
-    oracle_choice,
-)
-from analysis.study.lr_grid import Arm, LrGrid, SeedFront
-from analysis.study.paired import ALPHA, holm, lower_bound, paired, upper_bound
-from analysis.study.study_runs import Configuration, MethodTask
-from analysis.study.tuning_curve import PROBE_CHARGE, tuning_curve
-from analysis.study.verdict import (
-    AT_EDGE,
-    BETTER,
-    DESCRIBED,
-    ORACLE,
-    SINGLE,
-    UNDECIDED,
-    WORSE,
-    Baseline,
-    NoVerdict,
-    Sides,
-    Verdict,
-    is_primary_question,
+from analysis.study.endpoints import RunFacts
+from analysis.study.hand_tuning import best_rate, edge_of_curve
+from analysis.study.paired import (
+    ALPHA,
+    Share,
+    detectable,
+    exact_share,
     least_seeds,
-    split_seeds,
+    mean_interval,
+    p_above,
+    p_below,
+    p_more_often,
 )
-from analysis.tables.note import note
-from analysis.tables.trial_table import finite_cell
+from analysis.study.units import (
+    Arms,
+    Side,
+    Units,
+    collapses,
+    mean,
+    quality_differences,
+    setting_differences,
+    successes,
+    units_of,
+    value_of,
+)
+from analysis.study.verdict import (
+    MARGIN,
+    Cost,
+    Equivalence,
+    NoVerdict,
+    Outcome,
+    Pair,
+    Quality,
+    RateResult,
+    Runs,
+    Updates,
+    Verdict,
+)
+from analysis.tables.columns import Columns
+from analysis.tables.note import Note, note
+from analysis.words import cell
+
+_ENDPOINTS = 3
+"""A rule may be worse than the best rate in quality, success or collapse."""
 
 
-def verdicts_data(grid: LrGrid, primary: str = "") -> tuple[Verdict | NoVerdict, ...]:
-    """Return, for each method, task and AutoLR variant, a verdict or the reason why there is no verdict.
+def verdicts_data(
+    arms: Sequence[Arms], measure: str, *, columns: Columns, seeds_vary: str = "order", primary: str = ""
+) -> tuple[Verdict | NoVerdict, ...]:
+    """Return a verdict, or the reason why there is none, for each method, configuration, task and automatic rate.
 
-    ``primary`` names the primary question (:func:`is_primary_question`); "" if there is none."""
-    results = [
-        _verdict(grid, method_task, variant)
-        for method_task in grid.method_tasks
-        for variant in grid.variants(method_task) or ("",)
-    ]
-    corrected = _correct_verdicts([item for item in results if isinstance(item, Verdict)], primary)
-    return tuple(next(corrected) if isinstance(item, Verdict) else item for item in results)
-
-
-def without_tests(verdict: Verdict) -> Verdict:
-    """Return a copy of the verdict without p-values and bounds, and with the outcome :data:`DESCRIBED`."""
-    baselines = []
-    for item in verdict.baselines:
-        result = replace(item.result, p_above=math.nan, p_below=math.nan, sign_flip_p=None)
-        baselines.append(replace(item, outcome=DESCRIBED, p_holm=None, bounds=None, result=result))
-    return replace(verdict, baselines=tuple(baselines))
-
-
-def _verdict(grid: LrGrid, method_task: MethodTask, variant: str) -> Verdict | NoVerdict:
-    hand, auto = grid.arm(method_task), grid.arm(method_task, variant)
-    if not hand:
-        return NoVerdict(method_task, variant, note("no_fixed_rate"))
-    if not variant:
-        return NoVerdict(method_task, variant, note("no_auto_lr"))
-    all_seeds = sorted(hand.seeds | auto.seeds)
-    complete_seeds = [seed for seed in all_seeds if hand.is_complete(seed) and auto.is_complete(seed)]
-    if not complete_seeds:
-        return NoVerdict(method_task, variant, note("no_whole_seed"))
-    tuning_part, planned = split_seeds(hand.seeds & auto.seeds)
-    tuning, fresh = (tuple(seed for seed in group if seed in complete_seeds) for group in (tuning_part, planned))
-    if not tuning or not fresh:
-        tuning = fresh = tuple(complete_seeds)
-    tuning_means, fresh_means, all_means = (
-        [_mean(by_seed[seed].hypervolume() for seed in seeds) for by_seed in hand.values()]
-        for seeds in (tuning, fresh, complete_seeds)
-    )
-    rates = tuple(hand)
-    best = best_rate(rates, tuning_means)
-    single = dict.fromkeys(hand[best][fresh[0]].runs, best)
-    oracle = oracle_choice(hand, single, tuning)
-    edge = edge_of_curve(rates, tuning_means) or edge_of_curve(rates, all_means)
-    # With one configuration, the oracle equals the best single rate.
-    edge_of_oracle = edge_of_choice(hand, oracle, tuning) if single != oracle else edge
-    auto_volumes = tuple(_mean(front.hypervolume() for front in auto.on_seed(seed)) for seed in fresh)
-    by_box = {box: _mean(by_seed[seed].hypervolume(box) for by_seed in auto.values() for seed in fresh)
-                for box in grid.boxes}  # fmt: skip
-    baselines = tuple(
-        _baseline(name, choice, optimum, [hand.front_of_choice(choice, seed) for seed in fresh], auto_volumes, by_box)
-        for name, choice, optimum in ((SINGLE, single, edge), (ORACLE, oracle, edge_of_oracle))
-    )
-    return Verdict(
-        method_task=method_task,
-        variant=variant,
-        starts=tuple(auto),
-        of_starts=tuple(_mean(by_seed[seed].hypervolume() for seed in fresh) for by_seed in auto.values()),
-        rates=rates,
-        tuning=tuning,
-        fresh=fresh,
-        left_out=tuple(seed for seed in all_seeds if seed not in complete_seeds),
-        planned=planned,
-        collapse=collapse([auto.on_seed(seed) for seed in fresh]),
-        other_collapse=collapse([auto.on_seed(seed) for seed in all_seeds if seed not in fresh]),
-        baselines=baselines,
-        curve=tuning_curve(tuning_means, _mean(auto_volumes), report=fresh_means, charge=auto_lr_charge(hand, auto)),
-        updates=_median_updates(auto),
-        seeds_vary=grid.seeds_vary,
-    )
-
-
-def auto_lr_charge(hand: Arm, auto: Arm) -> float:
-    """Return the cost of an AutoLR run, as a multiple of the cost of a fixed-rate run.
-
-    The cost is the median ratio of training times over all pairs of an AutoLR run and a fixed-rate run with the same
-    seed and configuration, if AutoLR's initial rate equals the fixed rate. The result is at least :data:`PROBE_CHARGE`,
-    because measured times are noisy.
+    Args:
+        measure: the metric of the quality.
+        columns: the columns of the trials.
+        primary: the primary comparison (:func:`is_primary`); "" if none was named.
     """
-    pairs = [
-        (front.runs[item].train_seconds, hand[lr][seed].runs[item].train_seconds)
-        for lr in auto.keys() & hand.keys()
-        for seed, front in auto[lr].items()
-        if seed in hand[lr]
-        for item in front.runs.keys() & hand[lr][seed].runs.keys()
-        if front.runs[item].costs is not None and hand[lr][seed].runs[item].costs is not None
+    results: list[Verdict | NoVerdict] = []
+    for item in arms:
+        for variant in item.auto or ("",):
+            units = units_of(item, variant) if variant and item.hand else None
+            why = _reason(item, variant, units, measure, arms, columns)
+            if why is not None or units is None:
+                results.append(NoVerdict(item.method_task, item.method, variant, why or note("no_whole_seed")))
+            else:
+                results.append(_compare(item, variant, units, measure, seeds_vary))
+    judged = iter(_with_outcomes([item for item in results if isinstance(item, Verdict)], primary))
+    return tuple(next(judged) if isinstance(item, Verdict) else item for item in results)
+
+
+def is_primary(primary: str, item: Verdict | NoVerdict) -> bool:
+    """Return whether a comparison is the primary one, which is named as ``METHOD`` or ``METHOD/VARIANT``."""
+    method, _, variant = primary.partition("/")
+    return item.method_task.method == method and (not item.variant or variant in ("", item.variant))
+
+
+def _reason(
+    arms: Arms, variant: str, units: Units | None, measure: str, all_arms: Sequence[Arms], columns: Columns
+) -> Note | None:
+    """Return why the arms have no verdict; None if they have one."""
+    if not variant:
+        return note("no_auto_lr")
+    rows = [item.run.row for by_seed in arms.auto[variant].values() for item in by_seed.values()]
+    if any(row.get("auto_lr_smoothing") == "safe" for row in rows):
+        return note("bundle")
+    if not arms.hand:
+        differences = setting_differences(arms, variant, all_arms, columns)
+        return note("arms_differ", arm=variant, differences=differences) if differences else note("no_fixed_rate")
+    if not measure:
+        return note("no_measure")
+    return note("no_whole_seed") if units is None else None
+
+
+def _compare(arms: Arms, variant: str, units: Units, measure: str, seeds_vary: str) -> Verdict:
+    rates, row = tuple(units.hand), units.auto_runs[0].run.row
+    scores = [mean(value_of(side[seed]) for seed in units.seeds) for side in units.hand.values()]
+    best = best_rate(rates, scores)
+    won = {rate: successes(units, side) for rate, side in units.hand.items()}
+    auto_won, best_won = successes(units, units.auto), won[best]
+    differences = quality_differences(units, best)
+    low, high = mean_interval(differences)
+    collapse = Pair(_collapsed(units, units.auto), _collapsed(units, units.hand[best]))
+    is_safe = _is_safe(collapse, auto_won, list(won.values()))
+    p_better, p_not_less = (
+        max(_p_better(units, rate, bar) for rate in rates) if is_safe else 1.0 for bar in (0.0, -MARGIN)
+    )
+    p_not_more = p_below(differences, MARGIN) if len(differences) >= 2 else 1.0
+    return Verdict(
+        method_task=arms.method_task,
+        method=arms.method,
+        rule=str(row["auto_lr"]),
+        variant=variant,
+        rule_settings={str(name): cell(row[name]) for name in row.index if str(name).startswith("auto_lr_")},
+        split=str(cell(row.get("forget_split")) or ""),
+        starts=units.starts,
+        seeds=units.seeds,
+        left_out=units.left_out,
+        copies=units.copies,
+        repeated_starts=len(units.seeds) * len(units.starts) - len(units.auto_runs),
+        seeds_vary=seeds_vary,
+        best_lr=best,
+        edge=edge_of_curve(rates, scores),
+        rates=tuple(
+            RateResult(rate, score, math.nan if won[rate] is None else mean(map(float, won[rate] or ())))
+            for rate, score in zip(rates, scores, strict=True)
+        ),
+        auto=tuple(value_of(units.auto[seed]) for seed in units.seeds),
+        success=None if auto_won is None or best_won is None else Pair(_share(auto_won), _share(best_won)),
+        collapse=collapse,
+        quality=Quality(measure, mean(differences), low, high, p_better, len(differences)),
+        equivalence=Equivalence(MARGIN, max(p_not_less, p_not_more)),
+        cost=Pair(Cost(mean(run.seconds for run in units.auto_runs), 1), _hand_cost(units)),
+        updates=_updates(units.auto_runs),
+        spread=float(np.std(differences, ddof=1)) if len(differences) > 1 else math.nan,
+        p_worse=_p_worse(units, best, auto_won, best_won),
+    )
+
+
+def _is_safe(collapse: Pair[Runs], auto_won: list[bool] | None, won: Sequence[list[bool] | None]) -> bool:
+    """Return whether a rule did not collapse more often than the best rate, nor succeed less often than any rate.
+
+    Success counts only if the difference is significant.
+    """
+    if collapse.auto.share > collapse.hand.share:
+        return False
+    return auto_won is None or all(item is None or p_more_often(item, auto_won) >= ALPHA / 2 for item in won)
+
+
+def _p_better(units: Units, rate: float, bar: float) -> float:
+    """Return the p-value of "the quality of a rule exceeds that of a rate by more than ``bar``".
+
+    If too few seeds remain because the rate collapsed, the p-value is that of "the rate collapses more often".
+    """
+    differences = quality_differences(units, rate)
+    if len(differences) < min(least_seeds(), len(units.seeds)):
+        return p_more_often(collapses(units, units.hand[rate]), collapses(units, units.auto))
+    return p_above(differences, bar)
+
+
+def _p_worse(units: Units, best: float, auto_won: list[bool] | None, best_won: list[bool] | None) -> float:
+    """Return the p-value of "a rule is worse than the best rate", corrected for the choice of rate and endpoint."""
+    p_values = [
+        p_below(quality_differences(units, best)),
+        p_more_often(collapses(units, units.auto), collapses(units, units.hand[best])),
+        1.0 if auto_won is None or best_won is None else p_more_often(best_won, auto_won),
     ]
-    ratios = [adaptive / fixed for adaptive, fixed in pairs if adaptive > 0 and fixed > 0]
-    return max(PROBE_CHARGE, float(np.median(ratios))) if ratios else PROBE_CHARGE
+    return min(1.0, len(units.hand) * _ENDPOINTS * min(p_values))
 
 
-def _median_updates(auto: Arm) -> float | None:
-    counts = []
-    for row in (run.row for run in auto.runs if run.row["status"] == "finished"):
-        steps, interval = finite_cell(row, "steps"), finite_cell(row, "auto_lr_every")
-        if steps and interval:
-            start = finite_cell(row, "auto_lr_start") or 1.0
-            counts.append(max(0, (steps - start) // interval + 1))
-    return float(np.median(counts)) if counts else None
+def _collapsed(units: Units, side: Side) -> Runs:
+    runs = [run for seed in units.seeds for run in side[seed]]
+    return Runs(sum(bool(run.collapsed) for run in runs), len(runs))
 
 
-def _baseline(
-    name: str,
-    choice: Mapping[Configuration, float],
-    edge: EdgeOptimum | None,
-    fronts: Sequence[SeedFront],
-    auto_volumes: tuple[float, ...],
-    auto_by_box: Mapping[str, float],
-) -> Baseline:
-    hand_volumes = tuple(front.hypervolume() for front in fronts)
-    sides = {box: Sides(auto, _mean(front.hypervolume(box) for front in fronts)) for box, auto in auto_by_box.items()}
-    further = {box: values for box, values in sides.items() if np.isfinite(values).all()}
-    result, collapsed = paired(np.subtract(auto_volumes, hand_volumes)), collapse([[front] for front in fronts])
-    return Baseline(name, choice, hand_volumes, auto_volumes, result, collapsed, edge, further)
+def _share(results: Sequence[bool]) -> Share:
+    return exact_share(sum(results), len(results))
 
 
-def _mean(values: Iterable[float]) -> float:
-    return float(np.mean(list(values)))
+def _hand_cost(units: Units) -> Cost:
+    seconds = (mean(run.seconds for runs in side.values() for run in runs) for side in units.hand.values())
+    return Cost(sum(seconds), len(units.hand))
 
 
-def _correct_verdicts(verdicts: Sequence[Verdict], primary: str) -> Iterator[Verdict]:
-    families: dict[bool, list[tuple[Verdict, Baseline]]] = {True: [], False: []}
-    for verdict in verdicts:
-        is_primary = is_primary_question(primary, verdict.method_task.method, verdict.variant)
-        for baseline in verdict.compared:
-            families[is_primary and baseline is verdict.single].append((verdict, baseline))
-    corrected: dict[int, Baseline] = {}
-    for is_primary, family in families.items():
-        for (_, baseline), result in zip(family, _correct_family(family), strict=True):
-            corrected[id(baseline)] = replace(result, primary=is_primary)
-    for verdict in verdicts:
-        # An oracle that equals the best single rate has the same result.
-        single = corrected[id(verdict.single)]
-        baselines = (corrected.get(id(item)) or replace(single, name=item.name) for item in verdict.baselines)
-        yield replace(verdict, baselines=tuple(baselines))
+def _updates(runs: Sequence[RunFacts]) -> Updates | None:
+    counts = [(run.accepted, run.updates) for run in runs if run.accepted is not None and run.updates is not None]
+    return Updates(sum(accepted for accepted, _ in counts), sum(of for _, of in counts)) if counts else None
 
 
-def _correct_family(family: Sequence[tuple[Verdict, Baseline]]) -> Iterator[Baseline]:
-    # Comparisons that cannot be tested are not counted. Whether a comparison can be tested depends on the seeds only.
-    tested = [not verdict.same_seeds and baseline.result.n >= least_seeds(1) for verdict, baseline in family]
-    results = [baseline.result for (_, baseline), is_tested in zip(family, tested, strict=True) if is_tested]
-    adjusted = iter(holm([p for result in results for p in (result.p_above, result.p_below)]))
-    for (verdict, baseline), is_tested in zip(family, tested, strict=True):
-        p_holm = (next(adjusted), next(adjusted)) if is_tested else None
-        # An untested comparison reports what a test with more seeds would need, and such a test counts all comparisons.
-        counted = replace(baseline, comparisons=sum(tested) if is_tested else len(family))
-        yield counted if verdict.same_seeds else _with_outcome(counted, p_holm)
+def _with_outcomes(verdicts: Sequence[Verdict], primary: str) -> list[Verdict]:
+    """Correct the claims of all verdicts together, and decide the outcomes."""
+    first = [item for item in verdicts if primary and is_primary(primary, item)]
+    others = [item for item in verdicts if item not in first]
+    decided: dict[int, Verdict] = {}
+    gate = 0.0
+    for family in filter(None, (first, others)):
+        corrected = multipletests([item.p_claim for item in family], alpha=ALPHA, method="holm")[1]
+        for item, p in zip(family, np.maximum(corrected, gate).tolist(), strict=True):
+            decided[id(item)] = _with_outcome(item, p, len(family), is_primary=family is first)
+        gate = float(max(corrected))
+    return [decided[id(item)] for item in verdicts]
 
 
-def _with_outcome(baseline: Baseline, p_holm: tuple[float, float] | None) -> Baseline:
-    differences = np.subtract(baseline.auto, baseline.hand)
-    level = ALPHA / (2 * baseline.comparisons)
-    low, high = lower_bound(differences, level), upper_bound(differences, level)
-    if p_holm is None or baseline.result.n < baseline.fresh_least:
-        return replace(baseline, bounds=(low, high))
-    outcome = BETTER if p_holm[0] < ALPHA else WORSE if p_holm[1] < ALPHA else UNDECIDED
-    # If AutoLR is worse than a rate that was tried, AutoLR is also worse than the best rate.
-    if baseline.edge and outcome != WORSE:
-        return replace(baseline, bounds=(low, high), outcome=AT_EDGE)
-    # Holm's test rejects slightly more often than the bounds exclude 0 (Strassburger & Bretz 2008).
-    bounds = (max(low, 0.0), high) if outcome == BETTER else (low, min(high, 0.0)) if outcome == WORSE else (low, high)
-    return replace(baseline, bounds=bounds, outcome=outcome, p_holm=min(p_holm))
+def _with_outcome(verdict: Verdict, p: float, comparisons: int, *, is_primary: bool) -> Verdict:
+    claims = (
+        (Outcome.BETTER, 2 * verdict.quality.p),
+        (Outcome.AS_GOOD, verdict.equivalence.p),
+        (Outcome.WORSE, 2 * verdict.p_worse),
+    )
+    factor = p / verdict.p_claim
+    outcome = next((name for name, p_value in claims if p_value * factor < ALPHA), Outcome.UNDECIDED)
+    # If a rule is worse than a rate that was tried, it is also worse than the best rate.
+    if verdict.edge and outcome is not Outcome.WORSE:
+        outcome = Outcome.OPEN
+    smallest = detectable(verdict.quality.seeds, verdict.spread, comparisons)
+    return replace(verdict, outcome=outcome, p=p, comparisons=comparisons, detectable=smallest, primary=is_primary)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -50,34 +50,8 @@ class SeedFront:
         return math.nan if self.missing or points is None else hypervolume(points)
 
 
-class Arm(dict[float, dict[int, SeedFront]]):
-    """The fronts of a task with fixed rates or with one AutoLR variant, keyed by learning rate and then by seed."""
-
-    @property
-    def fronts(self) -> list[SeedFront]:
-        return [front for by_seed in self.values() for front in by_seed.values()]
-
-    @property
-    def runs(self) -> list[StudyRun]:
-        return [run for front in self.fronts for run in front.runs.values()]
-
-    @property
-    def seeds(self) -> set[int]:
-        """The seeds on which at least one rate was run."""
-        return {seed for by_seed in self.values() for seed in by_seed}
-
-    def on_seed(self, seed: int) -> list[SeedFront]:
-        """Return the fronts on a seed, one for each rate."""
-        return [by_seed[seed] for by_seed in self.values() if seed in by_seed]
-
-    def is_complete(self, seed: int) -> bool:
-        """Return whether every rate has a complete front on the seed."""
-        return all(seed in by_seed and not by_seed[seed].missing for by_seed in self.values())
-
-    def front_of_choice(self, choice: Mapping[Configuration, float], seed: int) -> SeedFront:
-        """Return the Pareto front on a seed if each configuration is trained with its rate in ``choice``."""
-        runs = {item: self[rate][seed].runs[item] for item, rate in choice.items()}
-        return replace(next(iter(self.values()))[seed], runs=runs)
+Arm = Mapping[float, Mapping[int, SeedFront]]
+"""The fronts of a method with fixed rates or with one AutoLR variant, keyed by learning rate and then by seed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,12 +59,14 @@ class LrGrid:
     """All fronts of a study.
 
     Attributes:
+        runs: all runs, including those without a learning rate or a seed, which are on no front.
         configuration_columns: the names of the settings in a :data:`Configuration`, in order.
         boxes: the names of the additional reference boxes.
         seeds_vary: what the seed of a run changes (:attr:`SweepFile.seeds_vary`).
     """
 
     fronts: tuple[SeedFront, ...]
+    runs: tuple[StudyRun, ...]
     configuration_columns: tuple[str, ...]
     columns: Columns
     notes: tuple[Note, ...]
@@ -113,7 +89,7 @@ class LrGrid:
         for front in self.fronts:
             if front.method_task == method_task and front.variant == variant:
                 fronts[front.lr][front.seed] = front
-        return Arm((lr, dict(sorted(fronts[lr].items()))) for lr in sorted(fronts))
+        return {lr: dict(sorted(fronts[lr].items())) for lr in sorted(fronts)}
 
 
 def lr_grid(sweeps: Sequence[tuple[TrialTable, Sequence[Objective]]], *, seeds_vary: str = "order") -> LrGrid:
@@ -144,4 +120,4 @@ def lr_grid(sweeps: Sequence[tuple[TrialTable, Sequence[Objective]]], *, seeds_v
         stopped = sum(run.row["status"] == "stopped" for runs in runs_by_front.values() for run in runs.values())
         notes.append(note("incomplete_fronts", count=incomplete, fronts=len(fronts), stopped=stopped))
     boxes = tuple(dict.fromkeys(name for run in study.runs for name in run.costs_in if name))
-    return LrGrid(fronts, study.configuration_columns, study.columns, tuple(notes), boxes, seeds_vary)
+    return LrGrid(fronts, study.runs, study.configuration_columns, study.columns, tuple(notes), boxes, seeds_vary)

@@ -1,38 +1,34 @@
-"""Test the mean of paired differences over seeds, and correct p-values for multiple comparisons.
+"""Test paired results of two sides on the same seeds.
 
-The mean is tested by betting, which is valid for any distribution in [-1, 1] (Waudby-Smith & Ramdas 2024). A bettor
-with the capital 1 bets that the mean is above m. On each difference d, the bettor stakes the fraction ``f`` of the
-largest possible stake, so d multiplies the capital by ``1 + f (d - m) / (1 + m)``. If the mean is at most m, the
-capital reaches 1/p with probability at most p. The capital is divided among several constant values of f, so the order
-of the seeds does not matter.
-
-The test takes into account that a rare collapse may not have been observed. If all n differences are +d, no valid test
-can have a p-value below (1 + d)^-n. The bet with f = 1 attains this limit.
+Every seed is one unit. Binary results (success, collapse) are tested exactly: McNemar's test for pairs, and intervals
+of Clopper and Pearson for shares. Differences of a measure are tested with the paired t test. Its check is the test
+that flips the signs of the differences, which only needs symmetric differences. If the t test rejects at 5%, the
+p-value is the larger one of both.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import betaincinv, stdtrit
+from scipy.stats import binomtest, permutation_test, ttest_1samp
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.power import TTestPower
 
 ALPHA = 0.05
-"""The largest allowed probability that a report contains any wrong decision."""
+"""The largest allowed probability that a study makes any wrong claim."""
 CONFIDENCE = 0.95
 """The confidence level of the intervals of a share and of a mean."""
+POWER = 0.8
+"""The probability with which a study must show the difference that it calls detectable."""
 TIE = 1e-12
-"""Hypervolumes count as equal if their difference is smaller than this value, which allows for rounding errors."""
-SHARES = np.array([1.0, 0.5, 0.2])
-CAPITAL = np.array([0.7, 0.2, 0.1])
-"""The initial capital for each f in ``SHARES``, tuned for small differences (benchmarks/verdict_coverage.py)."""
-_MOST_SEEDS = 1_000_000
-_BISECTIONS = 60
-_MOST_EXACT, _DRAWS = 22, 100_000
+"""Two values count as equal if their difference is smaller than this value, which allows for rounding errors."""
+_DRAWS = 9_999
+_EXACT_SEEDS = 12
+"""All signs are tried for up to this number of seeds, and 9,999 random signs for more seeds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,142 +40,98 @@ class Share:
     low: float
     high: float
 
-    def __str__(self) -> str:
-        return f"{self.count} of {self.n} ({self.low:.0%} to {self.high:.0%})"
-
-
-def p_above(differences: npt.ArrayLike, bar: float = 0.0) -> float:
-    """Return the p-value of the null hypothesis "mean <= ``bar``" for ``differences`` in [-1, 1], shape (n,)."""
-    return float(min(1.0, math.exp(-_log_wealth(np.asarray(differences), bar))))
-
-
-def p_below(differences: npt.ArrayLike, bar: float = 0.0) -> float:
-    """Return the p-value of the null hypothesis "mean >= ``bar``" for ``differences`` in [-1, 1], shape (n,)."""
-    return p_above(-np.asarray(differences), -bar)
-
-
-def lower_bound(differences: npt.ArrayLike, level: float) -> float:
-    """Return a lower confidence bound, which exceeds the true mean with probability at most ``level``."""
-    values = np.asarray(differences)
-    low, high = -1.0, 1.0
-    for _ in range(_BISECTIONS):  # the capital decreases as the bar rises
-        middle = (low + high) / 2
-        low, high = (middle, high) if _log_wealth(values, middle) >= -math.log(level) else (low, middle)
-    return low
-
-
-def upper_bound(differences: npt.ArrayLike, level: float) -> float:
-    """Return an upper confidence bound, which is below the true mean with probability at most ``level``."""
-    return -lower_bound(-np.asarray(differences), level)
-
-
-def seeds_to_tell(difference: float, level: float) -> int | None:
-    """Return the smallest number of seeds for a one-sided p-value below ``level``, if all seeds have this difference.
-
-    The result is None if the difference is 0, or if more than 10^6 seeds are needed.
-    """
-    if not 0 < abs(difference) <= 1:
-        return None
-
-    def log_wealth(n: int) -> float:
-        return float(np.logaddexp.reduce(np.log(CAPITAL) + n * np.log1p(SHARES * abs(difference))))
-
-    count = bisect_right(range(_MOST_SEEDS), -math.log(level), key=log_wealth)
-    return count if count < _MOST_SEEDS else None
+    @property
+    def share(self) -> float:
+        return self.count / self.n if self.n else math.nan
 
 
 def exact_share(count: int, n: int) -> Share:
-    tail = (1 - CONFIDENCE) / 2
-    low = float(betaincinv(count, n - count + 1, tail)) if count else 0.0
-    high = float(betaincinv(count + 1, n - count, 1 - tail)) if count < n else 1.0
-    return Share(count, n, low, high)
+    if not n:
+        return Share(0, 0, 0.0, 1.0)
+    interval = binomtest(count, n).proportion_ci(CONFIDENCE, method="exact")
+    return Share(count, n, float(interval.low), float(interval.high))
 
 
-def _log_wealth(values: npt.NDArray[np.float64], bar: float) -> float:
-    """Return the logarithm of the final capital for an initial capital of 1."""
-    if bar <= -1:
-        return math.inf if (values > -1).any() else 0.0
-    factors = 1 + SHARES[:, None] * ((values - bar) / (1 + bar))[None, :]
-    with np.errstate(divide="ignore"):
-        return float(np.logaddexp.reduce(np.log(CAPITAL) + np.log(np.maximum(factors, 0.0)).sum(axis=1)))
+def p_more_often(first: Sequence[bool], second: Sequence[bool]) -> float:
+    """Return the one-sided p-value of McNemar's exact test. A small value shows that ``first`` is true more often.
 
-
-@dataclass(frozen=True, slots=True)
-class PairedResult:
-    """The statistics of n differences in [-1, 1], one for each seed. No p-value is corrected for multiple comparisons.
-
-    Attributes:
-        p_above: the p-value of the null hypothesis "mean <= 0"; valid for any distribution.
-        p_below: the p-value of the null hypothesis "mean >= 0"; valid for any distribution.
-        ahead: the share of seeds with a difference above 0.
-        t_interval: the paired-t 95% interval of the mean, valid for normal differences; None if n < 2.
-        sign_flip_p: the p-value of the sign-flip test, valid for symmetric differences; None if no test was made.
-        tied: the number of seeds with a difference of 0.
+    Args:
+        first, second: a binary result of each side on each seed, shape (n,).
     """
-
-    n: int
-    mean: float
-    p_above: float
-    p_below: float
-    ahead: Share
-    t_interval: tuple[float, float] | None
-    sign_flip_p: float | None
-    tied: int = 0
+    ahead = sum(one and not other for one, other in zip(first, second, strict=True))
+    behind = sum(other and not one for one, other in zip(first, second, strict=True))
+    if ahead <= behind:
+        return 1.0
+    # Only the pairs that differ matter. The binomial distribution is symmetric, so one side has half of the p-value.
+    return float(mcnemar([[0, ahead], [behind, 0]], exact=True).pvalue) / 2
 
 
-def paired(differences: npt.ArrayLike) -> PairedResult:
-    """Return the statistics of per-seed differences, shape (n,), of at least one seed."""
-    # The mean of several hypervolumes may exceed 1 by a rounding error.
-    values = np.clip(differences, -1.0, 1.0)
+def p_above(differences: npt.ArrayLike, bar: float = 0.0) -> float:
+    """Return the one-sided p-value of the null hypothesis "mean <= ``bar``": the larger one of t test and sign flip.
+
+    Args:
+        differences: the difference of the two sides on each seed, shape (n,). With fewer than two seeds, the result
+            is 1.
+    """
+    values = np.asarray(differences, dtype=np.float64) - bar
     values = np.where(np.abs(values) < TIE, 0.0, values)
-    n = len(values)
-    return PairedResult(
-        n,
-        mean=float(values.mean()),
-        p_above=p_above(values),
-        p_below=p_below(values),
-        ahead=exact_share(int(np.count_nonzero(values > 0)), n),
-        t_interval=t_interval(values) if n > 1 else None,
-        sign_flip_p=sign_flip_p(values),
-        tied=int(np.count_nonzero(values == 0)),
+    if len(values) < 2 or values.mean() <= 0:
+        return 1.0
+    # Without any spread, the t test has no p-value, and the sign flip alone decides.
+    by_t = float(ttest_1samp(values, 0.0, alternative="greater").pvalue) if np.ptp(values) > TIE else 0.0
+    return by_t if by_t >= ALPHA else max(by_t, _sign_flip_p(values))
+
+
+def p_below(differences: npt.ArrayLike, bar: float = 0.0) -> float:
+    """Return the one-sided p-value of the null hypothesis "mean >= ``bar``", as :func:`p_above`."""
+    return p_above(-np.asarray(differences, dtype=np.float64), -bar)
+
+
+def _sign_flip_p(values: npt.NDArray[np.float64]) -> float:
+    resamples = math.inf if len(values) <= _EXACT_SEEDS else _DRAWS
+    result = permutation_test(
+        (values,),
+        lambda data, axis: np.mean(data, axis=axis),
+        permutation_type="samples",
+        alternative="greater",
+        n_resamples=resamples,
+        rng=np.random.default_rng(0),
     )
+    return float(result.pvalue)
 
 
-def t_interval(differences: npt.ArrayLike) -> tuple[float, float]:
-    """Return the 95% interval ``mean ± t(n-1) s / sqrt(n)`` for at least two differences."""
-    values = np.asarray(differences)
-    half = stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2) * values.std(ddof=1) / math.sqrt(len(values))
-    return float(values.mean() - half), float(values.mean() + half)
+def mean_interval(differences: npt.ArrayLike) -> tuple[float, float]:
+    """Return the 95% interval of the paired t test; (NaN, NaN) for fewer than two seeds."""
+    values = np.asarray(differences, dtype=np.float64)
+    if len(values) < 2:
+        return math.nan, math.nan
+    if np.ptp(values) <= TIE:
+        return float(values.mean()), float(values.mean())
+    interval = ttest_1samp(values, 0.0).confidence_interval(CONFIDENCE)
+    return float(interval.low), float(interval.high)
 
 
-def sign_flip_p(differences: npt.ArrayLike) -> float:
-    """Return the two-sided p-value of the sign-flip test (Fisher 1935).
+def least_seeds(comparisons: int = 1) -> int:
+    """Return the smallest number of seeds that can show a difference in one of several corrected comparisons.
 
-    The p-value is the share of sign assignments whose sum is at least as far from 0 as the observed sum. For n <= 22,
-    all 2^n assignments are tried. For larger n, the observed assignment and 100,000 random assignments are tried.
+    With fewer seeds, even differences of the same sign on every seed have a sign-flip p-value of at least 2^-n, which
+    is too large.
     """
-    values = np.asarray(differences)
-    observed = abs(values.sum())
-    # Rounding depends on the order of summation.
-    bar = observed - 1e-12 * max(float(np.abs(values).sum()), 1e-300)
-    if len(values) > _MOST_EXACT:
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_DRAWS, len(values)))
-        return float((1 + np.count_nonzero(np.abs(signs @ values) >= bar)) / (_DRAWS + 1))
-    # The first sign is fixed, because flipping all signs gives the same distance from 0.
-    sums = values[:1].copy()
-    for value in values[1:]:
-        sums = np.concatenate([sums + value, sums - value])
-    return float(np.count_nonzero(np.abs(sums) >= bar) / len(sums))
+    return math.floor(math.log2(2 * comparisons / ALPHA)) + 1
 
 
-def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Adjust p-values for multiple comparisons (Holm 1979). The result has the order of ``p_values``.
+def detectable(seeds: int, spread: float, comparisons: int = 1) -> float:
+    """Return the smallest mean difference that a one-sided paired t test shows with power 0.8; NaN if none.
 
-    The i-th smallest of m p-values becomes ``max over j <= i of min(1, (m - j + 1) p_(j))``, where p_(j) is the j-th
-    smallest p-value.
+    The test is made against one rate at a level of 2.5%, divided by the number of comparisons.
+
+    Args:
+        seeds: the number of seeds.
+        spread: the standard deviation of the differences between seeds.
+        comparisons: the number of comparisons that are corrected together.
     """
-    order = np.argsort(p_values, kind="stable")
-    ranked = np.asarray(p_values)[order] * np.arange(len(p_values), 0, -1)
-    adjusted = np.empty(len(p_values))
-    adjusted[order] = np.maximum.accumulate(np.minimum(ranked, 1.0))
-    return tuple(adjusted.tolist())
+    if seeds < least_seeds(comparisons) or not math.isfinite(spread):
+        return math.nan
+    level = ALPHA / 2 / comparisons
+    effect = TTestPower().solve_power(nobs=seeds, alpha=level, power=POWER, alternative="larger")
+    return float(np.squeeze(effect)) * spread

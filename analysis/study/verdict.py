@@ -1,207 +1,201 @@
-"""The classes for a verdict on AutoLR against hand-tuned learning rates."""
+"""The classes for a verdict on an automatic rate against hand-tuned learning rates."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from enum import StrEnum
+from typing import Generic, TypeVar
 
-from analysis.study.collapse import Collapse
 from analysis.study.hand_tuning import EdgeOptimum
-from analysis.study.paired import ALPHA, PairedResult, seeds_to_tell
-from analysis.study.study_runs import Configuration, MethodTask
-from analysis.study.tuning_curve import TuningCurve
+from analysis.study.paired import Share
+from analysis.study.study_runs import MethodTask
 from analysis.tables.note import Note
 
-BETTER, WORSE, UNDECIDED, TOO_FEW, AT_EDGE = "better", "worse", "undecided", "too few seeds", "open"
-DESCRIBED = "described"
-"""The outcome if the objectives were chosen after the results were known. Nothing is tested."""
-SINGLE, ORACLE = "best single lr", "per-c oracle"
+T = TypeVar("T")
+MARGIN = 0.02
+"""An automatic rate is as good as the best fixed rate if their qualities differ by less than this margin."""
 WITHIN = 0.05
 """A hypervolume is near the best hypervolume if it is lower by at most this fraction of the best hypervolume."""
-FEW_UPDATES = 5
-"""If a run has fewer AutoLR updates than this number, its result depends mostly on the initial rate."""
-SETS_ITS_RATE_ONCE = ("curvature",)
-"""The AutoLR rules that choose the rate at their first update, independently of the initial rate."""
 
 
-class Sides(NamedTuple):
-    """The mean hypervolumes of AutoLR and of a hand-tuned baseline in one reference box."""
+class Outcome(StrEnum):
+    """The conclusion about an automatic rate against the best hand-tuned rate."""
 
-    auto: float
-    hand: float
+    BETTER = "better"
+    """The automatic rate is better than every fixed rate."""
+    AS_GOOD = "as_good"
+    """The automatic rate is as good as the best fixed rate, up to :data:`MARGIN`."""
+    WORSE = "worse"
+    UNDECIDED = "undecided"
+    OPEN = "open"
+    """The best fixed rate is at an edge of the grid, so a rate outside the grid may be better."""
 
 
-def is_primary_question(primary: str, method: str, variant: str) -> bool:
-    """Return whether the primary question is about this method and this AutoLR variant.
+@dataclass(frozen=True, slots=True)
+class Pair(Generic[T]):
+    """A fact about the automatic rate and about the best fixed rate."""
 
-    The primary question is whether AutoLR beats the best single learning rate for one method, which the user names
-    before the results are known.
+    auto: T
+    hand: T
 
-    Args:
-        primary: the method or, if AutoLR has several variants, the method and the variant, such as ``ngdiff`` or
-            ``ngdiff/gen/same``; "" if no question was named.
-        variant: the variant of AutoLR; "" if AutoLR was not run.
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The number of collapsed runs among ``of`` runs."""
+
+    runs: int
+    of: int
+
+    @property
+    def share(self) -> float:
+        return self.runs / self.of
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The cost of one result on one seed. Hand-tuning needs a run with each rate of the grid.
+
+    Attributes:
+        seconds: the seconds of training and of the evaluations that the runs needed for their decisions; NaN if
+            unknown.
     """
-    named_method, _, named_variant = primary.partition("/")
-    return method == named_method and (not variant or named_variant in ("", variant))
+
+    seconds: float
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """The difference in quality (automatic minus fixed) on the seeds where neither side collapsed.
+
+    Attributes:
+        measure: the metric, such as ``utility``.
+        low, high: the paired-t 95% interval of the mean difference.
+        p: the p-value for "better than every fixed rate": the largest one over all rates, not corrected.
+        seeds: the number of seeds where neither side collapsed.
+    """
+
+    measure: str
+    difference: float
+    low: float
+    high: float
+    p: float
+    seeds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Equivalence:
+    """The test of "as good as the best fixed rate up to ``margin``", with its uncorrected p-value."""
+
+    margin: float
+    p: float
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """How many of the scheduled updates of the learning rate were accepted, in all runs together."""
+
+    accepted: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
+class RateResult:
+    """The result of a fixed rate: its mean quality (0 for a collapsed run), and the share of successful seeds."""
+
+    lr: float
+    quality: float
+    success: float
 
 
 @dataclass(frozen=True, slots=True)
 class NoVerdict:
-    """The reason why a task and AutoLR variant have no verdict. ``variant`` is "" if AutoLR was not run."""
+    """The reason why a comparison has no verdict. ``variant`` is "" if no automatic rate was run."""
 
     method_task: MethodTask
+    method: str
     variant: str
     why: Note
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """A hand-tuned baseline and its comparison with AutoLR. Reports and lr_study.json show the fields.
-
-    Attributes:
-        name: :data:`SINGLE` or :data:`ORACLE`.
-        choice: the chosen learning rate of each configuration.
-        hand: the hypervolume of the baseline on each fresh seed.
-        auto: the hypervolume of AutoLR on each fresh seed.
-        result: the paired test of ``auto - hand``.
-        edge: the edges of the grid (lowest or highest rate) that are best rates; None if the best rate is an inner
-            rate.
-        further: the mean hypervolumes in each additional reference box. Boxes with unmeasured scores are left out.
-        p_holm: the p-value after Holm's correction; None without a conclusion (see ``outcome``).
-        bounds: the joint 95% confidence bounds of the mean difference for all comparisons; None if the rates were
-            chosen on the fresh seeds, or if the verdict is only descriptive.
-        outcome: the conclusion about AutoLR: :data:`BETTER`, :data:`WORSE` or :data:`UNDECIDED`. Without a conclusion:
-            :data:`AT_EDGE` (a rate outside the grid may be better), :data:`TOO_FEW` (too few seeds) or
-            :data:`DESCRIBED` (nothing was tested).
-        comparisons: the number of comparisons that are corrected together.
-        primary: whether this comparison answers the primary question (:func:`is_primary_question`).
-    """
-
-    name: str
-    choice: Mapping[Configuration, float]
-    hand: tuple[float, ...]
-    auto: tuple[float, ...]
-    result: PairedResult
-    collapse: Collapse
-    edge: EdgeOptimum | None
-    further: Mapping[str, Sides]
-    p_holm: float | None = None
-    bounds: tuple[float, float] | None = None
-    outcome: str = TOO_FEW
-    comparisons: int = 1
-    primary: bool = False
-
-    @property
-    def fresh_least(self) -> int:
-        """The smallest number of fresh seeds that allows a decision (:func:`least_seeds`)."""
-        return least_seeds(self.comparisons)
-
-    @property
-    def fresh_needed(self) -> int | None:
-        """The number of fresh seeds that allows a decision if each difference equals the mean; None above 10^6."""
-        return seeds_to_tell(self.result.mean, ALPHA / (2 * self.comparisons))
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The comparison of an AutoLR variant with both hand-tuned baselines. Reports and lr_study.json show the fields.
+    """The comparison of an automatic rate with the best fixed rate, for one method with one configuration.
 
     Attributes:
-        starts: the initial rates of AutoLR.
-        of_starts: AutoLR's hypervolume for each initial rate, averaged over the fresh seeds.
-        tuning: the seeds on which the hand-tuned rates were chosen.
-        fresh: the seeds on which AutoLR and the baselines are compared. If ``tuning`` or ``fresh`` would be empty, both
-            have all seeds with complete fronts.
-        left_out: the seeds on which a front of AutoLR or of a fixed rate is missing or incomplete.
-        planned: all seeds of the split's second part. ``fresh`` lacks those with a missing or incomplete front.
-        collapse: the number of collapsed runs of AutoLR on the fresh seeds.
-        other_collapse: the number of collapsed runs of AutoLR on the seeds that are not in ``fresh``.
+        method: the method with the option values that vary, such as ``gdiff c=0.9``.
+        rule: the value of ``--auto-lr``.
+        variant: the rule and its probe, such as ``gen/same``.
+        rule_settings: the other settings of the rule, such as ``auto_lr_every``.
+        split: the forget split; "" if the data set has none.
+        starts: the initial rates of the automatic rate.
+        seeds: the seeds of the comparison. Each seed is one unit; its runs from several starts are averaged.
+        left_out: the seeds on which a run has no result.
+        copies: the seeds that repeat all results of an earlier seed, and are not counted.
+        repeated_starts: the number of runs that repeat a run from another start on the same seed, and are not counted.
         seeds_vary: what the seed of a run changes (:attr:`SweepFile.seeds_vary`).
-        updates: the median number of AutoLR updates in a run; None if unknown.
+        best_lr: the fixed rate with the highest mean quality.
+        edge: the edges of the grid that are best rates; None if the best rate is an inner rate.
+        auto: the mean quality of the automatic rate on each seed, in which a collapsed run counts as 0.
+        success: the seeds on which most runs succeeded; None if success is unknown.
+        updates: the accepted updates of the learning rate; None if unknown.
+        detectable: the smallest difference in quality that these seeds show with power 0.8; NaN if none.
+        spread: the standard deviation of the difference in quality between seeds; NaN for fewer than two seeds.
+        p_worse: the p-value of "worse than the best rate", corrected for the choice of the rate and of the endpoint.
+        p: the p-value of the strongest claim after Holm's correction for all comparisons of the study.
+        comparisons: the number of comparisons that are corrected together.
+        primary: whether this is the primary comparison, which is tested first.
     """
 
     method_task: MethodTask
+    method: str
+    rule: str
     variant: str
+    rule_settings: Mapping[str, object]
+    split: str
     starts: tuple[float, ...]
-    of_starts: tuple[float, ...]
-    rates: tuple[float, ...]
-    tuning: tuple[int, ...]
-    fresh: tuple[int, ...]
+    seeds: tuple[int, ...]
     left_out: tuple[int, ...]
-    planned: tuple[int, ...]
-    collapse: Collapse
-    other_collapse: Collapse
-    baselines: tuple[Baseline, ...]
-    curve: TuningCurve
-    updates: float | None
+    copies: tuple[int, ...]
+    repeated_starts: int
     seeds_vary: str
+    best_lr: float
+    edge: EdgeOptimum | None
+    rates: tuple[RateResult, ...]
+    auto: tuple[float, ...]
+    success: Pair[Share] | None
+    collapse: Pair[Runs]
+    quality: Quality
+    equivalence: Equivalence
+    cost: Pair[Cost]
+    updates: Updates | None
+    spread: float
+    p_worse: float
+    outcome: Outcome = Outcome.UNDECIDED
+    p: float = math.nan
+    comparisons: int = 1
+    detectable: float = math.nan
+    primary: bool = False
 
     @property
-    def single(self) -> Baseline:
-        """The comparison of AutoLR with the best single rate."""
-        return self.baselines[0]
+    def never_changed(self) -> bool:
+        """Whether the rule never changed its rate, so all runs kept their initial rates."""
+        return self.updates is not None and not self.updates.accepted
 
     @property
-    def same_seeds(self) -> bool:
-        """Whether the hand-tuned rates were chosen on the seeds of the comparison, which favours hand-tuning."""
-        return self.tuning == self.fresh
+    def p_claim(self) -> float:
+        """The uncorrected p-value of the strongest claim: better, worse (two-sided together) or as good."""
+        return min(1.0, 2 * self.quality.p, 2 * self.p_worse, self.equivalence.p)
 
     @property
-    def compared(self) -> tuple[Baseline, ...]:
-        """The distinct baselines. The oracle is left out if it equals the best single rate."""
-        single, oracle = self.baselines
-        return (single,) if single.choice == oracle.choice else (single, oracle)
+    def subject(self) -> str:
+        """The comparison as text, such as ``ngdiff on tiny-phi, authors, AutoLR gen/same``."""
+        return f"{self.method} on {self.method_task.task}, AutoLR {self.variant}"
 
     @property
-    def lost(self) -> int:
-        """The number of planned fresh seeds that were left out."""
-        return len(set(self.planned) & set(self.left_out))
-
-    @property
-    def single_volume(self) -> float:
-        """The hypervolume at the best fixed learning rate, averaged over the fresh seeds."""
-        return sum(self.single.hand) / len(self.single.hand)
-
-    @property
-    def start_decides(self) -> bool:
-        """Whether AutoLR is over 5% better than the best fixed rate with one initial rate, and over 5% worse with
-        another one.
-        """
-        hand = self.single_volume
-        return min(self.of_starts) < (1 - WITHIN) * hand < (1 + WITHIN) * hand < max(self.of_starts)
-
-    @property
-    def has_few_updates(self) -> bool:
-        """Whether AutoLR updated its rate too rarely to adapt."""
-        once = self.variant.partition("/")[0] in SETS_ITS_RATE_ONCE
-        return self.updates is not None and self.updates < FEW_UPDATES and not once
-
-
-def split_seeds(seeds: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Split n seeds into tuning seeds (the lowest ``max(1, n // 3)``) and fresh seeds (the rest).
-
-    A single seed is both a tuning seed and a fresh seed.
-    """
-    ordered = tuple(sorted(set(seeds)))
-    if len(ordered) < 2:
-        return ordered, ordered
-    cut = max(1, len(ordered) // 3)
-    return ordered[:cut], ordered[cut:]
-
-
-def seeds_for(fresh: int) -> int:
-    """Return the smallest number of seeds that :func:`split_seeds` splits into at least ``fresh`` fresh seeds."""
-    count = fresh + 1
-    while len(split_seeds(range(count))[1]) < fresh:
-        count += 1
-    return count
-
-
-def least_seeds(comparisons: int) -> int:
-    """Return the smallest number of fresh seeds that can decide one of several comparisons that are corrected together.
-
-    With this number of seeds, a decision requires the largest possible difference, 1, on every seed.
-    """
-    return seeds_to_tell(1.0, ALPHA / (2 * comparisons)) or 0
+    def names(self) -> tuple[str, ...]:
+        """The words of a figure's file name, without empty words."""
+        task = self.method_task.task
+        return tuple(filter(None, (task.model, task.dataset, self.method, task.apart, self.variant)))

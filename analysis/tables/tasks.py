@@ -22,6 +22,8 @@ STRUCTURE = ("model", "dataset", "method", "lr", "seed")
 """Columns that never distinguish two tasks with the same model and data set."""
 _BY_SEED = {"target": ("target_key", "target_seed"), "data": ("target_key", "data_seed")}
 """The columns that depend on the seed, for each value of the setting ``seeds_vary``."""
+SEED_COLUMNS = ("target_key", "target_seed", "data_seed")
+"""The columns that may depend on the seed."""
 
 
 class Task(NamedTuple):
@@ -87,7 +89,8 @@ def tasks_of(
     """
     trials = table.without_external.trials
     names = [name for name in table.spec_columns if name not in STRUCTURE and table.columns[name].role in roles]
-    names = [name for name in names if name not in _seed_columns(trials, names, seeds_vary)]
+    by_seed = _seed_columns(trials, names, seeds_vary)
+    names = [name for name in names if name not in by_seed]
     keys = pd.Series(list(zip(table.trials["model"], table.trials["dataset"], strict=True)), table.trials.index)
     values = {n: pd.Series(map(rounded_cell, table.trials[n]), table.trials.index, dtype=object) for n in names}
     cells = pd.DataFrame(values, table.trials.index)

@@ -12,12 +12,13 @@ from typing import Any
 from search_spaces.common.durable import free_bytes
 from search_spaces.common.messages import counted
 from search_spaces.space import Space
+from sweeper.checks.decision import Decision, planned_decision
 from sweeper.checks.disk import FLOAT, Disk, count_parameters, estimate_disk
 from sweeper.checks.hub import Download, downloads
 from sweeper.checks.trial_time import TrialPace, estimate_pace
 from sweeper.execution.cluster import ray_cluster
 from sweeper.execution.placement import slots_here
-from sweeper.settings.names import RUN
+from sweeper.settings.names import RUN, STUDY
 from sweeper.settings.resources import Resources, local_gpu_count
 from sweeper.settings.sweep_settings import SweepSettings
 from trainables.models.hub_cache import cached_snapshot
@@ -53,6 +54,7 @@ class Plan:
         unknown: maps the name of each field that cannot be estimated to the reason.
         free: the free disk space in bytes.
         notes: notes about the data, such as the number of answers that are cut.
+        decision: what a learning-rate study can decide; None for other commands.
     """
 
     what: str
@@ -73,6 +75,7 @@ class Plan:
     unknown: Mapping[str, str]
     free: int
     notes: tuple[str, ...] = ()
+    decision: Decision | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON output of ``--dry-run``."""
@@ -122,6 +125,7 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
         seconds=seconds,
         pace=pace,
         free=free_bytes(out or Path()),
+        decision=planned_decision(settings) if settings.kind == STUDY else None,
         **model_fields,
     )
 

@@ -15,6 +15,7 @@ import click
 
 from search_spaces.common.messages import counted, resume_command
 from sweeper.cli.errors import FAILED, INTERRUPTED, say
+from sweeper.settings.sources import raise_if_any
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -161,15 +162,27 @@ def _answer_lines(answer: Mapping[str, Any], out: Path) -> Iterator[str]:
     yield from answer.get("judged", ())
 
 
-def evaluate_studies(folders: Sequence[Path], *, path: Path | None = None, objectives: str | None = None) -> LrStudy:
+def evaluate_studies(
+    folders: Sequence[Path],
+    *,
+    path: Path | None = None,
+    objectives: str | None = None,
+    strict: bool = False,
+    describe: bool = False,
+) -> LrStudy:
     """Evaluate finished learning-rate studies as one study, and write the result to a JSON file and a CSV file.
 
     Args:
         path: the path of the JSON file; by default, lr_study.json in the first folder.
         objectives: the objectives of the evaluation, such as ``verbmem:min,utility:max``; by default, the objectives of
             the studies.
+        strict: whether to refuse a study that cannot answer its question (:func:`study_problems`).
+        describe: with ``strict``, whether to accept a study with too few seeds.
+
+    Raises:
+        Problems: ``strict`` is true and the study is refused.
     """
-    from analysis.report.study_text import write_study
+    from analysis.report.study_text import study_problems, write_study
     from analysis.study.lr_study import read_study
     from analysis.tables.sweep_file import SweepFile
     from sweeper.settings.objectives import parse_objectives, with_bounds
@@ -182,6 +195,8 @@ def evaluate_studies(folders: Sequence[Path], *, path: Path | None = None, objec
         unit = dataset_modality(str(base.get("dataset"))).unit
         parsed_objectives = with_bounds(parse_objectives(objectives), sweep.random_guess_loss or 0.0, unit=unit)
     study = read_study(folders, parsed_objectives)
+    if strict:
+        raise_if_any([f"--from: {problem}" for problem in study_problems(study, describe=describe)])
     write_study(path or folders[0] / "lr_study.json", study)
     return study
 
@@ -214,6 +229,7 @@ def print_study(study: LrStudy) -> None:
         study_cautions,
         study_lines,
         verdict_lines,
+        verdicts_table,
     )
 
     # In a file or a pipe, print no colour codes and wrap no lines.
@@ -225,9 +241,12 @@ def print_study(study: LrStudy) -> None:
     for fronts in study.fronts:
         _print_table(console, arms_table(fronts))
         console.print()
+    if study.verdicts:
+        _print_table(console, verdicts_table(study))
+        console.print()
     for verdict in study.verdicts:
-        for line in verdict_lines(verdict):
-            console.print(f"- {line}")
+        for line in verdict_lines(verdict)[2:]:  # the first two lines are printed above
+            console.print(f"- {verdict.method}, {verdict.variant}: {line}")
     for note in study.notes:
         console.print(f"note: {note_text(note)}")
 

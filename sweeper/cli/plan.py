@@ -31,6 +31,8 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
         gpus = f" and {counted(plan.resources.gpus, 'GPU')}" if plan.resources.gpus else ""
     cpus = counted(plan.resources.cpus, "CPU")
     lines["placement"] = f"{counted(plan.at_once, 'trial')} at once {plan.place}; each trial takes {cpus}{gpus}"
+    if plan.decision is not None:
+        lines["decision"] = plan.decision.format()
     lines["downloads"] = "; ".join(item.format() for item in plan.downloads) or "none"
     lines["target"] = plan.target
     unknown_values = {name: f"unknown: {reason}" for name, reason in plan.unknown.items()}

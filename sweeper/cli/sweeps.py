@@ -21,7 +21,7 @@ from sweeper.settings.reading import Problem, about, located, read
 from sweeper.settings.sources import Problems, Raw, raise_if_any
 
 _JSON = json_option("Print the summary as JSON on stdout.")
-_FROM_OPTIONS = ("folders", "out", "objectives")
+_FROM_OPTIONS = ("folders", "out", "objectives", "describe")
 """The only options that ``lr-study --from`` accepts."""
 
 
@@ -39,10 +39,10 @@ def pareto(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> No
 def lr_study(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> None:
     """Compare fixed learning rates and AutoLR for each method.
 
-    For each seed, each method runs with each fixed learning rate and with AutoLR. The folder OUT contains the files of
-    a sweep, and lr_study.json. For each method, lr_study.json shows how much the hypervolume depends on the learning
-    rate, and which rates are within 5% of the best hypervolume. The file also compares AutoLR with the best fixed rate.
-    With --from, no trials run, and finished studies are evaluated again.
+    For each seed, each method runs with each fixed learning rate and with AutoLR from the same rates. The folder OUT
+    contains the files of a sweep, and lr_study.json. The file shows whether AutoLR is better than every fixed rate, as
+    good as the best one, or worse, and how much the results depend on the learning rate. With --from, no trials run,
+    and finished studies are evaluated again.
     """
     if "folders" not in raw:
         _run_new(StudyOptions, raw, problems, dry_run=dry_run, as_json=as_json)
@@ -53,7 +53,8 @@ def lr_study(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> 
 
     folders = [Path(folder) for folder in options.folders]
     path = Path(options.out) if options.out else None
-    study = evaluate_studies(folders, path=path, objectives=options.objectives if "objectives" in raw else None)
+    objectives = options.objectives if "objectives" in raw else None
+    study = evaluate_studies(folders, path=path, objectives=objectives, strict=True, describe=options.describe)
     if as_json:
         click.echo(json.dumps(study_content(study)))
     else:

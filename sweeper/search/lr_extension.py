@@ -26,33 +26,27 @@ Point = Mapping[str, Any]
 class Extension:
     """The rates to add to a method's grid, because its best fixed rate is the lowest or highest rate in ``tried``.
 
-    ``baseline`` is the name of the baseline that uses this rate, such as ``best single lr``. ``rates`` is empty if no
-    rate outside ``tried`` may be added.
+    ``rates`` is empty if no rate outside ``tried`` may be added.
     """
 
     method: str
     rates: tuple[float, ...]
-    baseline: str
     tried: tuple[float, ...]
 
 
 def extensions(study: LrStudy, settings: SweepSettings) -> tuple[Extension, ...]:
     """Return an extension for each method whose best fixed rate is the lowest or highest rate tried."""
-    baselines_by_method: dict[str, dict[float, str]] = defaultdict(dict)  # the first baseline that needs each rate
+    rates_by_method: dict[str, set[float]] = defaultdict(set)
     for verdict in study.verdicts:
-        for baseline in verdict.baselines:
-            rates_beyond_edge = () if baseline.edge is None else baseline.edge.beyond
-            for rate in rates_beyond_edge:
-                rounded_rate = float(f"{rate:.2g}")
-                baselines_by_method[verdict.method_task.method].setdefault(rounded_rate, baseline.name)
+        for rate in verdict.edge.beyond if verdict.edge else ():
+            rates_by_method[verdict.method_task.method].add(float(f"{rate:.2g}"))
     result = []
-    for method, baseline_by_rate in baselines_by_method.items():
+    for method, rates in rates_by_method.items():
         grid = [point["lr"] for point in fixed_points(settings, method)]
         added = [point["lr"] for point in settings.extension if point["method"] == method]
         tried = tuple(sorted({*grid, *added}))
-        rates = sorted(baseline_by_rate)
-        new_rates = tuple(rate for rate in rates if rate not in tried and _is_allowed(rate, grid, added))
-        result.append(Extension(method=method, rates=new_rates, baseline=baseline_by_rate[rates[0]], tried=tried))
+        new_rates = tuple(rate for rate in sorted(rates) if rate not in tried and _is_allowed(rate, grid, added))
+        result.append(Extension(method=method, rates=new_rates, tried=tried))
     return tuple(result)
 
 
@@ -75,7 +69,7 @@ def format_extensions(additions: Sequence[Extension]) -> list[str]:
         added = f"adding lr {', '.join(f'{rate:g}' for rate in addition.rates)}"
         limit = f"no rate is added, because this edge already has {MAX_RATES} new rates or --lr forbids the next rate"
         lines.append(
-            f"{addition.method} ({addition.baseline}): the best rate is at the edge of the rates tried "
+            f"{addition.method}: the best rate is at the edge of the rates tried "
             f"(from {addition.tried[0]:g} to {addition.tried[-1]:g}); {added if addition.rates else limit}"
         )
     return lines

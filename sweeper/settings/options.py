@@ -181,9 +181,13 @@ class StudyFields:
     )
     primary: str | None = option(
         None,
-        "Method of the primary comparison. All other comparisons are corrected for multiple testing.",
+        "Method of the primary comparison, which is tested first. The other comparisons are tested only if the primary "
+        "one is decided.",
         metavar="METHOD[/VARIANT]",
         after="extend",
+    )
+    describe: bool = option(
+        False, "Allow a study with too few seeds for any decision, which only describes its runs.", after="primary"
     )
 
 
@@ -275,7 +279,7 @@ class ParetoOptions(SweepOptions, ParetoFields):
 class StudyOptions(SweepOptions, StudyFields):
     command: ClassVar[str] = STUDY
 
-    c: tuple[float, ...] = option((), _C, otherwise=".5, .9, .99")
+    c: tuple[float, ...] = option((), _C, otherwise=".9")
     lr: tuple[float, ...] = trial_option(
         "lr",
         (),
@@ -289,7 +293,7 @@ class StudyOptions(SweepOptions, StudyFields):
         "curvature.",
         otherwise="gen",
     )
-    seeds: int = option(2, _SEEDS, low=1)
+    seeds: int = option(12, f"{_SEEDS} 12 seeds show a difference of 0.05 in up to 8 comparisons.", low=1)
     auto_lr_start_lr: tuple[float, ...] = option(
         (),
         "Learning rate with which AutoLR starts; can be repeated.",
@@ -302,7 +306,7 @@ class StudyOptions(SweepOptions, StudyFields):
         "Evaluate the finished study in this folder without running trials; can be repeated.",
         flag="--from",
         is_path=True,
-        after="primary",
+        after="describe",
     )
 
 

@@ -30,7 +30,7 @@ from sweeper.settings.spaces import (
     read_space_file,
     spec_problems,
 )
-from sweeper.settings.study import study_problems, study_space, with_study_defaults
+from sweeper.settings.study import seed_problems, study_problems, study_space, with_study_defaults
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import absolute_uri, default_uri
 from trainables.data import DATASETS
@@ -131,6 +131,7 @@ def _sweep(options: SweepOptions, problems: list[Problem]) -> Resolved[Any]:
     try:
         if isinstance(options, StudyOptions):
             space = None if problems else study_space(options, base)
+            problems += seed_problems(options, space) if space else []
         elif options.space is not None and is_file:
             space, file_problems = read_space_file(options, Path(options.space), base)
             problems += about("space", *file_problems)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from search_spaces.builtin import lr_study_space
-from search_spaces.common.messages import expected_one_of
+from search_spaces.common.messages import counted, expected_one_of
 from search_spaces.space import Space
 from sweeper.settings.options import StudyOptions
 from sweeper.settings.reading import Problem, about, method_options
@@ -19,7 +19,7 @@ from trainables.methods import MethodError, options_by_method
 from trainables.models.registry import MODELS, local_model
 from trainables.spec import TrialSpec
 
-_DEFAULT_C = (0.5, 0.9, 0.99)
+_DEFAULT_C = (0.9,)
 _DEFAULT_RATE_COUNT = 5
 
 
@@ -77,6 +77,33 @@ def study_space(options: StudyOptions, base: TrialSpec) -> Space:
         settings=searched_settings(options, base, options.auto_lr),
         start_lr=options.auto_lr_start_lr,
         options=values_by_key(methods, method_options(options.option, options.c)),
+    )
+
+
+def comparisons_of(space: Space, primary: str | None) -> int:
+    """Return how many comparisons of a study are corrected together: those of the primary method, or all.
+
+    For each rule, each method with each value of its options is compared with the fixed rates.
+    """
+    points = [point for point in space.grid() if point["auto_lr"] != "off"]
+    method = primary.strip().partition("/")[0] if primary else ""
+    settings = [tuple(item for item in point.items() if item[0] != "lr") for point in points]
+    return len({item for item in settings if not method or ("method", method) in item})
+
+
+def seed_problems(options: StudyOptions, space: Space) -> list[Problem]:
+    """Return a problem if the study has too few seeds for any decision and is not meant to describe only."""
+    from analysis.study.paired import least_seeds  # imports SciPy, which is slow
+
+    comparisons = comparisons_of(space, options.primary)
+    least = least_seeds(comparisons)
+    if options.describe or options.seeds >= least:
+        return []
+    return about(
+        "seeds",
+        f"--seeds {options.seeds}: {counted(options.seeds, 'seed')} cannot decide any of "
+        f"{counted(comparisons, 'comparison')}, whatever comes out: give at least --seeds {least}, or --describe to "
+        "run the study without a decision",
     )
 
 

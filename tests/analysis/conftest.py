@@ -145,7 +145,8 @@ def _sweep_maker(tmp_path: Path) -> MakeSweep:
         }
         (out / "sweep.json").write_text(json.dumps(content | entries), encoding="utf-8")
         if rows is not None:
-            _write_csv(out / "trials.csv", TRIAL_COLUMNS, rows)
+            names = dict.fromkeys([*TRIAL_COLUMNS, *(name for item in rows for name in item)])
+            _write_csv(out / "trials.csv", list(names), rows)
         if history is not None:
             _write_csv(out / "history.csv", HISTORY_COLUMNS, history)
         return out

@@ -128,11 +128,10 @@ def test_report_and_study_score_every_model_in_its_own_box(make_sweep: MakeSweep
         folders.append(make_sweep(rows, name=model, objectives=objectives, settings=settings))
     on_page = study_in(read_sources(folders, out=tmp_path / "both"))
     assert on_page is not None
-    alone, together, page = (
-        [opponent.result.mean for verdict in study.verdicts for opponent in verdict.baselines]
-        for study in (read_study(folders[:1]), read_study(folders), on_page)
+    alone, page = (
+        [row.hypervolume for item in study.sensitivity for rows in (item.rates, *item.auto.values()) for row in rows]
+        for study in (read_study(folders[:1]), on_page)
     )
-    assert alone == pytest.approx([0.3, 0.3])
-    assert together[:2] == alone
-    assert page == together
-    assert {verdict.method_task.task.model for verdict in on_page.verdicts} == {"tiny-phi", "tiny-gpt2"}
+    assert alone == pytest.approx([0.2, 0.2, 0.5])
+    assert page[:3] == alone
+    assert {item.method_task.task.model for item in on_page.sensitivity} == {"tiny-phi", "tiny-gpt2"}

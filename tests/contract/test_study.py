@@ -36,7 +36,7 @@ def study(product: Product, problem: Problem, tmp_path_factory: pytest.TempPathF
     (folder / "my_metric.py").write_text(text)
     measured = ("--plugin", folder / "my_metric.py", "--metrics", f"verbmem,utility,{name}", "--front-metrics", "0")
     grid = ("--method", "ngdiff", "--lr", "0.1", "--lr", "0.3", "--seeds", "2", "--epochs", "1", "--batch-size", "5")
-    updates = ("--auto-lr-start", "1")  # by default, the first update is at step 10
+    updates = ("--describe", "--auto-lr-start", "1")  # by default, the first update is at step 10
     tracking = ("--tracking-uri", product.tracking_uri)
     out = ("--optimizer", "sgd", "--gpus-per-trial", "0", "--out", folder / "study", *tracking, "--json")
     summary = product.run("lr-study", *problem.options, *grid, *updates, *measured, *out).json

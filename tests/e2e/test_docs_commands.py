@@ -38,7 +38,19 @@ def place(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
     cli.run(*cli.pareto(sweep, *few, "--sampler", "random", "--trials", "3"))
     for study in studies:
         seed = study.out.name.rpartition("-")[2]
-        rates = ("--lr", "1e-3", "--lr", "1e-2", "--auto-lr-start-lr", "1e-3", "--seeds", "1", "--seed", seed)
+        rates = (
+            "--lr",
+            "1e-3",
+            "--lr",
+            "1e-2",
+            "--auto-lr-start-lr",
+            "1e-3",
+            "--seeds",
+            "1",
+            "--describe",
+            "--seed",
+            seed,
+        )
         tracked = ("--tracking-uri", cli.tracking_uri, "--out", study.out)
         cli.run("lr-study", *cli.problem, *few, "--method", "ngdiff", *rates, *tracked)
     for name in ("SWEEP", "LAST", "PARETO", "STUDY", "first"):

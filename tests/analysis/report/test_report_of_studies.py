@@ -46,10 +46,11 @@ def test_every_data_set_has_its_own_verdict_tuning_curve_answer_and_frontier(mer
         section = page[page.index(f"<h2>tiny-phi on {dataset}</h2>") :]
         assert f"<h3>{place['answer']['headline']}" in section[:200]
         assert place["answer"]["outcome"] == "no good trade-off"
-        curves = {f"tuning-curve_tiny-phi_{dataset}_{method}_gen-clip-fresh" for method in ("gdiff", "ngdiff")}
+        methods = ("gdiff-c-0-5", "gdiff-c-0-9", "ngdiff")
+        curves = {f"tuning-curve_tiny-phi_{dataset}_{method}_gen-clip-fresh" for method in methods}
         assert curves <= figures
         assert {f"pareto_tiny-phi_{dataset}", f"gradients_over_steps_tiny-phi_{dataset}"} <= figures
-    assert len([name for name in figures if name.startswith("tuning-curve")]) == 4
+    assert len([name for name in figures if name.startswith("tuning-curve")]) == 6
     assert not (out / "pareto.png").exists()
     assert "2 unlearning tasks" in page
     assert "frontiers lacks a trial" in page

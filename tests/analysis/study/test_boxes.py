@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,11 +11,10 @@ from optuna._hypervolume import compute_hypervolume
 
 from analysis.frontier.frontier import hypervolume
 from analysis.frontier.indicators import LOG_FLOOR, LOG_RETAIN, further_objectives
-from analysis.report.study_text import write_study
-from analysis.study.lr_study import read_study
 from analysis.tables.trade_off import costs_of
 from search_spaces.common.objective import Objective
-from tests.analysis.conftest import MakeRow, MakeSweep, tables_of, trial
+from tests.analysis.conftest import MakeSweep, tables_of, trial
+from tests.analysis.study.conftest import MakeStudy, auto, hand
 
 GUESS = 8.0
 SCORES = "verbmem and utility"
@@ -55,27 +51,12 @@ def test_the_hypervolume_in_each_box_is_what_optuna_finds(make_sweep: MakeSweep,
         assert hypervolume(costs) == pytest.approx(compute_hypervolume(costs, np.ones(2)), abs=1e-12)
 
 
-def test_a_verdict_describes_both_sides_in_every_box(make_sweep: MakeSweep, row: MakeRow, tmp_path: Path) -> None:
-    rows = []
-    for seed in range(3):  # one for tuning, two fresh ones
-        for volume, lr, auto in ((0.3, 1e-5, False), (0.5, 1e-4, False), (0.4, 1e-3, False), (0.6, 1e-4, True)):
-            rows.append(row(volume, lr, seed, auto=auto, verbmem=0.5, utility=0.4 if auto else 0.8))
-    study = read_study([make_sweep(rows)])
-    (verdict,) = study.verdicts
-    further = verdict.baselines[0].further
-    assert further[SCORES] == pytest.approx((0.5 * 0.4, 0.5 * 0.8))
-    logged = [math.log((8 - 8 * math.sqrt(volume)) / 0.008) / math.log(1000) for volume in (0.6, 0.5)]
-    expected = [math.sqrt(volume) * (1 - share) for volume, share in zip((0.6, 0.5), logged, strict=True)]
-    assert further[LOG_RETAIN] == pytest.approx(expected)
-    (fronts,) = study.fronts
-    assert fronts.further[SCORES]["gdiff, AutoLR gen-clip/fresh"].epsilon == pytest.approx(0.4)
-    write_study(tmp_path / "lr_study.json", study)
-    text = (tmp_path / "lr_study.json").read_text()
-    (curve,) = [item["curve"] for item in json.loads(text)["verdicts"]]
-    assert ("Infinity" in text, curve["above_all_rates"], curve["equals"]) == (False, True, None)
-    with (tmp_path / "lr_study.csv").open() as file:
-        (first, *_, last) = csv.DictReader(file)
-    assert (first["auto_lr"], first["lr"], first["seed"], first["collapsed_runs"]) == ("off", "1e-05", "0", "0")
-    assert (last["auto_lr"], last["collapsed_runs"]) == ("gen-clip/fresh", "1")
-    assert last["hypervolume_verbmem_and_utility"] == "0.2"
-    assert float(last["hypervolume"]) == pytest.approx(0.6)
+def test_a_study_describes_both_arms_in_every_box(study: MakeStudy) -> None:
+    seeds = range(3)
+    rows = hand({1e-4: 0.8}, seeds=seeds, spread=0.0, verbmem=0.5) + auto(seeds=seeds, utility=0.4, verbmem=0.5)
+    found = study([row | {"utility": 0.8 if row["auto_lr"] == "off" else 0.4} for row in rows])
+    (item,) = found.sensitivity
+    assert item.rates[0].further[SCORES] == pytest.approx(0.5 * 0.8)
+    assert item.auto["gen/same"][0].further[SCORES] == pytest.approx(0.5 * 0.4)
+    (fronts,) = found.fronts
+    assert fronts.further[SCORES]["ngdiff, AutoLR gen/same"].epsilon == pytest.approx(0.4)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from analysis.figures.attainment import attainment_figures
+from analysis.figures.tuning_curve import TuningCurve, expected_best
 from analysis.report.study_text import sensitivity_line
-from analysis.study.fronts import arm_fronts
-from analysis.study.judging import verdicts_data
-from analysis.study.lr_study import LrStudy
+from analysis.study.hand_tuning import best_rate, edge_of_curve
 from analysis.study.sensitivity import rate_sensitivity
-from analysis.study.verdict import Verdict
 from tests.analysis.conftest import MakeGrid, MakeRow, Row
-from tests.analysis.study.conftest import DIVERGED, table
+from tests.analysis.study.conftest import DIVERGED, MakeStudy, auto, hand
 
 
 @pytest.mark.parametrize(
@@ -45,24 +47,21 @@ def test_the_range_within_5_percent_is_that_of_neighbours_of_the_best(grid: Make
     assert [(item.lr, item.seeds) for item in found.auto["gen-clip/fresh"]] == [(1e-4, 1), (1e-3, 1)]
 
 
-def test_arms_are_compared_as_fronts_and_seeds_as_attainment(grid: MakeGrid, row: MakeRow) -> None:
-    found = grid(table(row, 0.15, seeds=range(3)))
-    (fronts,) = arm_fronts(found)
-    assert list(fronts.indicators) == ["gdiff, fixed lr", "gdiff, AutoLR gen-clip/fresh"]
-    assert fronts.indicators["gdiff, AutoLR gen-clip/fresh"].epsilon == 0.0
-    assert fronts.indicators["gdiff, fixed lr"].epsilon > 0.0  # type: ignore[operator]
-    (verdict,) = verdicts_data(found)
-    assert isinstance(verdict, Verdict)
-    (figure,) = attainment_figures(LrStudy(found, (), (verdict,), (), ()), ("x", "y"))
-    surfaces, difference = figure.panels
+def test_arms_are_compared_as_fronts_and_seeds_as_attainment(study: MakeStudy) -> None:
+    """All losses are 4 with fixed rates; with AutoLR, the forget loss is 6 and the retain loss is 2."""
+    seeds = range(3)
+    fixed = hand(seeds=seeds, forget_loss_capped=4.0, retain_loss=4.0)
+    found = study(fixed + auto(seeds=seeds, forget_loss_capped=6.0, retain_loss=2.0))
+    (fronts,) = found.fronts
+    assert list(fronts.indicators) == ["ngdiff, fixed lr", "ngdiff, AutoLR gen/same"]
+    assert fronts.indicators["ngdiff, AutoLR gen/same"].epsilon == 0.0
+    assert fronts.indicators["ngdiff, fixed lr"].epsilon == pytest.approx(0.25)
+    (figure,) = attainment_figures(study(hand() + auto()), ("x", "y"))
+    surfaces, _ = figure.panels
     assert [(line.name, line.style) for line in surfaces.lines] == [
-        *(("AutoLR gen-clip/fresh", look) for look in ("line", "dashed", "dashed")),
+        *(("AutoLR gen/same", look) for look in ("line", "dashed", "dashed")),
         *(("lr 1e-4", look) for look in ("line", "dashed", "dashed")),
     ]
-    # A run has one point (1 - s, 1 - s), where s is the square root of its hypervolume.
-    assert surfaces.lines[0].xs == pytest.approx((1 - math.sqrt(0.6 + 0.02 * math.sin(2)),) * 2 + (1.0,))
-    assert surfaces.lines[0].ys == surfaces.lines[0].xs[::-1]
-    assert {band.colour for band in difference.bands} == {surfaces.lines[0].colour}, "AutoLR is ahead everywhere"
 
 
 def test_rates_are_compared_on_the_seeds_that_all_of_them_have(grid: MakeGrid, row: MakeRow) -> None:
@@ -83,16 +82,24 @@ def test_rates_are_compared_on_the_seeds_that_all_of_them_have(grid: MakeGrid, r
 
 
 @pytest.mark.parametrize(
-    ("volumes", "best"),
+    ("scores", "best"),
     [((0.4, 0.4, 0.4), 1e-4), ((0.4, 0.3, 0.4), 1e-5), ((0.3, 0.4, 0.4), 1e-4), ((0.4, 0.4 - 1e-14, 0.3), 1e-4)],
 )
-def test_ties_are_broken_as_in_the_verdict(
-    grid: MakeGrid, row: MakeRow, volumes: tuple[float, ...], best: float
-) -> None:
-    rates = list(zip((1e-5, 1e-4, 1e-3), volumes, strict=True))
-    rows = [row(volume, lr, seed) for seed in range(3) for lr, volume in rates]
-    found = grid([*rows, *(row(0.5, 1e-4, seed, auto=True) for seed in range(3))])
-    (item,), (verdict,) = rate_sensitivity(found), verdicts_data(found)
-    assert isinstance(verdict, Verdict)
-    assert {item.best_lr} == set(verdict.baselines[0].choice.values()) == {best}
-    assert item.at_edge == (verdict.baselines[0].edge is not None) == (best == 1e-5)
+def test_ties_go_to_an_inner_rate(scores: tuple[float, ...], best: float) -> None:
+    rates = (1e-5, 1e-4, 1e-3)
+    assert best_rate(rates, scores) == best
+    assert (edge_of_curve(rates, scores) is not None) == (best == 1e-5)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
+def test_the_tuning_curve_is_the_mean_over_all_subsets(scores: list[float]) -> None:
+    subsets = [list(itertools.combinations(scores, n)) for n in range(1, len(scores) + 1)]
+    assert expected_best(scores) == pytest.approx([np.mean([max(item) for item in sets]) for sets in subsets])
+
+
+def test_an_automatic_rate_equals_the_best_of_as_many_rates_as_the_curve_needs_to_reach_it() -> None:
+    # Best of 1: mean 0.3; of 2: (0.3 + 0.6 + 0.6) / 3 = 0.5; of 3: 0.6.
+    expected = expected_best([0.0, 0.3, 0.6])
+    assert expected == pytest.approx([0.3, 0.5, 0.6])
+    found = [TuningCurve(expected, quality, 1.0).equals for quality in (0.4, 0.7, 0.2)]
+    assert found == pytest.approx([1.5, math.inf, 1.0])

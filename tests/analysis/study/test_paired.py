@@ -1,10 +1,8 @@
-"""The tests of a mean difference, exact intervals, Holm's correction and tuning curves, against independent sources."""
+"""The tests of paired results, and what a number of seeds can show."""
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,124 +11,70 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from analysis.study.paired import (
-    CAPITAL,
+    ALPHA,
+    POWER,
+    detectable,
     exact_share,
-    holm,
-    lower_bound,
+    least_seeds,
+    mean_interval,
     p_above,
     p_below,
-    paired,
-    seeds_to_tell,
-    sign_flip_p,
-    t_interval,
-    upper_bound,
+    p_more_often,
 )
-from analysis.study.tuning_curve import expected_best, tuning_curve
 
 VALUES = st.floats(-1, 1, allow_nan=False).map(lambda x: round(x, 3))
 
 
-@given(st.lists(VALUES, min_size=2, max_size=9).filter(lambda xs: len(set(xs)) > 1))
-def test_the_interval_is_scipys_for_related_samples(differences: list[float]) -> None:
-    expected = stats.ttest_rel(differences, np.zeros(len(differences))).confidence_interval(0.95)
-    assert t_interval(differences) == pytest.approx((expected.low, expected.high), abs=1e-9)
+@given(st.lists(VALUES, min_size=2, max_size=9))
+def test_a_p_value_of_a_mean_is_never_below_that_of_the_t_test_and_of_the_sign_flips(differences: list[float]) -> None:
+    p = p_above(differences)
+    assert p >= min(ALPHA, 2.0 ** -len(differences)) - 1e-12
+    if len(set(differences)) > 1:
+        assert p >= stats.ttest_1samp(differences, 0.0, alternative="greater").pvalue - 1e-9 or p == 1.0
+    assert p == p_below([-value for value in differences])
 
 
-@pytest.mark.parametrize("n", [2, 5, 6, 8])
-def test_the_sign_flip_test_is_scipys_exact_permutation_test(n: int) -> None:
-    generator = np.random.default_rng(n)
-    for differences in (generator.normal(0.3, 1, n), generator.integers(-3, 4, n) / 4):
-        expected = stats.permutation_test(
-            (differences,), lambda x, axis: x.mean(axis=axis), permutation_type="samples", vectorized=True
-        )
-        assert sign_flip_p(differences) == pytest.approx(expected.pvalue, abs=1e-12)
+def test_equal_differences_are_decided_by_the_sign_flips_alone() -> None:
+    assert p_above([0.05] * 8) == pytest.approx(2.0**-8)
+    assert p_above([0.0] * 8) == p_above([0.05]) == p_above([-0.05] * 8) == 1.0
+    assert p_above([0.01] * 8, 0.02) == 1.0
+    assert p_below([0.01] * 8, 0.02) == pytest.approx(2.0**-8)
 
 
-def test_many_pairs_are_tested_by_random_flips_close_to_the_normal_approximation() -> None:
-    differences = np.random.default_rng(0).normal(0.35, 1, 40)
-    expected = stats.ttest_1samp(differences, 0).pvalue
-    assert 0.001 < expected < 0.2
-    assert sign_flip_p(differences) == pytest.approx(expected, rel=0.15)
+def test_mcnemars_test_counts_only_the_seeds_on_which_the_sides_differ() -> None:
+    """Nine pairs differ, and eight of them favour the first side: P(X >= 8) = 10 / 512."""
+    first = [True] * 8 + [False] + [True] * 11
+    second = [False] * 8 + [True] + [True] * 11
+    assert p_more_often(first, second) == pytest.approx(10 / 512)
+    assert p_more_often(second, first) == p_more_often(first, first) == 1.0
 
 
-def test_a_single_pair() -> None:
-    one = paired([0.25])
-    assert (one.mean, one.t_interval, one.p_below, one.sign_flip_p) == (0.25, None, 1.0, 1.0)
+@pytest.mark.parametrize(("count", "n", "low", "high"), [(0, 20, 0.0, 0.16843), (3, 20, 0.03207, 0.37893)])
+def test_the_interval_of_a_share_is_exact(count: int, n: int, low: float, high: float) -> None:
+    share = exact_share(count, n)
+    assert (share.share, share.low, share.high) == pytest.approx((count / n, low, high), abs=1e-5)
 
 
-def test_holm_by_hand() -> None:
-    """The sorted p-values 0.005, 0.01, 0.03, 0.04 times 4, 3, 2, 1, made monotone: 0.02, 0.03, 0.06, 0.06."""
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
-    assert holm([0.5, 0.9]) == (1.0, 1.0)
-    assert holm([0.02]) == (0.02,)
-    assert holm([]) == ()
+def test_an_interval_needs_two_seeds() -> None:
+    assert all(map(math.isnan, mean_interval([0.1])))
+    assert mean_interval([0.1, 0.1]) == pytest.approx((0.1, 0.1))
+    assert mean_interval([0.0, 0.2]) == pytest.approx((0.1 - 12.7062 * 0.1, 0.1 + 12.7062 * 0.1), rel=1e-5)
 
 
-@given(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=6))
-def test_the_tuning_curve_is_the_mean_over_all_subsets(rates: list[tuple[float, float]]) -> None:
-    choice, report = zip(*rates, strict=True)
-    subsets = [list(itertools.combinations(range(len(rates)), n)) for n in range(1, len(rates) + 1)]
-    expected = [np.mean([report[max(subset, key=lambda i: choice[i])] for subset in sets]) for sets in subsets]
-    assert expected_best(choice, report) == pytest.approx(expected, abs=1e-12)
+@pytest.mark.parametrize("comparisons", [1, 2, 4, 16])
+def test_the_least_seeds_are_those_with_which_the_most_extreme_result_is_significant(comparisons: int) -> None:
+    least, level = least_seeds(comparisons), ALPHA / 2 / comparisons
+    assert p_above([1.0] * least) < level <= p_above([1.0] * (least - 1))
+    assert math.isnan(detectable(least - 1, 0.04, comparisons))
 
 
-def test_autolr_equals_the_best_of_as_many_rates_as_the_curve_needs_to_reach_it() -> None:
-    # Best of 1: mean 0.3; of 2: (0.3 + 0.6 + 0.6) / 3 = 0.5; of 3: 0.6.
-    curve = tuning_curve([0.0, 0.3, 0.6], 0.4)
-    assert curve.expected == pytest.approx([0.3, 0.5, 0.6])
-    assert curve.equals == pytest.approx(1.5)
-    assert tuning_curve([0.0, 0.3, 0.6], 0.7).equals == math.inf
-    assert tuning_curve([0.0, 0.3, 0.6], 0.2).equals == 1.0
+def test_the_detectable_difference_is_shown_with_power_0_8() -> None:
+    generator, n, spread = np.random.default_rng(0), 12, 0.04
+    difference = detectable(n, spread, comparisons=2)
+    values = generator.normal(difference, spread, (4000, n))
+    p = stats.ttest_1samp(values, 0.0, axis=1, alternative="greater").pvalue
+    assert np.mean(p < ALPHA / 4) == pytest.approx(POWER, abs=0.02)
 
 
-Draw = Callable[[np.random.Generator, int], np.ndarray]
-NULLS: dict[str, Draw] = {
-    "rare collapse": lambda generator, n: np.where(generator.random(n) < 0.05, -0.38, 0.02),
-    "least favourable": lambda generator, n: np.where(generator.random(n) < 1 / 3, -1.0, 0.5),
-    "rescue": lambda generator, n: np.where(generator.random(n) < 0.1, 0.45, -0.05),
-    "tied": lambda generator, n: generator.choice([-0.1, 0.0, 0.0, 0.1], n),
-    "extremes": lambda generator, n: generator.choice([-1.0, 1.0], n),
-}
-LISTS = st.lists(st.floats(-1, 1, allow_nan=False), min_size=1, max_size=12)
-
-
-@pytest.mark.parametrize("n", [6, 12, 20])
-@pytest.mark.parametrize("name", NULLS)
-def test_differences_of_mean_zero_are_rejected_in_at_most_5_of_100_tables(name: str, n: int) -> None:
-    generator = np.random.default_rng(11)
-    tables = [NULLS[name](generator, n) for _ in range(400)]
-    assert np.mean([min(p_above(values), p_below(values)) < 0.025 for values in tables]) <= 0.05
-
-
-@given(LISTS)
-def test_the_bounds_are_the_means_that_the_test_does_not_reject(differences: list[float]) -> None:
-    low, high = lower_bound(differences, 0.025), upper_bound(differences, 0.025)
-    assert low <= np.mean(differences) <= high
-    assert p_above(differences, low + 1e-6) >= 0.025
-    assert p_below(differences, high - 1e-6) >= 0.025
-    if low > -1 + 1e-6:
-        assert p_above(differences, low - 1e-6) <= 0.025 + 1e-9
-
-
-@pytest.mark.parametrize("difference", [0.02, 0.1, 0.5, 1.0])
-def test_equal_differences_are_worth_the_most_that_a_valid_test_can_give(difference: float) -> None:
-    """If -1 is as likely as a mean of 0 allows, n differences of +d have the probability (1 + d)^-n."""
-    for n in (6, 20, 60):
-        least = (1 + difference) ** -n
-        assert min(1.0, least) <= p_above([difference] * n) <= min(1.0, least / CAPITAL[0])
-
-
-def test_the_seeds_it_takes_are_the_fewest_that_tell() -> None:
-    for difference in (0.1, 0.5, -0.5, 1.0):
-        n = seeds_to_tell(difference, 0.025)
-        assert n is not None
-        assert p_above([abs(difference)] * n) < 0.025 <= p_above([abs(difference)] * (n - 1))
-    assert [seeds_to_tell(difference, 0.025) for difference in (0.5, 0.2, 0.1, 0.05)] == [10, 22, 42, 83]
-    assert seeds_to_tell(0.0, 0.025) is seeds_to_tell(math.nan, 0.025) is None
-
-
-@pytest.mark.parametrize(("count", "n"), [(0, 7), (3, 7), (7, 7)])
-def test_the_interval_of_a_share_is_scipys_exact_one(count: int, n: int) -> None:
-    expected = stats.binomtest(count, n).proportion_ci(0.95, method="exact")
-    found = exact_share(count, n)
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
+def test_the_default_number_of_seeds_shows_a_difference_of_0_05_in_eight_comparisons() -> None:
+    assert detectable(12, 0.04, 8) < 0.05 < detectable(11, 0.04, 8)

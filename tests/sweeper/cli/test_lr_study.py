@@ -31,13 +31,13 @@ def planned(*arguments: str) -> SweepSettings:
 
 def test_the_default_study_is_two_methods_at_five_rates_with_autolr_from_each() -> None:
     settings = planned()
-    assert (settings.kind, settings.sampler, settings.seeds) == (KIND, "grid", 2)
+    assert (settings.kind, settings.sampler, settings.seeds) == (KIND, "grid", 12)
     assert settings.name == "lr-study-gdiff-ngdiff-tiny-phi-authors"
     grid = settings.space.grid()
     rates = {point["lr"] for point in grid if point["auto_lr"] == "off"}
     assert sorted(rates) == [3.2e-6, 1.8e-5, 1e-4, 5.6e-4, 3.2e-3]
     assert rates == {point["lr"] for point in grid if point["auto_lr"] == "gen"}
-    assert settings.trials == 2 * len(grid) == 2 * (3 + 1) * (5 + 5)
+    assert settings.trials == 12 * len(grid) == 12 * (1 + 1) * (5 + 5)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_the_default_study_is_two_methods_at_five_rates_with_autolr_from_each() 
 def test_a_seed_may_stand_for_another_target_or_other_data(
     varied: str, targets: tuple[int, int], data: tuple[int, int]
 ) -> None:
-    settings = planned("--seeds", "2", "--seed", "4", "--seeds-vary", varied)
+    settings = planned("--describe", "--seeds", "2", "--seed", "4", "--seeds-vary", varied)
     (point, *_) = settings.space.grid()
     specs = [settings.make_spec({**point, "seed": seed}, target_key="k") for seed in (4, 5)]
     assert tuple(spec.seed for spec in specs) == (4, 5)
@@ -87,15 +87,35 @@ def test_decay_restart_and_interpolation_are_factors_of_fixed_and_automatic_rate
 def test_finished_sweeps_are_judged_without_running_together_or_for_other_objectives(
     golden: Path, tmp_path: Path
 ) -> None:
-    content = json_of("lr-study", "--from", golden)
+    content = json_of("lr-study", "--from", golden, "--describe")
     assert content == json.loads((golden / "lr_study.json").read_text())
-    assert content["afterwards"] is None
-    both = invoke("lr-study", "--from", golden, "--from", GOLDEN, "--out", tmp_path / "both.json")
+    both = invoke("lr-study", "--from", golden, "--from", GOLDEN, "--describe", "--out", tmp_path / "both.json")
     assert "36 trials with the settings and seed of an earlier trial were ignored" in " ".join(both.stdout.split())
     assert json.loads((tmp_path / "both.json").read_text())["verdicts"] == content["verdicts"]
-    other = json_of("lr-study", "--from", golden, "--objectives", "verbmem:min,utility:max")
-    assert names(other["afterwards"], ["verbmem", "utility", "forget_loss", "retain_loss"])
+    other = json_of("lr-study", "--from", golden, "--describe", "--objectives", "verbmem:min,utility:max")
+    assert other["verdicts"] == content["verdicts"]
     assert other["sensitivity"] != content["sensitivity"]
+
+
+def test_a_finished_study_that_cannot_decide_is_refused(golden: Path) -> None:
+    """The sweep has two seeds, and three comparisons."""
+    result = invoke("lr-study", "--from", golden)
+    assert result.exit_code == 2
+    assert names(result.stderr, ["2 seeds cannot decide 3 comparisons", "at least 7", "--describe"])
+    assert not (golden / "lr_study.json").exists()
+
+
+def test_the_dry_run_shows_what_the_study_can_decide_and_what_it_costs() -> None:
+    arguments = ("lr-study", "--method", "ngdiff", "--seeds", "8", "--dry-run")
+    decision = json_of(*arguments)["decision"]
+    assert decision == {
+        "seeds": 8, "comparisons": 1, "spread": 0.04, "detectable": pytest.approx(0.0462, abs=1e-3),
+        "hand_runs": 40, "auto_runs": 40,
+    }  # fmt: skip
+    shown = " ".join(invoke(*arguments).stdout.split())
+    assert "8 seeds in 1 comparison show a difference of 0.046 in utility with a power of 0.8" in shown
+    assert "40 runs with fixed rates and 40 with automatic rates" in shown
+    assert json_of("lr-study", "--describe", "--seeds", "2", "--dry-run")["decision"]["detectable"] is None
 
 
 def edged(monkeypatch: pytest.MonkeyPatch, out: Path, *, peak: float) -> list[list[float]]:
@@ -115,7 +135,9 @@ def edged(monkeypatch: pytest.MonkeyPatch, out: Path, *, peak: float) -> list[li
         asked.append([spec.lr for spec in specs if spec.spec_hash not in ended])
         for number, spec in enumerate(specs):
             if spec.spec_hash not in ended:
-                row = {"trial_id": f"{number:05}", "forget_loss_capped": 7 - 0.4 * abs(math.log10(spec.lr / peak))}
+                distance = abs(math.log10(spec.lr / peak))
+                row = {"trial_id": f"{number:05}", "forget_loss_capped": 7 - 0.4 * distance - number * 1e-6}
+                row |= {"utility": 0.9 - 0.1 * distance, "verbmem": 0.0}
                 tables.trials.append([spec.row() | like | row | {"spec_hash": spec.spec_hash}])
                 tables.history.append([{"trial_id": row["trial_id"], "step": 9, "epoch": 3.0}])
         return summary_of(out, trials=len(specs), asked=settings.trials, status={"finished": len(specs)})
@@ -124,7 +146,7 @@ def edged(monkeypatch: pytest.MonkeyPatch, out: Path, *, peak: float) -> list[li
     return asked
 
 
-STUDY = ("--method", "gdiff", "--c", "0.5", "--c", "0.9", "--seeds", "3", "--lr", "1e-5", "--lr", "1e-4")
+STUDY = ("--method", "gdiff", "--c", "0.5", "--c", "0.9", "--seeds", "3", "--describe", "--lr", "1e-5", "--lr", "1e-4")
 
 
 def test_extend_adds_rates_until_the_best_lies_inside(monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
@@ -140,9 +162,10 @@ def test_extend_adds_rates_until_the_best_lies_inside(monkeypatch: pytest.Monkey
     assert (len(settings.extension), settings.trials) == (4, len(settings.space.grid()) * 3 + 12)
     study = json.loads(result.stdout)["lr_study"]
     assert study == json.loads((out / "lr_study.json").read_text())
-    (verdict,) = study["verdicts"]
-    assert verdict["rates"] == [1e-5, 1e-4, 1e-3, 1e-2]
-    assert verdict["baselines"][0]["edge"] is None
+    assert [verdict["method"] for verdict in study["verdicts"]] == ["gdiff c=0.5", "gdiff c=0.9"]
+    for verdict in study["verdicts"]:
+        assert [rate["lr"] for rate in verdict["rates"]] == [1e-5, 1e-4, 1e-3, 1e-2]
+        assert verdict["outcome"] == "undecided"
     # A resumed study adds no rates, and runs lost trials again.
     rows = (out / "trials.csv").read_text().splitlines(keepends=True)
     (out / "trials.csv").write_text("".join(rows[:-3]))
