@@ -12,10 +12,6 @@ LEARNERS = ("tpe", "nsga2", "nsga3", "gp")
 """The samplers that learn from results and constraints."""
 SAMPLERS = (*LEARNERS, "qmc", "random", "grid")
 """The values of ``--sampler``. :mod:`sweeper.search.samplers` creates the samplers."""
-FACTORS = (
-    "lr_decay", "on_divergence", "interpolate", "auto_lr_probe", "auto_lr_probe_batches", "auto_lr_delta",
-)  # fmt: skip
-"""The settings of a trial, besides ``auto_lr``, of which a sweep accepts several values with repeated options."""
 RENAMED_OPTIONS = {
     "auto_lr_smoothing": "the rule is now the value of --auto-lr (gen, gen-clip, gen-official, gen-trust, curvature)"
 }

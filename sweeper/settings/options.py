@@ -8,7 +8,7 @@ this module, so this module must not import slow packages.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -244,11 +244,15 @@ class FactorOptions(Options):
     auto_lr_delta: tuple[float, ...] = _repeated("auto_lr_delta", after="auto_lr_probe_batches")
 
 
+FACTORS = tuple(item.name for item in fields(FactorOptions) if item.metadata and item.name != "auto_lr")
+"""The settings of a trial, besides ``auto_lr``, of which a sweep accepts several values."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SweepOptions(
     PlacementFields, TrainingOptions, SearchFields, FactorOptions, RateOptions, ModelOptions, MethodOptions
 ):
-    """The options of both kinds of sweeps. Three fields are options of ``pareto`` only."""
+    """The options of both kinds of sweeps. ``space`` and ``enqueue`` are options of ``pareto`` only."""
 
     space: str | None = None
     enqueue: tuple[str, ...] = ()

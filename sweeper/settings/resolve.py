@@ -16,8 +16,7 @@ from search_spaces.builtin import PAPER, PAPER_RULES
 from search_spaces.common.messages import counted, expected_one_of
 from search_spaces.space import Space, SpaceError
 from sweeper.settings.fields import fields_of
-from sweeper.settings.names import FACTORS
-from sweeper.settings.options import FactorOptions, ModelOptions, RunOptions, StudyOptions, SweepOptions
+from sweeper.settings.options import FACTORS, FactorOptions, ModelOptions, RunOptions, StudyOptions, SweepOptions
 from sweeper.settings.reading import Problem, about, located, method_options, pair_problems, read, trial_values
 from sweeper.settings.resources import local_gpu_count
 from sweeper.settings.search import read_search

@@ -16,8 +16,8 @@ from search_spaces.space import Space
 from search_spaces.user_yaml import load_space
 from search_spaces.yaml_nodes import load
 from sweeper.settings.fields import fields_of
-from sweeper.settings.names import FACTORS, RENAMED_OPTIONS
-from sweeper.settings.options import SweepOptions
+from sweeper.settings.names import RENAMED_OPTIONS
+from sweeper.settings.options import FACTORS, SweepOptions
 from sweeper.settings.reading import Problem, method_options, trial_values
 from sweeper.settings.sources import Options
 from trainables.methods import OPTIONS, MethodError, option_names, options_by_method, parse_method

@@ -211,15 +211,38 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SweepSettings:
-        """Return the settings from the result of :meth:`to_dict`."""
+        """Return the settings from the result of :meth:`to_dict`.
+
+        Raises:
+            ValueError: the sweep was started with a rule of AutoLR that no longer exists.
+        """
         settings = dict(values)
-        settings["base"] = TrialSpec.from_dict(settings["base"])
         settings["space"] = Space.from_dict(settings["space"])
+        if "auto_lr_smoothing" in settings["base"]:
+            settings["base"] = _with_one_setting_per_factor(settings["base"], settings["space"])
+        settings["base"] = TrialSpec.from_dict(settings["base"])
         settings["no_ship"] = not settings.pop("ship")
         for name in ("extension", "constraints", "enqueue", "warm_start", "reuse"):
             settings[name] = tuple(settings[name])
         settings["given"] = from_json(settings["given"])
         return cls(**settings)
+
+
+def _with_one_setting_per_factor(base: Mapping[str, Any], space: Space) -> dict[str, Any]:
+    """Return the values of a spec that was stored when ``auto_lr`` was on or off, and ``auto_lr_smoothing`` the rule.
+
+    Raises:
+        ValueError: a trial may use AutoLR, whose rules are different now.
+    """
+    searched = [value for item in space.parameters if isinstance(item, Choice) for value in item.values]
+    if "on" in (base["auto_lr"], space.constants.get("auto_lr"), *searched) or base["interpolate"] == "on":
+        rule = base["auto_lr_smoothing"]
+        raise ValueError(
+            f"the sweep was started with AutoLR's rule '{rule}' of an earlier version, which this version does not "
+            "have; start a new sweep"
+        )
+    rule_settings = ("auto_lr_smoothing", "auto_lr_start", "auto_lr_probe", "auto_lr_probe_batches")
+    return {name: value for name, value in base.items() if name not in rule_settings} | {"interpolate": "off"}
 
 
 CHANGEABLE = tuple(
