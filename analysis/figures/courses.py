@@ -19,7 +19,7 @@ from analysis.figures.panels import (
     finite_lines,
     log_colour,
 )
-from analysis.figures.representatives import panel_title, shown_metrics, shown_trials
+from analysis.figures.representatives import listed_options, panel_title, shown_metrics, shown_trials
 from analysis.figures.style import INK, MIN_SPAN, scale_for
 from analysis.tables.columns import Columns
 from analysis.tables.note import note
@@ -27,9 +27,9 @@ from analysis.tables.sources import Sources
 from analysis.tables.trial_table import TrialTable, auto_lr_on, numbers, thinned
 from analysis.words import trial_name
 
+_NORMS = ("grad_norm_retain", "grad_norm_forget")
 _GRADIENT_LABELS = {
-    "grad_norm_retain": "norm",
-    "grad_norm_forget": "norm",
+    **dict.fromkeys(_NORMS, "norm"),
     "grad_cosine": "cosine",
     "c_t": "c_t",
     "lr": "learning rate",
@@ -45,8 +45,8 @@ _MAX_PANEL_POINTS = 4000
 def metrics_data(sources: Sources) -> PanelFigure | None:
     """Return the figure of losses and primary metrics over steps; None if no trial has a history.
 
-    Each method has a line for one trial (:func:`shown_trials`). If the target was measured before unlearning, the line
-    starts at step 0 with the target's score.
+    Each method, or each listed value of a method's option such as c, has a line for one trial (:func:`shown_trials`).
+    If the target was measured before unlearning, the line starts at step 0 with the target's score.
     """
     columns = sources.table.columns
     units = {name: columns[name].unit or panel_title(columns, name) for name in shown_metrics(sources.table)}
@@ -58,10 +58,18 @@ def metrics_data(sources: Sources) -> PanelFigure | None:
 def gradients_data(sources: Sources) -> PanelFigure | None:
     """Return the figure of the gradients, the weight ``c_t`` and the learning rate over steps; None without data.
 
-    ``c_t`` is the weight of the retain gradient. The norms and the cosine of the gradients are measured only for
+    ``c_t`` is the weight of the retain gradient. The learning rate divided by the norm of a gradient is the rate at
+    which NGDiff with SGD follows this gradient. The norms and the cosine of the gradients are measured only for
     methods that compute the two gradients separately.
     """
-    panels = _method_panels(sources, _GRADIENT_LABELS, from_target=False)
+    table = sources.table
+    rates = {
+        f"learning rate / {table.columns.label(name)}": numbers(table.history, "lr") / numbers(table.history, name)
+        for name in _NORMS
+    }
+    history = table.history.assign(**{name: rate.where(np.isfinite) for name, rate in rates.items()})
+    units = _GRADIENT_LABELS | dict.fromkeys(rates, "learning rate / norm")
+    panels = _method_panels(replace(sources, table=replace(table, history=history)), units, from_target=False)
     caption = note("gradients_over_steps")
     return figure_of(
         panels, name="gradients_over_steps", title="Gradients and learning rate over steps", caption=caption
@@ -110,8 +118,13 @@ def lr_curves_data(sources: Sources) -> PanelFigure | None:
 
 def _method_panels(sources: Sources, units: Mapping[str, str], *, from_target: bool) -> Iterator[Panel]:
     table, sweep = sources.table, sources.sweep
-    columns, colours = table.columns, colours_of(table.methods)
-    trials = shown_trials(sources)
+    columns = table.columns
+    # If a method has several lines, each line has its own colour. Otherwise, a method has its usual colour.
+    trials = shown_trials(sources, ("method", *(listed_options(table) if from_target else ())))
+    by_method = colours_of(table.methods)
+    colours = {str(row["trial_id"]): by_method[str(row["method"])] for _, row in trials.iterrows()}
+    if trials["method"].duplicated().any():
+        colours = colours_of(trials["trial_id"].map(str))
     for column, unit in units.items():
         lines: list[Line] = []
         scale_values: list[float] = []
@@ -129,7 +142,7 @@ def _method_panels(sources: Sources, units: Mapping[str, str], *, from_target: b
             if start is not None and steps[0] > 0:
                 steps = np.insert(steps, 0, 0.0)
                 values = np.insert(values, 0, start)
-            colour, marker = colours[str(row["method"])]
+            colour, marker = colours[str(row["trial_id"])]
             lines += finite_lines(trial_name(row), steps, values, colour, style="dots", marker=marker)
         if not lines:
             continue

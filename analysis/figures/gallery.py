@@ -12,6 +12,7 @@ from analysis.figures.compute import anytime_figure
 from analysis.figures.courses import final_metrics_data, gradients_data, lr_curves_data, metrics_data
 from analysis.figures.gradient_plane import gradient_plane_data
 from analysis.figures.landscape import landscape_data
+from analysis.figures.over_options import over_options_data
 from analysis.figures.panels import PanelFigure
 from analysis.figures.tuning_curve import tuning_figures
 from analysis.study.lr_study import LrStudy
@@ -21,6 +22,7 @@ from analysis.tables.tasks import Task, file_stem
 FIGURES: tuple[tuple[str, Callable[[Sources], PanelFigure | None]], ...] = (
     ("sensitivity", final_metrics_data),
     ("sensitivity", lr_curves_data),
+    ("sensitivity", over_options_data),
     ("auto_lr", ablation_data),
     ("auto_lr", auto_lr_data),
     ("auto_lr", landscape_data),

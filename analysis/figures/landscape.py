@@ -1,4 +1,4 @@
-"""The figure of the losses along the update direction of AutoLR."""
+"""The figure of the losses along an update of AutoLR and along the two gradients."""
 
 from __future__ import annotations
 
@@ -6,21 +6,27 @@ import numpy as np
 import pandas as pd
 
 from analysis.figures.panels import Guide, Panel, PanelFigure, figure_of, finite_lines
-from analysis.figures.style import MUTED, OKABE_ITO
+from analysis.figures.style import INK, MUTED, OKABE_ITO
 from analysis.tables.note import note
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import numbers
 from analysis.words import number
 
 _MAX_STEPS = 3
+_DIRECTIONS = (
+    ("update", "along the update d", INK, "o"),
+    ("g_R", "along g_R, retain gradient", OKABE_ITO[0], "s"),
+    ("g_F", "along g_F, forget gradient", OKABE_ITO[1], "^"),
+)
+"""The value of the column ``direction``, the legend entry, the colour and the marker of each line."""
 
 
 def landscape_data(sources: Sources) -> PanelFigure | None:
-    """Return the figure of the losses along the update direction at several steps; None without landscape.csv.
+    """Return the figure of the losses along three directions at several steps; None without landscape.csv.
 
     A row of landscape.csv has the losses of the model with the parameters ``theta - x d``. Here, ``theta`` are the
-    parameters at the step, ``d`` is the update direction, and ``x`` is a learning rate. AutoLR fits the parabola
-    ``loss_zero - slope x + curvature x^2 / 2``.
+    parameters at the step, ``x`` is a learning rate, and ``d`` is the update direction or a gradient of the same
+    length. AutoLR fits the parabola ``loss_zero - slope x + curvature x^2 / 2`` along the update direction.
     """
     rows, columns = sources.landscape, sources.table.columns
     if rows.empty:
@@ -31,18 +37,21 @@ def landscape_data(sources: Sources) -> PanelFigure | None:
     unit = next((columns[name].unit for name in columns.losses), "")
     # Each loss has its own panel, because the forget loss rises so fast that the retain loss would look flat.
     panels = [_panel(group, loss, unit) for loss in ("retain", "forget") for group in groups]
-    return figure_of(
-        panels, name="loss_landscape", title="Losses along the update direction", caption=note("landscape"), columns=3
-    )
+    title = "Losses along the update and along the gradients"
+    return figure_of(panels, name="loss_landscape", title=title, caption=note("landscape"), columns=3)
 
 
 def _panel(rows: pd.DataFrame, loss: str, unit: str) -> Panel | None:
     rows = rows.assign(x=numbers(rows, "x")).sort_values("x", kind="stable")
-    x = rows["x"]
-    colour, marker = (OKABE_ITO[0], "o") if loss == "retain" else (OKABE_ITO[1], "s")
-    lines = finite_lines(f"{loss} loss", x, numbers(rows, f"{loss}_loss"), colour, style="dots", marker=marker)
-    if not lines:
+    directions = rows.get("direction", pd.Series("update", index=rows.index))
+    lines = {
+        name: finite_lines(label, rows["x"][of], numbers(rows, f"{loss}_loss")[of], colour, style="dots", marker=marker)
+        for name, label, colour, marker in _DIRECTIONS
+        if (of := directions == name).any()
+    }
+    if not any(lines.values()):
         return None
+    x = rows["x"]
     # The fit is the same in all rows of a step.
     first_row = rows.iloc[[0]]
     fit_columns = ("loss_zero", "slope", "curvature", "eta", "eta_star")
@@ -53,8 +62,9 @@ def _panel(rows: pd.DataFrame, loss: str, unit: str) -> Panel | None:
     if loss == "retain" and has_parabola and len(finite_x) > 1:
         grid = np.linspace(finite_x.min(), finite_x.max(), 60)
         parabola = loss_zero - slope * grid + curvature * grid**2 / 2
-        lines += finite_lines("fitted parabola", grid, parabola, MUTED, style="dashed")
+        lines["parabola"] = finite_lines("parabola, fitted along d", grid, parabola, MUTED, style="dashed")
     marks = ((fit["eta"], "eta"), (fit["eta_star"], "eta*"))
     guides = [Guide("x", value, label) for value, label in marks if x.min() <= value <= x.max()]
     title = f"{loss} loss, step {number(int(first_row['step'].iloc[0]))}"
-    return Panel(title, "learning rate x", unit, lines, guides=(Guide("x", 0.0), *guides))
+    all_lines = tuple(line for group in lines.values() for line in group)
+    return Panel(title, "learning rate x", unit, all_lines, guides=(Guide("x", 0.0), *guides))

@@ -25,6 +25,17 @@ def panel_title(columns: Columns, name: str) -> str:
     return short(name) if columns[name].role in ("loss", "metric") else columns.label(name)
 
 
+_MAX_VALUES = 6
+"""The maximum number of values of a method option for which a figure shows each value."""
+
+
+def listed_options(table: TrialTable) -> list[str]:
+    """Return the numeric method options with at least two, but at most six values, such as c = 0.9, 0.5 and 0.1."""
+    trials = table.without_external.finished
+    options = [name for name in table.spec_columns if table.columns[name].role == "method" and name != "method"]
+    return [name for name in options if 2 <= numbers(trials, name).nunique() <= _MAX_VALUES]
+
+
 def best_trials(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
     """Return, for each group of trials, the finished trial nearest to the ideal corner (all costs 0).
 
@@ -37,14 +48,14 @@ def best_trials(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFra
     return ranked.drop_duplicates(list(by)).drop(columns="_distance").sort_values(list(by), kind="stable")
 
 
-def shown_trials(sources: Sources) -> pd.DataFrame:
+def shown_trials(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:
     """Return those trials from :func:`best_trials` that have a history.
 
     If there are no such trials, return for each method its first trial that has a history.
     """
     table = sources.table
     ids_with_history = set(table.history["trial_id"])
-    best = best_trials(sources)
+    best = best_trials(sources, by)
     best = best[best["trial_id"].isin(ids_with_history)]
     if not best.empty:
         return best

@@ -359,8 +359,8 @@ class RunOptions(TrainingOptions, RateOptions, ModelOptions, MethodOptions):
     seed: int = trial_option("seed", 0, after="auto_lr")
     landscape: int | None = option(
         None,
-        "Evaluate the forget loss and the retain loss at this many points along each AutoLR step. Requires "
-        "a rule of --auto-lr and --out.",
+        "Evaluate the forget loss and the retain loss at this many points along each AutoLR step, and along the two "
+        "gradients. Requires a rule of --auto-lr and --out.",
         otherwise="off",
         low=3,
         metavar="POINTS",

@@ -135,6 +135,7 @@ LANDSCAPE_COLUMNS = (
     "trial_id",
     "step",
     "eta",
+    "direction",
     "x",
     "retain_loss",
     "forget_loss",

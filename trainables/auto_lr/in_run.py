@@ -15,8 +15,10 @@ from trainables.batches import EndlessBatches
 from trainables.optimizers import set_rate
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from torch.optim import Optimizer
 
+    from trainables.run.combined_gradient import Loss
     from trainables.run.step_losses import StepLosses
     from trainables.spec import TrialSpec
 
@@ -34,15 +36,16 @@ class AutoLR:
         counts: the number of accepted updates, and for each reason the number of updates that kept the rate.
         updates: the updates of the learning rate since the previous call of :meth:`take_updates`. Each update has the
             columns of auto_lr.csv except the trial's id.
-        landscape: the rows of landscape.csv. Each row has the losses at one rate along the direction of an update.
-        landscape_points: the number of rates for which each update adds a row to ``landscape``.
+        landscape: the rows of landscape.csv. Each row has the losses at one rate along a direction: ``update``, ``g_R``
+            (the gradient of the retain loss) or ``g_F`` (the gradient of the forget objective).
+        landscape_points: the number of rates for which each update adds rows to ``landscape``.
     """
 
     def __init__(self, spec: TrialSpec, optimizer: Optimizer, losses: StepLosses, probes: EndlessBatches) -> None:
         self.rule = RULES[spec.auto_lr]
         self.counts = dict.fromkeys((_ACCEPTED, *FALLBACKS), 0)
         self.updates: list[dict[str, Any]] = []
-        self.landscape: list[dict[str, float | None]] = []
+        self.landscape: list[dict[str, float | str | None]] = []
         self.landscape_points = 0
         self._spec, self._optimizer, self._losses = spec, optimizer, losses
         self._start = spec.auto_lr_start or self.rule.start
@@ -109,7 +112,14 @@ class AutoLR:
         fallback = choice if isinstance(choice, str) else None
         new_rate = rate if isinstance(choice, str) else choice
         fit = fits[-1]
-        self._record_landscape(step, line, fit, retain_fn, forget_fn)
+        if self.landscape_points > 0:
+            line.move_to(0.0)
+            summands = {"g_R": losses.retain_summands(retain), "g_F": losses.forget_summands(forget)}
+            no_moves = [None for _ in model.buffers()]
+            lines = {"update": line}
+            for name, loss in summands.items():
+                lines[name] = line.along([*_gradients(loss, parameters), *no_moves])
+            self._record_landscape(step, lines, fit, retain_fn, forget_fn)
         line.move_to(new_rate * decay)
         set_rate(self._optimizer, new_rate * decay)
         model.train()
@@ -131,16 +141,21 @@ class AutoLR:
         return new_rate
 
     def _record_landscape(
-        self, step: int, line: Line, fit: Fit, retain_fn: Callable[[], float], forget_fn: Callable[[], float | None]
+        self,
+        step: int,
+        lines: Mapping[str, Line],
+        fit: Fit,
+        retain_fn: Callable[[], float],
+        forget_fn: Callable[[], float | None],
     ) -> None:
         rate = max(fit.eta, fit.eta_star or 0.0)
         fit_columns = {name: getattr(fit, name) for name in ("eta", "eta_star", "slope", "curvature", "loss_zero")}
-        for index in range(self.landscape_points):
-            x = rate * (-1.5 + 4.0 * index / max(1, self.landscape_points - 1))  # from -1.5 to 2.5 times the rate
-            line.move_to(x)
-            self.landscape.append(
-                {"step": step, "x": x, "retain_loss": retain_fn(), "forget_loss": forget_fn(), **fit_columns}
-            )
+        for direction, line in lines.items():
+            for index in range(self.landscape_points):
+                x = rate * (-1.5 + 4.0 * index / max(1, self.landscape_points - 1))  # from -1.5 to 2.5 times the rate
+                line.move_to(x)
+                losses = {"retain_loss": retain_fn(), "forget_loss": forget_fn()}
+                self.landscape.append({"step": step, "direction": direction, "x": x, **losses, **fit_columns})
 
     def take_updates(self) -> list[dict[str, Any]]:
         """Return the list ``updates``, and replace it by an empty list."""
@@ -168,3 +183,17 @@ class AutoLR:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.counts = dict(state["counts"])
         self._last_update = state["last"]
+
+
+@torch.enable_grad()
+def _gradients(summands: Sequence[Loss], parameters: Sequence[Tensor]) -> list[Tensor | None]:
+    """Return the gradient of a sum of losses for each parameter; None for a parameter without influence."""
+
+    def added(total: Tensor | None, part: Tensor | None) -> Tensor | None:
+        return total if part is None else part if total is None else total + part
+
+    gradients: list[Tensor | None] = [None for _ in parameters]
+    for summand in summands:
+        parts = torch.autograd.grad(summand(), list(parameters), allow_unused=True)
+        gradients = list(map(added, gradients, parts))
+    return gradients

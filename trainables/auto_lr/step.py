@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -45,6 +47,22 @@ class Line:
             tensor.detach() - start if tensor.is_floating_point() else None
             for tensor, start in zip(tensors, self._start, strict=True)
         ]
+
+    def along(self, gradients: Sequence[Tensor | None]) -> Line:
+        """Return the line ``theta - x s g`` along gradients ``g``. The factor ``s`` makes ``s g`` as long as ``d``.
+
+        So on both lines, the weights at ``x`` have the same distance from ``theta``. A zero gradient gives a line on
+        which the weights do not move.
+
+        Args:
+            gradients: one gradient for each tensor of this line; None for a tensor that does not move.
+        """
+        length = sum(float(move.double().square().sum()) for move in self._moves if move is not None)
+        norm = sum(float(gradient.double().square().sum()) for gradient in gradients if gradient is not None)
+        factor = -math.sqrt(length / norm) if norm > 0.0 else 0.0
+        line = copy.copy(self)
+        line._moves = [None if gradient is None else factor * gradient for gradient in gradients]
+        return line
 
     def move_to(self, x: float) -> None:
         """Move the weights to ``theta - x d``."""

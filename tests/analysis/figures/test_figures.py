@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cmath
 import io
+import itertools
 import math
 import warnings
 from dataclasses import replace
@@ -16,10 +17,11 @@ import pytest
 
 from analysis.figures.ablation import ablation_data
 from analysis.figures.auto_lr import auto_lr_data, lr_over_steps
-from analysis.figures.courses import final_metrics_data, metrics_data
+from analysis.figures.courses import final_metrics_data, gradients_data, metrics_data
 from analysis.figures.gallery import gallery
 from analysis.figures.gradient_plane import gradient_plane_data, plane
 from analysis.figures.landscape import landscape_data
+from analysis.figures.over_options import over_options_data
 from analysis.figures.panels import draw_panels
 from analysis.figures.pareto import pareto_data
 from analysis.figures.svg import save_figure, svg_text
@@ -32,6 +34,7 @@ T = TypeVar("T")
 NAMES = {
     *("learning_rate_sensitivity", "courses_by_learning_rate", "auto_lr_ablation", "auto_lr_log", "loss_landscape"),
     *("metrics_over_steps", "gradients_over_steps", "gradient_plane", "anytime_hypervolume"),
+    "trade_off_over_options",
 }
 UPDATES = (
     "trial_id,step,eta,eta_star,eta_new,slope,curvature,loss_zero,fallback,clipped\n"
@@ -41,11 +44,11 @@ UPDATES = (
 
 
 def _landscape(slope: float = 2.0, curvature: float = 1000.0, zero: float = 0.5) -> str:
-    lines = ["trial_id,step,eta,x,retain_loss,forget_loss,slope,curvature,loss_zero,eta_star"]
-    for step in (1, 11, 21, 31):
+    lines = ["trial_id,step,eta,direction,x,retain_loss,forget_loss,slope,curvature,loss_zero,eta_star"]
+    for step, direction in itertools.product((1, 11, 21, 31), ("update", "g_R", "g_F")):
         for x in np.linspace(-0.002, 0.004, 7):
             loss = zero - slope * x + curvature * x * x / 2
-            cells = ("2", step, 0.001, x, loss, 3 + 100 * x, slope, curvature, zero, slope / curvature)
+            cells = ("2", step, 0.001, direction, x, loss, 3 + 100 * x, slope, curvature, zero, slope / curvature)
             lines.append(",".join(map(str, cells)))
     return "\n".join(lines) + "\n"
 
@@ -99,6 +102,33 @@ def test_a_metric_starts_at_the_model_before_unlearning(sources: Sources) -> Non
     (name,) = [name for name in lines if name.startswith("ngdiff")]
     assert name.endswith("(3)")
     assert (lines[name].xs, lines[name].ys) == ((0.0, 10.0, 20.0, 30.0), (0.04, 2.0, 3.0, 4.0))
+
+
+def test_each_listed_c_has_its_own_line_and_colour(sources: Sources) -> None:
+    lines = [line for line in some(metrics_data(sources)).panels[0].lines if line.name.startswith("gdiff")]
+    assert [line.name.split(",")[1].strip() for line in lines] == ["c 0.1", "c 0.5", "c 0.9"]
+    assert len({line.colour for line in lines}) == 3
+
+
+def test_a_line_over_c_joins_the_best_trial_of_each_c(sources: Sources) -> None:
+    """Trials 5, 6 and 4 have c = 0.1, 0.5 and 0.9. ngdiff has no c, so it is one point."""
+    losses, scores = some(over_options_data(sources)).panels
+    lines = {line.name: line for line in losses.lines}
+    assert lines["gdiff, c 0.1 to 0.5 to 0.9"].xs == (5.0, 4.0, 3.0)
+    assert lines["gdiff, c 0.1 to 0.5 to 0.9"].ys == (0.6, 0.4, 0.3)
+    assert (lines["ngdiff"].xs, lines["ngdiff"].style) == ((7.0,), "marks")
+    assert lines["target (before unlearning)"].xs == (0.04,)
+    assert (scores.x_label, scores.y_label) == tuple(map(sources.table.columns.axis, ("verbmem", "utility")))
+
+
+def test_the_rate_is_shown_divided_by_the_norm_of_each_gradient(sources: Sources) -> None:
+    """The norms are 3 and 4."""
+    panels = {panel.title: panel for panel in some(gradients_data(sources)).panels}
+    ratios = {title: panel.lines[0].ys[0] for title, panel in panels.items() if title.startswith("learning rate /")}
+    assert ratios == {
+        "learning rate / norm of the retain gradient": pytest.approx(1e-4 / 3),
+        "learning rate / norm of the forget gradient": pytest.approx(1e-4 / 4),
+    }
 
 
 def test_final_metrics_stand_at_their_rates_and_auto_lr_spans_them(sources: Sources) -> None:
@@ -164,7 +194,10 @@ def test_a_rate_at_which_every_trial_diverged_is_a_cross_on_the_axis(make_sweep:
 def test_the_parabola_of_a_quadratic_loss_passes_through_its_measurements(sources: Sources) -> None:
     data = some(landscape_data(sources))
     assert [panel.title for panel in data.panels[:3]] == [f"retain loss, step {step}" for step in (1, 21, 31)]
-    measured, fitted = data.panels[0].lines
+    measured, along_retain, along_forget, fitted = data.panels[0].lines
+    assert [line.name for line in (along_retain, along_forget)] == [
+        *("along g_R, retain gradient", "along g_F, forget gradient")
+    ]
     at = np.interp(measured.xs, fitted.xs, fitted.ys)
     assert at == pytest.approx(measured.ys, abs=1e-5)
     guides = [(guide.label, guide.value) for guide in data.panels[0].guides]

@@ -121,9 +121,10 @@ def test_a_landscape_changes_nothing_and_has_the_probed_losses(workspace: Worksp
     looking.auto_lr.landscape_points = 9
     updates = [update for report in looking for update in report.updates]
     assert same_bits(weights_of(looking), expected)
-    assert len(looking.auto_lr.landscape) == 9 * len(updates)
+    assert len(looking.auto_lr.landscape) == 3 * 9 * len(updates)
     for number, update in enumerate(updates):
-        points = looking.auto_lr.landscape[9 * number : 9 * (number + 1)]
+        points = [point for point in looking.auto_lr.landscape if point["direction"] == "update"]
+        points = points[9 * number : 9 * (number + 1)]
         xs = [point["x"] for point in points]
         assert xs == sorted(xs)
         assert xs[0] < 0.0 < xs[-1]
@@ -144,3 +145,20 @@ def test_a_probe_on_several_batches_is_the_mean_over_all_their_tokens(
     assert len(set(chosen)) > 1
     losses = torch.cat([exact_nll(start, workspace.train_sets[1][index]) for index in chosen])
     assert report.updates[0]["loss_zero"] == pytest.approx(float(losses.mean()), rel=1e-5)
+
+
+def test_near_the_weights_the_losses_fall_along_their_own_gradients(workspace: Workspace, make_spec: MakeSpec) -> None:
+    """At x = 0, all directions have the same losses. The slope along a gradient of a loss is positive for this loss."""
+    spec = make_spec(auto_lr="gen", auto_lr_start=1, epochs=1, batch_size=2, lr=1e-6, max_steps=1)
+    run = UnlearningRun(spec, workspace)
+    run.auto_lr.landscape_points = 9  # the fourth point is at x = 0
+    list(run)
+    losses: dict[str, list[tuple[float, float, float]]] = {"update": [], "g_R": [], "g_F": []}
+    for row in run.auto_lr.landscape:
+        losses[row["direction"]].append((row["x"], row["retain_loss"], row["forget_loss"]))
+    assert len({rows[3] for rows in losses.values()}) == 1
+    assert losses["update"][3][0] == pytest.approx(0.0, abs=1e-12)
+    before, after = losses["g_R"][2], losses["g_R"][4]
+    assert after[1] < before[1], "the retain loss falls along g_R"
+    before, after = losses["g_F"][2], losses["g_F"][4]
+    assert after[2] > before[2], "the forget objective -L_F falls along g_F, so L_F rises"
