@@ -382,7 +382,17 @@ class TrialSpec:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> TrialSpec:
+        """Return the spec from the result of :meth:`to_dict`.
+
+        Raises:
+            ValueError: some keys are not settings of this version.
+        """
         arguments: dict[str, Any] = dict(values)
+        if unknown := [name for name in arguments if name not in cls.__dataclass_fields__]:
+            raise ValueError(
+                f"this version has no settings {', '.join(unknown)}; another version wrote them, which can continue "
+                "the run; in this version, start a new one"
+            )
         arguments["options"] = tuple(sorted(arguments["options"].items()))
         arguments |= {name: tuple(arguments[name]) for name, item in FIELDS.items() if item.many}
         return cls(**arguments)

@@ -147,3 +147,9 @@ def test_a_problem_names_the_setting_the_value_and_the_allowed_ones(
 ) -> None:
     (problem,) = trial_problems(replace(BASE, **changes))
     assert_names(problem, *facts)
+
+
+def test_a_setting_of_another_version_is_named() -> None:
+    stored = TrialSpec().to_dict() | {"auto_lr_smoothing": "safe"}
+    with pytest.raises(ValueError, match=r"no settings auto_lr_smoothing; another version"):
+        TrialSpec.from_dict(stored)

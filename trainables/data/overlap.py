@@ -1,4 +1,4 @@
-"""Find rows of the forget set that are also in the retain set."""
+"""Find examples that two sets have in common: forget and retain set, or retain set and its evaluation set."""
 
 from __future__ import annotations
 
@@ -50,6 +50,15 @@ def overlap(data: TaskData) -> Overlap:
     forget_images, retain_images = list(_images(data.forget)), {pixels for _, pixels in _images(data.retain)}
     common = tuple(f"image {index}" for index, pixels in forget_images if pixels in retain_images)
     return Overlap("image", common, len(forget_images))
+
+
+def unscored_retain(data: TaskData) -> list[int]:
+    """Return the indices of the retain examples that the evaluation set does not contain."""
+    if isinstance(data, UnlearningData):
+        scored = {(item.question, item.answer) for item in data.retain_eval}
+        return [index for index, item in enumerate(data.retain) if (item.question, item.answer) not in scored]
+    scored_images = set(data.retain_eval)
+    return [index for index, image in enumerate(data.retain) if image not in scored_images]
 
 
 def _rows(examples: Sequence[Example]) -> Iterator[tuple[object, str]]:

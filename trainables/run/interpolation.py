@@ -16,7 +16,8 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from trainables.data import DataError, Example, TaskData
+from trainables.data import DataError, TaskData
+from trainables.data.overlap import unscored_retain
 
 KEPT_SHARE = 0.8
 """A model has kept its quality if the quality is at least this fraction of the target's."""
@@ -48,12 +49,7 @@ def unscored_rows(data: TaskData) -> list[int]:
     Raises:
         DataError: all retain examples are evaluation examples.
     """
-
-    def key(example: object) -> object:
-        return (example.question, example.answer) if isinstance(example, Example) else example
-
-    scored_keys = set(map(key, data.retain_eval))
-    rows = [index for index, example in enumerate(data.retain) if key(example) not in scored_keys]
+    rows = unscored_retain(data)
     if not rows:
         raise DataError(
             "interpolate on needs retain examples that are not used for evaluation, but all "
