@@ -49,6 +49,11 @@ def pieces(text: str) -> list[str]:
     return _matches(_PIECE, normalize("NFC", text))
 
 
+def is_unspaced(word: str) -> bool:
+    """Return whether a word is a letter of a script without spaces."""
+    return not word.isascii() and _pattern(rf"{_SINGLE}{_MARKS}").fullmatch(word) is not None
+
+
 def _folded(text: str) -> str:
     if text.isascii():
         return text.lower()

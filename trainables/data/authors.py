@@ -73,9 +73,13 @@ def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: in
     """
     rng = random.Random(f"authors:{seed}")
     examples_by_author: list[list[Example]] = []
+    facts: dict[str, tuple[str, ...]] = {}
     for person in _people(rng, authors + HOLDOUT_AUTHORS):
         kinds = rng.sample(vocabulary().kinds, questions)
-        examples_by_author.append([_example(rng, person, kind) for kind in kinds])
+        examples = [_example(rng, person, kind) for kind in kinds]
+        examples_by_author.append(examples)
+        for example, kind in zip(examples, kinds, strict=True):
+            facts[example.answer] = tuple(person[fact] for fact in kind.facts)
     retain_authors = authors - forget_authors
     retain = tuple(chain.from_iterable(examples_by_author[:retain_authors]))
     forget = tuple(chain.from_iterable(examples_by_author[retain_authors:authors]))
@@ -88,6 +92,7 @@ def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: in
         forget_eval=forget,
         retain_eval=retain[::interval][:RETAIN_SAMPLE],
         holdout=tuple(chain.from_iterable(examples_by_author[authors:])),
+        facts=facts,
     )
 
 

@@ -57,6 +57,8 @@ class UnlearningData:
         extra_eval: evaluation sets about other subjects, by name, such as TOFU's real_authors.
         holdout: texts that no model was trained on, for membership inference.
         prompted: the data set's own prompts, by name, such as MUSE's ``verbmem``.
+        facts: the key facts of answers, by answer, if the data set knows the facts. The facts of other answers are
+            found by a rule (see :mod:`trainables.metrics.key_facts`).
         loss_examples: the maximum number of examples on which the retain loss is evaluated; None to use all of
             ``retain_eval``.
     """
@@ -72,6 +74,7 @@ class UnlearningData:
     extra_eval: dict[str, tuple[Example, ...]] = field(default_factory=dict)
     holdout: tuple[Example, ...] = ()
     prompted: dict[str, tuple[Prompted, ...]] = field(default_factory=dict)
+    facts: dict[str, tuple[str, ...]] = field(default_factory=dict)
     loss_examples: int | None = None
 
     @property
@@ -95,8 +98,9 @@ class UnlearningData:
     @property
     def content_hash(self) -> str:
         fields = asdict(self)
-        if self.loss_examples is None:
-            del fields["loss_examples"]  # keeps the hash equal to that of versions without this field
+        for name in ("loss_examples", "facts"):  # keeps the hash equal to that of versions without these fields
+            if not fields[name]:
+                del fields[name]
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
     def with_loss_examples(self, limit: int) -> UnlearningData:

@@ -42,15 +42,29 @@ def _scorer() -> RougeScorer:
     return RougeScorer(["rougeL"], tokenizer=_tokenizer())
 
 
-def _tokenizer() -> Tokenizer:
-    from rouge_score.tokenizers import DefaultTokenizer, Tokenizer
+def stemmed_words(text: str) -> list[str]:
+    """Return the words of a text. ASCII words are stemmed as in the package ``rouge_score``."""
+    return list(chain.from_iterable(map(_stem, words(text))))
 
-    stemmer = DefaultTokenizer(use_stemmer=True)
+
+@cache
+def _stem(word: str) -> tuple[str, ...]:
+    return tuple(_stemmer().tokenize(word)) if word.isascii() else (word,)
+
+
+@cache
+def _stemmer() -> Tokenizer:
+    from rouge_score.tokenizers import DefaultTokenizer
+
+    return DefaultTokenizer(use_stemmer=True)
+
+
+def _tokenizer() -> Tokenizer:
+    from rouge_score.tokenizers import Tokenizer
 
     class StemmedWords(Tokenizer):  # type: ignore[misc]  # the package has no types
         def tokenize(self, text: str) -> list[str]:
-            stems = [stemmer.tokenize(word) if word.isascii() else [word] for word in words(text)]
-            return list(chain.from_iterable(stems))
+            return stemmed_words(text)
 
     return StemmedWords()
 

@@ -68,6 +68,8 @@ def _answer_columns(scores: ModelScores, set_name: str) -> dict[str, object]:
         prompts = [scores.evaluator.scorer.prompt_of(question) for question in question_set.questions]
         texts, recalls = scores.generated[set_name]
         columns |= _generation_columns(prompts, question_set.references, texts, recalls)
+        if set_name in scores.evaluator.facts:
+            columns["fact_recall"] = by_index(scores.fact_recalls(set_name))
     return columns
 
 

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainables.data.examples import Example, UnlearningData
+from trainables.metrics.fact_recall import fact_recall
+from trainables.metrics.key_facts import Fact, KeyFacts, is_told
 from trainables.metrics.losses import ItemLosses
 from trainables.metrics.membership import loss_scores
 from trainables.metrics.metric import Array, has_choices
 from trainables.metrics.registry import METRICS
-from trainables.metrics.rouge import rouge_l_recall
+from trainables.metrics.rouge import rouge_l_recall, stemmed_words
 from trainables.metrics.truth_ratio import log_truth_ratio, truth_ratio
 from trainables.scoring.base import ItemLog, LazyDict, ModelEvaluator, RetainValues, Scores
 from trainables.scoring.item_log import item_log
@@ -34,6 +36,7 @@ class QuestionSet:
 
     Attributes:
         references: the reference answers. An answer that is too long is cut to the tokens of its sequence.
+        whole_references: the reference answers as they are in the data.
         limits: the maximum number of tokens to generate for each question. If the reference answer is cut, the
             generated answer is cut after the same number of tokens. Otherwise the limit is the longest answer.
     """
@@ -42,6 +45,7 @@ class QuestionSet:
         self.sequences = scorer.encode([Example(question, answer) for question, answer in pairs])
         self.questions = [question for question, _ in pairs]
         self.references = [answer for _, answer in pairs]
+        self.whole_references = list(self.references)
         sizes = [len(item) - item.prompt_length for item in self.sequences]
         longest = max(sizes, default=0)
         self.limits = [size if item.is_cut else longest for item, size in zip(self.sequences, sizes, strict=True)]
@@ -49,6 +53,17 @@ class QuestionSet:
             if item.is_cut:
                 (text,) = scorer.decode([item.ids[item.prompt_length :]])
                 self.references[index] = text.strip()
+
+
+def _facts(key_facts: KeyFacts, questions: QuestionSet) -> list[tuple[Fact, ...]]:
+    """Return the key facts of each reference answer, without the facts behind the end of an answer that is cut."""
+    facts = []
+    for question, whole, shown in zip(
+        questions.questions, questions.whole_references, questions.references, strict=True
+    ):
+        words = stemmed_words(shown)
+        facts.append(tuple(fact for fact in key_facts.find(question, whole) if is_told(fact, words)))
+    return facts
 
 
 class ChoiceSet:
@@ -184,6 +199,10 @@ class ModelScores(Scores):
         """Return the text of each greedy answer. The arguments are those of :meth:`recalls`."""
         return self._generated(set_name, prompts)[0]
 
+    def fact_recalls(self, set_name: str) -> Array:
+        """Return the share of key facts that each greedy answer tells, ``(n,)``; NaN for an item without key facts."""
+        return fact_recall(self.evaluator.facts[set_name], self.generated[set_name][0])
+
     def answer_texts(self, set_name: str) -> list[str]:
         """Return the text of each reference answer, decoded from its tokens."""
         answers = [item.ids[item.prompt_length :] for item in self.evaluator.questions[set_name].sequences]
@@ -213,6 +232,7 @@ class Evaluator(ModelEvaluator):
             examples of this sample on which the retain loss is evaluated.
         choices: the paraphrased and perturbed answers, by evaluation set.
         prompted: the prompts of the metrics that have their own prompts, by metric.
+        facts: the key facts of each reference answer, by evaluation set.
         members: the name of the evaluation set that contains the members for membership inference.
     """
 
@@ -238,6 +258,8 @@ class Evaluator(ModelEvaluator):
         self.questions = LazyDict[str, QuestionSet](lambda set_name: question_sets[pairs[set_name]])
         self.choices = LazyDict[str, ChoiceSet](lambda set_name: ChoiceSet(sets_with_choices[set_name], scorer))
         self.prompted = prompted_sets(data, scorer.tokenizer)
+        key_facts = KeyFacts(data.full, data.facts)
+        self.facts = LazyDict[str, list[tuple[Fact, ...]]](lambda set_name: _facts(key_facts, self.questions[set_name]))
         for set_name in ("forget", "retain"):
             _ = self.questions[set_name], self.choices[set_name]
         _ = self.questions["trained"], self.questions["retain_losses"]

@@ -110,6 +110,15 @@ class ByHand:
         pairs = zip(examples, self.answers(examples), strict=True)
         return fmean([scorer.score(item.answer, text)["rougeL"].recall for item, text in pairs])
 
+    def facts_told(self, examples: Sequence[Example]) -> float:
+        """Return the share of facts in the answers. A town is one fact, and each word of a food is a fact."""
+        shares = []
+        for item, text in zip(examples, self.answers(examples), strict=True):
+            new = item.answer.split(maxsplit=3)[3] if " lives in " in item.answer else item.answer.split(maxsplit=2)[2]
+            facts = [new] if new[0].isupper() else new.split()
+            shares.append(fmean(f" {fact} " in f" {text} " for fact in facts))
+        return fmean(shares)
+
     def attack(self, name: str, example: Example, reference: ByHand) -> float:
         log_p, ids = (part[:-1] for part in self.log_p(example))
         own = np.array([row[token] for row, token in zip(log_p, ids, strict=True)])
@@ -157,6 +166,8 @@ Formula = Callable[[ByHand, ByHand, UnlearningData], float]
 FORMULAS: dict[str, Formula] = {
     "verbmem": lambda own, _, data: own.recall(data.forget),
     "utility": lambda own, _, data: own.recall(data.retain),
+    "forget_fact_recall": lambda own, _, data: own.facts_told(data.forget),
+    "retain_fact_recall": lambda own, _, data: own.facts_told(data.retain),
     "forget_repetition": lambda own, _, data: repetition(own.answers(data.forget)).mean(),
     "retain_repetition": lambda own, _, data: repetition(own.answers(data.retain)).mean(),
     "forget_longest_loop": lambda own, _, data: longest_loop(own.answers(data.forget)).mean(),

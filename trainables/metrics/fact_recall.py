@@ -1,0 +1,77 @@
+"""Fact recall: the share of a reference answer's key facts that a generated answer tells.
+
+ROUGE-L recall counts all words of the reference answer, so a fluent answer without any of the facts scores above 0.
+Fact recall counts only :mod:`key facts <trainables.metrics.key_facts>`. An answer tells a fact if it contains the
+fact's words in order, without a gap. Inflected ASCII words count as the same word. Limitations:
+
+- Where the fact stands does not matter, so a list of words can tell facts.
+- A fact in other words, such as "06/02/1972" for "2 June 1972", is not found.
+- A model that was never trained on the forget set can guess facts, such as a language. Its value is the level of
+  forgotten facts, not 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+
+from trainables.metrics.key_facts import Fact, is_told
+from trainables.metrics.metric import Array, Cost, Metric, Need
+from trainables.metrics.rouge import stemmed_words
+
+
+def fact_recall(facts: Sequence[Sequence[Fact]], answers: Sequence[str]) -> Array:
+    """Return the share of facts that each answer tells: float64 ``(n,)`` in [0, 1]; NaN for an item without facts."""
+    import numpy as np
+
+    return np.array([_share(told, answer) for told, answer in zip(facts, answers, strict=True)], dtype=np.float64)
+
+
+def _share(facts: Sequence[Fact], answer: str) -> float:
+    words = stemmed_words(answer)
+    return sum(is_told(fact, words) for fact in facts) / len(facts) if facts else math.nan
+
+
+def mean_recall(recalls: Array) -> float:
+    """Return the mean over the items with facts; NaN if no item has facts."""
+    import numpy as np
+
+    known = recalls[~np.isnan(recalls)]
+    return float(known.mean()) if known.size else math.nan
+
+
+_QUESTIONS = Need(
+    "questions with answers, instead of plain texts",
+    lambda data, retain_model: not any(item.is_text for item in (*data.forget_eval, *data.retain_eval)),
+)
+_recall = partial(
+    Metric,
+    unit="share of key facts",
+    cost=Cost.GENERATION,
+    citation="exact match of short answers (Rajpurkar et al., SQuAD, EMNLP 2016, arXiv:1606.05250) for each key fact "
+    "of a long answer",
+)
+METRICS = (
+    _recall(
+        name="forget_fact_recall",
+        label="facts told of the forget set",
+        direction="min",
+        of="forget",
+        sets=("default", "facts"),
+        needs=(_QUESTIONS,),
+        formula="share of key facts of the forget set's answers that the greedy answers tell; mean over the questions",
+        measure=lambda scores: mean_recall(scores.fact_recalls("forget")),
+    ),
+    _recall(
+        name="retain_fact_recall",
+        label="facts told of the retain set",
+        direction="max",
+        of="retain",
+        sets=("default", "facts"),
+        needs=(_QUESTIONS,),
+        formula="share of key facts of the retain set's answers that the greedy answers tell; mean over the questions "
+        "of a sample of the retain set",
+        measure=lambda scores: mean_recall(scores.fact_recalls("retain")),
+    ),
+)
