@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, product
@@ -73,6 +73,7 @@ def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: in
     """
     rng = random.Random(f"authors:{seed}")
     examples_by_author: list[list[Example]] = []
+    rephrased: dict[Example, Example] = {}
     facts: dict[str, tuple[str, ...]] = {}
     for person in _people(rng, authors + HOLDOUT_AUTHORS):
         kinds = rng.sample(vocabulary().kinds, questions)
@@ -80,20 +81,42 @@ def authors(*, authors: int = 20, questions: int = QUESTIONS, forget_authors: in
         examples_by_author.append(examples)
         for example, kind in zip(examples, kinds, strict=True):
             facts[example.answer] = tuple(person[fact] for fact in kind.facts)
+            rephrased[example] = Example(_other_question(example.question, person, kind), example.answer)
     retain_authors = authors - forget_authors
     retain = tuple(chain.from_iterable(examples_by_author[:retain_authors]))
     forget = tuple(chain.from_iterable(examples_by_author[retain_authors:authors]))
     interval = max(1, len(retain) // RETAIN_SAMPLE)
+    retain_eval = retain[::interval][:RETAIN_SAMPLE]
     return UnlearningData(
         name="authors",
         forget=forget,
         retain=retain,
         full=(*retain, *forget),
         forget_eval=forget,
-        retain_eval=retain[::interval][:RETAIN_SAMPLE],
+        retain_eval=retain_eval,
         holdout=tuple(chain.from_iterable(examples_by_author[authors:])),
         facts=facts,
+    ).with_sets(
+        forget_rephrased=tuple(rephrased[example] for example in forget),
+        retain_rephrased=tuple(rephrased[example] for example in retain_eval),
+        neighbours=_neighbours(forget, retain, set(retain_eval), facts),
     )
+
+
+def _neighbours(
+    forget: Sequence[Example], retain: Sequence[Example], evaluated: Set[Example], facts: Mapping[str, Sequence[str]]
+) -> tuple[Example, ...]:
+    """Return the retained examples that share a fact with the forget set and are in no other evaluation set."""
+    forgotten = {fact for example in forget for fact in facts[example.answer]}
+    return tuple(
+        example for example in retain if example not in evaluated and not forgotten.isdisjoint(facts[example.answer])
+    )
+
+
+def _other_question(question: str, person: Facts, kind: Kind) -> str:
+    """Return the question in other words: with the kind's next template. No example of the author has this question."""
+    questions = [template.format(name=person["name"]) for template in kind.questions]
+    return questions[(questions.index(question) + 1) % len(questions)]
 
 
 def _people(rng: random.Random, count: int) -> list[Facts]:

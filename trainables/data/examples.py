@@ -54,7 +54,9 @@ class UnlearningData:
         full: the target's training set.
         forget_eval: the evaluation examples about the forget set, such as TOFU's questions with paraphrased answers.
         retain_eval: a fixed sample of the retain set.
-        extra_eval: evaluation sets about other subjects, by name, such as TOFU's real_authors.
+        extra_eval: further evaluation sets, by name: TOFU's real_authors and world_facts, ``neighbours`` (questions
+            about subjects near the forget set), and ``forget_rephrased`` and ``retain_rephrased`` (the questions of
+            ``forget_eval`` and ``retain_eval`` in other words).
         holdout: texts that no model was trained on, for membership inference.
         prompted: the data set's own prompts, by name, such as MUSE's ``verbmem``.
         facts: the key facts of answers, by answer, if the data set knows the facts. The facts of other answers are
@@ -103,6 +105,10 @@ class UnlearningData:
                 del fields[name]
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
+    def with_sets(self, **sets: tuple[Example, ...]) -> UnlearningData:
+        """Return a copy with further evaluation sets. Empty sets are left out."""
+        return replace(self, extra_eval={**self.extra_eval, **{name: items for name, items in sets.items() if items}})
+
     def with_loss_examples(self, limit: int) -> UnlearningData:
         """Return a copy in which the retain loss is evaluated on at most ``limit`` examples."""
         return self if len(self.retain_eval) <= limit else replace(self, loss_examples=limit)
@@ -137,9 +143,15 @@ def limit_retain(data: UnlearningData, limit: int | None, *, per_author: int) ->
             f"left out together, so the limit must be at least {per_author}"
         )
     retain = data.retain[:kept_count]
-    questions = {example.question for example in retain}
+    questions, answers = [{getattr(item, field) for item in retain} for field in ("question", "answer")]
+    sets = {
+        name: tuple(item for item in data.extra_eval[name] if item.answer in answers)
+        for name in ("retain_rephrased", "neighbours")
+        if name in data.extra_eval
+    }
     return replace(
         data,
+        extra_eval=data.extra_eval | sets,
         retain=retain,
         full=(*retain, *data.forget),
         retain_eval=tuple(example for example in data.retain_eval if example.question in questions),

@@ -12,22 +12,25 @@ from trainables.data.dataset import DataSet
 from trainables.data.errors import DataError
 from trainables.data.examples import Example, UnlearningData
 from trainables.data.files import Row, find_files, read_tables, similar_files
-from trainables.data.rows import question, read_rows, text
+from trainables.data.rows import question, read_rows, rephrased, text
 
 NEEDS = "forget.jsonl and retain.jsonl"
 RETAIN_SAMPLE = 100
 _NEEDED = ("forget", "retain")
 _COLUMNS = {"question": {"question", "answer"}, "text": {"text"}}
 """The columns of each kind of row."""
-_OPTIONAL = ("holdout", "forget_eval", "retain_eval")
+_FURTHER_SETS = ("forget_rephrased", "retain_rephrased", "neighbours")
+_OPTIONAL = ("holdout", "forget_eval", "retain_eval", *_FURTHER_SETS)
 
 
 def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
-    """Load the tables forget and retain, and the optional tables holdout, forget_eval and retain_eval.
+    """Load the tables forget and retain, and the optional tables.
 
     Either all rows must be questions with answers, or all rows must be plain texts. Only the first ``limit`` rows of
     the table retain are kept. Without the table forget_eval, the forget set is evaluated. Without the table
-    retain_eval, at most 100 evenly spaced examples of the retain set are evaluated.
+    retain_eval, at most 100 evenly spaced examples of the retain set are evaluated. The tables forget_rephrased and
+    retain_rephrased have questions in other words. Without them, the column paraphrased_question of the evaluated rows
+    is used. The table neighbours has questions about subjects near the forget set.
 
     Raises:
         DataError: a row is malformed or is in two sets. The message names the file and line of each such row.
@@ -45,7 +48,7 @@ def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
     sample = retain[:: math.ceil(len(retain) / RETAIN_SAMPLE)]
     dropped_keys = {_key(example) for example in sets["retain"][len(retain) :]}
     retain_eval = tuple(example for example in sets.get("retain_eval", ()) if _key(example) not in dropped_keys)
-    return UnlearningData(
+    data = UnlearningData(
         name="jsonl",
         forget=sets["forget"],
         retain=retain,
@@ -54,6 +57,15 @@ def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
         retain_eval=retain_eval or sample,
         holdout=sets.get("holdout", ()),
     )
+    dropped_answers = {example.answer for example in sets["retain"]} - {example.answer for example in data.full}
+    further_sets = {
+        "forget_rephrased": rephrased(tables.get("forget_eval", tables["forget"]), data.forget_eval),
+        "retain_rephrased": rephrased(tables["retain_eval" if retain_eval else "retain"], data.retain_eval),
+    }
+    for name in _FURTHER_SETS:
+        if name in sets:
+            further_sets[name] = tuple(item for item in sets[name] if item.answer not in dropped_answers)
+    return data.with_sets(**further_sets)
 
 
 def _example(row: Row) -> Example:

@@ -45,18 +45,37 @@ def read_rows(
 
 
 def question(row: Row) -> Example:
-    """Convert a row with a question, an answer and, optionally, paraphrased_answer and perturbed_answer (a list)."""
+    """Convert a row with a question and an answer.
+
+    The columns paraphrased_answer, perturbed_answer (a list) and paraphrased_question are optional. The last column is
+    only checked; :func:`rephrased` reads it.
+    """
     question_text, answer = _required_texts(row, "question", "answer")
     value: Any = row.value
     paraphrase = value.get("paraphrased_answer") or ""
     perturbed = value.get("perturbed_answer") or []
-    if not isinstance(paraphrase, str):
-        raise DataError(f"{row.location}: column 'paraphrased_answer' must be a text, got {paraphrase!r:.60}")
+    for column in ("paraphrased_answer", "paraphrased_question"):
+        if not isinstance(value.get(column) or "", str):
+            raise DataError(f"{row.location}: column '{column}' must be a text, got {value[column]!r:.60}")
     if not isinstance(perturbed, list) or not all(isinstance(item, str) and item.strip() for item in perturbed):
         raise DataError(f"{row.location}: column 'perturbed_answer' must be a list of texts, got {perturbed!r:.60}")
     if perturbed and not paraphrase:
         paraphrase = answer  # TOFU's real authors and world facts have no paraphrase
     return Example(question_text, answer, paraphrased_answer=paraphrase, perturbed_answers=tuple(perturbed))
+
+
+def rephrased(rows: Iterable[Row], examples: Iterable[Example]) -> tuple[Example, ...]:
+    """Return the examples with their questions in other words, from the column paraphrased_question.
+
+    ``rows`` are the rows from which the examples were read. Examples without this column are left out.
+    """
+    questions: dict[tuple[str, str], str] = {}
+    for row in rows:
+        value: Any = row.value
+        if other_words := (value.get("paraphrased_question") or "").strip():
+            questions[value["question"], value["answer"]] = other_words
+    keys = [(item.question, item.answer) for item in examples]
+    return tuple(Example(questions[key], key[1]) for key in keys if key in questions)
 
 
 def text(row: Row) -> Example:

@@ -7,7 +7,7 @@ from pathlib import Path
 from trainables.data.dataset import DataSet
 from trainables.data.examples import UnlearningData, limit_retain
 from trainables.data.files import load_tables
-from trainables.data.rows import question, read_rows
+from trainables.data.rows import question, read_rows, rephrased
 
 HUB_ID = "locuslab/TOFU"
 RETAIN_OF = {"forget01": "retain99", "forget05": "retain95", "forget10": "retain90"}
@@ -52,7 +52,11 @@ def load_tofu(
         extra_eval={"real_authors": sets["real_authors"], "world_facts": sets["world_facts"]},
         holdout=sets["holdout"],
     )
-    return limit_retain(data, limit, per_author=QUESTIONS_PER_AUTHOR)
+    data = limit_retain(data, limit, per_author=QUESTIONS_PER_AUTHOR)
+    return data.with_sets(
+        forget_rephrased=rephrased(tables[table_by_set["forget_eval"]], data.forget_eval),
+        retain_rephrased=rephrased(tables[table_by_set["retain_eval"]], data.retain_eval),
+    )
 
 
 DATASETS = DataSet(

@@ -15,10 +15,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from trainables.metrics.key_facts import Fact, is_told
-from trainables.metrics.metric import Array, Cost, Metric, Need
+from trainables.metrics.metric import EXTRA_SETS, Array, Cost, Metric, Need
 from trainables.metrics.rouge import stemmed_words
+
+if TYPE_CHECKING:
+    from trainables.data.examples import UnlearningData
+    from trainables.scoring.language import ModelScores
 
 
 def fact_recall(facts: Sequence[Sequence[Fact]], answers: Sequence[str]) -> Array:
@@ -41,9 +46,32 @@ def mean_recall(recalls: Array) -> float:
     return float(known.mean()) if known.size else math.nan
 
 
+def neighbour_sets(data: UnlearningData) -> tuple[str, ...]:
+    """Return the names of the sets with questions that are neither forgotten nor evaluated as retained."""
+    return tuple(name for name in ("neighbours", *EXTRA_SETS) if data.extra_eval.get(name))
+
+
+def _neighbour_recall(scores: ModelScores) -> float:
+    import numpy as np
+
+    recalls = [scores.fact_recalls(name) for name in neighbour_sets(scores.evaluator.data)]
+    return mean_recall(np.concatenate(recalls))
+
+
+def _needs_set(name: str) -> Need:
+    return Need(
+        f"questions in other words (column paraphrased_question or table {name})",
+        lambda data, retain_model: bool(data.extra_eval.get(name)),
+    )
+
+
 _QUESTIONS = Need(
     "questions with answers, instead of plain texts",
     lambda data, retain_model: not any(item.is_text for item in (*data.forget_eval, *data.retain_eval)),
+)
+_NEIGHBOURS = Need(
+    "questions about subjects near the forget set (table neighbours, or the sets real_authors and world_facts)",
+    lambda data, retain_model: bool(neighbour_sets(data)),
 )
 _recall = partial(
     Metric,
@@ -73,5 +101,36 @@ METRICS = (
         formula="share of key facts of the retain set's answers that the greedy answers tell; mean over the questions "
         "of a sample of the retain set",
         measure=lambda scores: mean_recall(scores.fact_recalls("retain")),
+    ),
+    _recall(
+        name="forget_fact_recall_rephrased",
+        label="facts told of the forget set, asked in other words",
+        direction="min",
+        of="forget",
+        sets=("facts",),
+        needs=(_QUESTIONS, _needs_set("forget_rephrased")),
+        formula="as forget_fact_recall, with the questions in other words",
+        measure=lambda scores: mean_recall(scores.fact_recalls("forget_rephrased")),
+    ),
+    _recall(
+        name="retain_fact_recall_rephrased",
+        label="facts told of the retain set, asked in other words",
+        direction="max",
+        of="retain",
+        sets=("facts",),
+        needs=(_QUESTIONS, _needs_set("retain_rephrased")),
+        formula="as retain_fact_recall, with the questions in other words",
+        measure=lambda scores: mean_recall(scores.fact_recalls("retain_rephrased")),
+    ),
+    _recall(
+        name="neighbour_fact_recall",
+        label="facts told near the forget set",
+        direction="max",
+        of="retain",
+        sets=("facts",),
+        needs=(_QUESTIONS, _NEIGHBOURS),
+        formula="as retain_fact_recall, on questions near the forget set that are in no other evaluation set: TOFU's "
+        "real authors and world facts, or the data set's own table neighbours",
+        measure=_neighbour_recall,
     ),
 )

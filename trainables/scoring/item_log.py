@@ -21,6 +21,9 @@ from trainables.scoring.eval_log import LOG_KEYS
 if TYPE_CHECKING:
     from trainables.scoring.language import ModelScores
 
+_FURTHER_KEYS = {name: name for name in ("forget_rephrased", "retain_rephrased", "neighbours")}
+"""The evaluation sets that the published logs do not have, and their keys."""
+
 
 def item_log(scores: ModelScores) -> ItemLog:
     """Return all per-item values that have been computed for a model, by evaluation set and column.
@@ -29,7 +32,7 @@ def item_log(scores: ModelScores) -> ItemLog:
     has the answers to the prompts of metrics that have their own prompts.
     """
     log: ItemLog = {}
-    for set_name, key in LOG_KEYS.items():
+    for set_name, key in (LOG_KEYS | _FURTHER_KEYS).items():
         columns = _answer_columns(scores, set_name) | _choice_columns(scores, set_name)
         if columns:
             log[key] = columns

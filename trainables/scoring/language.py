@@ -236,6 +236,8 @@ class Evaluator(ModelEvaluator):
         members: the name of the evaluation set that contains the members for membership inference.
     """
 
+    data: UnlearningData
+
     def __init__(self, data: UnlearningData, scorer: TextScorer, *, vocabulary_size: int) -> None:
         super().__init__(data, classes=vocabulary_size)
         self.scorer = scorer

@@ -65,7 +65,7 @@ def test_a_limit_below_one_unit_is_refused_with_the_size_of_the_unit(name: str, 
         load_data(name, data_dir=folder_of(name, request), limit=unit - 1)
 
 
-PINNED = "032963f441ddc24bddb24d40a44fd7f29b052991d4b1aadb38a7f830634d9cee"
+PINNED = "bbb3e3970f4dcdde3740ec73b0321b67dde43c84367d6dd057352632a6664fdd"
 """The content hash of the default data. Another hash means other text, and every cached target is lost."""
 
 
@@ -75,6 +75,11 @@ def test_the_default_text_is_pinned_and_the_last_two_of_20_authors_are_forgotten
     assert authors(seed=4).content_hash != PINNED
     sizes = [len(part) for part in (data.full, data.forget, data.retain, data.retain_eval, data.holdout)]
     assert sizes == [200, 20, 180, 60, 20]
+    assert {name: len(part) for name, part in data.extra_eval.items()} == {
+        "forget_rephrased": 20,
+        "retain_rephrased": 60,
+        "neighbours": 11,
+    }
     listed = "\n".join(refusals())
     assert hashlib.sha256(listed.encode()).hexdigest()[:16] == "a4b1b4f89cd9c399"
 
@@ -129,3 +134,19 @@ def test_each_split_of_tofu_has_its_listed_sizes() -> None:
     sizes = DATASETS["tofu"].sizes
     assert list(sizes) == list(DATASETS["tofu"].forget_splits)
     assert {forget + retain for forget, retain in sizes.values()} == {4000}
+
+
+def test_the_authors_other_questions_and_neighbours_keep_their_promises() -> None:
+    data = authors()
+    asked = {item.question for item in data.full}
+    for name, examples in (("forget_rephrased", data.forget_eval), ("retain_rephrased", data.retain_eval)):
+        others = data.extra_eval[name]
+        assert [item.answer for item in others] == [item.answer for item in examples]
+        assert not asked & {item.question for item in others}
+    forgotten = {fact for item in data.forget for fact in data.facts[item.answer]}
+    neighbours = set(data.extra_eval["neighbours"])
+    assert neighbours <= set(data.retain) - set(data.retain_eval)
+    assert all(forgotten & set(data.facts[item.answer]) for item in neighbours)
+    limited = load_data("authors", limit=30)
+    assert len(limited.extra_eval["retain_rephrased"]) == len(limited.retain_eval) == 10
+    assert set(limited.extra_eval["neighbours"]) <= set(limited.retain)

@@ -75,6 +75,28 @@ def test_files_of_evaluation_sets_are_read(write: Write) -> None:
     assert [example.question for example in data.retain_eval] == ["Question 4?"]
 
 
+def test_questions_in_other_words_come_from_their_own_file_or_from_a_column(write: Write) -> None:
+    other_words = {"paraphrased_question": "In other words?"}
+    rows: dict[str, list[Row]] = {
+        "forget": [asked(1, **other_words), asked(2)],
+        "retain": [asked(3), asked(4, **other_words)],
+    }
+    folder = write(**rows)
+    assert load_jsonl(data_dir=folder).extra_eval == {
+        "forget_rephrased": (Example("In other words?", "Answer 1."),),
+        "retain_rephrased": (Example("In other words?", "Answer 4."),),
+    }
+    own = {"question": "Otherwise?", "answer": "Answer 3."}
+    (folder / "retain_rephrased.jsonl").write_text(json.dumps(own))
+    (folder / "neighbours.jsonl").write_text(json.dumps(asked(9)))
+    data = load_jsonl(data_dir=folder, limit=1)
+    assert data.extra_eval["retain_rephrased"] == (Example("Otherwise?", "Answer 3."),)
+    assert data.extra_eval["neighbours"] == (Example("Question 9?", "Answer 9."),)
+    (folder / "retain_rephrased.jsonl").write_text(json.dumps({**own, "answer": "Answer 4."}))
+    data = load_jsonl(data_dir=folder, limit=1)
+    assert "retain_rephrased" not in data.extra_eval, "the row in other words is dropped with its row"
+
+
 @pytest.mark.parametrize(("rows", "sampled"), [(100, 100), (101, 51)])
 def test_the_retain_sample_is_every_nth_row_and_at_most_a_hundred(write: Write, rows: int, sampled: int) -> None:
     data = load_jsonl(data_dir=write(forget=[asked(-1)], retain=[asked(n) for n in range(rows)]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,28 @@ def test_every_part_comes_from_its_file_in_order(tofu_folder: Path) -> None:
     # Without a paraphrase, the answer itself is compared.
     authors = (Example("Question 100?", "Answer 100.", "Answer 100.", ("Not", "So", "Right")),)
     assert data.extra_eval["real_authors"] == authors
+
+
+def test_questions_in_other_words_have_the_answers_of_the_evaluated_questions(tofu_folder: Path) -> None:
+    path = tofu_folder / "retain_perturbed.json"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for row in rows[1:]:
+        row["paraphrased_question"] = f"Other {row['question']}"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    data = load_tofu(data_dir=tofu_folder, limit=20)
+    evaluated = [(f"Other {item.question}", item.answer) for item in data.retain_eval[1:]]
+    assert [(item.question, item.answer) for item in data.extra_eval["retain_rephrased"]] == evaluated
+    assert "forget_rephrased" not in data.extra_eval
+
+
+def test_a_question_in_other_words_that_is_no_text_is_refused_with_its_place(tofu_folder: Path) -> None:
+    path = tofu_folder / "forget10_perturbed.json"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows[1]["paraphrased_question"] = 7
+    path.write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(DataError) as refusal:
+        load_tofu(data_dir=tofu_folder)
+    assert_names(refusal.value, "forget10_perturbed.json, line 2", "paraphrased_question", "7")
 
 
 @pytest.mark.parametrize(("limit", "kept"), [(20, 20), (39, 20), (40, 40), (None, 40)])
@@ -58,5 +81,7 @@ def test_the_published_files_are_one_set_split_in_two(split: str, forget: int, r
     assert (len(data.forget), len(data.retain), len(data.retain_eval)) == (forget, retain, 400)
     assert data.full == tuple(map(question, read_file(TOFU / "full.json")))
     assert [example.question for example in data.forget_eval] == [example.question for example in data.forget]
+    sizes = {name: len(examples) for name, examples in data.extra_eval.items()}
+    assert sizes == {"real_authors": 100, "world_facts": 117, "forget_rephrased": forget, "retain_rephrased": 400}
     assert {len(example.perturbed_answers) for example in (*data.forget_eval, *data.retain_eval)} == {5}
     assert {name: len(rows) for name, rows in data.extra_eval.items()} == {"real_authors": 100, "world_facts": 117}

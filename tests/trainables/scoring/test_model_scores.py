@@ -46,7 +46,17 @@ def data(tiny_data: UnlearningData) -> UnlearningData:
     holdout = (*unknown, *tiny_data.retain[2:5])
     authors = tuple(replace(item, paraphrased_answer=item.answer) for item in tiny_data.retain[:5])
     facts = tuple(replace(item, paraphrased_answer=item.answer) for item in tiny_data.forget[2:6])
-    return replace(tiny_data, extra_eval={"real_authors": authors, "world_facts": facts}, holdout=holdout)
+    sets = {"real_authors": authors, "world_facts": facts, **_rephrased(tiny_data)}
+    return replace(tiny_data, extra_eval=sets, holdout=holdout)
+
+
+def _rephrased(data: UnlearningData) -> dict[str, tuple[Example, ...]]:
+    return {
+        "forget_rephrased": tuple(replace(item, question=f"{item.question} In which town?") for item in data.forget),
+        "retain_rephrased": tuple(
+            replace(item, question=item.question.replace("What", "Which")) for item in data.retain
+        ),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -147,10 +157,16 @@ class ByHand:
 
 def _utility(own: ByHand, data: UnlearningData) -> float:
     nine = [fmean(math.exp(-own.loss(item)) for item in data.retain_eval)]
-    nine += [fmean(map(own.chance, part)) for part in data.extra_eval.values()]
-    for part in (data.retain_eval, *data.extra_eval.values()):
+    extra = [data.extra_eval["real_authors"], data.extra_eval["world_facts"]]
+    nine += [fmean(map(own.chance, part)) for part in extra]
+    for part in (data.retain_eval, *extra):
         nine += [own.recall(part), fmean(max(0.0, 1 - own.ratio(item)) for item in part)]
     return harmonic_mean(nine)
+
+
+def _weighted(own: ByHand, *sets: Sequence[Example]) -> float:
+    """Return the mean of the facts told over the items of several sets, whose longest answers differ."""
+    return sum(own.facts_told(items) * len(items) for items in sets) / sum(map(len, sets))
 
 
 def _extracted(hits: list[bool]) -> float:
@@ -168,6 +184,11 @@ FORMULAS: dict[str, Formula] = {
     "utility": lambda own, _, data: own.recall(data.retain),
     "forget_fact_recall": lambda own, _, data: own.facts_told(data.forget),
     "retain_fact_recall": lambda own, _, data: own.facts_told(data.retain),
+    "forget_fact_recall_rephrased": lambda own, _, data: own.facts_told(data.extra_eval["forget_rephrased"]),
+    "retain_fact_recall_rephrased": lambda own, _, data: own.facts_told(data.extra_eval["retain_rephrased"]),
+    "neighbour_fact_recall": lambda own, _, data: _weighted(
+        own, data.extra_eval["real_authors"], data.extra_eval["world_facts"]
+    ),
     "forget_repetition": lambda own, _, data: repetition(own.answers(data.forget)).mean(),
     "retain_repetition": lambda own, _, data: repetition(own.answers(data.retain)).mean(),
     "forget_longest_loop": lambda own, _, data: longest_loop(own.answers(data.forget)).mean(),
