@@ -62,7 +62,7 @@ def study_problems(study: LrStudy, *, describe: bool = False) -> tuple[str, ...]
     """Return why a study cannot answer its question; () if it can.
 
     A study is refused if its arms differ in more than the rate rule, if it has no comparison, or if it has too few
-    seeds for any decision, whatever its results are. ``describe`` allows too few seeds.
+    seeds for any decision, whatever its results are. With ``describe``, only arms that differ are refused.
     """
     return render_lines("study_headline.problems", study=study, describe=describe)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -33,11 +32,6 @@ class MethodTask:
 
     def __str__(self) -> str:
         return f"{self.method} on {self.task}"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The words of a figure's file name: model, data set, method and :attr:`Task.apart`, without empty words."""
-        return tuple(filter(None, (*self.task[:2], self.method, self.task.apart)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,11 +69,6 @@ class StudyRun:
     def diverged(self) -> bool:
         """Whether the loss became NaN or infinite."""
         return bool(self.row["status"] == "diverged")
-
-    @property
-    def train_seconds(self) -> float:
-        """The training time in seconds; NaN if it was not recorded."""
-        return float(self.row.get("train_seconds", math.nan))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

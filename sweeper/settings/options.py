@@ -187,7 +187,9 @@ class StudyFields:
         after="extend",
     )
     describe: bool = option(
-        False, "Allow a study with too few seeds for any decision, which only describes its runs.", after="primary"
+        False,
+        "Allow a study that cannot decide, such as one with too few seeds, to describe its runs.",
+        after="primary",
     )
 
 

@@ -63,6 +63,25 @@ def test_a_study_leaves_a_verdict_and_the_updates_of_auto_lr(study: Study) -> No
     assert {row["trial_id"] for row in updates} == with_auto
 
 
+def test_a_verdict_has_both_endpoints_the_cost_and_a_sentence(study: Study) -> None:
+    """Two seeds decide nothing, so the study was run with --describe."""
+    (verdict,) = study.sweep.json("lr_study.json")["verdicts"]
+    assert set(verdict) >= {
+        *("method", "rule", "task", "seeds_vary", "outcome", "success", "collapse", "quality", "equivalence", "cost"),
+        *("updates", "detectable", "rates", "headline"),
+    }
+    assert (verdict["method"], verdict["rule"]) == ("ngdiff", "gen")
+    assert verdict["outcome"] in {"undecided", "open"}
+    assert {rate["lr"] for rate in verdict["rates"]} == {0.1, 0.3}
+    assert verdict["headline"].startswith("gen (")
+
+
+def test_too_few_seeds_for_any_decision_are_refused_before_work(product: Product, tmp_path: Path) -> None:
+    refused = product.run("lr-study", "--method", "ngdiff", "--seeds", "2", "--out", tmp_path / "study", code=2)
+    assert "--describe" in refused.stderr
+    assert not (tmp_path / "study").exists()
+
+
 def test_a_metric_from_a_plug_in_is_measured_in_every_trial(study: Study) -> None:
     assert all(0.0 <= float(row[study.metric]) <= 1.0 for row in study.sweep.trials)
     column = study.sweep.json("sweep.json")["columns"][study.metric]
