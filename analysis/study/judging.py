@@ -239,5 +239,7 @@ def _with_outcome(verdict: Verdict, p: float, comparisons: int, *, is_primary: b
     # If a rule is worse than a rate that was tried, it is also worse than the best rate.
     if verdict.edge and outcome is not Outcome.WORSE:
         outcome = Outcome.OPEN
+    if verdict.never_changed:  # then the runs show the initial rates, and not the rule
+        outcome = Outcome.UNDECIDED
     smallest = detectable(verdict.quality.seeds, verdict.spread, comparisons)
     return replace(verdict, outcome=outcome, p=p, comparisons=comparisons, detectable=smallest, primary=is_primary)

@@ -157,10 +157,15 @@ def test_starts_that_repeat_the_same_run_count_once(study: MakeStudy) -> None:
     assert (verdict.repeated_starts, verdict.collapse.auto.of, verdict.outcome) == (20, 20, BETTER)
 
 
-def test_a_rule_that_never_updates_is_named(study: MakeStudy) -> None:
-    verdict = only(study(hand() + auto(lr_updates=3, lr_updates_accepted=0)))
+@pytest.mark.parametrize("scheduled", [0, 3])
+@pytest.mark.parametrize("difference", [0.06, 0.0, -0.1])
+def test_runs_of_a_rule_that_never_changed_its_rate_show_nothing_about_the_rule(
+    study: MakeStudy, scheduled: int, difference: float
+) -> None:
+    verdict = only(study(hand() + auto(difference, lr_updates=scheduled, lr_updates_accepted=0)))
     assert verdict.updates is not None
-    assert (verdict.updates.accepted, verdict.updates.of, verdict.never_changed) == (0, 60, True)
+    assert (verdict.updates.accepted, verdict.updates.of, verdict.never_changed) == (0, 20 * scheduled, True)
+    assert verdict.outcome is UNDECIDED
     assert not only(study(hand() + auto())).never_changed
 
 
