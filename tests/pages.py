@@ -15,6 +15,7 @@ OF_THEIR_OWN = {
     "running.md": "tests/sweeper/cli/test_docs.py",
     "extend.md": "tests/test_extend.py",
     "cluster.md": "tests/e2e/test_cluster_page.py",
+    "paper.md": "tests/e2e/test_paper.py",
 }
 """Pages whose commands are run by a test of their own."""
 BEGIN = ("pareto", "lr-study", "unlearn")

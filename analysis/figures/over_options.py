@@ -7,10 +7,14 @@ import pandas as pd
 from analysis.figures.panels import Guide, Line, Panel, PanelFigure, colours_of, figure_of, finite_lines
 from analysis.figures.representatives import best_trials, listed_options
 from analysis.figures.style import INK, scale_for
+from analysis.tables.columns import short
 from analysis.tables.note import note
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import numbers
 from analysis.words import number
+
+_MAX_VALUES = 12
+"""The maximum number of values of an option. A search in a range tries more values, at many learning rates."""
 
 
 def over_options_data(sources: Sources) -> PanelFigure | None:
@@ -20,7 +24,7 @@ def over_options_data(sources: Sources) -> PanelFigure | None:
     method without this option is one point.
     """
     table = sources.table
-    options = [name for name in listed_options(table) if numbers(table.finished, name).nunique() > 1]
+    options = listed_options(table, _MAX_VALUES)
     if not options:
         return None
     best = best_trials(sources, ("method", *options))
@@ -56,5 +60,8 @@ def _panel(sources: Sources, best: pd.DataFrame, option: str, x_name: str, y_nam
     guides = (Guide("x", guess, "random guess"),) if guess is not None and highest > guess / 4 else ()
     y_values = [y for line in lines for y in line.ys]
     y_scale = scale_for(y_values) if columns.is_loss(y_name) else "linear"
-    x_label, y_label = columns.axis(x_name), columns.axis(y_name)
-    return Panel(f"{columns.label(option)}: {x_label}", x_label, y_label, tuple(lines), guides=guides, y_scale=y_scale)
+    # The full labels of metrics are too long for two panels side by side.
+    units = {name: f" ({columns[name].unit})" if columns[name].unit else "" for name in (x_name, y_name)}
+    x_label, y_label = (f"{short(name)}{unit}" for name, unit in units.items())
+    title = f"{short(y_name)} against {short(x_name)}"
+    return Panel(title, x_label, y_label, tuple(lines), guides=guides, y_scale=y_scale)

@@ -25,15 +25,11 @@ def panel_title(columns: Columns, name: str) -> str:
     return short(name) if columns[name].role in ("loss", "metric") else columns.label(name)
 
 
-_MAX_VALUES = 6
-"""The maximum number of values of a method option for which a figure shows each value."""
-
-
-def listed_options(table: TrialTable) -> list[str]:
-    """Return the numeric method options with at least two, but at most six values, such as c = 0.9, 0.5 and 0.1."""
+def listed_options(table: TrialTable, max_values: int = 6) -> list[str]:
+    """Return the numeric method options with two to ``max_values`` values, such as c = 0.9, 0.5 and 0.1."""
     trials = table.without_external.finished
     options = [name for name in table.spec_columns if table.columns[name].role == "method" and name != "method"]
-    return [name for name in options if 2 <= numbers(trials, name).nunique() <= _MAX_VALUES]
+    return [name for name in options if 2 <= numbers(trials, name).nunique() <= max_values]
 
 
 def best_trials(sources: Sources, by: Sequence[str] = ("method",)) -> pd.DataFrame:

@@ -67,7 +67,7 @@ def main() -> None:
 
     \b
     python -m sweeper pareto                                  a small sweep, no GPU, no network
-    python -m sweeper pareto --method gdiff --model phi-1.5   the paper's set-up
+    python -m sweeper pareto --space paper --model phi-1.5    the paper's set-up
     """
 
 

@@ -118,7 +118,7 @@ def test_a_line_over_c_joins_the_best_trial_of_each_c(sources: Sources) -> None:
     assert lines["gdiff, c 0.1 to 0.5 to 0.9"].ys == (0.6, 0.4, 0.3)
     assert (lines["ngdiff"].xs, lines["ngdiff"].style) == ((7.0,), "marks")
     assert lines["target (before unlearning)"].xs == (0.04,)
-    assert (scores.x_label, scores.y_label) == tuple(map(sources.table.columns.axis, ("verbmem", "utility")))
+    assert (scores.x_label, scores.y_label) == ("verbmem (ROUGE-L recall)", "utility (ROUGE-L recall)")
 
 
 def test_the_rate_is_shown_divided_by_the_norm_of_each_gradient(sources: Sources) -> None:

@@ -10,7 +10,10 @@ import pytest
 from transformers import AutoModelForCausalLM
 
 from sweeper.cli.main import main
+from tests.conftest import WriteMuse
 from tests.pages import OF_THEIR_OWN, ROOT, PageCommand, commands, run_by_all
+from tests.paper_page import COMMANDS as PAPER_COMMANDS
+from tests.paper_page import TinyScale
 from tests.sweeper.cli.conftest import invoke
 from tests.sweeper.conftest import write_questions
 
@@ -39,6 +42,18 @@ def test_a_page_s_command_has_a_plan(command: PageCommand) -> None:
     result = invoke(*command.words, *more)
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["trials"] > 0
+
+
+@pytest.mark.usefixtures("place")
+def test_the_papers_commands_have_a_plan_at_tiny_scale(write_muse: WriteMuse) -> None:
+    """tests/e2e/test_paper.py runs them."""
+    scale = TinyScale(Path("TARGET"), Path("TOFU"), write_muse())
+    plans = [command for command in PAPER_COMMANDS if command.only_plans]
+    assert len(plans) > 12
+    for command in plans:
+        more = [option for option in ("--dry-run", "--json") if option not in command.words]
+        result = invoke(*scale.words(command), *more)
+        assert result.exit_code == 0, f"{command}\n{result.output}"
 
 
 def test_every_page_has_a_test() -> None:
