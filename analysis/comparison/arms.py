@@ -104,13 +104,14 @@ def compared_trials(table: TrialTable, sources: Mapping[str, Sources]) -> tuple[
 
 
 def _varying(table: TrialTable) -> list[str]:
-    """Return the settings of a configuration: training settings and method options with several values.
+    """Return the settings of a configuration: training settings, and method options with several values for a method.
 
     In contrast to :attr:`TrialTable.varying`, the options in the rows of external tables count.
     """
     roles = {name: table.columns[name].role for name in table.spec_columns if name not in STRUCTURE}
     options = [name for name, role in roles.items() if role == "method"]
-    varying_options = [name for name in options if table.trials[name].map(rounded_cell).nunique(dropna=False) > 1]
+    by_method = table.trials[options].map(rounded_cell).groupby(table.trials["method"])
+    varying_options = [name for name in options if (by_method[name].nunique() > 1).any()]
     return [*(name for name in table.varying if roles.get(name) == "training"), *varying_options]
 
 
