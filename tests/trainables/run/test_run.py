@@ -250,3 +250,16 @@ def test_a_run_is_freed_without_the_garbage_collector(auto_lr: str, start: Start
         assert [reference() for reference in seen] == [None, None]
     finally:
         gc.enable()
+
+
+def test_ngdiff_and_imtl_g_differ_only_by_the_scale_of_their_weights(start: Start) -> None:
+    """The weights of IMTL-G sum to 1. Under Adam, a scale that changes from step to step changes the result."""
+    weights: dict[tuple[str, str], Tensor] = {}
+    for method in ("ngdiff", "imtl-g"):
+        for scale in ("raw", "unit"):
+            run = start(method=method, weight_scale=scale, epochs=3, batch_size=2, lr=1e-3)
+            list(run)
+            weights[method, scale] = torch.cat([value.flatten() for value in weights_of(run)])
+    distances = {key: float((value - weights["imtl-g", "raw"]).abs().max()) for key, value in weights.items()}
+    assert max(distances["imtl-g", "unit"], distances["ngdiff", "unit"]) < 1e-6
+    assert distances["ngdiff", "raw"] > 1e-5
