@@ -55,13 +55,19 @@ def evaluation_mode(model: PreTrainedModel) -> Iterator[None]:
 
 
 def item_losses(
-    model: PreTrainedModel, lengths: Sequence[int], predict: Callable[[list[int]], Predictions], *, batch_size: int
+    model: PreTrainedModel,
+    lengths: Sequence[int],
+    predict: Callable[[list[int]], Predictions],
+    *,
+    batch_size: int,
+    observe: Callable[[list[int], Predictions], None] = lambda indices, predictions: None,
 ) -> ItemLosses:
     """Return the losses of each item, in the order of ``lengths``. The model runs in eval mode.
 
     Args:
         lengths: the length of each item. Items of similar length share a batch.
         predict: function from the indices of items to the predictions for these items.
+        observe: function that is called with the indices of the items and the predictions of each batch.
     """
     import numpy as np
     import torch
@@ -70,6 +76,7 @@ def item_losses(
     with evaluation_mode(model):
         for indices in sorted_batches(lengths, batch_size):
             predictions = predict(indices)
+            observe(indices, predictions)
             nll = predictions.nll.double()
             capped = nll.clamp(max=math.log(predictions.logits.shape[-1]))
             counts = predictions.supervised.sum(dim=1)

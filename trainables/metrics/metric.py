@@ -97,6 +97,7 @@ class Metric:
         fluency: whether the metric measures repetition in answers.
         loss: whether the metric is one of the losses, which are measured at each evaluation of a run.
         sets: the metric sets that contain the metric, except ``all``.
+        needs_target: whether the metric compares the model with the target.
         measure: function from the :class:`~trainables.scoring.language.ModelScores` of a language model, or from the
             :class:`~trainables.scoring.classification.ImageScores` of a classifier, to the metric's value.
         optimised_as: the name of another metric that a search optimises instead of this metric; None if there is none.
@@ -117,6 +118,7 @@ class Metric:
     sets: tuple[str, ...] = ()
     modalities: tuple[str, ...] = (LANGUAGE,)
     needs: tuple[Need, ...] = ()
+    needs_target: bool = False
     cost: Cost
     formula: str
     citation: str
@@ -152,11 +154,17 @@ class Metric:
         """The kind of model or data that the metric needs, in words; empty if the metric applies to all kinds."""
         return "" if len(self.modalities) == len(_KINDS) else _KINDS[self.modalities[0]]
 
-    def unmet_needs(self, data: TaskData, *, retain_model: bool) -> str:
-        """Return the metric's requirements that are not met, in words; empty if the metric can be measured."""
+    def unmet_needs(self, data: TaskData, *, retain_model: bool, target: bool = True) -> str:
+        """Return the metric's requirements that are not met, in words; empty if the metric can be measured.
+
+        ``target`` is whether the evaluated model can be compared with the target.
+        """
         if data.modality not in self.modalities:
             return self.kind
-        return " and ".join(need.description for need in self.needs if not need.is_met(data, retain_model))
+        unmet = [need.description for need in self.needs if not need.is_met(data, retain_model)]
+        if self.needs_target and not target:
+            unmet.append("the target, which is known only in a sweep or a run")
+        return " and ".join(unmet)
 
     def distance(self) -> Metric:
         """Return a metric whose value is the distance between this metric's value and the ideal value."""

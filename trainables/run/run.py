@@ -206,7 +206,9 @@ class UnlearningRun:
     def _evaluate(self) -> None:
         """Compute the losses on the evaluation sets. Raise :class:`Diverged` if a loss is not finite."""
         with self._timers.timed("eval_seconds"):
-            self._scores = self._evaluator.scores(self.model, retain=self.workspace.target.retain)
+            self._scores = self._evaluator.scores(
+                self.model, retain=self.workspace.target.retain, target=self.workspace.target_model
+            )
             losses = self._scores.loss_metrics()
         self._last_losses = {
             name: check_finite(value, name, f"after step {self.step}") for name, value in losses.items()

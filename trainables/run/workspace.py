@@ -109,6 +109,25 @@ class Workspace:
         with torch.no_grad():
             yield self._frozen_copy
 
+    @contextmanager
+    def target_model(self) -> Iterator[PreTrainedModel]:
+        """Yield a model with the target's weights. Afterwards, the workspace's model has its own weights again.
+
+        Without LoRA, the model's own weights are in host memory while the block runs, so no GPU memory is needed.
+        """
+        if self._lora_model is not None or self._frozen_copy is not None:
+            with self.frozen_target() as model:
+                yield model
+            return
+        own_weights = {name: tensor.to("cpu", copy=True) for name, tensor in self._model.state_dict().items()}
+        self._target_weights.load_into(self._model)
+        try:
+            yield self._model
+        finally:
+            with torch.no_grad():
+                for name, tensor in self._model.state_dict().items():
+                    tensor.copy_(own_weights[name])
+
     def refusals(self, *, batch_size: int) -> tuple[Any, tuple[float, ...]]:
         """Return the forget questions with refusals as answers, and the target's summed NLL (nats) of each refusal.
 

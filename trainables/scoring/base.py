@@ -14,10 +14,15 @@ from trainables.metrics.losses import ItemLosses, agreement, standard_error
 from trainables.metrics.registry import LOSS_METRICS, METRICS, SETS
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from transformers import PreTrainedModel
 
 ItemLog: TypeAlias = dict[str, dict[str, object]]
 """The per-item values by evaluation set and column, as JSON values."""
+
+TargetModel: TypeAlias = "Callable[[], AbstractContextManager[PreTrainedModel]]"
+"""A function whose result gives the target's model while its ``with`` block runs."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -79,18 +84,23 @@ class MetricFailed(RuntimeError):
     exit_code = 1
 
 
-def select_metrics(names: Sequence[str], data: TaskData, *, retain_model: bool = True) -> tuple[str, ...]:
+def select_metrics(
+    names: Sequence[str], data: TaskData, *, retain_model: bool = True, target: bool = True
+) -> tuple[str, ...]:
     """Return the names of the metrics to measure on the data, in the order of ``METRICS``. The losses are not included.
 
     Args:
         names: metrics or sets of metrics; empty for the default set.
         data: the data of the task. A metric of a set is omitted if it cannot be measured on the data.
         retain_model: whether a retain model exists or can be trained.
+        target: whether the model can be compared with the target.
 
     Raises:
         MetricError: a metric in ``names``, or every metric of a set in ``names``, cannot be measured.
     """
-    needs_by_metric = {name: metric.unmet_needs(data, retain_model=retain_model) for name, metric in METRICS.items()}
+    needs_by_metric = {
+        name: metric.unmet_needs(data, retain_model=retain_model, target=target) for name, metric in METRICS.items()
+    }
     unmet_needs = {name: needs for name, needs in needs_by_metric.items() if needs}
     metrics_by_name = {name: SETS.get(name, (name,)) for name in names or ("default",)}
     problems = []
@@ -119,11 +129,13 @@ class Scores(ABC):
 
     Attributes:
         retain: the values of the retain model; None if no metric needs them.
+        target: gives the target's model; None if the model cannot be compared with the target.
         random_guess: the loss of a uniform guess, in nats.
     """
 
-    def __init__(self, evaluator: ModelEvaluator, retain: RetainValues | None) -> None:
+    def __init__(self, evaluator: ModelEvaluator, retain: RetainValues | None, target: TargetModel | None) -> None:
         self.retain = retain
+        self.target = target
         self.random_guess = evaluator.random_guess
         self._data = evaluator.data
 
@@ -164,7 +176,9 @@ class Scores(ABC):
         Raises:
             MetricError: a metric cannot be measured on the data, or the retain model is missing.
         """
-        metrics = self._values(select_metrics(names, self._data, retain_model=self.retain is not None))
+        has_retain_model, has_target = self.retain is not None, self.target is not None
+        selected_names = select_metrics(names, self._data, retain_model=has_retain_model, target=has_target)
+        metrics = self._values(selected_names)
         return Measurement(metrics, self.items(), self.generation_seconds)
 
     def _values(self, names: Iterable[str]) -> dict[str, float]:
@@ -189,8 +203,15 @@ class ModelEvaluator(ABC):
         self.data = data
 
     @abstractmethod
-    def scores(self, model: PreTrainedModel, *, retain: RetainValues | None = None) -> Scores:
-        """Return the scores of a model. ``retain`` is needed only if a metric compares with the retain model."""
+    def scores(
+        self, model: PreTrainedModel, *, retain: RetainValues | None = None, target: TargetModel | None = None
+    ) -> Scores:
+        """Return the scores of a model.
+
+        Args:
+            retain: needed only if a metric compares with the retain model.
+            target: needed only if a metric compares with the target. All calls must give the same target.
+        """
 
     @abstractmethod
     def memorised(self, model: PreTrainedModel) -> bool:

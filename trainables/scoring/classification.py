@@ -9,7 +9,7 @@ import numpy as np
 
 from trainables.data.images import ImageData, ImageSet
 from trainables.metrics.losses import ItemLosses, agreement
-from trainables.scoring.base import ItemLog, LazyDict, ModelEvaluator, RetainValues, Scores
+from trainables.scoring.base import ItemLog, LazyDict, ModelEvaluator, RetainValues, Scores, TargetModel
 from trainables.scoring.item_log import by_index
 
 if TYPE_CHECKING:
@@ -23,9 +23,13 @@ class ImageScores(Scores):
     """The per-image values of one model for each evaluation set (forget, retain, test)."""
 
     def __init__(
-        self, evaluator: ClassificationEvaluator, model: PreTrainedModel, retain: RetainValues | None = None
+        self,
+        evaluator: ClassificationEvaluator,
+        model: PreTrainedModel,
+        retain: RetainValues | None = None,
+        target: TargetModel | None = None,
     ) -> None:
-        super().__init__(evaluator, retain)
+        super().__init__(evaluator, retain, target)
         self._sets = evaluator.sets
         # The closure does not reference ``self``, because a reference cycle would keep the model in memory longer.
         self.images = LazyDict[str, ItemLosses](lambda set_name: evaluator.score(model, evaluator.sets[set_name]))
@@ -65,8 +69,10 @@ class ClassificationEvaluator(ModelEvaluator):
         self.sets = {"forget": data.forget_eval, "retain": data.retain_eval, "test": data.holdout}
         self.score = score
 
-    def scores(self, model: PreTrainedModel, *, retain: RetainValues | None = None) -> ImageScores:
-        return ImageScores(self, model, retain)
+    def scores(
+        self, model: PreTrainedModel, *, retain: RetainValues | None = None, target: TargetModel | None = None
+    ) -> ImageScores:
+        return ImageScores(self, model, retain, target)
 
     def memorised(self, model: PreTrainedModel) -> bool:
         scores = self.scores(model)

@@ -18,9 +18,10 @@ from trainables.metrics.metric import Array, has_choices
 from trainables.metrics.registry import METRICS
 from trainables.metrics.rouge import rouge_l_recall, stemmed_words
 from trainables.metrics.truth_ratio import log_truth_ratio, truth_ratio
-from trainables.scoring.base import ItemLog, LazyDict, ModelEvaluator, RetainValues, Scores
+from trainables.scoring.base import ItemLog, LazyDict, ModelEvaluator, RetainValues, Scores, TargetModel
 from trainables.scoring.item_log import item_log
 from trainables.scoring.prompted import prompted_sets
+from trainables.text.distributions import Distributions, DivergenceFromTarget
 from trainables.text.scorer import TextScorer
 from trainables.text.token_scores import TokenScores
 
@@ -128,12 +129,28 @@ class ModelScores(Scores):
         attacks: the scores of the forget texts and of the holdout texts, by metric for membership inference.
     """
 
-    def __init__(self, evaluator: Evaluator, model: PreTrainedModel, retain: RetainValues | None) -> None:
-        super().__init__(evaluator, retain)
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        model: PreTrainedModel,
+        retain: RetainValues | None,
+        target: TargetModel | None = None,
+    ) -> None:
+        super().__init__(evaluator, retain, target)
         # The closures do not reference ``self``, because a reference cycle would keep the model in memory longer.
         scorer = evaluator.scorer
         seconds = [0.0]  # a list, so that a closure can change the value
-        answers = LazyDict[QuestionSet, ItemLosses](lambda question_set: scorer.nll(model, question_set.sequences))
+        divergences: dict[QuestionSet, Array] = {}
+
+        def answer_losses(question_set: QuestionSet) -> ItemLosses:
+            if target is None or question_set is not evaluator.questions["retain_losses"]:
+                return scorer.nll(model, question_set.sequences)
+            divergence = DivergenceFromTarget(evaluator.target_distributions(target))
+            losses = scorer.nll(model, question_set.sequences, target=divergence)
+            divergences[question_set] = divergence.totals
+            return losses
+
+        answers = LazyDict(answer_losses)
 
         def choices(set_name: str) -> ChoiceLosses:
             choice_set = evaluator.choices[set_name]
@@ -166,6 +183,7 @@ class ModelScores(Scores):
         )
         self.attacks: dict[str, tuple[Array, Array]] = {}
         self._seconds = seconds
+        self._divergences = divergences
 
     @property
     def generation_seconds(self) -> float:
@@ -183,6 +201,21 @@ class ModelScores(Scores):
     @property
     def retain_losses(self) -> ItemLosses:
         return self.answers[self.evaluator.questions["retain_losses"]]
+
+    @property
+    def retain_kl(self) -> float:
+        """The mean of ``KL(target || model)`` over the answer tokens of the retain loss, in nats."""
+        question_set = self.evaluator.questions["retain_losses"]
+        counts = self.answers[question_set].counts
+        return float(self._divergences[question_set].sum() / counts.sum())
+
+    def answer_losses(self, set_name: str) -> ItemLosses:
+        """Return the target's losses of the model's greedy answers on an evaluation set."""
+        assert self.target is not None
+        questions = self.evaluator.questions[set_name].questions
+        texts = self.generated[set_name][0]
+        with self.target() as model:
+            return self.evaluator.scorer.answer_nll(model, questions, texts)
 
     def items(self) -> ItemLog:
         return item_log(self)
@@ -241,6 +274,7 @@ class Evaluator(ModelEvaluator):
     def __init__(self, data: UnlearningData, scorer: TextScorer, *, vocabulary_size: int) -> None:
         super().__init__(data, classes=vocabulary_size)
         self.scorer = scorer
+        self._target_distributions: list[Distributions] | None = None
         has_texts = any(example.is_text for example in data.forget_eval)
         self.members = "texts" if has_texts else "forget"
         sets_with_choices = {"forget": data.forget_eval, "retain": data.retain_eval, **data.extra_eval}
@@ -266,8 +300,18 @@ class Evaluator(ModelEvaluator):
             _ = self.questions[set_name], self.choices[set_name]
         _ = self.questions["trained"], self.questions["retain_losses"]
 
-    def scores(self, model: PreTrainedModel, *, retain: RetainValues | None = None) -> ModelScores:
-        return ModelScores(self, model, retain)
+    def scores(
+        self, model: PreTrainedModel, *, retain: RetainValues | None = None, target: TargetModel | None = None
+    ) -> ModelScores:
+        return ModelScores(self, model, retain, target)
+
+    def target_distributions(self, target: TargetModel) -> list[Distributions]:
+        """Return the target's distributions of the next token on the examples of the retain loss. They are kept."""
+        if self._target_distributions is None:
+            with target() as model:
+                sequences = self.questions["retain_losses"].sequences
+                self._target_distributions = self.scorer.distributions(model, sequences)
+        return self._target_distributions
 
     def verbmem(self, model: PreTrainedModel) -> float:
         """Return the metric verbmem on the forget set itself, instead of on the evaluation set ``forget``."""

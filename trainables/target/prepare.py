@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,7 +76,7 @@ def score_checkpoint(spec: TrialSpec, *, on_progress: Callable[[Progress], None]
     target_spec = target_spec_of(spec)
     preparation = Preparation(spec=target_spec, on_progress=on_progress)
     retain = preparation.retain_values()
-    names = target_spec.metric_names()
+    names = target_spec.metric_names(target=False)
 
     def compute() -> dict[str, object]:
         model, _, evaluator = preparation.load(folder)
@@ -155,7 +156,7 @@ class Preparation:
         forget = spec.modality.encode(processor, spec.data.forget, max_length=spec.trial.max_length)
         batch_size = spec.trial.eval_batch_size
         reference = evaluate_items(spec.modality, model, forget, processor=processor, batch_size=batch_size)
-        scores = evaluator.scores(model, retain=retain)
+        scores = evaluator.scores(model, retain=retain, target=lambda: nullcontext(model))
         losses = scores.loss_metrics()
         measurement = scores.measure(names)
         return {

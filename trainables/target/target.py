@@ -136,8 +136,8 @@ class TargetSpec:
         seed = self.trial.target_seed
         return settings if seed == 0 else (*settings, seed)  # the default seed 0 is not a part of the cache keys
 
-    def metric_names(self) -> tuple[str, ...]:
-        """Return the names of the metrics to measure.
+    def metric_names(self, *, target: bool = True) -> tuple[str, ...]:
+        """Return the names of the metrics to measure. ``target`` is whether models can be compared with the target.
 
         Metrics that need a retain model are left out if no retain model is available.
 
@@ -145,7 +145,7 @@ class TargetSpec:
             MetricError: a metric that was requested by name cannot be measured on the data.
         """
         may_have_retain_model = self.retain_path is not None or self.target_path is None
-        return select_metrics(self.trial.metrics, self.data, retain_model=may_have_retain_model)
+        return select_metrics(self.trial.metrics, self.data, retain_model=may_have_retain_model, target=target)
 
     @property
     def left_out(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from trainables.models.generation import without_own_settings
 from trainables.models.shapes import position_limit
 from trainables.predictions import Predictions, evaluation_mode, item_losses
 from trainables.template import QUESTION_ANSWER, end_id, text_around_answer
+from trainables.text.distributions import Distributions, DivergenceFromTarget, distributions
 from trainables.text.losses import predict
 from trainables.text.token_scores import TokenScores, token_scores
 from trainables.text.tokens import Tokens, collate, encode_examples, pad_id
@@ -56,10 +57,38 @@ class TextScorer:
         texts: list[str] = self.tokenizer.batch_decode(sequences, skip_special_tokens=True)
         return texts
 
-    def nll(self, model: PreTrainedModel, sequences: Sequence[Tokens]) -> ItemLosses:
+    def nll(
+        self, model: PreTrainedModel, sequences: Sequence[Tokens], *, target: DivergenceFromTarget | None = None
+    ) -> ItemLosses:
+        """Return the losses of each sequence. ``target`` also adds up the divergence from the target."""
         lengths = [len(item) for item in sequences]
         predict_batch = partial(self._predict, model, sequences)
-        return item_losses(model, lengths, predict_batch, batch_size=self.batch_size)
+        observers = {} if target is None else {"observe": target}
+        return item_losses(model, lengths, predict_batch, batch_size=self.batch_size, **observers)
+
+    def answer_nll(self, model: PreTrainedModel, questions: Sequence[str], answers: Sequence[str]) -> ItemLosses:
+        """Return the losses of each answer's tokens. The end token counts only if an answer is empty."""
+        pairs = zip(questions, answers, strict=True)
+        sequences = self.encode([Example(question, answer) for question, answer in pairs])
+        ends = self.ends
+        return self.nll(
+            model,
+            [
+                replace(item, ids=item.ids[:-1])
+                if item.ids[-1] in ends and len(item) > item.prompt_length + 1
+                else item
+                for item in sequences
+            ],
+        )
+
+    def distributions(self, model: PreTrainedModel, sequences: Sequence[Tokens]) -> list[Distributions]:
+        """Return a model's distributions of the next token at the supervised positions of each sequence."""
+        results: dict[int, Distributions] = {}
+        with evaluation_mode(model):
+            for indices in sorted_batches([len(item) for item in sequences], self.batch_size):
+                found = distributions(self._predict(model, sequences, indices))
+                results |= zip(indices, found, strict=True)
+        return [results[index] for index in range(len(sequences))]
 
     def tokens(self, model: PreTrainedModel, sequences: Sequence[Tokens]) -> list[TokenScores]:
         """Return the scores of each sequence's supervised tokens.

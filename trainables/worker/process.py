@@ -59,4 +59,4 @@ def measure_checkpoint(
     workspace = worker_workspace(target, default_device(gpus))
     model = workspace.modality.load_model(folder).to(workspace.device)
     evaluator = workspace.evaluator(batch_size=spec.eval_batch_size)
-    return evaluator.scores(model, retain=target.retain).measure(spec.metrics)
+    return evaluator.scores(model, retain=target.retain, target=workspace.target_model).measure(spec.metrics)

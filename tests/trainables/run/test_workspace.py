@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 from trainables.run.workspace import Workspace
@@ -24,3 +25,22 @@ def test_checkpointing_under_an_adapter_leaves_no_hooks_to_later_trials(target: 
     assert later == [first, first]
     assert hooks_and_gradients(lora_rank=2) == (0, False, False)
     assert hooks_and_gradients() == (0, True, False)
+
+
+@pytest.mark.parametrize("lora_rank", [None, 2])
+def test_the_target_is_lent_and_the_models_own_weights_come_back(target: Target, lora_rank: int | None) -> None:
+    workspace = Workspace(target, device="cpu")
+    model = workspace.model_for(lora_rank=lora_rank)
+    ids = torch.arange(9)[None]
+    with torch.no_grad():
+        before = model(ids).logits
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter += 0.1
+        changed = model(ids).logits
+    weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    with workspace.target_model() as lent:
+        assert torch.equal(lent(ids).logits, before)
+    assert not torch.equal(before, changed)
+    assert all(torch.equal(tensor, weights[name]) for name, tensor in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())

@@ -6,6 +6,7 @@ import copy
 import math
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, harmonic_mean
@@ -169,6 +170,24 @@ def _weighted(own: ByHand, *sets: Sequence[Example]) -> float:
     return sum(own.facts_told(items) * len(items) for items in sets) / sum(map(len, sets))
 
 
+def _divergence(own: ByHand, other: ByHand, examples: Sequence[Example]) -> float:
+    """Return ``KL(other || own)`` per token."""
+    values: list[float] = []
+    for item in examples:
+        log_q, log_p = own.log_p(item)[0], other.log_p(item)[0]
+        values += [min(math.log(log_p.shape[1]), kl) for kl in (np.exp(log_p) * (log_p - log_q)).sum(-1).tolist()]
+    return fmean(values)
+
+
+def _loss_of_answers(own: ByHand, other: ByHand, examples: Sequence[Example]) -> float:
+    losses: list[float] = []
+    for item, text in zip(examples, own.answers(examples), strict=True):
+        assert text
+        log_p, ids = other.log_p(item, text)
+        losses += [min(math.log(log_p.shape[1]), -row[token]) for row, token in zip(log_p[:-1], ids[:-1], strict=True)]
+    return fmean(losses)
+
+
 def _extracted(hits: list[bool]) -> float:
     return max((len(hits) - start) / len(hits) for start in range(len(hits) + 1) if all(hits[start:]))
 
@@ -189,6 +208,8 @@ FORMULAS: dict[str, Formula] = {
     "neighbour_fact_recall": lambda own, _, data: _weighted(
         own, data.extra_eval["real_authors"], data.extra_eval["world_facts"]
     ),
+    "retain_kl": lambda own, other, data: _divergence(own, other, data.retain),
+    "forget_answer_loss": lambda own, other, data: _loss_of_answers(own, other, data.forget),
     "forget_repetition": lambda own, _, data: repetition(own.answers(data.forget)).mean(),
     "retain_repetition": lambda own, _, data: repetition(own.answers(data.retain)).mean(),
     "forget_longest_loop": lambda own, _, data: longest_loop(own.answers(data.forget)).mean(),
@@ -211,7 +232,8 @@ FORMULAS: dict[str, Formula] = {
 @pytest.fixture(scope="module")
 def found(evaluator: Evaluator, half_known: PhiForCausalLM, retained: PhiForCausalLM) -> Any:
     retain = evaluator.reference(retained, key="retain", path="")
-    return evaluator.scores(half_known, retain=retain).measure(NAMES)
+    # The other model is also the target that the model is compared with.
+    return evaluator.scores(half_known, retain=retain, target=lambda: nullcontext(retained)).measure(NAMES)
 
 
 def test_every_metric_asked_for_is_there_with_the_distances_from_ideal_values(found: Any) -> None:
@@ -257,10 +279,10 @@ def test_the_item_log_gives_the_same_metrics_when_read_as_a_published_log(
 def test_a_metric_that_the_data_cannot_give_is_refused_by_name_and_left_out_of_a_set(
     make_evaluator: MakeEvaluator, make_network: Any
 ) -> None:
-    wanted = ("mia_loss", "model_utility", "forget_quality", "mia")
+    wanted = ("mia_loss", "model_utility", "forget_quality", "mia", "retain_kl")
     with pytest.raises(MetricError) as caught:
         make_evaluator().scores(make_network()).measure(wanted)
-    assert_names(caught.value, *wanted, "holdout", "real_authors and world_facts", "retain model")
+    assert_names(caught.value, *wanted, "holdout", "real_authors and world_facts", "retain model", "the target")
     found = make_evaluator().scores(make_network()).measure(("all",)).metrics
     assert {"verbmem", "forget_probability", "extraction_strength"} <= set(found)
     assert not {*wanted, "privleak"} & set(found)
