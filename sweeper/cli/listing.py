@@ -116,6 +116,7 @@ def _models() -> list[dict[str, object]]:
 
 
 def _metrics() -> list[dict[str, object]]:
+    from trainables.metrics.metric import TARGET
     from trainables.metrics.registry import METRICS, SETS
 
     rows: list[dict[str, object]] = []
@@ -123,7 +124,7 @@ def _metrics() -> list[dict[str, object]]:
         high = _UNIFORM_GUESS if metric.high is None else f"{metric.high:g}"
         set_names = [set_name for set_name, metric_names in SETS.items() if name in metric_names]
         entries = " or ".join([name, *set_names])
-        needs = [metric.kind] + [need.description for need in metric.needs]
+        needs = [metric.kind] + [need.description for need in metric.needs] + [TARGET] * metric.needs_target
         rows.append(
             {
                 "name": name,

@@ -123,8 +123,9 @@ def evaluate(raw: Raw, problems: list[str], *, as_json: bool) -> None:
     elif raw.get("eval_log"):
         click.echo("\n".join(_log_lines(scores)))
     else:
+        width = max(20, *map(len, scores))
         for name, value in scores.items():
-            click.echo(f"{name:<20} {value:.10g}")
+            click.echo(f"{name:<{width}} {value:.10g}")
 
 
 def _log_lines(scores: dict[str, Any]) -> list[str]:

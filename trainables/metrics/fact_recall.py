@@ -66,7 +66,7 @@ def _needs_set(name: str) -> Need:
 
 
 _QUESTIONS = Need(
-    "questions with answers, instead of plain texts",
+    "questions with answers (not plain texts)",
     lambda data, retain_model: not any(item.is_text for item in (*data.forget_eval, *data.retain_eval)),
 )
 _NEIGHBOURS = Need(

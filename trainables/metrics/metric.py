@@ -79,6 +79,10 @@ RETAIN_MODEL = Need(
 )
 
 
+TARGET = "the target, which is known only in a sweep or a run"
+"""The requirement of a metric that compares the model with the target, in words."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
     """One metric in the registry.
@@ -163,7 +167,7 @@ class Metric:
             return self.kind
         unmet = [need.description for need in self.needs if not need.is_met(data, retain_model)]
         if self.needs_target and not target:
-            unmet.append("the target, which is known only in a sweep or a run")
+            unmet.append(TARGET)
         return " and ".join(unmet)
 
     def distance(self) -> Metric:

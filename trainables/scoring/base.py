@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from trainables import plugins
@@ -64,6 +64,7 @@ class RetainValues:
         forget_log_probs, holdout_log_probs: the mean ``log p`` per token of each item, in nats; empty without a holdout
             set.
         min_k_auc: the AUC of min-k% membership inference; None without a holdout set.
+        metrics: the retain model's own fact recalls, which a model reaches by guessing; empty for plain texts.
     """
 
     key: str
@@ -72,6 +73,7 @@ class RetainValues:
     forget_log_probs: tuple[float, ...]
     holdout_log_probs: tuple[float, ...]
     min_k_auc: float | None
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 class MetricError(DataError):

@@ -327,6 +327,8 @@ class Evaluator(ModelEvaluator):
         )
         if self.choices["forget"].items:
             values = replace(values, log_truth_ratios=tuple(scores.choices["forget"].log_truth_ratios.tolist()))
+        if not any(example.is_text for example in (*self.data.forget_eval, *self.data.retain_eval)):
+            values = replace(values, metrics=scores.measure(("facts",)).metrics)
         if self.data.holdout:
             values = replace(
                 values,

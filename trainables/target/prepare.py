@@ -215,7 +215,7 @@ class Preparation:
             model, _, evaluator = self.load(folder)
             return asdict(evaluator.reference(model, key=key, path=str(folder.resolve())))
 
-        values = self.cache.note(f"retain-values/{key}", compute)
+        values = self.cache.note(f"retain-values/{digest(SCORING, key)}", compute)
         if user_folder is None:
             mark_used(Path(values["path"]) / RECORD)
         tuples = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}

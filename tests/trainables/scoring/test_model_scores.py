@@ -236,6 +236,15 @@ def found(evaluator: Evaluator, half_known: PhiForCausalLM, retained: PhiForCaus
     return evaluator.scores(half_known, retain=retain, target=lambda: nullcontext(retained)).measure(NAMES)
 
 
+def test_the_facts_that_the_retain_model_tells_are_kept_with_its_values(
+    evaluator: Evaluator, retained: PhiForCausalLM, tokenizer: Any, data: UnlearningData
+) -> None:
+    values = evaluator.reference(retained, key="retain", path="").metrics
+    assert {*values} == {name for name in SETS["facts"] if not METRICS[name].needs_target}
+    own = ByHand(retained, tokenizer)
+    assert values == pytest.approx({name: FORMULAS[name](own, own, data) for name in values})
+
+
 def test_every_metric_asked_for_is_there_with_the_distances_from_ideal_values(found: Any) -> None:
     assert tuple(found.metrics) == NAMES
     distances = {"privleak": 0.0, **dict.fromkeys(SETS["mia"], 0.5)}
