@@ -21,6 +21,7 @@ from trainables.data.errors import DataError
 
 ENDINGS = (".json", ".jsonl", ".parquet", ".csv")
 _SUPPORTED = tuple(ending.removeprefix(".") for ending in ENDINGS)
+_GZIP_MARK = b"\x1f\x8b"
 _MARKS = {codecs.BOM_UTF32_LE: "UTF-32", codecs.BOM_UTF16_LE: "UTF-16", codecs.BOM_UTF16_BE: "UTF-16"}
 """The byte order marks of other encodings. The mark of UTF-32 begins with the mark of UTF-16, so it comes first."""
 _PARTS = ("{}-[0-9]*-of-[0-9]*.parquet", "{}/train-[0-9]*-of-[0-9]*.parquet", "{}/train/[0-9]*.parquet")
@@ -146,6 +147,11 @@ def load_tables(
 def _text(path: Path) -> str:
     """Return the content of a file in UTF-8, without a byte order mark."""
     content = path.read_bytes()
+    if content.startswith(_GZIP_MARK):
+        raise DataError(
+            f"cannot read {path}: the file is compressed with gzip; decompress it first, "
+            f"for example with 'gunzip < {path.name}'"
+        )
     for mark, name in _MARKS.items():
         if content.startswith(mark):
             raise DataError(_not_utf8(path, f"the file is in {name}", encoding=name))

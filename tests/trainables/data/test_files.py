@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,14 @@ def test_a_file_that_is_not_in_utf8_is_one_problem(
         read_file(tmp_path / name)
     (problem,) = refusal.value.problems
     assert_names(problem, str(tmp_path / name), "UTF-8", *facts)
+
+
+def test_a_compressed_file_with_another_ending_is_named(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_bytes(gzip.compress(json.dumps(ROWS[0]).encode()))
+    with pytest.raises(DataError) as refusal:
+        read_file(tmp_path / "t.jsonl")
+    (problem,) = refusal.value.problems
+    assert_names(problem, f"{tmp_path}/t.jsonl", "gzip", "gunzip")
 
 
 @pytest.mark.parametrize("separator", ["\n", ",\n"])
