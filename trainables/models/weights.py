@@ -180,7 +180,8 @@ def _require_complete(
     problems = []
     if missing:
         problems.append(
-            f"{len(missing)} of {len(names)} weights are missing: {listed(missing)}; {_remedy(model, unused)}"
+            f"{len(missing)} of {len(names)} weights are missing: {listed(missing)}; "
+            + (_remedy(model, unused) if unused_allowed else "save the adapter again with save_pretrained of PEFT")
         )
     elif refused:
         problems.append(
