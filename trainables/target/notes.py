@@ -60,7 +60,7 @@ def _prefix_notes(spec: TargetSpec) -> Iterator[str]:
     folders = (spec.target_path, spec.base_folder, spec.retain_path)
     for folder in dict.fromkeys(folder for folder in folders if folder is not None):
         if prefixes := removed_prefixes(folder):
-            yield f"{folder}: {', '.join(prefixes)} in the names of weights is ignored"
+            yield f"{folder}: ignored in the names of the weights: {', '.join(prefixes)}"
 
 
 def _tokenizer(spec: TargetSpec, data: UnlearningData) -> PreTrainedTokenizerBase | None:

@@ -81,5 +81,5 @@ def test_a_prefix_of_the_weights_names_is_ignored_and_reported(tiny_phi: Path, t
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     command = ("evaluate", *AUTHORS, "--json", "--metrics", "probability")
     plain, compiled = (invoke(*command, "--model-path", path) for path in (tiny_phi, folder))
-    assert compiled.stderr == plain.stderr + f"note: {folder}: _orig_mod. in the names of weights is ignored\n"
+    assert compiled.stderr == plain.stderr + f"note: {folder}: ignored in the names of the weights: _orig_mod.\n"
     assert json.loads(compiled.stdout) == json.loads(plain.stdout)
