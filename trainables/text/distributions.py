@@ -38,11 +38,12 @@ class Distributions:
         tokens: ``(T, K)`` int32, the most probable tokens; None if all tokens are stored.
         probabilities: ``(T, K)`` float32, of these tokens or of all tokens. With the tokens, a position needs at most
             2 KB for a large vocabulary and 16 KB for a small one.
-        negentropy: ``(T,)`` float64, the sum of ``p log p`` over the stored tokens, in nats.
+        mass, negentropy: ``(T,)`` float64, the sums of ``p`` and of ``p log p`` (in nats) over the stored tokens.
     """
 
     tokens: Tensor | None
     probabilities: Tensor
+    mass: Tensor
     negentropy: Tensor
 
 
@@ -52,19 +53,21 @@ def distributions(predictions: Predictions) -> list[Distributions]:
 
     is_exact = predictions.logits.shape[-1] <= EXACT_SIZE
     rows, columns = predictions.supervised.nonzero(as_tuple=True)
-    tokens, probabilities, negentropy = [], [], []
+    tokens, probabilities, mass, negentropy = [], [], [], []
     for start in range(0, len(rows), _ROWS):
         part = slice(start, start + _ROWS)
         log_p = torch.log_softmax(predictions.logits[rows[part], columns[part]].float(), dim=-1)
         if not is_exact:
             log_p, indices = log_p.topk(TOP, dim=-1)
             tokens.append(indices.int().cpu())
-        probabilities.append(log_p.exp().cpu())
-        negentropy.append(torch.special.xlogy(log_p.exp().double(), log_p.exp().double()).sum(dim=-1).cpu())
+        p = log_p.exp()
+        probabilities.append(p.cpu())
+        mass.append(p.double().sum(dim=-1).cpu())
+        negentropy.append(torch.special.xlogy(p.double(), p.double()).sum(dim=-1).cpu())
     counts = predictions.supervised.sum(dim=1).tolist()
     token_parts = torch.cat(tokens).split(counts) if tokens else [None] * len(counts)
-    parts = zip(token_parts, torch.cat(probabilities).split(counts), torch.cat(negentropy).split(counts), strict=True)
-    return [Distributions(*part) for part in parts]
+    parts = [torch.cat(values).split(counts) for values in (probabilities, mass, negentropy)]
+    return [Distributions(*part) for part in zip(token_parts, *parts, strict=True)]
 
 
 class DivergenceFromTarget:
@@ -87,6 +90,7 @@ class DivergenceFromTarget:
         logits, device = predictions.logits, predictions.logits.device
         target = [self._target[index] for index in indices]
         p = torch.cat([item.probabilities for item in target]).to(device)
+        mass = torch.cat([item.mass for item in target]).to(device)
         negentropy = torch.cat([item.negentropy for item in target]).to(device)
         rows, columns = predictions.supervised.nonzero(as_tuple=True)
         labels = predictions.labels[rows, columns]
@@ -99,16 +103,16 @@ class DivergenceFromTarget:
             stored_logits = logits[rows, columns]
         stored_logits = stored_logits.float()
         # The sum of p (log p - logit + log Z) over the stored tokens.
-        divergence = negentropy - (p * stored_logits).sum(dim=-1) + p.double().sum(dim=-1) * log_z
+        divergence = negentropy - torch.linalg.vecdot(p, stored_logits) + mass * log_z
         if stored_tokens:
-            p_rest = _rest(p.double())
-            q_rest = _rest((stored_logits.double() - log_z[:, None]).exp())
+            p_rest = _rest(mass)
+            q_rest = _rest((stored_logits.double() - log_z[:, None]).exp().sum(dim=-1))
             divergence += p_rest * (p_rest / q_rest).log()
         divergence = divergence.clamp(0.0, math.log(logits.shape[-1]))  # rounding errors can make it negative
         sums = torch.zeros(len(indices), dtype=torch.float64, device=device).index_add_(0, rows, divergence)
         self.totals[list(indices)] = sums.cpu().numpy()
 
 
-def _rest(probabilities: Tensor) -> Tensor:
+def _rest(mass: Tensor) -> Tensor:
     """Return the probability of all other tokens. It is at least 1e-12, because of rounding errors."""
-    return (1.0 - probabilities.sum(dim=-1)).clamp(min=1e-12)
+    return (1.0 - mass).clamp(min=1e-12)
