@@ -211,6 +211,10 @@ def _resource_problems(options: SweepOptions, gpus: float | str) -> list[Problem
     problems = _fit_problems(
         options, "cpus_per_trial", options.cpus_per_trial, unit="CPU", available=os.cpu_count() or 1
     )
+    if options.no_ship and not options.address:
+        problems.append(
+            Problem("--no-ship applies only to a cluster: give its --address, or leave out --no-ship", "no_ship")
+        )
     if isinstance(gpus, str):
         return problems
     if gpus > 1:

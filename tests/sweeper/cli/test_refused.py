@@ -76,6 +76,7 @@ single --auto-lr gen --auto-lr-delta 0.1 --auto-lr-probe-batches 4 | --auto-lr-p
     same | --auto-lr-delta gen-trust gen
 sweep --auto-lr gen --auto-lr-probe same --auto-lr-probe-batches 4 --auto-lr-probe-batches 2 \
     | --auto-lr-probe-batches --auto-lr-probe fresh same
+sweep --no-ship | --no-ship --address
 lr-study --auto-lr off | --auto-lr off rule gen
 single --option warmth=1 | warmth
 single --option c --option =3 --option c=high | --option NAME=VALUE c | --option NAME=VALUE =3 \
