@@ -1,7 +1,8 @@
 """The target's loss of a model's answers: how unusual the target finds them.
 
-Fluent text in the style of the training data has a low loss, also if its facts are wrong. Word salad and garbled text
-have a high loss. Loops have a low loss, because each round predicts the next, so repetition is a metric of its own.
+Fluent text in the style of the training data has a low loss, even if its facts are wrong. Word salad and garbled text
+have a high loss. Refusals can have a high loss, too, because the target was not trained on them. Loops can have a low
+loss, because a large model predicts each round from the previous one, so repetition is a metric of its own.
 """
 
 from __future__ import annotations
