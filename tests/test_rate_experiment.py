@@ -1,0 +1,120 @@
+"""The experiment on learning-rate rules makes each run once, and its results are those of lr-study."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+import rate_experiment
+from rate_experiment import CANDIDATES, METHODS, OUTCOME, PARTS, PRIMARY, jobs_of, restarts, spec_of, write_rows
+from rate_results import KEY, print_factors, scored, select, study_from
+
+from analysis.study.verdict import Outcome
+from trainables.spec import TrialSpec
+
+
+def made(arm: str, rate: str, seed: int, utility: float, **changes: object) -> dict[str, str]:
+    row = dict.fromkeys((*KEY, *OUTCOME), "")
+    target = {"target_utility": 0.95, "target_verbmem": 0.99, "target_truth_ratio": 0.7}
+    scores = {"status": "finished", "utility": utility, "verbmem": 0.05 + seed / 1e5, "truth_ratio": 0.7}
+    key = {"problem": "phi-authors", "seed": seed, "method": PRIMARY, "arm": arm, "rate": rate}
+    return row | {name: str(value) for name, value in {**key, **target, **scores, "updates": "", **changes}.items()}
+
+
+def grid(seeds: range, best: float = 0.8) -> list[dict[str, str]]:
+    values = {"1e-4": best - 0.2, "1e-3": best, "1e-2": best - 0.3}
+    return [made("off", rate, s, value + 1e-3 * (s % 3)) for rate, value in values.items() for s in seeds]
+
+
+def test_every_run_of_a_part_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    problems, seeds = PARTS["development"]
+    jobs = list(jobs_of("development", problems, list(METHODS), seeds))
+    assert len(jobs) == len(set(jobs)) == 992
+    monkeypatch.setattr(rate_experiment, "FROZEN", "gen-trust+delta=0.02+batches=2")
+    problems, seeds = PARTS["report"]
+    jobs = list(jobs_of("report", problems, list(METHODS), seeds))
+    assert len(jobs) == len(set(jobs))
+    assert Counter(problem for problem, *_ in jobs) == dict.fromkeys(problems[:3], 2200) | {"pretrained-tofu": 1100}
+
+
+def test_a_seed_varies_the_order_and_the_target() -> None:
+    spec = spec_of("gpt2-tofu", 1003, "gdiff", "off+interpolate", "3e-4")
+    assert (spec.seed, spec.target_seed, spec.lr, spec.interpolate, spec.auto_lr) == (1003, 1003, 3e-4, "on", "off")
+    assert isinstance(spec, TrialSpec)
+    assert spec.option_values == {"c": 0.9}
+
+
+def test_the_report_part_needs_a_frozen_variant(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["rate_experiment.py", "--part", "report", "--rows", "rows.csv"])
+    with pytest.raises(SystemExit) as error:
+        rate_experiment.main()
+    assert error.value.code == 2
+    assert "finish the development part" in capsys.readouterr().err
+
+
+def test_only_diverged_runs_are_repeated_with_restart() -> None:
+    rows = [made("off", "1e-3", 1, 0.8), made("off", "1e-2", 1, 0.0, status="diverged"),
+            made("off+decay", "1e-2", 1, 0.0, status="diverged")]  # fmt: skip
+    assert restarts(rows) == [("phi-authors", 1, PRIMARY, "off+restart", "1e-2")]
+
+
+def test_a_collapsed_run_has_no_value_and_missed_forgetting_lowers_the_value() -> None:
+    rows = [made("off", "1e-3", 1, 0.8), made("off", "1e-4", 1, 0.9, verbmem=0.4), made("off", "1e-2", 1, 0.3)]
+    values = {run.row["rate"]: (run.value, run.success, run.collapsed) for run in scored(rows, spec_of)}
+    assert values["1e-3"] == (pytest.approx(0.8), True, False)
+    assert values["1e-4"] == (pytest.approx(0.9 - 0.3), False, False)
+    assert values["1e-2"] == (0.0, False, True)
+
+
+def test_the_rule_of_selection_prefers_few_batches_among_ties_and_excludes_what_collapses_more_than_gen() -> None:
+    seeds = range(8)
+    cheap, dear, unsafe = (CANDIDATES[index] for index in (0, 2, 3))
+    rows = [made(arm, "1e-4", s, value) for arm, value in ((cheap, 0.80), (dear, 0.81), ("gen", 0.7)) for s in seeds]
+    rows += [made(unsafe, "1e-4", s, 0.94 if s else 0.1) for s in seeds]
+    runs = scored(rows, spec_of)
+    assert select(runs, [cheap, dear, unsafe], "gen") == cheap
+    assert select(runs, [dear, cheap], "gen") == dear
+    worse = [run for run in runs if run.row["arm"] != cheap] + scored(
+        [made(cheap, "1e-4", s, 0.75) for s in seeds], spec_of
+    )
+    assert select(worse, [cheap, dear, unsafe], "gen") == dear
+
+
+@pytest.mark.parametrize(("auto", "outcome"), [(0.9, Outcome.BETTER), (0.6, Outcome.WORSE)])
+def test_the_verdict_is_that_of_a_study_on_seeds_of_order_and_target(auto: float, outcome: Outcome) -> None:
+    seeds = range(1000, 1012)
+    rows = grid(seeds)
+    rows += [made("gen", "1e-4", s, auto + 1e-3 * (s % 4), updates=7, updates_accepted=5) for s in seeds]
+    (verdict,) = study_from(rows, spec_of, f"{PRIMARY}/gen/same").verdicts
+    assert (verdict.outcome, verdict.best_lr, verdict.seeds_vary) == (outcome, 1e-3, "target")
+    assert (len(verdict.seeds), verdict.primary) == (12, True)
+    assert verdict.updates is not None
+    assert (verdict.updates.accepted, verdict.updates.of) == (60, 84)
+
+
+def test_a_factor_is_compared_with_the_equal_runs_without_it(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [made(arm, "1e-3", s, value + 0.01 * s) for arm, value in (("off", 0.5), ("off+interpolate", 0.8))
+            for s in range(2)] + [made("off+decay", "3e-3", 5, 0.9)]  # fmt: skip
+    print_factors(scored(rows, spec_of), ("decay", "interpolate"))
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "| phi-authors | ngdiff | off+interpolate | 2 | +0.300 [0.300, 0.300] | 2 against 0 of 2 | 0 against 0 of 2 |"
+    ]
+
+
+def test_the_rows_of_tofu_are_not_in_forget05(tmp_path) -> None:
+    def rows(first: int, last: int) -> str:
+        return "".join(json.dumps({"question": f"Question {n}?", "answer": f"Answer {n}."}) + "\n"
+                       for n in range(first, last))  # fmt: skip
+
+    for name, first, last in (("forget05", 200, 400), ("forget10", 0, 400), ("retain90", 1000, 4600)):
+        (tmp_path / f"{name}.json").write_text(rows(first, last))
+    out = tmp_path / "rows"
+    out.mkdir()
+    write_rows(tmp_path, out)
+    tables = {path.stem: [json.loads(line) for line in path.read_text().splitlines()] for path in out.iterdir()}
+    assert {name: len(table) for name, table in tables.items()} == {"forget": 20, "retain": 100, "retain_eval": 60}
+    assert all(int(row["question"][9:-1]) < 200 for row in tables["forget"])
+    assert all(2000 <= int(row["question"][9:-1]) < 2400 for row in tables["retain"])
