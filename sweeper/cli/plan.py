@@ -23,7 +23,7 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
     lines: dict[str, object] = {"out": plan.out or "none, so the model is not kept"}
     lines |= {name.replace("_", " "): value for name, value in plan.settings.items()}
     if "auto lr" in lines and "gen" in str(lines["auto lr"]).split(", "):
-        lines["auto lr"] = f"{lines['auto lr']} (gen is the paper's rule, and the meaning of on)"
+        lines["auto lr"] = f"{lines['auto lr']} (gen is Eq. 8 of the paper; --auto-lr on means gen)"
     lines["trials"] = f"{plan.trials} of {plan.asked}" if plan.trials != plan.asked else plan.trials
     if plan.shares_gpus:
         gpus = " and a fraction of a GPU (auto: measured on the first of several similar trials)"
