@@ -10,16 +10,17 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import glob
-import json
 import math
 import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from search_spaces.common.values import json_text
 
 _LEFTOVER_SECONDS = 86_400.0  # seconds; writing a large model may take hours
 LOCK = ".lock"
@@ -68,7 +69,7 @@ def write_atomically(path: Path, content: str | bytes, *, sync: bool = False) ->
 
 def write_json(path: Path, content: object, *, indent: int | None = 2) -> None:
     """Write a JSON file atomically. NaN and infinities become null."""
-    write_atomically(path, json.dumps(_finite(content), indent=indent, allow_nan=False) + "\n")
+    write_atomically(path, json_text(content, indent=indent) + "\n")
 
 
 def remove_leftovers(path: Path, *, older_than: float = -math.inf) -> None:
@@ -256,13 +257,3 @@ def _complete_size(descriptor: int) -> int:
             return start + newline + 1
         end = start
     return 0
-
-
-def _finite(value: object) -> object:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return value

@@ -1,9 +1,10 @@
-"""The values of a configuration."""
+"""The values of configurations and table cells, and their form in JSON."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeGuard
 
 Value = str | int | float | bool | None
@@ -37,3 +38,18 @@ def as_float(value: object) -> float:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return math.nan
+
+
+def json_text(content: object, *, indent: int | None = None) -> str:
+    """Return a value as JSON. NaN and infinities, which JSON does not have, become null."""
+    return json.dumps(_finite(content), indent=indent, allow_nan=False)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value

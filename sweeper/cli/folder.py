@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from search_spaces.common.messages import did_you_mean, no_sweep, resume_command
+from search_spaces.common.values import json_text
 from sweeper.cli.errors import FAILED, exit_with, plain_errors
 from sweeper.cli.options import command, json_option
 from sweeper.settings.options import ConfigOptions
@@ -33,7 +33,7 @@ def status(folder: str, as_json: bool) -> None:
     from sweeper.cli.status import format_status, read_status
 
     status = read_status(Path(folder))
-    click.echo(json.dumps(status.to_dict()) if as_json else "\n".join(format_status(status)))
+    click.echo(json_text(status.to_dict()) if as_json else "\n".join(format_status(status)))
 
 
 @click.command()
@@ -77,7 +77,7 @@ def stop(folder: str, trial: str | None, as_json: bool) -> None:
             [f"the sweep in {out} ended before trial {trial} stopped; if you resume the sweep, the trial continues"],
             FAILED,
         )
-    click.echo(json.dumps({"out": str(out), **result}) if as_json else text)
+    click.echo(json_text({"out": str(out), **result}) if as_json else text)
 
 
 def _running_sweep(out: Path, trial: str | None) -> StatusFile:

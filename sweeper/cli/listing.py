@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 
 import click
 
+from search_spaces.common.values import json_text
 from sweeper.cli.options import command, json_option
 from sweeper.settings.options import ListOptions
 from sweeper.settings.sources import Raw
@@ -29,7 +29,7 @@ def listing(raw: Raw, problems: list[str], *, kind: str, as_json: bool) -> None:
     }  # fmt: skip
     rows = rows_of_kind[kind]()
     if as_json:
-        click.echo(json.dumps(rows))
+        click.echo(json_text(rows))
         return
     for row in rows:
         click.echo(str(row.pop("name")))

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import click
 
+from search_spaces.common.values import json_text
 from sweeper.cli.errors import FAILED, interrupted_by_signals
 from sweeper.cli.options import command, json_option
 from sweeper.settings.options import CacheOptions, DoctorOptions, UiOptions
@@ -58,7 +59,7 @@ def doctor(raw: Raw, problems: list[str], *, as_json: bool) -> None:
         node_facts = {name: None if facts is None else asdict(facts) for name, facts in nodes.items()}
         cluster = {"nodes": node_facts, "faults": faults} if address else {}
         report = {"versions": versions, "missing": missing_packages, **machine, "hub_reachable": reachable, **cluster}
-        click.echo(json.dumps(report))
+        click.echo(json_text(report))
     else:
         lines = {name: version or "missing" for name, version in versions.items()}
         lines |= {"cpus": str(os.cpu_count()), "gpus": ", ".join(gpus) or "none; trials run on CPU"}
@@ -124,7 +125,7 @@ def cache(raw: Raw, problems: list[str], *, as_json: bool) -> None:
                 remove_atomically(Path(path))
     total = sum(entry.bytes for entry in rows)
     if as_json:
-        click.echo(json.dumps({"folder": str(folder), "removed": prune, "entries": [asdict(entry) for entry in rows]}))
+        click.echo(json_text({"folder": str(folder), "removed": prune, "entries": [asdict(entry) for entry in rows]}))
         return
     width = max((len(entry.what) for entry in rows), default=0)
     for entry in sorted(rows, key=lambda entry: -entry.bytes):

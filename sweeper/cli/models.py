@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import click
 
+from search_spaces.common.values import json_text
 from sweeper.cli.errors import FAILED, continues_with, exit_with
 from sweeper.cli.options import CONFIG, DRY_RUN, command, json_option
 from sweeper.cli.plan import print_plan
@@ -50,7 +50,7 @@ def unlearn(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> N
         console = own_console()
         row = run_once(spec, out=out, console=console, started=time.time(), landscape_points=points, command=rerun)
     if as_json:
-        click.echo(json.dumps(row))
+        click.echo(json_text(row))
     else:
         names = [name for name in ("status", "steps", *METRIC_COLUMNS) if row.get(name) is not None]
         width = max(len(name) for name in [*names, "written to"])
@@ -99,7 +99,7 @@ def target(raw: Raw, problems: list[str], *, as_json: bool) -> None:
         folder = str(Path(out))
     if as_json:
         scores = {} if prepared_target is None else {"key": prepared_target.key, "baseline": prepared_target.baseline}
-        click.echo(json.dumps({"path": folder, **scores}))
+        click.echo(json_text({"path": folder, **scores}))
         return
     click.echo(folder)
     if prepared_target is not None:
@@ -119,7 +119,7 @@ def evaluate(raw: Raw, problems: list[str], *, as_json: bool) -> None:
 
     scores = evaluate_raw(raw, problems)
     if as_json:
-        click.echo(json.dumps(scores))
+        click.echo(json_text(scores))
     elif raw.get("eval_log"):
         click.echo("\n".join(_log_lines(scores)))
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from search_spaces.common.messages import counted, resume_command
+from search_spaces.common.values import json_text
 from sweeper.cli.errors import FAILED, INTERRUPTED, say
 from sweeper.settings.sources import raise_if_any
 
@@ -90,14 +90,14 @@ def _print_outcome(get_summary: Callable[[], Summary], out: Path, *, is_study: b
     except Interrupted:
         say(f"interrupted; all finished trials are kept. Continue with:\n  {resume_command(out)}")
         if as_json:
-            click.echo(json.dumps({"out": str(out), "interrupted": True}))
+            click.echo(json_text({"out": str(out), "interrupted": True}))
         return INTERRUPTED
     study = evaluate_studies([out]) if is_study else None
     if as_json:
         content = asdict(summary)
         if study is not None:
             content["lr_study"] = study_content(study)
-        click.echo(json.dumps(content))
+        click.echo(json_text(content))
     else:
         click.echo("\n".join(summary_lines(summary)))
         if study is not None:

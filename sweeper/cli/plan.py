@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from search_spaces.common.messages import counted, format_size
+from search_spaces.common.values import json_text
 
 if TYPE_CHECKING:
     from sweeper.checks.plan import Plan
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def print_plan(plan: Plan, *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(plan.to_dict()))
+        click.echo(json_text(plan.to_dict()))
         return
     from analysis.words import duration
 

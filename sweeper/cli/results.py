@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from search_spaces.common.messages import no_sweep
+from search_spaces.common.values import json_text
 from sweeper.cli.errors import interrupted_by_signals
 from sweeper.cli.options import command, json_option
 from sweeper.settings.options import CompareOptions, PickOptions, ReportOptions
@@ -59,7 +59,7 @@ def report(raw: Raw, problems: list[str], *, sources: tuple[str, ...], as_json: 
     if is_single_run:
         columns = Columns.from_dict(column_dictionary(random_guess=None, unit="token"))
         figures = [str(path) for path in write_run_figures(paths[0], columns, Path(out) if out else None)]
-        click.echo(json.dumps({"figures": figures}) if as_json else "\n".join(f"figure: {path}" for path in figures))
+        click.echo(json_text({"figures": figures}) if as_json else "\n".join(f"figure: {path}" for path in figures))
         return
     folder = Path(out) if out else paths[0]
     if watch:
@@ -67,7 +67,7 @@ def report(raw: Raw, problems: list[str], *, sources: tuple[str, ...], as_json: 
             _watch(folder, paths, port=options.port or 0)
     content = write_report(folder, paths)
     if as_json:
-        click.echo(json.dumps(content))
+        click.echo(json_text(content))
     else:
         click.echo(f"report: {folder / 'report.html'}")
 
@@ -130,7 +130,7 @@ def compare(raw: Raw, problems: list[str], *, sources: tuple[str, ...], as_json:
         for suffix, write in WRITERS.items():
             write_atomically(Path(out) / f"comparison.{suffix}", write(tables))
     if as_json:
-        click.echo(json.dumps(comparison_content(tables)))
+        click.echo(json_text(comparison_content(tables)))
     else:
         click.echo(WRITERS[options.format](tables), nl=False)
 
@@ -175,7 +175,7 @@ def pick(raw: Raw, problems: list[str], *, folder: str, as_json: bool) -> None:
 
     choice = choose(Path(folder), raw, problems)
     if as_json:
-        click.echo(json.dumps(choice.content))
+        click.echo(json_text(choice.content))
         if choice.content["checkpoint"] is None:
             click.echo(choice.missing, err=True)
         return

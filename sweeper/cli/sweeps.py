@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Any
 
 import click
 
+from search_spaces.common.values import json_text
 from sweeper.cli.options import CONFIG, DRY_RUN, command, json_option
 from sweeper.cli.outcome import evaluate_studies, print_study, run_to_the_end
 from sweeper.cli.plan import print_plan
@@ -56,7 +56,7 @@ def lr_study(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> 
     objectives = options.objectives if "objectives" in raw else None
     study = evaluate_studies(folders, path=path, objectives=objectives, strict=True, describe=options.describe)
     if as_json:
-        click.echo(json.dumps(study_content(study)))
+        click.echo(json_text(study_content(study)))
     else:
         print_study(study)
 

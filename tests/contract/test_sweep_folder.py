@@ -166,6 +166,10 @@ def nondominated(rows: list[Row]) -> set[tuple[str, float]]:
     return {key for key in points if not is_beaten(key)}
 
 
+def is_within_the_constraints(row: Row) -> bool:
+    return 0.5 <= float(row["forget_loss"]) <= 20 and float(row["retain_loss"]) <= 1.5
+
+
 def hypervolume(points: list[tuple[float, float]], bounds: list[tuple[float, float]]) -> float:
     """The area that points dominate, objectives scaled to [0, 1] with 0 best and the worst corner as reference."""
     (forget_low, forget_high), (retain_low, retain_high) = bounds
@@ -226,8 +230,7 @@ def test_the_answer_is_an_epoch_within_the_constraints(sweep: Sweep) -> None:
     answer = sweep.pareto["answer"]
     assert answer["recommended"] is True
     row = sweep.candidate(answer["trial_id"], float(answer["epoch"]))
-    assert 0.5 <= float(row["forget_loss"]) <= 20
-    assert float(row["retain_loss"]) <= 1.5
+    assert is_within_the_constraints(row)
     assert row["checkpoint"] == answer["checkpoint"]
     assert (sweep.out / answer["checkpoint"]).is_dir()
     assert 1 <= float(answer["epoch"]) < EPOCHS, "these tests need an answer that is not the end of its trial"
@@ -278,10 +281,13 @@ def test_a_checkpoint_is_safetensors_config_and_tokenizer(sweep: Sweep) -> None:
 
 
 def test_only_the_frontier_and_the_ends_of_trials_keep_checkpoints(sweep: Sweep, finished: list[Row]) -> None:
+    """The frontier of all epochs, and that of the epochs within the constraints."""
     kept = {f"checkpoints/{path.name}" for path in (sweep.out / "checkpoints").iterdir()}
     named = {row["checkpoint"] for row in sweep.candidates} - {""}
     front = {member["checkpoint"] for member in sweep.pareto["front"]}
-    assert kept == named == front | {row["checkpoint"] for row in finished}
+    within = [row for row in sweep.candidates if is_within_the_constraints(row)]
+    front_within = {sweep.candidate(*epoch)["checkpoint"] for epoch in nondominated(within)}
+    assert kept == named == front | front_within | {row["checkpoint"] for row in finished}
 
 
 # Study and page -------------------------------------------------------------------------------------------------------
