@@ -75,8 +75,15 @@ def absolute_uri(uri: str) -> str:
 
 
 def sqlite_uri(path: Path, *, scheme: str = "sqlite") -> str:
-    """Return the URI of a SQLite file. Special characters of the path are percent-encoded, as SQLAlchemy expects."""
-    return f"{scheme}:///{quote(str(path), safe=' +/')}"
+    """Return the URI of a SQLite file. Special characters of the path are percent-encoded, as SQLAlchemy expects.
+
+    For a URI that begins with ``sqlite:///``, MLflow creates the folder of the database without decoding its name. For
+    a path with special characters, the URI therefore names the driver, too.
+    """
+    name = quote(str(path), safe=" +/")
+    if name != str(path) and "+" not in scheme:
+        scheme += "+pysqlite"
+    return f"{scheme}:///{name}"
 
 
 def redact_uri(uri: str) -> str:

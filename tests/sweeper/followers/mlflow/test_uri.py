@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import make_url
 
-from sweeper.followers.mlflow.store import plain_reason
-from sweeper.settings.tracking_uri import absolute_uri, redact_uri, sqlite_path, tracking_problem, uri_with_password
+from sweeper.followers.mlflow.store import ExperimentStore, plain_reason
+from sweeper.settings.tracking_uri import (
+    absolute_uri,
+    redact_uri,
+    sqlite_path,
+    sqlite_uri,
+    tracking_problem,
+    uri_with_password,
+)
 from tests.sweeper.followers.mlflow.conftest import FirstSession
 
 
@@ -57,6 +64,16 @@ def test_a_database_may_be_in_a_folder_of_any_name(name: str, tmp_path: Path, mo
     assert make_url(uri).database == str(folder / "mlflow.db")
     assert sqlite_path(uri) == folder / "mlflow.db"
     assert absolute_uri(uri) == uri
+    assert tracking_problem(uri) is None
+
+
+def test_mlflow_creates_no_folder_with_an_encoded_name(tmp_path: Path) -> None:
+    folder = tmp_path / "a%20b #1"
+    folder.mkdir()
+    store = ExperimentStore(uri=absolute_uri(sqlite_uri(folder / "mlflow.db")), experiment="e", artifact_root=folder)
+    store.connect()
+    assert (folder / "mlflow.db").is_file()
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
 
 def test_an_error_of_mlflow_is_reported_without_the_password() -> None:
