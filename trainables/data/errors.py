@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 SHOWN = 20
-"""The maximum number of problems that an error message lists per file."""
+"""The maximum number of reasons that an error message lists per file."""
 
 
 class DataError(ValueError):
@@ -22,9 +22,19 @@ class DataError(ValueError):
 
 
 def shortened(problems: Sequence[str], source: str) -> list[str]:
-    """Return the first 20 problems. If there are more, add a line with the number of problems that are not shown."""
-    omitted_count = len(problems) - SHOWN
-    shown = list(problems[:SHOWN])
-    if omitted_count > 0:
-        shown.append(f"{source}: {omitted_count} more rows have problems")
-    return shown
+    """Return one message for each reason, with the first place and the number of further places.
+
+    ``problems`` are messages of the form ``PLACE: REASON``. After 20 reasons, a line counts the remaining problems.
+    """
+    places_by_reason: dict[str, list[str]] = {}
+    for problem in problems:
+        place, _, reason = problem.partition(": ")
+        places_by_reason.setdefault(reason, []).append(place)
+    messages = []
+    for reason, (first, *further) in places_by_reason.items():
+        places = f"{first} and {len(further)} more" if further else first
+        messages.append(f"{places}: {reason}" if reason else places)
+    omitted_count = sum(len(places) for places in list(places_by_reason.values())[SHOWN:])
+    if omitted_count:
+        return [*messages[:SHOWN], f"{source}: {omitted_count} more rows have problems"]
+    return messages

@@ -97,8 +97,8 @@ def encode(
         ids.append(end_token)
     if prompt_length >= max_length:
         raise DataError(
-            f"the prompt of '{shown(question, 60)}' takes {prompt_length} tokens, so no answer fits into max_length "
-            f"{max_length}: raise max_length"
+            f"the prompt of '{shown(question, 60)}' has {prompt_length} tokens, so no answer fits into "
+            f"--max-length {max_length}: give a larger --max-length"
         )
     return Tokens(tuple(ids[:max_length]), prompt_length=prompt_length, is_cut=len(ids) > max_length)
 

@@ -183,11 +183,12 @@ def test_a_bad_row_is_named_with_its_place_column_and_value(kind: Any, value: ob
     assert_names(refusal.value, "f, line 1:", *facts)
 
 
-def test_every_bad_row_is_one_problem_and_twenty_of_a_table_are_shown() -> None:
-    good, bad = {"text": "right"}, {"text": 5}
+def test_rows_with_the_same_fault_are_one_problem_and_twenty_faults_of_a_table_are_shown() -> None:
+    good, same, others = {"text": "right"}, [{"text": 5}] * 30, [{"text": number} for number in range(6, 30)]
     with pytest.raises(DataError) as refusal:
-        read_rows({"a": rows_of(good, *[bad] * 30, good), "b": rows_of(bad)}, {"a": text, "b": text})
+        read_rows({"a": rows_of(good, *same, *others, good), "b": rows_of({"text": 5})}, {"a": text, "b": text})
     *shown, rest, _ = problems = refusal.value.problems
-    assert [problem.split(":")[0] for problem in shown] == [f"f, line {number}" for number in range(2, 22)]
-    assert_names(rest, "a:", "10 more")
+    places = [problem.split(":")[0] for problem in shown]
+    assert places == ["f, line 2 and 29 more", *[f"f, line {number}" for number in range(32, 51)]]
+    assert_names(rest, "a:", "5 more")
     assert str(refusal.value) == "\n".join(problems)

@@ -119,7 +119,7 @@ def test_a_sequence_too_long_is_cut_at_its_end_and_a_prompt_without_room_for_an_
     for length in range(room + 1, len(whole) + 1):
         expected = Tokens(whole.ids[:length], room, is_cut=length < len(whole))
         assert encode(tokenizer, question, answer, max_length=length) == expected
-    with pytest.raises(DataError, match=rf"Where does Ada live.*takes {room} tokens.*max_length {room}"):
+    with pytest.raises(DataError, match=rf"Where does Ada live.*has {room} tokens.*--max-length {room}"):
         encode(tokenizer, question, answer, max_length=room)
 
 
