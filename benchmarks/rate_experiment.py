@@ -32,6 +32,8 @@ FROZEN = ""
 """The selected variant of ``gen-trust``; empty until the development part is complete."""
 STARTS = ("1e-4", "3e-3")
 """The initial rates of the rules in the development part: one is below and one is above the best fixed rates."""
+FEW_STARTS = ("1e-4", "1e-3", "1e-2")
+"""The initial rates of the rules with the pretrained model, whose runs are expensive."""
 PRIMARY = "ngdiff"
 METHODS: dict[str, tuple[tuple[str, float], ...]] = {PRIMARY: (), "gdiff": (("c", 0.9),)}
 DELTAS, BATCHES = ("0", "0.005", "0.02", "0.1"), (1, 2, 8)
@@ -84,7 +86,8 @@ def jobs_of(part: str, problems: Sequence[str], methods: Sequence[str], seeds: S
         arms += itertools.product(rules, RATES)
         arms += itertools.product([f"{rule}+interpolate" for rule in rules], RATES)
     for seed, method, problem, (arm, rate) in itertools.product(seeds, methods, problems, arms):
-        if problem != "pretrained-tofu" or method == PRIMARY:
+        is_short = method == PRIMARY and (arm.startswith("off") or rate in FEW_STARTS)
+        if problem != "pretrained-tofu" or is_short:
             yield problem, seed, method, arm, rate
 
 
