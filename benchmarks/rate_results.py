@@ -23,6 +23,7 @@ from trainables.spec import TrialSpec
 
 KEY = ("problem", "seed", "method", "arm", "rate")
 SCORES = ("utility", "verbmem", "truth_ratio", "retain_accuracy", "forget_accuracy")
+IMAGE_THRESHOLDS = ("forget_accuracy<0.1", "retain_accuracy>=70%")
 TIE = 0.02
 """Arms count as equally good if their scores differ by at most this difference."""
 
@@ -60,11 +61,17 @@ def study_from(rows: Sequence[Row], spec_of: SpecOf, primary: str = "") -> LrStu
         trials.append(cells | {"trial_id": "/".join(row[name] for name in KEY), "lr": str(float(row["rate"]))})
         targets[spec.seed] = {name: float(row[f"target_{name}"]) for name in SCORES if row[f"target_{name}"]}
     names = list(next(iter(targets.values())))
-    pair = "retain_accuracy:max,forget_accuracy:min" if "retain_accuracy" in names else "utility:max,verbmem:min"
+    is_images = "retain_accuracy" in names
+    pair = "retain_accuracy:max,forget_accuracy:min" if is_images else "utility:max,verbmem:min"
     file = SweepFile(
         name="rows",
         columns=columns,
-        settings={"seeds_vary": "target", "primary": primary, "sampler": "grid"},
+        settings={
+            "seeds_vary": "target",
+            "primary": primary,
+            "sampler": "grid",
+            "constraints": IMAGE_THRESHOLDS if is_images else (),  # the thresholds of texts are those of the paper
+        },
         objectives=with_bounds(parse_objectives(pair), 1.0),
         baseline={name: statistics.fmean(target[name] for target in targets.values()) for name in names},
         baselines=targets,
@@ -83,16 +90,14 @@ def scored(rows: Sequence[Row], spec_of: SpecOf) -> list[Scored]:
     for group in groups.values():
         row_of = {"/".join(row[name] for name in KEY): row for row in group}
         for facts in study_from(group, spec_of).runs:
-            results.append(Scored(row_of[str(facts.run.row["trial_id"])], _value(facts), *_endpoints(facts)))
+            results.append(_scored(facts, row_of[str(facts.run.row["trial_id"])]))
     return results
 
 
-def _value(facts: RunFacts) -> float:
-    return 0.0 if facts.collapsed else facts.quality
-
-
-def _endpoints(facts: RunFacts) -> tuple[bool, bool]:
-    return bool(facts.success), bool(facts.collapsed)
+def _scored(facts: RunFacts, row: Row) -> Scored:
+    if facts.success is None or facts.collapsed is None:
+        raise ValueError(f"the run {' '.join(row[name] for name in KEY)} lacks a score, so its success is unknown")
+    return Scored(row, 0.0 if facts.collapsed else facts.quality, facts.success, facts.collapsed)
 
 
 def score(runs: Sequence[Scored]) -> float:

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 import rate_experiment
 from rate_experiment import CANDIDATES, METHODS, OUTCOME, PARTS, PRIMARY, jobs_of, restarts, spec_of, write_rows
-from rate_results import KEY, print_factors, scored, select, study_from
+from rate_results import KEY, SCORES, print_factors, scored, select, study_from
 
 from analysis.study.verdict import Outcome
 from trainables.spec import TrialSpec
@@ -67,6 +67,16 @@ def test_a_collapsed_run_has_no_value_and_missed_forgetting_lowers_the_value() -
     assert values["1e-3"] == (pytest.approx(0.8), True, False)
     assert values["1e-4"] == (pytest.approx(0.9 - 0.3), False, False)
     assert values["1e-2"] == (0.0, False, True)
+
+
+def test_images_succeed_with_a_low_forget_accuracy() -> None:
+    empty = dict.fromkeys((*SCORES, *(f"target_{name}" for name in SCORES)), "")
+    targets = {"target_retain_accuracy": 0.99, "target_forget_accuracy": 1.0, "problem": "resnet-digits"}
+    kept = {name: str(value) for name, value in (empty | targets | {"retain_accuracy": 0.9}).items()}
+    rows = [made("off", rate, 1, 0.0) | kept | {"forget_accuracy": value}
+            for rate, value in (("1e-3", "0.0"), ("1e-4", "0.5"))]  # fmt: skip
+    values = {run.row["rate"]: (run.value, run.success) for run in scored(rows, spec_of)}
+    assert values == {"1e-3": (pytest.approx(0.9), True), "1e-4": (pytest.approx(0.5), False)}
 
 
 def test_the_rule_of_selection_prefers_few_batches_among_ties_and_excludes_what_collapses_more_than_gen() -> None:
