@@ -75,16 +75,18 @@ OUTCOME = (
 Job = tuple[str, int, str, str, str]
 
 
-def jobs_of(part: str, problems: Sequence[str], methods: Sequence[str], seeds: Sequence[int]) -> Iterator[Job]:
+def jobs_of(
+    part: str, problems: Sequence[str], methods: Sequence[str], seeds: Sequence[int], rates: Sequence[str] = RATES
+) -> Iterator[Job]:
     """Yield the runs of a part, without restarts. The arms vary fastest, so that an interrupted part is balanced."""
-    arms: list[tuple[str, str]] = [("off", rate) for rate in RATES]
+    arms: list[tuple[str, str]] = [("off", rate) for rate in rates]
     if part == "development":
         arms += itertools.product(("gen", *CANDIDATES), STARTS)
     else:
         rules = ("gen", "gen-official", "curvature", FROZEN)
-        arms += itertools.product(("off+decay", "off+interpolate"), RATES)
-        arms += itertools.product(rules, RATES)
-        arms += itertools.product([f"{rule}+interpolate" for rule in rules], RATES)
+        arms += itertools.product(("off+decay", "off+interpolate"), rates)
+        arms += itertools.product(rules, rates)
+        arms += itertools.product([f"{rule}+interpolate" for rule in rules], rates)
     for seed, method, problem, (arm, rate) in itertools.product(seeds, methods, problems, arms):
         is_short = method == PRIMARY and (arm.startswith("off") or rate in FEW_STARTS)
         if problem != "pretrained-tofu" or is_short:
@@ -199,6 +201,7 @@ def main() -> None:
     parser.add_argument("--problem", nargs="+", choices=PROBLEMS)
     parser.add_argument("--method", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--seed", nargs="+", type=int)
+    parser.add_argument("--rate", nargs="+", default=list(RATES), help="Further rates, if the best one is at an edge.")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--tofu", type=Path)
     parser.add_argument("--pretrained", type=Path)
@@ -216,13 +219,18 @@ def main() -> None:
         if args.tofu and args.pretrained:
             folders["pretrained-tofu"] = {"data_dir": name, "model_path": str(args.pretrained)}
         problems, seeds = args.problem or PARTS[args.part][0], args.seed or PARTS[args.part][1]
-        problems = [problem for problem in problems if not problem.endswith("-tofu") or problem in folders]
+        absent = [problem for problem in problems if problem.endswith("-tofu") and problem not in folders]
+        if args.problem and absent:
+            parser.error(f"{', '.join(absent)}: give --tofu, and --pretrained for pretrained-tofu")
+        if absent:
+            print("left out without --tofu or --pretrained:", *absent, flush=True)
+        problems = [problem for problem in problems if problem not in absent]
 
         def make(jobs: Iterable[Job]) -> None:
             columns, job_run = (KEY, (*KEY, *OUTCOME)), partial(run, folders=folders)
             run_missing(args.rows, columns, jobs, job_run, processes=args.processes)
 
-        make(jobs_of(args.part, problems, args.method, seeds))
+        make(jobs_of(args.part, problems, args.method, seeds, args.rate))
         if args.part == "report":
             make(restarts(read_rows(args.rows)))
         elif selected := selection(read_rows(args.rows))[0]:

@@ -55,6 +55,17 @@ def test_the_report_part_needs_a_frozen_variant(
     assert "finish the development part" in capsys.readouterr().err
 
 
+def test_a_problem_that_needs_files_is_not_run_without_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--part", "development", "--problem", "gpt2-tofu", "--rows", "rows.csv"]
+    monkeypatch.setattr("sys.argv", ["rate_experiment.py", *words])
+    with pytest.raises(SystemExit) as error:
+        rate_experiment.main()
+    assert error.value.code == 2
+    assert "gpt2-tofu: give --tofu" in capsys.readouterr().err
+
+
 def test_only_diverged_runs_are_repeated_with_restart() -> None:
     rows = [made("off", "1e-3", 1, 0.8), made("off", "1e-2", 1, 0.0, status="diverged"),
             made("off+decay", "1e-2", 1, 0.0, status="diverged")]  # fmt: skip
