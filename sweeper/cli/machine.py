@@ -48,6 +48,7 @@ def doctor(raw: Raw, problems: list[str], *, as_json: bool) -> None:
     from sweeper.checks.hub import hub_problems
     from trainables.target.cache import cache_folder
 
+    versions["torch"] = torch.__version__  # unlike the package's version, this one names the build, such as +cu130
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     free_bytes = shutil.disk_usage(Path.cwd()).free
     reachable = not hub_problems([("model", "microsoft/phi-1_5")])
