@@ -30,8 +30,8 @@ SETTINGS: dict[str, dict[str, str]] = {
     "one thread": {"OMP_NUM_THREADS": "1"},
 }
 COMMANDS: dict[str, list[str]] = {
-    "target": ["target", "--target-epochs", "8"],
-    "unlearn": ["unlearn", "--method", "ngdiff", "--epochs", "5"],
+    "target": ["target", "--target-epochs", "5"],
+    "unlearn": ["unlearn", "--method", "ngdiff", "--epochs", "3"],
     "evaluate": ["evaluate", "--model", "tiny-phi"],
 }
 
@@ -51,7 +51,7 @@ def main() -> None:
                     for number in range(arguments.rounds):
                         for setting, variables in SETTINGS.items():
                             words = [*command, "--model-path", target] if name == "evaluate" else command
-                            words = [*words, "--target-epochs", "8"] if name == "unlearn" else words
+                            words = [*words, "--target-epochs", "5"] if name == "unlearn" else words
                             cache = f"{busy}-{number}-{setting}" if name == "target" else "shared"
                             start = time.perf_counter()
                             run(words, folder, cache, variables)

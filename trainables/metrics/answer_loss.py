@@ -8,7 +8,7 @@ loss, because a large model predicts each round from the previous one, so repeti
 from __future__ import annotations
 
 from trainables.metrics.losses import capped_mean_loss
-from trainables.metrics.metric import Cost, Metric
+from trainables.metrics.metric import QUESTIONS, Cost, Metric
 
 METRICS = (
     Metric(
@@ -19,6 +19,7 @@ METRICS = (
         of="forget",
         high=None,
         sets=("default", "facts"),
+        needs=(QUESTIONS,),
         needs_target=True,
         cost=Cost.GENERATION,
         formula="mean of min(-log p, ln|V|) over all tokens of the greedy answers on the forget set, where p is the "

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from trainables.metrics.key_facts import Fact, is_told
-from trainables.metrics.metric import EXTRA_SETS, Array, Cost, Metric, Need
+from trainables.metrics.metric import EXTRA_SETS, QUESTIONS, Array, Cost, Metric, Need
 from trainables.metrics.rouge import stemmed_words
 
 if TYPE_CHECKING:
@@ -65,10 +65,6 @@ def _needs_set(name: str) -> Need:
     )
 
 
-_QUESTIONS = Need(
-    "questions with answers (not plain texts)",
-    lambda data, retain_model: not any(item.is_text for item in (*data.forget_eval, *data.retain_eval)),
-)
 _NEIGHBOURS = Need(
     "questions about subjects near the forget set (table neighbours, or the sets real_authors and world_facts)",
     lambda data, retain_model: bool(neighbour_sets(data)),
@@ -87,7 +83,7 @@ METRICS = (
         direction="min",
         of="forget",
         sets=("default", "facts"),
-        needs=(_QUESTIONS,),
+        needs=(QUESTIONS,),
         formula="share of key facts of the forget set's answers that the greedy answers tell; mean over the questions",
         measure=lambda scores: mean_recall(scores.fact_recalls("forget")),
     ),
@@ -97,7 +93,7 @@ METRICS = (
         direction="max",
         of="retain",
         sets=("default", "facts"),
-        needs=(_QUESTIONS,),
+        needs=(QUESTIONS,),
         formula="share of key facts of the retain set's answers that the greedy answers tell; mean over the questions "
         "of a sample of the retain set",
         measure=lambda scores: mean_recall(scores.fact_recalls("retain")),
@@ -108,7 +104,7 @@ METRICS = (
         direction="min",
         of="forget",
         sets=("facts",),
-        needs=(_QUESTIONS, _needs_set("forget_rephrased")),
+        needs=(QUESTIONS, _needs_set("forget_rephrased")),
         formula="as forget_fact_recall, with the questions in other words",
         measure=lambda scores: mean_recall(scores.fact_recalls("forget_rephrased")),
     ),
@@ -118,7 +114,7 @@ METRICS = (
         direction="max",
         of="retain",
         sets=("facts",),
-        needs=(_QUESTIONS, _needs_set("retain_rephrased")),
+        needs=(QUESTIONS, _needs_set("retain_rephrased")),
         formula="as retain_fact_recall, with the questions in other words",
         measure=lambda scores: mean_recall(scores.fact_recalls("retain_rephrased")),
     ),
@@ -128,7 +124,7 @@ METRICS = (
         direction="max",
         of="retain",
         sets=("facts",),
-        needs=(_QUESTIONS, _NEIGHBOURS),
+        needs=(QUESTIONS, _NEIGHBOURS),
         formula="as retain_fact_recall, on questions near the forget set that are in no other evaluation set: TOFU's "
         "real authors and world facts, or the data set's own table neighbours",
         measure=_neighbour_recall,

@@ -60,6 +60,10 @@ def _any_choices(examples: Iterable[Example]) -> bool:
 
 
 EXTRA_SETS = ("real_authors", "world_facts")
+QUESTIONS = Need(
+    "questions with answers (not plain texts)",
+    lambda data, retain_model: not any(item.is_text for item in (*data.forget_eval, *data.retain_eval)),
+)
 FORGET_CHOICES = Need(
     "paraphrased and perturbed answers of the forget set", lambda data, retain_model: _any_choices(data.forget_eval)
 )

@@ -15,8 +15,10 @@ import torch
 from transformers import PhiForCausalLM
 
 from tests.trainables.scoring.conftest import MakeEvaluator
+from trainables.data import load_data
 from trainables.data.examples import Example, UnlearningData
 from trainables.data.muse import load_muse
+from trainables.metrics.registry import METRICS
 from trainables.text.tokens import encode_examples
 
 
@@ -79,6 +81,13 @@ def test_running_text_is_attacked_text_by_text_also_relative_to_the_retain_model
     found = evaluator.scores(model, retain=retain).measure(("mia_reference",))
     attack: Any = found.items["membership"]["mia_reference"]
     assert list(attack["forget"].values()) == [0.0, 0.0], "the model is its own reference"
+
+
+@pytest.mark.parametrize("name", ["forget_answer_loss", "forget_fact_recall", "retain_fact_recall"])
+def test_running_text_has_no_answers_to_questions(name: str, write_muse: Callable[..., Path]) -> None:
+    texts, questions = load_muse("muse-news", data_dir=write_muse()), load_data("authors")
+    assert not all(need.is_met(texts, True) for need in METRICS[name].needs)
+    assert all(need.is_met(questions, True) for need in METRICS[name].needs)
 
 
 def test_a_scored_model_is_freed_without_the_garbage_collector(
