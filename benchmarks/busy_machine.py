@@ -1,6 +1,6 @@
 """Does another program on the machine slow fine-tuning, trials and evaluation more than it must?
 
-    python benchmarks/busy_machine.py [--rounds 3] [--busy 0 3]
+    python benchmarks/busy_machine.py [--rounds 3] [--busy 0 3] [--commands target unlearn evaluate]
 
 Runs `target`, `unlearn` and `evaluate` on the demo's model, alone and beside busy processes. Four settings of OpenMP
 alternate: the project's own choice (a user gives nothing), spinning threads on all cores (the default of torch),
@@ -40,13 +40,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--busy", type=int, nargs="+", default=[0, 3], help="numbers of busy processes")
+    parser.add_argument("--commands", nargs="+", choices=list(COMMANDS), default=list(COMMANDS))
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         target = run([*COMMANDS["target"]], folder, "shared", {}).stdout.splitlines()[0]
         for busy in arguments.busy:
             with busy_processes(busy):
-                for name, command in COMMANDS.items():
+                for name in arguments.commands:
+                    command = COMMANDS[name]
                     times: dict[str, list[float]] = {setting: [] for setting in SETTINGS}
                     for number in range(arguments.rounds):
                         for setting, variables in SETTINGS.items():
@@ -68,10 +70,10 @@ def run(command: list[str], folder: Path, cache: str, variables: dict[str, str])
 
 @contextmanager
 def busy_processes(count: int) -> Iterator[None]:
-    """Run processes that always need a CPU. Wait a minute, so that the load average includes them."""
+    """Run processes that always need a CPU. First wait a minute, so that the load average includes them."""
     processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
-        time.sleep(60.0)
+        time.sleep(60.0 if count else 0.0)
         yield
     finally:
         for process in processes:
