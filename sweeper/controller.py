@@ -119,7 +119,7 @@ class Controller(Follower):
 
     def _propose(self) -> NextTrial | None:
         try:
-            proposal = self.study.ask(self.log.state)
+            proposal = self.study.ask()
         except OSError as error:
             logger.warning("cannot write to %s: %s; no new trial starts", self.log.path.parent, error)
             self.failure = FULL_DISK

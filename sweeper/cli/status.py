@@ -81,7 +81,7 @@ def read_status(out: Path) -> SweepStatus:
     sweep = read_state(out)
     front = frontier(source.table.models, source.sweep.objectives)
     ended = sweep.ended_trials
-    asked = sweep.planned(source.sweep.planned_trials or 0)
+    asked = source.sweep.planned_trials or 0
     counts = {str(status): sum(outcome.status is status for outcome in sweep.outcomes) for status in Status}
     state = _state(status_file, has_driver=has_driver, remaining=asked - len(ended))
     driver = status_file if status_file is not None and state == RUNNING else None

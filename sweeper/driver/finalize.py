@@ -126,7 +126,7 @@ def _summary(sweep: OpenSweep, pareto: Mapping[str, Any], end: End | None, *, tr
     return Summary(
         out=str(sweep.out),
         trials=len(trials),
-        asked=sweep.log.state.planned(sweep.settings.trials),
+        asked=sweep.settings.trials,
         status={str(status): sum(outcome.status is status for outcome in outcomes) for status in Status},
         hypervolume=pareto.get("hypervolume"),
         front=len(frontier),

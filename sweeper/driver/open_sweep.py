@@ -80,7 +80,7 @@ class OpenSweep:
     @property
     def remaining_trials(self) -> int:
         """The number of requested trials that have not ended."""
-        return self.log.state.planned(self.settings.trials) - len(self.log.state.ended)
+        return self.settings.trials - len(self.log.state.ended)
 
     @property
     def gpus_per_trial(self) -> float:

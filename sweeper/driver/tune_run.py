@@ -40,8 +40,7 @@ def run_trials(sweep: OpenSweep, capacity: int) -> None:
     sweep.display.remaining = lambda: sweep.estimate(max_concurrent)
     if ended_count := len(sweep.log.state.ended):
         time_left = sweep.estimate(max_concurrent)
-        planned = sweep.log.state.planned(settings.trials)
-        sweep.console.print(f"{ended_count} of {counted(planned, 'trial')} done; remaining: {time_left}")
+        sweep.console.print(f"{ended_count} of {counted(settings.trials, 'trial')} done; remaining: {time_left}")
     trials_left = sweep.remaining_trials
     # A paused trial keeps its state on the disk, so any number of trials may need space at once.
     max_states = trials_left if settings.pauses_trials else min(max_concurrent, trials_left)

@@ -91,11 +91,10 @@ class Display(Follower):
             for trial in self._state.at_stage(Stage.RUNNING)
         ]
         remaining = ""
-        trials = self._state.planned(self._trials)
-        if self.remaining is not None and 0 < ended < trials:
+        if self.remaining is not None and 0 < ended < self._trials:
             remaining = f"remaining: {self.remaining()}"
         parts = (
-            f"{ended} of {counted(trials, 'trial')} done",
+            f"{ended} of {counted(self._trials, 'trial')} done",
             f"running {', '.join(running)}" if running else self.starvation_message,
             "" if self.activity == "trials" else self.activity,
             *(_fronts(self._archive) if ended else ()),
@@ -104,7 +103,7 @@ class Display(Follower):
         return "; ".join(filter(None, parts))
 
     def _render(self) -> Group:
-        self._bar.update(self._task, completed=len(self._state.ended), total=self._state.planned(self._trials))
+        self._bar.update(self._task, completed=len(self._state.ended))
         return Group(Text(self.summary()), self._bar)
 
 

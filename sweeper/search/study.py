@@ -55,7 +55,6 @@ _POINT, _PRIOR = "point", "prior"
 """Names of user attributes: a configuration outside the search space, and the origin of a prior."""
 _FIRST_GENERATION = {f"{name}:generation": 0 for name in ("NSGAIISampler", "NSGAIIISampler")}
 """System attributes that NSGA-II and NSGA-III require of a parent."""
-_NO_TRIALS = SweepState()
 
 
 class SweepStudy:
@@ -146,14 +145,9 @@ class SweepStudy:
         """Put a proposed trial back at the front of the queue."""
         self._unfinished.appendleft(trial_id)
 
-    def ask(self, state: SweepState = _NO_TRIALS) -> tuple[str, dict[str, Any]] | None:
-        """Return the id and the configuration of the next trial, or None if no trial is left.
-
-        ``state`` tells how many trials repeat an earlier configuration (:meth:`SweepState.planned`).
-        """
-        if self.proposed_trials - len(self._unfinished) >= state.planned(
-            self._trials
-        ):  # the trials that have ended or are running
+    def ask(self) -> tuple[str, dict[str, Any]] | None:
+        """Return the id and the configuration of the next trial, or None if no trial is left."""
+        if self.proposed_trials - len(self._unfinished) >= self._trials:  # the trials that have ended or are running
             return None
         if self._unfinished:
             trial_id = self._unfinished.popleft()

@@ -75,7 +75,7 @@ def remaining(state: SweepState, *, trials: int, epochs_left: float | None, max_
     ``epochs_left`` is the unused part of the epoch budget; None without a budget.
     """
     outcomes = state.outcomes
-    trials_left = max(0, state.planned(trials) - len(outcomes))
+    trials_left = max(0, trials - len(outcomes))
     epochs = [outcome.epochs_done for outcome in outcomes if outcome.epochs_done is not None]
     all_seconds = [outcome.execution.wall_seconds for outcome in outcomes]
     seconds = [value for value in all_seconds if value is not None]

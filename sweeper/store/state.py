@@ -139,20 +139,6 @@ class SweepState:
             case MetricsMeasured(step=step, metrics=metrics):
                 trial.measured[step] = {**trial.measured.get(step, {}), **metrics}
 
-    def planned(self, trials: int) -> int:
-        """Return how many trials a sweep plans if ``trials`` were requested.
-
-        A trial that repeats an earlier configuration of the sweep costs nothing and is replaced by another trial. At
-        most ``trials`` are replaced, because a small space has no more configurations.
-        """
-        seen: set[object] = set()
-        repeated = 0
-        for trial in self.trials.values():
-            spec_hash = trial.settings.get("spec_hash")
-            repeated += bool(trial.reused_from) and spec_hash in seen
-            seen.add(spec_hash)
-        return trials + min(trials, repeated)
-
     @property
     def ended_trials(self) -> list[Trial]:
         """The ended trials in the order in which they ended."""

@@ -13,26 +13,13 @@ from unittest.mock import Mock
 import pytest
 from rich.console import Console
 
-from search_spaces.parameters import Choice
-from search_spaces.space import Space
 from sweeper.controller import FULL_DISK, OUT_OF_TIME, STORAGE_FAILURE
 from sweeper.driver.open_sweep import OpenSweep, open_sweep
 from sweeper.search.limits import Limits
-from sweeper.store.events import TrialRequeued, TrialStarted
+from sweeper.store.events import TrialRequeued
 from sweeper.store.folder import begin
 from sweeper.store.state import Stage
-from tests.sweeper.conftest import (
-    OUTCOME,
-    SETTINGS,
-    TARGET,
-    bare_sweep,
-    end_trial,
-    outcome,
-    report,
-    run_trial,
-    running,
-    states,
-)
+from tests.sweeper.conftest import OUTCOME, SETTINGS, TARGET, bare_sweep, outcome, report, run_trial, running, states
 
 NODE_LOST = outcome("failed", error="The actor died because its node has died.")
 BROKEN = outcome("failed", error="ValueError: no")
@@ -119,18 +106,3 @@ def test_after_the_epoch_budget_only_unfinished_trials_run_and_after_the_deadlin
     resumed.controller.limits.deadline = None
     assert running(resumed) == trial_id
     assert resumed.controller.next_trial() is None
-
-
-def test_a_trial_that_repeats_a_configuration_is_replaced_by_another_trial(out: Path) -> None:
-    """With 16 trials in a space of two configurations, at least 14 proposals repeat an earlier one."""
-    space = Space((Choice("lr", (1e-4, 1e-3)),), {"method": "gdiff", "c": 0.5})
-    sweep = bare_sweep(out, replace(SETTINGS, trials=16, space=space))
-    while (trial := sweep.controller.next_trial()) is not None:
-        sweep.log.record(TrialStarted(trial.id))
-        report(sweep, trial.id, 1)
-        end_trial(sweep, trial.id, OUTCOME)
-    trials = sweep.log.state.trials.values()
-    trained = [trial.settings["lr"] for trial in trials if not trial.reused_from]
-    assert sorted(trained) == [1e-4, 1e-3]
-    assert len(trials) == 32, "at most 16 further trials"
-    assert sweep.remaining_trials == 0
