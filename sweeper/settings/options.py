@@ -195,7 +195,7 @@ class StudyFields:
 
 @dataclass(frozen=True, kw_only=True)
 class PlacementFields:
-    """The options of both kinds of sweeps that are settings of a sweep: where it runs, and when it ends."""
+    """The options of ``pareto`` and ``lr-study`` that say where a sweep runs and when it ends."""
 
     gpus_per_trial: float | str | None = option(
         None,
@@ -229,7 +229,7 @@ class PlacementFields:
 
 
 def _repeated(name: str, after: str, help: str = "", **changes: Any) -> Any:
-    """Return a dataclass field for a setting of a trial of which a sweep accepts several values."""
+    """Return a dataclass field for a setting of a trial that can be repeated in a sweep."""
     return trial_option(name, (), help=f"{help or FIELDS[name].help} Can be repeated.", after=after, **changes)
 
 
@@ -247,7 +247,7 @@ class FactorOptions(Options):
 
 
 FACTORS = tuple(item.name for item in fields(FactorOptions) if item.metadata and item.name != "auto_lr")
-"""The settings of a trial, besides ``auto_lr``, of which a sweep accepts several values."""
+"""The settings of a trial, besides ``auto_lr``, that can be repeated in a sweep."""
 
 
 @dataclass(frozen=True, kw_only=True)
