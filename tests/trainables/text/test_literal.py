@@ -23,7 +23,7 @@ CHATML = "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] | 
 
 
 def with_controls(tokenizer: Any) -> Any:
-    """Add the control tokens, of which ``<|im_start|>`` is not marked as special."""
+    """Add the control tokens. All except ``<|im_start|>`` are marked as special."""
     tokenizer.add_special_tokens({"eos_token": "</s>", "bos_token": "<s>", "pad_token": "<pad>"})
     tokenizer.add_special_tokens({"additional_special_tokens": ["[PAD]", "<|endoftext|>", "<|im_end|>"]})
     tokenizer.add_tokens([AddedToken("<|im_start|>", special=False)])
