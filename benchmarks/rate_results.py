@@ -23,7 +23,11 @@ from trainables.spec import TrialSpec
 
 KEY = ("problem", "seed", "method", "arm", "rate")
 SCORES = ("utility", "verbmem", "truth_ratio", "retain_accuracy", "forget_accuracy")
-IMAGE_THRESHOLDS = ("forget_accuracy<0.1", "retain_accuracy>=70%")
+SIDES: dict[tuple[str, str], tuple[str, ...]] = {
+    ("utility", "verbmem"): (),  # the paper's thresholds
+    ("retain_accuracy", "forget_accuracy"): ("forget_accuracy<0.1", "retain_accuracy>=70%"),
+}
+"""The pairs of scores for keeping and forgetting, with the thresholds that the study must state for a pair."""
 TIE = 0.02
 """Arms count as equally good if their scores differ by at most this difference."""
 
@@ -61,8 +65,7 @@ def study_from(rows: Sequence[Row], spec_of: SpecOf, primary: str = "") -> LrStu
         trials.append(cells | {"trial_id": "/".join(row[name] for name in KEY), "lr": str(float(row["rate"]))})
         targets[spec.seed] = {name: float(row[f"target_{name}"]) for name in SCORES if row[f"target_{name}"]}
     names = list(next(iter(targets.values())))
-    is_images = "retain_accuracy" in names
-    pair = "retain_accuracy:max,forget_accuracy:min" if is_images else "utility:max,verbmem:min"
+    keeping, forgetting = next(pair for pair in SIDES if pair[0] in names)
     file = SweepFile(
         name="rows",
         columns=columns,
@@ -70,9 +73,9 @@ def study_from(rows: Sequence[Row], spec_of: SpecOf, primary: str = "") -> LrStu
             "seeds_vary": "target",
             "primary": primary,
             "sampler": "grid",
-            "constraints": IMAGE_THRESHOLDS if is_images else (),  # the thresholds of texts are those of the paper
+            "constraints": SIDES[keeping, forgetting],
         },
-        objectives=with_bounds(parse_objectives(pair), 1.0),
+        objectives=with_bounds(parse_objectives(f"{keeping}:max,{forgetting}:min"), 1.0),
         baseline={name: statistics.fmean(target[name] for target in targets.values()) for name in names},
         baselines=targets,
     )
