@@ -1,8 +1,8 @@
 """The arms of the experiment on learning-rate rules (docs/data/rate_protocol.md).
 
 An arm is written as words joined with ``+``, such as ``off+decay`` or ``gen-trust+delta=0.005+batches=8+double``. The
-first word is a value of ``--auto-lr``. Further words set one setting each. The words ``double``, ``accept`` and
-``significant`` change the rule ``gen-trust``; these variants are only for the development part.
+first word is a value of ``--auto-lr``. Further words set one setting each. The words ``horizon``, ``double``,
+``accept`` and ``significant`` change the rule ``gen-trust``; these variants are only for the development part.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "interpolate": {"interpolate": "on"},
     "fresh": {"auto_lr_probe": "fresh"},
 }
-VARIANTS = ("double", "accept", "significant")
-"""``double``: the rate at most doubles per update. ``accept``: the rise of the retain loss is measured at the new rate,
-and the rate is halved until the rise is at most ``2 delta + SLACK``. ``significant``: G counts as 0 unless it exceeds
-twice its standard error over the probe batches."""
+VARIANTS = ("horizon", "double", "accept", "significant")
+"""``horizon``: delta bounds the fitted rise over all steps until the next update. ``double``: the rate at most doubles
+per update. ``accept``: the rise of the retain loss is measured at the new rate, and the rate is halved until the rise
+is at most ``2 delta + SLACK``. ``significant``: G counts as 0 unless it exceeds twice its standard error over the probe
+batches."""
 SLACK = 0.01
 """The measured rise that ``accept`` allows in addition to ``2 delta``, in nats per token."""
 MAX_HALVINGS = 4
@@ -77,12 +78,15 @@ def prepare(run: UnlearningRun, arm: str) -> None:
         run.auto_lr._probes = RowBatches(held_out, lengths, size, f"probe:{seed}")
     words = arm.split("+")
     choose: Choose = gen_trust
+    steps = run.spec.auto_lr_every if "horizon" in words else 1
     if "significant" in words:
         choose = significant(choose, record_probes(run))
+    if "horizon" in words:
+        choose = horizon(choose, steps)
     if "double" in words:
         choose = double(choose)
     if "accept" in words:
-        choose = accept(choose)
+        choose = accept(choose, steps)
     if choose is not gen_trust:
         run.auto_lr.rule = replace(run.auto_lr.rule, choose=choose)
 
@@ -104,6 +108,21 @@ class RowBatches(EndlessBatches):
         return [self._rows[index] for index in super().__getitem__(number)]
 
 
+def horizon(choose: Choose, steps: int) -> Choose:
+    """Return the rule for which delta bounds the fitted rise over the steps until the next update.
+
+    The rate is used for ``steps`` steps. If all of them have the direction d, the weights move by ``x = steps * rate``
+    along d, and the fitted rise is ``-G x + H x^2 / 2``. The largest x with a rise of at most delta is the rate of
+    ``choose``, so the rate is ``x / steps``.
+    """
+
+    def shared(fit: Fit, probe: Probe, delta: float) -> float | str:
+        distance = choose(fit, probe, delta)
+        return distance if isinstance(distance, str) else distance / steps
+
+    return shared
+
+
 def double(choose: Choose) -> Choose:
     """Return the rule that increases the rate at most by a factor of 2."""
 
@@ -114,15 +133,18 @@ def double(choose: Choose) -> Choose:
     return limited
 
 
-def accept(choose: Choose) -> Choose:
-    """Return the rule that halves the rate until the measured rise of the loss is at most ``2 delta + SLACK``."""
+def accept(choose: Choose, steps: int = 1) -> Choose:
+    """Return the rule that halves the rate until the measured rise of the loss is at most ``2 delta + SLACK``.
+
+    The rise is measured after ``steps`` steps along the same direction.
+    """
 
     def measured(fit: Fit, probe: Probe, delta: float) -> float | str:
         rate = choose(fit, probe, delta)
         if isinstance(rate, str) or not math.isfinite(rate):
             return rate
         for _ in range(MAX_HALVINGS):
-            loss = probe(rate)
+            loss = probe(steps * rate)
             if loss.loss_plus - loss.loss_zero <= 2.0 * delta + SLACK:
                 break
             rate /= 2.0

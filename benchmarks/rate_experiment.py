@@ -5,8 +5,8 @@
     python benchmarks/rate_experiment.py --part development --rows docs/data/rate_development.csv --table
 
 Appends a row per run, and prints each finished run. After an interruption, the same command makes only the missing
-runs. All runs of a seed are made before the runs of the next seed. ``--processes`` sets the number of runs at the same
-time. ``--table`` prints the results in the file and runs nothing. ``--tofu`` is the folder with TOFU's files, and
+runs. ``--stage`` selects stages of the report part. ``--processes`` sets the number of runs at the same time.
+``--table`` prints the results in the file and runs nothing. ``--tofu`` is the folder with TOFU's files, and
 ``--pretrained`` is the folder with the pretrained model. Problems whose folders are not given are left out.
 """
 
@@ -33,15 +33,17 @@ FROZEN = ""
 STARTS = ("1e-4", "3e-3")
 """The initial rates of the rules in the development part: one is below and one is above the best fixed rates."""
 FEW_STARTS = ("1e-4", "1e-3", "1e-2")
-"""The initial rates of the rules with the pretrained model, whose runs are expensive."""
+"""The initial rates of the rules with interpolation, and of all rules with the pretrained model, whose runs are
+expensive."""
 PRIMARY = "ngdiff"
 METHODS: dict[str, tuple[tuple[str, float], ...]] = {PRIMARY: (), "gdiff": (("c", 0.9),)}
-DELTAS, BATCHES = ("0", "0.005", "0.02", "0.1"), (1, 2, 8)
-CANDIDATES = tuple(f"gen-trust+delta={delta}+batches={count}" for delta in DELTAS for count in BATCHES)
+DELTAS, BATCHES = ("0", "0.005", "0.02", "0.1"), (1, 8)
+CANDIDATES = tuple(f"gen-trust+horizon+delta={delta}+batches={count}" for delta in DELTAS for count in BATCHES)
 CHANGES = ("double", "accept", "significant", "double+accept")
 """The changes that are tried on the selected candidate in the second stage of the development part."""
-LEAST_SEEDS = 8
-"""The number of development seeds on which the candidates are compared."""
+STAGES = ("primary", "others", "gen-trust", "gdiff")
+"""The stages of the report part, in the order in which they are run: the primary comparison, the other arms except the
+frozen ``gen-trust``, the frozen ``gen-trust``, and all arms with gdiff."""
 
 TINY: dict[str, Any] = {"batch_size": 4, "epochs": 15, "eval_every": 15}
 PROBLEMS: dict[str, dict[str, Any]] = {
@@ -62,8 +64,8 @@ PROBLEMS: dict[str, dict[str, Any]] = {
     },
 }
 PARTS = {
-    "development": (("phi-authors", "llama-authors"), range(900, 900 + LEAST_SEEDS)),
-    "report": (("gpt2-authors", "gpt2-tofu", "resnet-digits", "pretrained-tofu"), range(1000, 1020)),
+    "development": (("phi-authors", "llama-authors"), range(900, 904)),
+    "report": (("gpt2-authors", "resnet-digits", "gpt2-tofu", "pretrained-tofu"), range(1000, 1020)),
 }
 """The problems and the seeds of each part. A seed varies the order of examples and the target."""
 OUTCOME = (
@@ -75,22 +77,35 @@ OUTCOME = (
 Job = tuple[str, int, str, str, str]
 
 
-def jobs_of(
-    part: str, problems: Sequence[str], methods: Sequence[str], seeds: Sequence[int], rates: Sequence[str] = RATES
+def development_jobs() -> list[Job]:
+    """Return the runs of the first stage of the development part. The arms vary fastest, then problem and method."""
+    problems, seeds = PARTS["development"]
+    arms = [*itertools.product(["off"], RATES), *itertools.product(("gen", *CANDIDATES), STARTS)]
+    return [(p, s, m, *arm) for s, m, p, arm in itertools.product(seeds, METHODS, problems, arms)]
+
+
+def report_jobs(
+    stage: str, problems: Sequence[str], seeds: Sequence[int], rates: Sequence[str] = RATES
 ) -> Iterator[Job]:
-    """Yield the runs of a part, without restarts. The arms vary fastest, so that an interrupted part is balanced."""
-    arms: list[tuple[str, str]] = [("off", rate) for rate in rates]
-    if part == "development":
-        arms += itertools.product(("gen", *CANDIDATES), STARTS)
-    else:
-        rules = ("gen", "gen-official", "curvature", FROZEN)
-        arms += itertools.product(("off+decay", "off+interpolate"), rates)
-        arms += itertools.product(rules, rates)
-        arms += itertools.product([f"{rule}+interpolate" for rule in rules], rates)
-    for seed, method, problem, (arm, rate) in itertools.product(seeds, methods, problems, arms):
-        is_short = method == PRIMARY and (arm.startswith("off") or rate in FEW_STARTS)
-        if problem != "pretrained-tofu" or is_short:
-            yield problem, seed, method, arm, rate
+    """Yield the runs of a stage of the report part, without restarts: all runs of a problem before those of the next.
+
+    The arms vary fastest, so an interrupted stage has complete seeds.
+    """
+    arms: dict[str, list[tuple[str, Sequence[str]]]] = {
+        "primary": [("off", rates), ("gen", rates)],
+        "others": [
+            *((arm, rates) for arm in ("off+decay", "off+interpolate", "gen-official", "curvature")),
+            ("gen+interpolate", FEW_STARTS),
+        ],
+        "gen-trust": [(FROZEN, rates), (f"{FROZEN}+interpolate", FEW_STARTS)],
+    }
+    arms["gdiff"] = list(itertools.chain.from_iterable(arms.values()))
+    method = "gdiff" if stage == "gdiff" else PRIMARY
+    for problem, seed, (arm, arm_rates) in itertools.product(problems, seeds, arms[stage]):
+        for rate in arm_rates:
+            is_short = method == PRIMARY and (arm.startswith("off") or rate in FEW_STARTS)
+            if problem != "pretrained-tofu" or is_short:
+                yield problem, seed, method, arm, rate
 
 
 def restarts(rows: Sequence[Row]) -> list[Job]:
@@ -99,12 +114,13 @@ def restarts(rows: Sequence[Row]) -> list[Job]:
     return [(p, int(s), m, f"{arm}+restart", rate) for p, s, m, arm, rate in keys if "+" not in arm or arm == FROZEN]
 
 
-def second_stage(candidate: str, problems: Sequence[str], methods: Sequence[str], seeds: Sequence[int]) -> list[Job]:
-    """Return the runs with the changes of the selected candidate."""
+def second_stage(candidate: str) -> list[Job]:
+    """Return the runs of the second stage of the development part: the changes of the selected candidate."""
+    problems, seeds = PARTS["development"]
     # Without a standard error, every G would count as 0.
     changes = [change for change in CHANGES if change != "significant" or not candidate.endswith("batches=1")]
     arms = itertools.product([f"{candidate}+{change}" for change in changes], STARTS)
-    return [(p, s, m, *arm) for s, m, p, arm in itertools.product(seeds, methods, problems, list(arms))]
+    return [(p, s, m, *arm) for s, m, p, arm in itertools.product(seeds, METHODS, problems, list(arms))]
 
 
 def spec_of(problem: str, seed: int, method: str, arm: str, rate: str) -> TrialSpec:
@@ -148,13 +164,12 @@ def selection(rows: Sequence[Row]) -> tuple[str, str]:
     def complete(jobs: Iterable[Job]) -> bool:
         return all(tuple(map(str, job)) in finished for job in jobs)
 
-    problems, seeds = PARTS["development"]
-    runs = scored(rows, spec_of) if complete(jobs_of("development", problems, list(METHODS), seeds)) else []
-    if not runs:
+    if not complete(development_jobs()):
         return "", ""
+    runs = scored(rows, spec_of)
     preferred = sorted(CANDIDATES, key=lambda arm: int(arm.rpartition("=")[2]))  # stable: smaller deltas come first
     first = select(runs, preferred, "gen")
-    second = second_stage(first, problems, list(METHODS), seeds)
+    second = second_stage(first)
     changed = list(dict.fromkeys(arm for _, _, _, arm, _ in second))
     return first, select(runs, [first, *changed], "gen") if complete(second) else ""
 
@@ -198,9 +213,9 @@ def _shortest(lines: Sequence[str], count: int) -> list[str]:
 def main() -> None:
     parser = study_parser(__doc__)
     parser.add_argument("--part", choices=PARTS, required=True)
-    parser.add_argument("--problem", nargs="+", choices=PROBLEMS)
-    parser.add_argument("--method", nargs="+", default=list(METHODS), choices=METHODS)
-    parser.add_argument("--seed", nargs="+", type=int)
+    parser.add_argument("--stage", nargs="+", default=list(STAGES), choices=STAGES)
+    parser.add_argument("--problem", nargs="+", choices=PARTS["report"][0], help="Problems of the report part.")
+    parser.add_argument("--seed", nargs="+", type=int, help="Seeds of the report part.")
     parser.add_argument("--rate", nargs="+", default=list(RATES), help="Further rates, if the best one is at an edge.")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--tofu", type=Path)
@@ -209,32 +224,37 @@ def main() -> None:
     if args.table:
         print_results(args.part, read_rows(args.rows))
         return
-    if args.part == "report" and not FROZEN:
-        parser.error("no variant of gen-trust is frozen: finish the development part, and set FROZEN to its selection")
     with tempfile.TemporaryDirectory() as name:
         folders: dict[str, dict[str, str]] = {}
+
+        def make(jobs: Iterable[Job]) -> None:
+            columns, job_run = (KEY, (*KEY, *OUTCOME)), partial(run, folders=folders)
+            run_missing(args.rows, columns, jobs, job_run, processes=args.processes)
+
+        if args.part == "development":
+            make(development_jobs())
+            make(second_stage(selection(read_rows(args.rows))[0]))
+            return
+        if not FROZEN and {"gen-trust", "gdiff"} & {*args.stage}:
+            parser.error(
+                "no variant of gen-trust is frozen: finish the development part, and set FROZEN to its selection, "
+                "or give --stage primary others"
+            )
         if args.tofu:
             write_rows(args.tofu, Path(name))
             folders["gpt2-tofu"] = {"data_dir": name}
         if args.tofu and args.pretrained:
             folders["pretrained-tofu"] = {"data_dir": name, "model_path": str(args.pretrained)}
-        problems, seeds = args.problem or PARTS[args.part][0], args.seed or PARTS[args.part][1]
+        problems, seeds = args.problem or PARTS["report"][0], args.seed or PARTS["report"][1]
         absent = [problem for problem in problems if problem.endswith("-tofu") and problem not in folders]
         if args.problem and absent:
             parser.error(f"{', '.join(absent)}: give --tofu, and --pretrained for pretrained-tofu")
         if absent:
             print("left out without --tofu or --pretrained:", *absent, flush=True)
         problems = [problem for problem in problems if problem not in absent]
-
-        def make(jobs: Iterable[Job]) -> None:
-            columns, job_run = (KEY, (*KEY, *OUTCOME)), partial(run, folders=folders)
-            run_missing(args.rows, columns, jobs, job_run, processes=args.processes)
-
-        make(jobs_of(args.part, problems, args.method, seeds, args.rate))
-        if args.part == "report":
-            make(restarts(read_rows(args.rows)))
-        elif selected := selection(read_rows(args.rows))[0]:
-            make(second_stage(selected, problems, args.method, seeds))
+        for stage in args.stage:
+            make(report_jobs(stage, problems, seeds, args.rate))
+        make(restarts(read_rows(args.rows)))
 
 
 if __name__ == "__main__":

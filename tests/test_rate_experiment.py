@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import rate_experiment
-from rate_experiment import CANDIDATES, METHODS, OUTCOME, PARTS, PRIMARY, jobs_of, restarts, spec_of, write_rows
+from rate_experiment import (
+    CANDIDATES,
+    OUTCOME,
+    PARTS,
+    PRIMARY,
+    STAGES,
+    development_jobs,
+    report_jobs,
+    restarts,
+    second_stage,
+    spec_of,
+    write_rows,
+)
 from rate_results import KEY, SCORES, print_factors, scored, select, study_from
 
 from analysis.study.verdict import Outcome
@@ -28,14 +41,22 @@ def grid(seeds: range, best: float = 0.8) -> list[dict[str, str]]:
 
 
 def test_every_run_of_a_part_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    problems, seeds = PARTS["development"]
-    jobs = list(jobs_of("development", problems, list(METHODS), seeds))
-    assert len(jobs) == len(set(jobs)) == 992
+    development = development_jobs()
+    assert len(development) == len(set(development)) == 2 * 2 * 4 * (5 + 2 + 16)
+    assert not {*second_stage(CANDIDATES[1])} & {*development}
     monkeypatch.setattr(rate_experiment, "FROZEN", "gen-trust+delta=0.02+batches=2")
     problems, seeds = PARTS["report"]
-    jobs = list(jobs_of("report", problems, list(METHODS), seeds))
+    jobs = [job for stage in STAGES for job in report_jobs(stage, problems, seeds)]
     assert len(jobs) == len(set(jobs))
-    assert Counter(problem for problem, *_ in jobs) == dict.fromkeys(problems[:3], 2200) | {"pretrained-tofu": 780}
+    assert Counter(problem for problem, *_ in jobs) == dict.fromkeys(problems[:3], 1640) | {"pretrained-tofu": 660}
+
+
+def test_the_primary_comparison_is_run_first_and_one_problem_at_a_time() -> None:
+    problems, seeds = PARTS["report"]
+    jobs = list(report_jobs("primary", problems[:3], seeds))
+    assert [(job[0], job[1]) for job in jobs[::200]] == [(problem, 1000) for problem in problems[:3]]
+    rates = ("1e-4", "3e-4", "1e-3", "3e-3", "1e-2")
+    assert jobs[:10] == [("gpt2-authors", 1000, PRIMARY, arm, rate) for arm in ("off", "gen") for rate in rates]
 
 
 def test_a_seed_varies_the_order_and_the_target() -> None:
@@ -45,20 +66,27 @@ def test_a_seed_varies_the_order_and_the_target() -> None:
     assert spec.option_values == {"c": 0.9}
 
 
-def test_the_report_part_needs_a_frozen_variant(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_only_the_stages_with_gen_trust_need_a_frozen_variant(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["rate_experiment.py", "--part", "report", "--rows", "rows.csv"])
+    words = ["rate_experiment.py", "--part", "report", "--rows", str(tmp_path / "rows.csv")]
+    monkeypatch.setattr("sys.argv", words)
     with pytest.raises(SystemExit) as error:
         rate_experiment.main()
     assert error.value.code == 2
     assert "finish the development part" in capsys.readouterr().err
+    made_jobs: list[tuple[object, ...]] = []
+    monkeypatch.setattr(rate_experiment, "run_missing", lambda *args, **options: made_jobs.extend(args[2]))
+    monkeypatch.setattr("sys.argv", [*words, "--stage", "primary", "--seed", "1003"])
+    rate_experiment.main()
+    assert Counter(job[:2] for job in made_jobs) == {("gpt2-authors", 1003): 10, ("resnet-digits", 1003): 10}
+    assert "left out without --tofu or --pretrained: gpt2-tofu pretrained-tofu" in capsys.readouterr().out
 
 
 def test_a_problem_that_needs_files_is_not_run_without_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--part", "development", "--problem", "gpt2-tofu", "--rows", "rows.csv"]
+    words = ["--part", "report", "--stage", "primary", "--problem", "gpt2-tofu", "--rows", "rows.csv"]
     monkeypatch.setattr("sys.argv", ["rate_experiment.py", *words])
     with pytest.raises(SystemExit) as error:
         rate_experiment.main()
@@ -92,7 +120,7 @@ def test_images_succeed_with_a_low_forget_accuracy() -> None:
 
 def test_the_rule_of_selection_prefers_few_batches_among_ties_and_excludes_what_collapses_more_than_gen() -> None:
     seeds = range(8)
-    cheap, dear, unsafe = (CANDIDATES[index] for index in (0, 2, 3))
+    cheap, dear, unsafe = (CANDIDATES[index] for index in (0, 1, 2))
     rows = [made(arm, "1e-4", s, value) for arm, value in ((cheap, 0.80), (dear, 0.81), ("gen", 0.7)) for s in seeds]
     rows += [made(unsafe, "1e-4", s, 0.94 if s else 0.1) for s in seeds]
     runs = scored(rows, spec_of)
@@ -125,7 +153,7 @@ def test_a_factor_is_compared_with_the_equal_runs_without_it(capsys: pytest.Capt
     ]
 
 
-def test_the_rows_of_tofu_are_not_in_forget05(tmp_path) -> None:
+def test_the_rows_of_tofu_are_not_in_forget05(tmp_path: Path) -> None:
     def rows(first: int, last: int) -> str:
         return "".join(json.dumps({"question": f"Question {n}?", "answer": f"Answer {n}."}) + "\n"
                        for n in range(first, last))  # fmt: skip

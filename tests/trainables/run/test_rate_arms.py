@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import rate_arms
-from rate_arms import accept, double, prepare, settings_of, significant
+from rate_arms import accept, double, horizon, prepare, settings_of, significant
 
 from tests.trainables.conftest import MakeSpec
 from trainables.auto_lr.fit import Fit
@@ -40,6 +40,14 @@ def test_the_words_of_an_arm_are_settings():
         settings_of("gen+annealed")
 
 
+def test_the_fitted_rise_over_the_interval_is_at_most_delta():
+    rate = horizon(gen_trust, 10)(SLOPED, parabola, 0.05)
+    assert isinstance(rate, float)
+    distance = 10 * rate
+    assert -SLOPED.slope * distance + SLOPED.curvature * distance**2 / 2 == pytest.approx(0.05)
+    assert horizon(gen_trust, 10)(replace(SLOPED, loss_plus=math.nan), parabola, 0.05) == "not finite"
+
+
 def test_double_limits_the_rate_to_twice_the_current_rate():
     flat = replace(SLOPED, loss_plus=0.901, loss_minus=1.101)  # H = 0.2, so the bound is far away
     assert gen_trust(flat, parabola, 0.0) == pytest.approx(10.0)
@@ -53,6 +61,11 @@ def test_accept_keeps_a_rate_whose_measured_rise_agrees_and_halves_other_rates()
     assert accept(gen_trust)(SLOPED, steep, 0.0) == pytest.approx(0.2 / 16)
     assert accept(gen_trust)(SLOPED, steep, 0.02) == pytest.approx(gen_trust(SLOPED, steep, 0.02) / 16)
     assert accept(gen_trust)(replace(SLOPED, loss_plus=math.nan), steep, 0.0) == "not finite"
+
+
+def test_accept_measures_the_rise_after_all_steps_until_the_next_update():
+    assert accept(horizon(gen_trust, 10), 10)(SLOPED, parabola, 0.0) == pytest.approx(0.02)
+    assert accept(horizon(gen_trust, 10), 10)(SLOPED, steep, 0.0) == pytest.approx(0.02 / 16)
 
 
 @pytest.mark.parametrize(
