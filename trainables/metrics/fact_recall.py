@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from trainables.metrics.item_mean import ItemMean
 from trainables.metrics.key_facts import Fact, is_told
 from trainables.metrics.metric import EXTRA_SETS, QUESTIONS, Array, Cost, Metric, Need
 from trainables.metrics.rouge import stemmed_words
@@ -38,12 +39,13 @@ def _share(facts: Sequence[Fact], answer: str) -> float:
     return sum(is_told(fact, words) for fact in facts) / len(facts) if facts else math.nan
 
 
-def mean_recall(recalls: Array) -> float:
+def mean_recall(recalls: Array) -> ItemMean:
     """Return the mean over the items with facts; NaN if no item has facts."""
     import numpy as np
 
-    known = recalls[~np.isnan(recalls)]
-    return float(known.mean()) if known.size else math.nan
+    has_facts = ~np.isnan(recalls)
+    mean = recalls[has_facts].mean() if has_facts.any() else math.nan
+    return ItemMean(mean, [(np.where(has_facts, recalls, 0.0), has_facts.astype(np.float64))])
 
 
 def neighbour_sets(data: UnlearningData) -> tuple[str, ...]:
@@ -51,7 +53,7 @@ def neighbour_sets(data: UnlearningData) -> tuple[str, ...]:
     return tuple(name for name in ("neighbours", *EXTRA_SETS) if data.extra_eval.get(name))
 
 
-def _neighbour_recall(scores: ModelScores) -> float:
+def _neighbour_recall(scores: ModelScores) -> ItemMean:
     import numpy as np
 
     recalls = [scores.fact_recalls(name) for name in neighbour_sets(scores.evaluator.data)]

@@ -6,6 +6,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from trainables.metrics.item_mean import ItemMean, item_mean
 from trainables.metrics.metric import LANGUAGE, VISION, Array, Cost, Metric
 
 if TYPE_CHECKING:
@@ -31,11 +32,11 @@ class ItemLosses(NamedTuple):
     first_wrong: NDArray[np.int64]
 
 
-def mean_loss(losses: ItemLosses) -> float:
+def mean_loss(losses: ItemLosses) -> ItemMean:
     """Return the mean loss over all supervised positions, in nats; NaN if a loss is not finite."""
-    if not all(math.isfinite(total) for total in losses.totals):
-        return math.nan
-    return math.fsum(losses.totals) / float(sum(losses.counts))
+    is_finite = all(math.isfinite(total) for total in losses.totals)
+    mean = math.fsum(losses.totals) / float(sum(losses.counts)) if is_finite else math.nan
+    return ItemMean(mean, [(losses.totals, losses.counts)])
 
 
 def standard_error(losses: ItemLosses) -> float:
@@ -58,22 +59,22 @@ def standard_error(losses: ItemLosses) -> float:
     return math.sqrt(n / (n - 1) * squares) / float(sum(losses.counts))
 
 
-def agreement(losses: ItemLosses) -> float:
+def agreement(losses: ItemLosses) -> ItemMean:
     """Return the mean, over the examples, of the share of supervised positions before the first wrong prediction.
 
     For images, the result is the accuracy. For text, the result underestimates the ROUGE-L recall of the greedily
     decoded answer.
     """
-    return float((losses.agreed / losses.counts).mean())
+    return item_mean(losses.agreed / losses.counts)
 
 
-def capped_mean_loss(losses: ItemLosses, random_guess: float) -> float:
+def capped_mean_loss(losses: ItemLosses, random_guess: float) -> ItemMean:
     """Return the mean of the losses capped at ``random_guess``, in nats; NaN if a loss is not finite."""
-    if math.isnan(mean_loss(losses)):
-        return math.nan
     # If only the mean were capped, a few very large losses could hide tokens that the model still knows.
     mean = mean_loss(losses._replace(totals=losses.capped))
-    return min(mean, random_guess)  # with rounding errors, the mean may exceed the cap
+    # With rounding errors, the mean may exceed the cap.
+    value = math.nan if math.isnan(mean_loss(losses)) else min(mean, random_guess)
+    return ItemMean(value, mean.parts)
 
 
 _loss = partial(Metric, unit="nats per {item}", high=None, loss=True, modalities=(LANGUAGE, VISION), cost=Cost.FORWARD)

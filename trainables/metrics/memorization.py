@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from trainables.metrics.item_mean import item_mean
 from trainables.metrics.metric import CARLINI, Array, Cost, Metric
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ METRICS = (
         formula="mean of 1 - k/T over answers of T tokens, where k is the smallest number of first tokens from which "
         "greedy decoding gives all others",
         citation=CARLINI,
-        measure=lambda scores: extraction_strength(scores.tokens["forget"]).mean(),
+        measure=lambda scores: item_mean(extraction_strength(scores.tokens["forget"])),
     ),
     _memorised(
         name="exact_memorization",
@@ -59,6 +60,6 @@ METRICS = (
         formula="share of an answer's tokens that the model finds most probable after the true previous tokens; mean "
         "over the answers",
         citation="Tirumala et al., Memorization Without Overfitting, NeurIPS 2022 (arXiv:2205.10770)",
-        measure=lambda scores: exact_memorization(scores.tokens["forget"]).mean(),
+        measure=lambda scores: item_mean(exact_memorization(scores.tokens["forget"])),
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from trainables.metrics.item_mean import ItemMean, item_mean
 from trainables.metrics.metric import EXTRA_SETS, FURTHER_CHOICES, RETAIN_CHOICES, TOFU, Array, Cost, Metric
 from trainables.metrics.probability import normalised_probability, probability
 from trainables.metrics.truth_ratio import retain_truth_ratio
@@ -20,6 +21,11 @@ class Scores(NamedTuple):
     rouge_l_recall: float
     truth_ratio: float
 
+    @property
+    def parts(self) -> list[tuple[Array, Array]]:
+        """The values of the items, as in :class:`~trainables.metrics.item_mean.ItemMean`."""
+        return [part for score in self if isinstance(score, ItemMean) for part in score.parts]
+
 
 def model_utility(*, retain: Scores, real_authors: Scores, world_facts: Scores) -> float:
     """Return the harmonic mean of the three scores on each of the three sets, in [0, 1]; NaN if a score is NaN.
@@ -33,13 +39,12 @@ def model_utility(*, retain: Scores, real_authors: Scores, world_facts: Scores) 
     return math.nan if has_nan else harmonic_mean(scores)
 
 
-def _measure(scores: ModelScores) -> float:
+def _measure(scores: ModelScores) -> ItemMean:
     def aggregate(set_name: str, probabilities: Array) -> Scores:
-        truth_ratio = retain_truth_ratio(scores.choices[set_name].truth_ratios)
         return Scores(
-            probability=float(probabilities.mean()),
-            rouge_l_recall=float(scores.recalls(set_name).mean()),
-            truth_ratio=truth_ratio,
+            probability=item_mean(probabilities),
+            rouge_l_recall=item_mean(scores.recalls(set_name)),
+            truth_ratio=retain_truth_ratio(scores.choices[set_name].truth_ratios),
         )
 
     def score_choices(set_name: str) -> Scores:
@@ -48,7 +53,8 @@ def _measure(scores: ModelScores) -> float:
 
     retain = aggregate("retain", probability(scores.losses("retain")))
     extra_scores = {set_name: score_choices(set_name) for set_name in EXTRA_SETS}
-    return model_utility(retain=retain, **extra_scores)
+    sets = (retain, *extra_scores.values())
+    return ItemMean(model_utility(retain=retain, **extra_scores), [part for item in sets for part in item.parts])
 
 
 METRICS = (

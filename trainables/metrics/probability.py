@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from trainables.metrics.item_mean import item_mean
 from trainables.metrics.metric import TOFU, Array, Cost, Metric
 
 
@@ -38,7 +39,7 @@ METRICS = (
         direction="min",
         of="forget",
         formula="mean of exp(-loss per token) over the answers of the forget set",
-        measure=lambda scores: probability(scores.losses("forget")).mean(),
+        measure=lambda scores: item_mean(probability(scores.losses("forget"))),
     ),
     _probability(
         name="retain_probability",
@@ -46,6 +47,6 @@ METRICS = (
         direction="max",
         of="retain",
         formula="mean of exp(-loss per token) over the answers of a sample of the retain set",
-        measure=lambda scores: probability(scores.losses("retain")).mean(),
+        measure=lambda scores: item_mean(probability(scores.losses("retain"))),
     ),
 )

@@ -17,6 +17,7 @@ from operator import eq
 from typing import Literal
 
 from search_spaces.common.words import units
+from trainables.metrics.item_mean import item_mean
 from trainables.metrics.metric import Array, Cost, Metric
 
 NGRAM = 3
@@ -81,7 +82,7 @@ def _metrics(of: Literal["forget", "retain"], answers: str) -> tuple[Metric, Met
             f"answers used for {answers}",
             citation="Welleck et al., Neural Text Generation With Unlikelihood Training, ICLR 2020 (arXiv:1908.04319): "
             "seq-rep-n, with n = 3 instead of 4, over words and punctuation marks instead of the model's tokens",
-            measure=lambda scores: repetition(scores.greedy_answers(of, prompts=answers)).mean(),
+            measure=lambda scores: item_mean(repetition(scores.greedy_answers(of, prompts=answers))),
         ),
         common(
             name=f"{of}_longest_loop",
@@ -92,7 +93,7 @@ def _metrics(of: Literal["forget", "retain"], answers: str) -> tuple[Metric, Met
             citation="Holtzman et al., The Curious Case of Neural Text Degeneration, ICLR 2020 (arXiv:1904.09751), "
             "which counts generations that end in a phrase repeated at least three times; this metric measures "
             "which share of an answer is a loop",
-            measure=lambda scores: longest_loop(scores.greedy_answers(of, prompts=answers)).mean(),
+            measure=lambda scores: item_mean(longest_loop(scores.greedy_answers(of, prompts=answers))),
         ),
     )
 

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from search_spaces.common.words import words
+from trainables.metrics.item_mean import item_mean
 from trainables.metrics.metric import KNOWMEM, MUSE, Array, Cost, Metric
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ METRICS = (
         threshold={"below": 0.1},
         sets=("default", "tofu", "muse"),
         formula="mean ROUGE-L recall of greedy continuations on the forget set",
-        measure=lambda scores: scores.recalls("forget", prompts="verbmem").mean(),
+        measure=lambda scores: item_mean(scores.recalls("forget", prompts="verbmem")),
     ),
     _recall(
         name="knowmem",
@@ -91,7 +92,7 @@ METRICS = (
         sets=("default", "muse"),
         needs=(KNOWMEM,),
         formula="mean ROUGE-L recall of greedy answers to questions about the forget set",
-        measure=lambda scores: scores.recalls("forget", prompts="knowmem").mean(),
+        measure=lambda scores: item_mean(scores.recalls("forget", prompts="knowmem")),
     ),
     _recall(
         name="utility",
@@ -102,6 +103,6 @@ METRICS = (
         threshold={"share": 0.7},
         sets=("default", "tofu", "muse"),
         formula="mean ROUGE-L recall of greedy answers on a sample of the retain set",
-        measure=lambda scores: scores.recalls("retain", prompts="utility").mean(),
+        measure=lambda scores: item_mean(scores.recalls("retain", prompts="utility")),
     ),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from trainables.metrics.item_mean import ItemMean, item_mean
 from trainables.metrics.metric import FORGET_CHOICES, RETAIN_CHOICES, TOFU, Array, Cost, Metric
 
 
@@ -36,7 +37,7 @@ def truth_ratio(paraphrased: Array, perturbed: Sequence[Array]) -> Array:
         return np.exp(log_truth_ratio(paraphrased, perturbed))
 
 
-def forget_truth_ratio(ratios: Array) -> float:
+def forget_truth_ratio(ratios: Array) -> ItemMean:
     """Return ``mean min(s, 1/s)`` with ``s = 1/ratio``, in [0, 1]; NaN if a ratio is NaN.
 
     The result is 1 if right and wrong answers are equally likely. An item with a ratio of 0 or inf counts as 0.
@@ -44,17 +45,17 @@ def forget_truth_ratio(ratios: Array) -> float:
     import numpy as np
 
     with np.errstate(divide="ignore", over="ignore"):
-        return float(np.minimum(ratios, 1.0 / ratios).mean())
+        return item_mean(np.minimum(ratios, 1.0 / ratios))
 
 
-def retain_truth_ratio(ratios: Array) -> float:
+def retain_truth_ratio(ratios: Array) -> ItemMean:
     """Return ``mean max(0, 1 - 1/s)`` with ``s = 1/ratio``, in [0, 1]; NaN if a ratio is NaN.
 
     The result is 1 if only the right answers are likely. An item with a ratio of inf counts as 0.
     """
     import numpy as np
 
-    return float(np.maximum(0.0, 1.0 - ratios).mean())
+    return item_mean(np.maximum(0.0, 1.0 - ratios))
 
 
 _ratio = partial(Metric, direction="max", sets=("default", "tofu"), cost=Cost.CHOICES, citation=TOFU)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from trainables import plugins
 from trainables.data import DataError, TaskData
+from trainables.metrics.item_mean import ITEM_SCORES, ItemMean
 from trainables.metrics.losses import ItemLosses, agreement, standard_error
 from trainables.metrics.registry import LOSS_METRICS, METRICS, SETS
 
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 ItemLog: TypeAlias = dict[str, dict[str, object]]
-"""The per-item values by evaluation set and column, as JSON values."""
+"""The per-item values by evaluation set and column, as JSON values.
+
+The key ``scores`` has the values of each metric that is a mean over items (:meth:`ItemMean.to_json`).
+"""
 
 TargetModel: TypeAlias = "Callable[[], AbstractContextManager[PreTrainedModel]]"
 """A function whose result gives the target's model while its ``with`` block runs."""
@@ -133,12 +137,14 @@ class Scores(ABC):
         retain: the values of the retain model; None if no metric needs them.
         target: gives the target's model; None if the model cannot be compared with the target.
         random_guess: the loss of a uniform guess, in nats.
+        item_means: the measured metrics that are means over items, by name.
     """
 
     def __init__(self, evaluator: ModelEvaluator, retain: RetainValues | None, target: TargetModel | None) -> None:
         self.retain = retain
         self.target = target
         self.random_guess = evaluator.random_guess
+        self.item_means: dict[str, ItemMean] = {}
         self._data = evaluator.data
 
     @property
@@ -181,14 +187,20 @@ class Scores(ABC):
         has_retain_model, has_target = self.retain is not None, self.target is not None
         selected_names = select_metrics(names, self._data, retain_model=has_retain_model, target=has_target)
         metrics = self._values(selected_names)
-        return Measurement(metrics, self.items(), self.generation_seconds)
+        items = self.items()
+        if self.item_means:
+            items[ITEM_SCORES] = {name: mean.to_json() for name, mean in self.item_means.items()}
+        return Measurement(metrics, items, self.generation_seconds)
 
     def _values(self, names: Iterable[str]) -> dict[str, float]:
         return {name: self._value(name) for name in names}
 
     def _value(self, name: str) -> float:
         try:
-            return float(METRICS[name].measure(self))
+            value = METRICS[name].measure(self)
+            if isinstance(value, ItemMean):
+                self.item_means[name] = value
+            return float(value)
         except Exception as error:
             plugin = plugins.owner("metric", name.removesuffix("_distance"))
             is_the_plugins_fault = not hasattr(error, "exit_code") and type(error).__name__ != "OutOfMemoryError"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainables.data.images import ImageData, ImageSet
+from trainables.metrics.item_mean import ItemMean
 from trainables.metrics.losses import ItemLosses, agreement
 from trainables.scoring.base import ItemLog, LazyDict, ModelEvaluator, RetainValues, Scores, TargetModel
 from trainables.scoring.item_log import by_index
@@ -34,7 +35,7 @@ class ImageScores(Scores):
         # The closure does not reference ``self``, because a reference cycle would keep the model in memory longer.
         self.images = LazyDict[str, ItemLosses](lambda set_name: evaluator.score(model, evaluator.sets[set_name]))
 
-    def accuracy(self, set_name: str) -> float:
+    def accuracy(self, set_name: str) -> ItemMean:
         return agreement(self.images[set_name])
 
     @property

@@ -11,6 +11,7 @@ import numpy as np
 
 from trainables.data.examples import Example, UnlearningData
 from trainables.metrics.fact_recall import fact_recall
+from trainables.metrics.item_mean import ItemMean
 from trainables.metrics.key_facts import Fact, KeyFacts, is_told
 from trainables.metrics.losses import ItemLosses
 from trainables.metrics.membership import loss_scores
@@ -203,11 +204,12 @@ class ModelScores(Scores):
         return self.answers[self.evaluator.questions["retain_losses"]]
 
     @property
-    def retain_kl(self) -> float:
+    def retain_kl(self) -> ItemMean:
         """The mean of ``KL(target || model)`` over the answer tokens of the retain loss, in nats."""
         question_set = self.evaluator.questions["retain_losses"]
         counts = self.answers[question_set].counts
-        return float(self._divergences[question_set].sum() / counts.sum())
+        totals = self._divergences[question_set]
+        return ItemMean(totals.sum() / counts.sum(), [(totals, counts)])
 
     def answer_losses(self, set_name: str) -> ItemLosses:
         """Return the target's losses of the model's greedy answers on an evaluation set."""

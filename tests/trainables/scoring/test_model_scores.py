@@ -264,6 +264,17 @@ def test_a_metric_is_its_formula(
     assert found.metrics[name] == pytest.approx(FORMULAS[name](own, other, data), rel=1e-4)
 
 
+def test_the_item_log_has_the_values_from_which_each_mean_can_be_computed_again(found: Any) -> None:
+    scores = found.items["scores"]
+    per_model = {"forget_quality", "privleak", *SETS["mia"]}
+    assert {*scores} == {name for name in NAMES if name not in per_model and not name.endswith("_distance")}
+    for name, parts in scores.items():
+        counts = [part.get("counts", [1] * len(part["totals"])) for part in parts]
+        means = [sum(part["totals"]) / sum(count) for part, count in zip(parts, counts, strict=True)]
+        assert harmonic_mean(means) == pytest.approx(found.metrics[name], rel=1e-5, abs=1e-6), name
+    assert len(scores["model_utility"]) == 9
+
+
 def test_the_item_log_gives_the_same_metrics_when_read_as_a_published_log(
     evaluator: Evaluator, make_network: Any, tokenizer: Any, tmp_path: Path
 ) -> None:
