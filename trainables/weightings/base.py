@@ -2,7 +2,8 @@
 
 Both losses are *minimised*: ``l_r`` on the retain set, and ``l_f`` on the forget set (``-L_F`` under gradient ascent).
 The gradients of the losses are ``g_r`` and ``g_f``. A weighting returns ``(w_r, w_f)``, and the optimizer steps along
-``d = w_r g_r + w_f g_f``. Only ``aligned-mtl`` and ``pcgrad-paper`` can return negative weights, as published.
+``d = w_r g_r + w_f g_f``. Only ``aligned-mtl``, ``blur`` and ``pcgrad-paper`` can return negative weights, as
+published.
 
 All values are Python floats (float64). The weights are finite for gradient norms from 1e-150 to 1e150. The docstring of
 each method gives the weights for zero and parallel gradients.

@@ -37,6 +37,20 @@ def test_pcgrad_paper_projects_the_forget_gradient_whether_or_not_it_conflicts(
     )
 
 
+@given(any_norm, any_norm, any_cosine, st.sampled_from([0.0, 0.1, 1.0, 7.0]), st.booleans())
+def test_blur_is_the_nearest_direction_to_one_gradient_at_a_prescribed_slope_of_the_other_loss(
+    rho: float, phi: float, cosine: float, gamma: float, upper: bool
+) -> None:
+    """``min |d - g|^2`` under ``g_low.d = gamma |g_low|^2``, by the linear system of its Lagrangian."""
+    g_r, g_f = gradients(rho, phi, cosine)
+    g, g_low = (g_f, g_r) if upper else (g_r, g_f)
+    unit = g_low / np.linalg.norm(g_low)
+    system = np.block([[np.eye(3), unit[:, None]], [unit[None, :], np.zeros((1, 1))]])
+    expected = np.linalg.solve(system, np.append(g, gamma * np.linalg.norm(g_low)))[:3]
+    found = combined(weigh("blur", gramian_between(g_r, g_f), gamma=gamma, upper=upper), g_r, g_f)
+    assert found == pytest.approx(expected, abs=1e-12 * max(rho, phi) * max(gamma, 1.0))
+
+
 @given(any_norm, st.floats(-3.0, 3.0), resolved_cosine, alphas)
 @example(1.0, 0.0, 0.0, 0.4)
 @example(1.0, 0.3, -1.0, 0.4)

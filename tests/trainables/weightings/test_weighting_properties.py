@@ -15,8 +15,8 @@ from tests.trainables.weightings.gramians import gramian_of, step, weigh
 from trainables.testing.weightings import check_weighting
 from trainables.weightings import WEIGHTINGS, Gramian, Losses, Needs, Weighting, Weights
 
-MAY_BE_NEGATIVE = {"aligned-mtl", "pcgrad-paper"}
-NOT_SYMMETRIC = {"pcgrad-paper", "rotograd"}
+MAY_BE_NEGATIVE = {"aligned-mtl", "blur", "pcgrad-paper"}
+NOT_SYMMETRIC = {"blur", "pcgrad-paper", "rotograd"}
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS.values(), ids=list(WEIGHTINGS))
@@ -115,6 +115,7 @@ LIMITS = {
     "upgrad": (MEAN, MEAN, MEAN, 0.0, 1.5),
     "dualproj": (MEAN, MEAN, MEAN, 0.0, 1.5),
     "rotograd": (PLAIN_SUM, PLAIN_SUM, PLAIN_SUM, 0.0, 3.0),  # the two span no plane to turn in
+    "blur": (PLAIN_SUM, PLAIN_SUM, PLAIN_SUM, -2.0, 2.0),  # g_f.d = |g_f|^2, so d = g_f
     "rotograd-scale": (PLAIN_SUM, PLAIN_SUM, PLAIN_SUM, 0.0, 3.0),  # at the first step both have the mean length, 3/2
 }
 
