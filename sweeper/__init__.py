@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from sweeper.store.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from sweeper.api import Sweep, evaluate, pick, unlearn
+    from sweeper.api import Sweep, ask, evaluate, pick, unlearn
 
-__all__ = ["Sweep", "evaluate", "pick", "unlearn"]
+__all__ = ["Sweep", "ask", "evaluate", "pick", "unlearn"]
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from search_spaces.common.messages import no_sweep
 from sweeper.checks.world import resolve_and_check
 from sweeper.settings.fields import fields_of
-from sweeper.settings.options import EvaluateOptions, ParetoOptions, PickOptions, RunOptions
+from sweeper.settings.options import AskOptions, EvaluateOptions, ParetoOptions, PickOptions, RunOptions
 from sweeper.settings.reading import read
 from sweeper.settings.sources import (
     PYTHON,
@@ -224,6 +224,23 @@ def pick(out: Path | str, **options: Any) -> dict[str, Any]:
     from sweeper.export.pick import choose
 
     return choose(Path(out), raw, problems).content
+
+
+def ask(out: Path | str, *questions: str, **options: Any) -> dict[str, Any]:
+    """Ask the target and the models of a sweep or a run. The options and the result are those of ``ask --json``.
+
+    Raises:
+        Problems: a model does not exist; the message lists those that exist. Image classifiers cannot be asked.
+    """
+    raw, _ = _raw(AskOptions, options)
+    from sweeper.store.plugins import restore_plugins
+
+    restore_plugins(Path(out))  # before any registry is read
+    from sweeper.asking import open_panel
+    from sweeper.console import own_console
+
+    panel = open_panel(Path(out), raw, questions, console=own_console())
+    return panel.to_dict(panel.ask(questions) if questions else [])
 
 
 def _raw(command: type[Options], options: Mapping[str, object]) -> tuple[Raw, list[str]]:

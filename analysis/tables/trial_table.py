@@ -126,6 +126,9 @@ class TrialTable:
     def of_sweep(self, name: str) -> TrialTable:
         return self._mapped(lambda rows: rows[rows["sweep"] == name])
 
+    def of_trial(self, trial_id: str) -> TrialTable:
+        return self._mapped(lambda rows: rows[rows["trial_id"] == trial_id])
+
     def renamed(self, name: Callable[[str], str], checkpoint: Callable[[str], str], sweep: str = "") -> TrialTable:
         """Return a copy with changed trial ids and checkpoint paths. Empty checkpoint paths stay empty.
 

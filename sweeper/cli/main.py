@@ -8,7 +8,7 @@ from types import MappingProxyType
 import click
 
 from search_spaces.common.messages import expected_one_of
-from sweeper.cli import folder, listing, machine, models, results, sweeps
+from sweeper.cli import ask, folder, listing, machine, models, results, sweeps
 from sweeper.store.version import __version__
 
 EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -24,6 +24,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "report": ("report runs/first --watch", "report runs/first runs/second --out runs/both"),
         "compare": ("compare runs/first --format tex",),
         "pick": ("pick runs/first --where 'verbmem<=0.1' --copy-to model",),
+        "ask": ('ask runs/first "Where was Ada Holt born?"', "ask runs/first --trial 00007 --epoch 3"),
         "config": ("config runs/first --out sweep.yaml",),
         "unlearn": ("unlearn --method ngdiff --auto-lr gen --epochs 10 --out model",),
         "target": ("target --model tiny-llama --out target",),
@@ -71,7 +72,7 @@ def main() -> None:
     """
 
 
-for module in (sweeps, folder, results, models, listing, machine):
+for module in (sweeps, folder, results, ask, models, listing, machine):
     for command in vars(module).values():
         if isinstance(command, click.Command):
             command.epilog = _epilog(str(command.name))

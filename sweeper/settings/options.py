@@ -439,6 +439,21 @@ class PickOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AskOptions(Options):
+    command: ClassVar[str] = "ask"
+
+    trial: tuple[str, ...] = option(
+        (), "Ask the model of this trial; can be repeated.", metavar="ID", otherwise="the model that 'pick' chooses"
+    )
+    epoch: tuple[float, ...] = option(
+        (),
+        "Epoch of the trial. If --trial is repeated, give one epoch for each trial, in the same order.",
+        otherwise="the stored epoch that the sweep's rule chooses",
+        low=0.0,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReportOptions(Options):
     command: ClassVar[str] = "report"
 

@@ -1,4 +1,4 @@
-"""Commands that read a finished sweep: ``pick``, ``report``, ``compare``, ``config``."""
+"""Commands that read a finished sweep: ``pick``, ``ask``, ``report``, ``compare``, ``config``."""
 
 from __future__ import annotations
 
@@ -46,6 +46,23 @@ def test_pick_exports_a_model_that_loads_without_the_project(
 def test_pick_copies_a_checkpoint_as_it_is(product: Product, reference: Finished, tmp_path: Path) -> None:
     product.run("pick", reference.sweep.out, "--copy-to", tmp_path / "copy")
     assert digests(tmp_path / "copy") == digests(reference.sweep.out / reference.sweep.pareto["answer"]["checkpoint"])
+
+
+# ask ------------------------------------------------------------------------------------------------------------------
+
+
+def test_ask_gives_the_answers_on_which_the_recommended_model_was_scored(
+    product: Product, reference: Finished, problem: Problem
+) -> None:
+    checkpoint = reference.sweep.pareto["answer"]["checkpoint"]
+    log = reference.sweep.json(f"items/{Path(checkpoint).name}.json")["eval_log_forget.json"]["generated_text"]
+    rows = list(log.values())
+    questions = [row["question"] for row in problem.forget[: len(rows)]]
+    found = product.run("ask", reference.sweep.out, *questions, "--json").json
+    assert found["models"]["target"] == str(problem.target)
+    model = next(name for name, folder in found["models"].items() if folder.endswith(checkpoint))
+    answered = [(item["set"], item["true_answer"], item["answers"][model]) for item in found["questions"]]
+    assert answered == [("forget", reference, text) for _, text, reference in rows]
 
 
 # report and compare ---------------------------------------------------------------------------------------------------

@@ -98,6 +98,12 @@ class UnlearningData:
         return self.forget if any(item.is_text for item in self.forget) else self.forget_eval
 
     @property
+    def question_sets(self) -> dict[str, tuple[Example, ...]]:
+        """The evaluation sets of questions by name, without plain texts."""
+        sets = {"forget": self.forget_eval, "retain": self.retain_eval, **self.extra_eval}
+        return {name: items for name, items in sets.items() if not any(item.is_text for item in items)}
+
+    @property
     def content_hash(self) -> str:
         fields = asdict(self)
         for name in ("loss_examples", "facts"):  # keeps the hash equal to that of versions without these fields

@@ -35,6 +35,7 @@ class Language:
     offline_model: ClassVar[str] = "tiny-phi"
     offline_dataset: ClassVar[str] = "authors"
     base_has_processor: ClassVar[bool] = True
+    answers_questions: ClassVar[bool] = True
     unused_fields: ClassVar[Mapping[str, str]] = {}
     missing_outputs: ClassVar[Mapping[Reference, str]] = {}
     load_model = staticmethod(checkpoints.load_model)

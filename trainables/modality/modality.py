@@ -28,6 +28,7 @@ class Modality(Protocol):
         unit: ``token`` or ``image``, over which losses are averaged.
         offline_model, offline_dataset: a model and a data set that need no network.
         base_has_processor: whether the processor comes from the base model's folder, instead of from the data.
+        answers_questions: whether a model can answer a question in text.
         unused_fields: maps each field of a trial's spec that this modality does not use to the reason.
         missing_outputs: maps each output of the target that this modality does not have to a description of the
             missing part.
@@ -40,6 +41,7 @@ class Modality(Protocol):
     offline_model: ClassVar[str]
     offline_dataset: ClassVar[str]
     base_has_processor: ClassVar[bool]
+    answers_questions: ClassVar[bool]
     unused_fields: ClassVar[Mapping[str, str]]
     missing_outputs: ClassVar[Mapping[Reference, str]]
 

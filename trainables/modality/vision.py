@@ -32,6 +32,7 @@ class Vision:
     offline_model: ClassVar[str] = "tiny-resnet"
     offline_dataset: ClassVar[str] = "digits"
     base_has_processor: ClassVar[bool] = False
+    answers_questions: ClassVar[bool] = False
     unused_fields: ClassVar[Mapping[str, str]] = {
         "lora_rank": "all weights of an image classifier are trained, including convolutions",
         "target_lora_rank": "all weights of an image classifier are trained, including convolutions",
