@@ -1,4 +1,4 @@
-"""Compare the recommended model's answers with the target's answers, as recorded in the folder items/."""
+"""Compare the recommended model's answers with the target's and the true answers, as recorded in the folder items/."""
 
 from __future__ import annotations
 
@@ -21,10 +21,26 @@ _LOGS = {"forget": "eval_log_forget.json", "retain": "eval_log.json"}
 
 
 MarkedWords = tuple[tuple[str, bool], ...]
-"""An answer as pairs (consecutive words, whether these words differ from the other answer).
+"""An answer as pairs (consecutive words, whether these words differ from the answer that it is compared with).
 
 The joined texts are the answer. In a script without spaces between words, each letter counts as a word.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedAnswers:
+    """The answers to one question.
+
+    Attributes:
+        truth: the answer in the data.
+        before: the target's answer; None if the target's answers were not recorded.
+        after: the model's answer. It is compared with ``before`` or, if ``before`` is None, with ``truth``.
+    """
+
+    question: str
+    truth: str
+    before: MarkedWords | None
+    after: MarkedWords
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,60 +48,69 @@ class ComparedSet:
     """The answers to the questions of one evaluation set, before and after unlearning.
 
     Attributes:
-        examples: triples (question, answer before unlearning, answer after unlearning) of at most five questions.
+        name: ``forget`` or ``retain``.
+        examples: the answers to at most five questions, evenly spread over the set.
         unchanged: the number of questions with the same answer before and after unlearning.
         total: the number of all questions.
     """
 
-    examples: tuple[tuple[str, MarkedWords, MarkedWords], ...]
+    name: str
+    examples: tuple[ComparedAnswers, ...]
     unchanged: int
     total: int
 
 
 @dataclass(frozen=True, slots=True)
 class ExampleAnswers:
-    """The answers to questions of the forget set and of the retain set, before and after unlearning.
+    """The answers to questions of each set, before and after unlearning.
 
-    If ``is_target`` is false, the answers before unlearning are the data set's reference answers.
+    ``is_target`` is whether the target's answers were recorded.
     """
 
-    forget: ComparedSet
-    retain: ComparedSet
+    sets: tuple[ComparedSet, ...]
     is_target: bool
 
 
 def example_answers(out: Path, checkpoint: str, target_key: str) -> ExampleAnswers | None:
-    """Return the answers of a model beside the target's answers; None if no answers were recorded.
+    """Return the answers of a model beside the target's and the true answers; None if no answers were recorded.
 
     ``checkpoint`` is a path relative to ``out``.
     """
     path = out / checkpoint
     items = path.parent.parent / "items"
     model, target = _read(items / f"{path.name}.json"), _read(items / TARGET_ITEMS.format(key=target_key))
-    forget, retain = (_compared_set(model.get(name, {}), target.get(name, {})) for name in _LOGS.values())
-    return ExampleAnswers(forget, retain, bool(target)) if forget.total or retain.total else None
+    sets = [_compared_set(name, model.get(key, {}), target.get(key, {})) for name, key in _LOGS.items()]
+    found = tuple(item for item in sets if item.total)
+    return ExampleAnswers(found, bool(target)) if found else None
 
 
 def _read(path: Path) -> Mapping[str, Any]:
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
-def _compared_set(model: Mapping[str, Any], target: Mapping[str, Any]) -> ComparedSet:
+def _compared_set(name: str, model: Mapping[str, Any], target: Mapping[str, Any]) -> ComparedSet:
     outputs: Mapping[str, list[str]] = model.get("generated_text", {})
     targets: Mapping[str, list[str]] = target.get("generated_text", {})
     head, tail = _template([prompt for prompt, _, _ in outputs.values()])
     answers = []
-    for key, (prompt, after, reference) in outputs.items():
+    for key, (prompt, after, truth) in outputs.items():
         question = prompt.removeprefix(head).removesuffix(tail).strip()
-        before = targets[key][1] if key in targets else reference
-        answers.append((question, before, after))
+        answers.append((question, truth, targets[key][1] if key in targets else None, after))
     count = min(_EXAMPLES_PER_SET, len(answers))
     examples = [answers[index * len(answers) // count] for index in range(count)]
     return ComparedSet(
-        examples=tuple((question, *_mark_differences(before, after)) for question, before, after in examples),
-        unchanged=sum(_words(before) == _words(after) for _, before, after in answers),
+        name=name,
+        examples=tuple(_compared(*example) for example in examples),
+        unchanged=sum(
+            _words(truth if before is None else before) == _words(after) for _, truth, before, after in answers
+        ),
         total=len(answers),
     )
+
+
+def _compared(question: str, truth: str, before: str | None, after: str) -> ComparedAnswers:
+    marked_before, marked_after = _mark_differences(truth if before is None else before, after)
+    return ComparedAnswers(question, truth, None if before is None else marked_before, marked_after)
 
 
 def _template(prompts: list[str]) -> tuple[str, str]:

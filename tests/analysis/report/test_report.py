@@ -268,12 +268,25 @@ def write(out: Path, **logs: dict[str, object]) -> None:
         (out / "items" / f"{name.replace('_', '-')}.json").write_text(json.dumps(content))
 
 
-def test_without_the_targets_answers_those_of_the_data_set_are_compared(tmp_path: Path) -> None:
+def test_the_true_answer_stands_beside_the_targets_and_the_models(tmp_path: Path) -> None:
+    write(tmp_path, t1=items("model"), target_key=items("target"))
+    found = example_answers(tmp_path, "checkpoints/t1", "key")
+    assert found is not None
+    assert ([item.name for item in found.sets], found.is_target) == (["forget", "retain"], True)
+    first = found.sets[0].examples[0]
+    assert (first.question, first.truth) == ("Who wrote it?", "reference 0")
+    assert (first.before, first.after) == ((("target ", True), ("0", False)), (("model ", True), ("0", False)))
+    assert found.sets[0].unchanged == 0
+
+
+def test_without_the_targets_answers_the_true_answers_are_compared(tmp_path: Path) -> None:
     write(tmp_path, t1=items("reference"))
     found = example_answers(tmp_path, "checkpoints/t1", "key")
     assert found is not None
-    assert (found.is_target, found.forget.examples[0][1]) == (False, (("reference 0", False),))
-    assert found.retain.unchanged == found.retain.total
+    first = found.sets[0].examples[0]
+    assert (found.is_target, first.truth, first.before) == (False, "reference 0", None)
+    assert first.after == (("reference 0", False),)
+    assert found.sets[1].unchanged == found.sets[1].total
     assert example_answers(tmp_path, "checkpoints/t2", "key") is None
 
 
