@@ -11,6 +11,7 @@ import itertools
 import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -202,6 +203,8 @@ def unlearn(*, out: Path | str | None = None, **options: Any) -> dict[str, objec
 def evaluate(**options: Any) -> dict[str, Any]:
     """Return the metrics of the model in a folder (``model_path``) or of a published evaluation log (``eval_log``).
 
+    If the model's target is known, the key ``target`` has the target's metrics.
+
     Raises:
         Problems: some options are invalid; the exception lists all problems.
     """
@@ -276,6 +279,7 @@ def evaluate_raw(raw: Raw, problems: Sequence[str] = ()) -> dict[str, Any]:
 
 def _scores_of_model(folder: Path, options: EvaluateOptions, raw: Raw, problems: Sequence[str]) -> dict[str, Any]:
     from sweeper.checks.world import model_folder_problems
+    from sweeper.export.target_of_model import target_of_model
     from trainables.modality import dataset_modality
     from trainables.models.adapters import adapter_problems
     from trainables.models.checkpoints import ADAPTER_CONFIG
@@ -304,17 +308,24 @@ def _scores_of_model(folder: Path, options: EvaluateOptions, raw: Raw, problems:
 
     console = own_console()
     use_free_threads()
+    target = Path(options.target_path).resolve() if options.target_path else target_of_model(folder)
     target_spec = target_spec_of(resolved.base)
     print_left_out_metrics(target_spec.left_out, console)
     print_data_notes(target_spec, console)
     with progress_shown(resolved.base, console, first="scoring the model") as (show, _):
-        scores = score_checkpoint(resolved.base, on_progress=show)
+        scores = score_checkpoint(resolved.base, target=target, on_progress=show)
+    content: dict[str, Any] = dict(scores.metrics)
+    if target is not None:
+        console.print(f"the target is {target}", soft_wrap=True)
+        with progress_shown(resolved.base, console, first="scoring the target") as (show, _):
+            spec = replace(resolved.base, target_path=str(target))
+            content["target"] = dict(score_checkpoint(spec, target=target, on_progress=show).metrics)
     if options.out:
         out = Path(options.out)
         out.mkdir(parents=True, exist_ok=True)
-        write_json(out / "metrics.json", {**scores.metrics, "generation_seconds": scores.generation_seconds})
+        write_json(out / "metrics.json", {**content, "generation_seconds": scores.generation_seconds})
         write_item_log(out / "items.json", scores.items)
-    return dict(scores.metrics)
+    return content
 
 
 def _scores_of_log(eval_log: str, retain_eval_log: str | None) -> dict[str, Any]:

@@ -111,9 +111,11 @@ def evaluate(raw: Raw, problems: list[str], *, as_json: bool) -> None:
     """Evaluate a model folder on a data set, or aggregate a published evaluation log.
 
     For a model folder, --model names the registered model whose prompt template is used. The model in the folder must
-    have been trained with this prompt template. For a log, the result contains the model utility and, with
-    --retain-eval-log, the forget quality. The result also contains the probability, ROUGE-L recall, truth ratio and
-    repetition on each set of questions.
+    have been trained with this prompt template. The target's scores stand beside the model's if --target-path names
+    the target, or if the target is known: for a checkpoint of a sweep or run, and for an adapter.
+
+    For a log, the result contains the model utility and, with --retain-eval-log, the forget quality. The result also
+    contains the probability, ROUGE-L recall, truth ratio and repetition on each set of questions.
     """
     from sweeper.api import evaluate_raw
 
@@ -123,9 +125,11 @@ def evaluate(raw: Raw, problems: list[str], *, as_json: bool) -> None:
     elif raw.get("eval_log"):
         click.echo("\n".join(_log_lines(scores)))
     else:
+        target = scores.pop("target", {})
         width = max(20, *map(len, scores))
         for name, value in scores.items():
-            click.echo(f"{name:<{width}} {value:.10g}")
+            beside = f"   (target {target[name]:.10g})" if name in target else ""
+            click.echo(f"{name:<{width}} {value:.10g}{beside}")
 
 
 def _log_lines(scores: dict[str, Any]) -> list[str]:

@@ -389,7 +389,12 @@ class EvaluateOptions(ModelOptions):
 
     model: str | None = trial_option("model", None, after="model_path")
     model_path: str | None = trial_option("model_path", None, help="Folder of the model or PEFT adapter to score.")
-    target_path: str | None = None
+    target_path: str | None = trial_option(
+        "target_path",
+        None,
+        help="Folder of the target, whose scores are shown beside the model's.",
+        otherwise="the target of the sweep or run that contains the model, or an adapter's base model",
+    )
     data: Mapping[str, Any] = trial_options("data", "placement", without=_OWN_TARGET)
     scoring: Mapping[str, Any] = trial_options("scoring", without=("metrics_every",))
     out: str | None = option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,10 +63,13 @@ def prepare_target(
     return preparation.target()
 
 
-def score_checkpoint(spec: TrialSpec, *, on_progress: Callable[[Progress], None]) -> Measurement:
+def score_checkpoint(
+    spec: TrialSpec, *, target: Path | None = None, on_progress: Callable[[Progress], None]
+) -> Measurement:
     """Return the losses and metrics of the model in ``spec.target_path`` on the spec's data.
 
-    If a metric needs the retain model, the retain model is loaded from ``spec.retain_path``.
+    If a metric needs the retain model, the retain model is loaded from ``spec.retain_path``. Metrics that compare the
+    model with the target are measured only if ``target``, the folder of the target, is given.
 
     Raises:
         DataError, LoadError, TargetError: the data or a model cannot be used; the message is for the user.
@@ -76,11 +80,13 @@ def score_checkpoint(spec: TrialSpec, *, on_progress: Callable[[Progress], None]
     target_spec = target_spec_of(spec)
     preparation = Preparation(spec=target_spec, on_progress=on_progress)
     retain = preparation.retain_values()
-    names = target_spec.metric_names(target=False)
+    names = target_spec.metric_names(target=target is not None)
 
     def compute() -> dict[str, object]:
         model, _, evaluator = preparation.load(folder)
-        scores = evaluator.scores(model, retain=retain)
+        load_target = None if target is None else cache(lambda: preparation.load(target)[0])
+        provider = None if load_target is None else lambda: nullcontext(load_target())
+        scores = evaluator.scores(model, retain=retain, target=provider)
         losses = scores.loss_metrics()
         measurement = scores.measure(names)
         return asdict(replace(measurement, metrics={**losses, **measurement.metrics}))
@@ -91,6 +97,7 @@ def score_checkpoint(spec: TrialSpec, *, on_progress: Callable[[Progress], None]
         SCORING,
         "scores",
         _model_digest(folder),
+        *([] if target is None else [_model_digest(target)]),
         target_spec.data,
         *settings,
         *target_spec.metric_digests(names),

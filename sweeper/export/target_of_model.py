@@ -1,0 +1,39 @@
+"""Find the target from which a model was made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from sweeper.export.spec_of_row import spec_of_row
+from sweeper.store.folder import read_origin
+from trainables.data import DataError
+from trainables.models.checkpoints import base_of
+from trainables.target.cache import Cache, NotCached
+from trainables.target.prepare import Preparation
+from trainables.target.target import target_spec_of
+
+
+def target_of_model(folder: Path) -> Path | None:
+    """Return the folder of the target of a checkpoint, without training it.
+
+    The target is that of the sweep or of the run (``unlearn --out``) that contains the checkpoint, or the base model of
+    an adapter. The result is None if none of these is known, or if the target is not on this machine.
+    """
+    candidates = (_of_sweep(folder.parent.parent), base_of(folder), _of_run(folder.parent))
+    return next((path for name in candidates if name and (path := Path(name)).is_dir()), None)
+
+
+def _of_sweep(out: Path) -> str | None:
+    return read_origin(out).target_path if (out / "sweep.json").is_file() else None
+
+
+def _of_run(out: Path) -> str | None:
+    path = out / "metrics.json"
+    row = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if "target_key" not in row:
+        return None
+    try:
+        return Preparation(spec=target_spec_of(spec_of_row(row)), cache=Cache(computing=False)).target().path
+    except (NotCached, DataError):
+        return None
