@@ -9,8 +9,9 @@ A configuration maps plain names to values. A parameter is in the configuration 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.common.values import Value, is_one_of, plain_name, same
@@ -26,6 +27,9 @@ from search_spaces.parameters import (
 
 if TYPE_CHECKING:
     import optuna
+
+_MAX_LISTED = 10_000
+"""The maximum product of the numbers of values for which the configurations of a space are listed."""
 
 
 class SpaceError(ValueError):
@@ -87,6 +91,12 @@ class Space:
         for parameter in self.parameters:
             branches = [extended for branch in branches for extended in _extend(parameter, *branch)]
         return [config for config, _ in branches]
+
+    def configurations(self) -> list[dict[str, Value]] | None:
+        """Return all configurations of the space; None if a range is continuous, or if the list would be too long."""
+        without_grid = [item if isinstance(item, Choice) else replace(item, grid=()) for item in self.parameters]
+        sizes = [math.inf if (points := item.points()) is None else len(points) for item in without_grid]
+        return Space(tuple(without_grid), self.constants).grid() if math.prod(sizes) <= _MAX_LISTED else None
 
     def configuration(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """Return the configuration with these values. Values of parameters whose conditions do not hold are omitted.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from search_spaces.common.messages import counted
 from sweeper.search.limits import End, Limits
 from sweeper.search.reuse import CachedTrial, ReusableTrials
 from sweeper.search.schedulers import Scheduler
@@ -77,35 +78,19 @@ class Controller(Follower):
 
         When a sweep is resumed, unfinished trials continue even if the epoch budget is used up. A paused trial
         continues only after the scheduler promotes it. If the study proposes a trial with the spec of a reusable trial,
-        the proposed trial ends with a copy of that trial's result, and the study proposes another trial. If a trial
-        with the same spec is still running, the proposed trial waits for its result.
+        the proposed trial ends with a copy of that trial's result, and the study proposes another trial.
         """
         if (promoted := self._pop_promoted()) is not None:
             return promoted
         while not self.is_over and (trial := self._propose()) is not None:
-            reusable = self.reusable.find(trial.spec.spec_hash, self.log.state)
+            reusable = self.reusable.find(trial.spec.spec_hash)
             if reusable is not None:
                 self._reuse(trial.id, reusable)
             elif self.log.state.trials[trial.id].cut is not None:
                 self._at_rung[trial.id] = trial
-            elif self._has_running_duplicate(trial):
-                self.requeue(trial)
-                break
             else:
                 return trial
         return self._pop_promoted()
-
-    def _has_running_duplicate(self, candidate: NextTrial) -> bool:
-        """Return whether another trial with the same spec is starting or running, and its result can be reused."""
-        if not self.reusable.includes_own:
-            return False
-        spec_hash = candidate.spec.spec_hash
-        for trial in self.log.state.trials.values():
-            is_active = trial.stage in (Stage.PROPOSED, Stage.RUNNING)
-            has_same_spec = trial.settings.get("spec_hash") == spec_hash
-            if is_active and has_same_spec and trial.id != candidate.id and not self.study.is_queued(trial.id):
-                return True
-        return False
 
     def requeue(self, trial: NextTrial) -> None:
         self.study.requeue(trial.id)
@@ -148,11 +133,20 @@ class Controller(Follower):
 
     @property
     def is_over(self) -> bool:
-        return self.end is not None
+        """Whether no trial starts and no waiting trial continues."""
+        return self._stop is not None
 
     @property
     def end(self) -> End | None:
-        """The reason why the sweep starts no more trials, or None while trials can start."""
+        """The reason why the sweep starts no new trials, or None while new trials can start."""
+        if self._stop is None and self.study.is_exhausted:
+            size = self.study.tried.size
+            count = "" if size is None else f"{counted(size, 'configuration')}, "
+            return End(f"the size of the search space ({count}all of which were tried)", None)
+        return self._stop
+
+    @property
+    def _stop(self) -> End | None:
         if self.failure is not None:
             return self.failure
         if self.limits.is_out_of_time:

@@ -110,8 +110,6 @@ def _print_outcome(get_summary: Callable[[], Summary], out: Path, *, is_study: b
 def summary_lines(summary: Summary) -> list[str]:
     status = ", ".join(f"{count} {_STATUS_TEXTS.get(name, name)}" for name, count in summary.status.items())
     lines = [f"{counted(summary.trials, 'trial')}: {status}" if summary.trials else "no trial ended"]
-    if summary.repeated:
-        lines.append(f"{summary.repeated} of them repeat other trials of this sweep, so their results were copied")
     if summary.reused:
         lines.append(f"{summary.reused} of them did not run, because their results were copied from previous sweeps")
     lines += [line for line in _answer_lines(summary.answer or {}, Path(summary.out)) if line]
@@ -139,10 +137,11 @@ def _frontier_line(summary: Summary) -> str:
 
 
 def _next_step_lines(summary: Summary) -> list[str]:
-    command = f"  {resume_command(summary.out)} {summary.further}".rstrip()
+    command = f"  {resume_command(summary.out)} {summary.further or ''}".rstrip()
     if summary.trials < summary.asked and summary.ended_because:
         trials = f"{summary.asked - summary.trials} of {counted(summary.asked, 'trial')}"
-        return [f"{trials} did not run because of {summary.ended_because}; continue with:", command]
+        sentence = f"{trials} did not run because of {summary.ended_because}"
+        return [sentence] if summary.further is None else [f"{sentence}; continue with:", command]
     if summary.run_again or summary.unmeasured:
         return ["after fixing the cause, continue with:", command]
     if summary.status.get("finished"):

@@ -35,10 +35,9 @@ class Summary:
         front: the number of epochs on the frontier.
         front_trials: the number of trials with an epoch on the frontier.
         reused: the number of trials whose results were copied from previous sweeps.
-        repeated: the number of trials whose results were copied from other trials of this sweep.
         ended_because: the reason why the sweep ended early, or None.
         further: the option that lets ``resume`` run the remaining trials, such as ``--until none``; "" if no option is
-            needed.
+            needed, and None if no trials remain that ``resume`` could run.
         run_again: the number of trials that ``resume`` runs after an infrastructure failure, such as a full disk.
         unmeasured: the number of epochs on the frontier whose metrics could not be measured.
     """
@@ -53,9 +52,8 @@ class Summary:
     answer: Mapping[str, Any] | None
     front_trials: int
     reused: int
-    repeated: int
     ended_because: str | None
-    further: str
+    further: str | None
     run_again: int
     unmeasured: int
 
@@ -121,8 +119,6 @@ def _summary(sweep: OpenSweep, pareto: Mapping[str, Any], end: End | None, *, tr
     run_again = sum(not trial.has_result for trial in trials)
     if failure is not None:
         run_again += max(0, sweep.remaining_trials)
-    origins = [trial.reused_from for trial in trials if trial.reused_from]
-    repeated = sum(Path(origin).parent == sweep.out for origin in origins)
     return Summary(
         out=str(sweep.out),
         trials=len(trials),
@@ -133,8 +129,7 @@ def _summary(sweep: OpenSweep, pareto: Mapping[str, Any], end: End | None, *, tr
         tracking=tracking,
         answer=pareto.get("answer"),
         front_trials=len({member["trial_id"] for member in frontier}),
-        reused=len(origins) - repeated,
-        repeated=repeated,
+        reused=sum(bool(trial.reused_from) for trial in trials),
         ended_because=end.because if end else None,
         further=end.further if end else "",
         run_again=run_again,

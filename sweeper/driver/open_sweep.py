@@ -119,18 +119,17 @@ def open_sweep(
     syncer = None if settings.bucket is None else Syncer(out, settings.bucket)
     tables = ResultTables(out, without=unused_columns(settings.methods, settings.base.metrics))
     states = _requeue(log, settings, out, retry_failed=retry_failed, console=console)
-    study = open_study(log, settings, target, console=console)
 
     def make_spec(config: Mapping[str, Any]) -> TrialSpec:
         target_of_seed = targets.get(config["seed"], target)
         return settings.make_spec(config, target_key=target_of_seed.key)
 
+    study = open_study(log, settings, target, identify=lambda config: make_spec(config).spec_hash, console=console)
     controller = Controller(
         log=log,
         study=study,
         make_spec=make_spec,
-        # With object storage, checkpoints of this sweep's own trials may not have been downloaded yet.
-        reusable=ReusableTrials(out, [Path(folder) for folder in settings.reuse], includes_own=syncer is None),
+        reusable=ReusableTrials([Path(folder) for folder in settings.reuse]),
         limits=Limits(plateau=parse_until(settings.until), epoch_budget=settings.epoch_budget),
         scheduler=open_scheduler(settings, target),
     )

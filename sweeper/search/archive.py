@@ -39,7 +39,6 @@ class ParetoArchive:
         self.criteria = criteria
         self._every_epoch = every_epoch
         self._kept: list[Point] = []
-        self._specs: set[object] = set()
         self._constrained_costs: Floats = np.empty((0, len(criteria.objectives)))
         self.front = FrontSize()
         self.constrained_front = FrontSize()
@@ -62,10 +61,7 @@ class ParetoArchive:
             rows[-1:] = [row]  # the row of a finished trial describes its last epoch
         points = [self.criteria.point(item) for item in rows]
         best = self._best([point for point in points if point.is_measured])
-        # The report counts the epochs of a copied trial once, too.
-        if not (row.get("reused_from") and row.get("spec_hash") in self._specs):
-            self._extend(points)
-        self._specs.add(row.get("spec_hash"))
+        self._extend(points)
         self.trace.append(self.constrained_front.hypervolume)
         return best
 

@@ -11,10 +11,14 @@ from sweeper.settings.until import NEVER, Plateau
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The reason why a sweep ended early. ``further`` is the option with which ``resume`` runs the remaining trials."""
+    """The reason why a sweep ended early.
+
+    ``further`` is the option with which ``resume`` runs the remaining trials: "" if no option is needed, and None if
+    no trials remain that ``resume`` could run.
+    """
 
     because: str
-    further: str = ""
+    further: str | None = ""
 
 
 @dataclass(kw_only=True)

@@ -1,4 +1,4 @@
-"""Find trials that already ran in this or a previous sweep, and copy their results."""
+"""Find trials that already ran in a previous sweep, and copy their results."""
 
 from __future__ import annotations
 
@@ -55,24 +55,18 @@ class CachedTrial:
 
 
 class ReusableTrials:
-    """Finds a reusable trial by its spec hash (the hash of all settings that can change the result).
+    """Finds a reusable trial of a previous sweep by its spec hash, the hash of all settings that can change the result.
 
-    If ``includes_own`` is true, trials of this sweep are found, too. A trial of a previous sweep is preferred to a
-    trial of this sweep. Among the previous sweeps, the last one in ``previous`` is preferred.
+    Among the previous sweeps, the last one in ``folders`` is preferred.
     """
 
-    def __init__(self, out: Path, previous: Sequence[Path] = (), *, includes_own: bool = True) -> None:
-        self._out = out
-        self.includes_own = includes_own
-        self._previous: dict[str, CachedTrial] = {}
-        for folder in previous:
-            self._previous |= _by_hash(folder, read_state(folder))
+    def __init__(self, folders: Sequence[Path] = ()) -> None:
+        self._trials: dict[str, CachedTrial] = {}
+        for folder in folders:
+            self._trials |= _by_hash(folder, read_state(folder))
 
-    def find(self, spec_hash: str, state: SweepState) -> CachedTrial | None:
-        cached = self._previous.get(spec_hash)
-        if cached is None and self.includes_own:
-            return _by_hash(self._out, state).get(spec_hash)
-        return cached
+    def find(self, spec_hash: str) -> CachedTrial | None:
+        return self._trials.get(spec_hash)
 
 
 def _by_hash(out: Path, state: SweepState) -> dict[str, CachedTrial]:

@@ -17,7 +17,7 @@ For a running trial, TPE assumes the worst result (constant liar), and GP integr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +29,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """The inputs of a sampler. ``proposed_trials`` is the number of trials proposed before the sweep was resumed."""
+    """The inputs of a search.
+
+    Attributes:
+        proposed_trials: the number of trials proposed before the sweep was resumed.
+        identify: returns equal values for two configurations if their trials would be equal.
+    """
 
     space: Space
     trials: int
     seed: int = 0
     proposed_trials: int = 0
+    identify: Callable[[Mapping[str, Any]], Hashable] = lambda config: frozenset(config.items())
 
     @property
     def resumed_seed(self) -> int:

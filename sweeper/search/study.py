@@ -11,8 +11,11 @@ trial gets one of these states:
 The values of a COMPLETE trial are those of one of its epochs (:class:`sweeper.search.archive.ParetoArchive`). TPE ranks
 PRUNED trials behind all COMPLETE trials. The other samplers ignore PRUNED trials.
 
-The Optuna study begins with the trials taken from previous sweeps (priors). So the id of a trial is its Optuna number
-minus the number of priors.
+A sampler may propose a configuration that the sweep has already tried. Such a proposal does not become a trial of the
+sweep. Its Optuna trial gets the state FAIL, because the sampler knows the result from the first trial with this
+configuration. After a few such proposals in a row, an untried configuration is drawn at random.
+
+The Optuna study begins with the trials taken from previous sweeps (priors).
 
 The event log contains everything that Optuna stores. When a sweep starts or is resumed, its study is rebuilt from the
 event log in a new file OUT/optuna.log. optuna-dashboard can read this file.
@@ -20,11 +23,12 @@ event log in a new file OUT/optuna.log. optuna-dashboard can read this file.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import warnings
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +40,7 @@ from search_spaces.common.values import Value
 from search_spaces.points import params_of_point
 from sweeper.search.archive import ParetoArchive, Row
 from sweeper.search.samplers import SAMPLERS, Search
+from sweeper.search.tried import TriedConfigurations
 from sweeper.search.warm_start import format_warm_start, warm_start
 from sweeper.settings.objectives import with_bounds
 from sweeper.settings.sweep_settings import SweepSettings
@@ -53,6 +58,8 @@ logger = logging.getLogger(__name__)
 STUDY_NAME = "sweep"
 _POINT, _PRIOR = "point", "prior"
 """Names of user attributes: a configuration outside the search space, and the origin of a prior."""
+_TRIED_IN_A_ROW = 10
+"""The number of tried configurations that a sampler may propose in a row. Then an untried one is drawn at random."""
 _FIRST_GENERATION = {f"{name}:generation": 0 for name in ("NSGAIISampler", "NSGAIIISampler")}
 """System attributes that NSGA-II and NSGA-III require of a parent."""
 
@@ -62,7 +69,11 @@ class SweepStudy:
 
     Call :meth:`restore` before the first :meth:`ask`. If there are priors or points to try first, call :meth:`begin`
     before :meth:`restore`. The fields ``_planned`` and ``_unfinished`` are queues: the points to try first, and the
-    trials to run again.
+    trials to run again. ``_numbers`` maps the id of a trial to the number of its Optuna trial.
+
+    Attributes:
+        tried: the configurations of all trials.
+        is_exhausted: whether :meth:`ask` found no untried configuration.
 
     Args:
         storage: an Optuna storage without studies.
@@ -97,10 +108,16 @@ class SweepStudy:
             directions=["maximize" if item.direction == "max" else "minimize" for item in archive.criteria.objectives],
         )
         self._priors = 0
+        self.tried = TriedConfigurations(
+            search.space, identify=search.identify, first_seed=self._seeds[0], random_seed=search.seed
+        )
+        self.is_exhausted = False
+        self._numbers: dict[str, int] = {}
         self._known_attrs: set[str] = set()
         # The Optuna parameters and user attributes of the points to try first.
-        self._planned: list[tuple[Mapping[str, Any], dict[str, Any]]] = []
-        if sampler == "grid":
+        self._planned: deque[tuple[Mapping[str, Any], dict[str, Any]]] = deque()
+        self._is_grid = sampler == "grid"
+        if self._is_grid:
             self._planned += [(self._space.params_of(point), {}) for point in self._space.grid()]
             self._planned += [({}, {_POINT: dict(point)}) for point in extension]
         self._unfinished: deque[str] = deque()
@@ -117,7 +134,7 @@ class SweepStudy:
     @property
     def proposed_trials(self) -> int:
         """The number of trials proposed so far, in any state."""
-        return sum(trial.state.name != "WAITING" for trial in self._own_trials())
+        return len(self._numbers)
 
     @property
     def unfinished(self) -> int:
@@ -130,47 +147,83 @@ class SweepStudy:
 
     def restore(self, state: SweepState) -> None:
         """Add the trials of the event log to the Optuna study. :meth:`ask` returns trials without a result again."""
+        from optuna.trial import TrialState
+
         final_states: dict[str, dict[str, Any]] = {}
         for trial in state.ended_trials:
             if trial.has_result:
                 row = trial.row()
                 result = self._add_outcome(trial.id, row, [report.values for report in trial.candidates()])
                 final_states[trial.id] = self._final_state(row, result)
+        numbers = itertools.count(self._priors)
         for trial in state.trials.values():
+            for proposal in trial.search.tried_before:
+                self._add_trial(proposal, {"state": TrialState.FAIL})
+                next(numbers)
             self._add_trial(trial.search, final_states.get(trial.id, {}), trial)
+            self._accept(trial.id, next(numbers), trial.search.user_attrs["config"])
             if trial.id not in final_states:
                 self._unfinished.append(trial.id)
+        planned = sum(map(self._is_planned, self._optuna_trials()))
+        self._planned = deque(itertools.islice(self._planned, planned, None))
 
     def requeue(self, trial_id: str) -> None:
         """Put a proposed trial back at the front of the queue."""
         self._unfinished.appendleft(trial_id)
 
     def ask(self) -> tuple[str, dict[str, Any]] | None:
-        """Return the id and the configuration of the next trial, or None if no trial is left."""
+        """Return the id and the configuration of the next trial, or None if no trial is left.
+
+        A new trial never has the configuration of an earlier trial.
+        """
         if self.proposed_trials - len(self._unfinished) >= self._trials:  # the trials that have ended or are running
             return None
         if self._unfinished:
             trial_id = self._unfinished.popleft()
-            return trial_id, dict(self._own_trials()[int(trial_id)].user_attrs["config"])
-        self._enqueue_next()
-        trial = self._study.ask()
-        point = trial.user_attrs.get(_POINT)
-        config = dict(point) if point is not None else self._space.suggest(trial)
-        config["seed"] = trial.user_attrs.get("seed", self._seeds[0])
-        trial.set_user_attr("config", config)
-        return format_id(trial.number - self._priors), config
+            return trial_id, dict(self._optuna_trial(trial_id).user_attrs["config"])
+        if self.is_exhausted:
+            return None
+        return self._propose()
+
+    def _propose(self) -> tuple[str, dict[str, Any]] | None:
+        from optuna.trial import TrialState
+
+        is_repetition = self.proposed_trials % len(self._seeds) > 0
+        for tried_in_a_row in itertools.count():
+            if not self._enqueue_next(tried_in_a_row):
+                self.is_exhausted = True
+                return None
+            trial = self._study.ask()
+            point = trial.user_attrs.get(_POINT)
+            config = dict(point) if point is not None else self._space.suggest(trial)
+            config["seed"] = trial.user_attrs.get("seed", self._seeds[0])
+            trial.set_user_attr("config", config)
+            if is_repetition or config not in self.tried:
+                break
+            self._study.tell(trial.number, state=TrialState.FAIL)
+        trial_id = format_id(self.proposed_trials)
+        self._accept(trial_id, trial.number, config)
+        return trial_id, config
+
+    def _accept(self, trial_id: str, number: int, config: Mapping[str, Any]) -> None:
+        self._numbers[trial_id] = number
+        self.tried.add(config)
 
     def optuna_data(self, trial_id: str) -> OptunaTrial:
         """Return what Optuna stores about a newly proposed trial, for the event log.
 
-        The result includes the study's attributes that were added since the previous call, because NSGA-II and NSGA-III
-        store the parents of trials in these attributes.
+        The result includes the proposals between the previous trial and this trial, whose configurations had been
+        tried. It also includes the study's attributes that were added since the previous call, because NSGA-II and
+        NSGA-III store the parents of trials in these attributes.
         """
-        trial = self._own_trials()[int(trial_id)]
+        number = self._numbers[trial_id]
+        previous = max((other for other in self._numbers.values() if other < number), default=self._priors - 1)
+        *tried, trial = self._optuna_trials()[previous + 1 : number + 1]
         attrs = self._study._storage.get_study_system_attrs(self._study._study_id)
         new_attrs = {name: value for name, value in attrs.items() if name not in self._known_attrs}
         self._known_attrs.update(new_attrs)
-        return OptunaTrial(trial.params, trial.user_attrs, trial.system_attrs, new_attrs)
+        tried_before = tuple(OptunaTrial(item.params, item.user_attrs, item.system_attrs) for item in tried)
+        return OptunaTrial(trial.params, trial.user_attrs, trial.system_attrs, new_attrs, tried_before)
 
     def tell(self, trial_id: str, row: Row, candidates: Sequence[Row] = ()) -> None:
         """Record the result of a trial.
@@ -183,7 +236,7 @@ class SweepStudy:
             return
         result = self._add_outcome(trial_id, row, candidates)
         final = self._final_state(row, result)
-        trial = self._own_trials()[int(trial_id)]
+        trial = self._optuna_trial(trial_id)
         constraints = final.pop("constraints", None) or {}
         for name, violation in constraints.items():
             optuna.trial.Trial(self._study, trial._trial_id).set_constraint(name, violation)
@@ -225,34 +278,48 @@ class SweepStudy:
             self._known_attrs.add(name)
             self._study._storage.set_study_system_attr(self._study._study_id, name, value)
 
-    def _enqueue_next(self) -> None:
-        trials = self._own_trials()
-        index = self.proposed_trials
-        if len(trials) > index:  # a trial is already waiting in Optuna's queue
-            return
-        repetition = index % len(self._seeds)
-        config = trials[index - repetition].user_attrs["config"] if repetition else None
-        if (planned := self._plan(index, config)) is not None:
-            params, attributes = planned
-            self._study.enqueue_trial(params, user_attrs=attributes)
-
-    def _plan(self, index: int, config: Mapping[str, Value] | None) -> tuple[Mapping[str, Any], dict[str, Any]] | None:
-        """Return the parameters and user attributes of a planned trial, or None if the sampler proposes the trial.
+    def _enqueue_next(self, tried_in_a_row: int) -> bool:
+        """Put the next trial into Optuna's queue, unless the sampler proposes it. Return False if no trial is left.
 
         With k seeds, k consecutive trials form a group with equal configurations. The first groups get the planned
         points. In every group after these, the sampler proposes the first trial, and the other trials repeat its
-        configuration ``config``.
+        configuration. If the sampler has proposed too many tried configurations in a row, an untried one is drawn.
         """
-        group, repetition = divmod(index, len(self._seeds))
-        attributes = {"seed": self._seeds[repetition]}
-        if group < len(self._planned):
-            params, point = self._planned[group]
-            return params, attributes | point
-        return None if config is None else (self._space.params_of(config), attributes)
+        from optuna.trial import TrialState
 
-    def _own_trials(self) -> list[optuna.trial.FrozenTrial]:
-        """Return the Optuna trials of this sweep in the order of their ids, without the priors."""
-        return list(self._study.get_trials(deepcopy=False)[self._priors :])
+        if any(trial.state is TrialState.WAITING for trial in self._optuna_trials()):
+            return True
+        repetition = self.proposed_trials % len(self._seeds)
+        params: Mapping[str, Any] = {}
+        point: Mapping[str, Any] = {}
+        if repetition:
+            first = self._optuna_trial(format_id(self.proposed_trials - repetition)).user_attrs
+            point = {name: value for name, value in first.items() if name == _POINT}
+            if not point:
+                params = self._space.params_of(first["config"])
+        elif self._planned:
+            params, point = self._planned.popleft()
+        elif self._is_grid or (tried_in_a_row and self.tried.has_all):
+            return False
+        elif tried_in_a_row < _TRIED_IN_A_ROW:
+            return True
+        elif (config := self.tried.draw()) is not None:
+            params = self._space.params_of(config)
+        else:
+            return False
+        self._study.enqueue_trial(params, user_attrs={"seed": self._seeds[repetition], **point})
+        return True
+
+    def _is_planned(self, trial: optuna.trial.FrozenTrial) -> bool:
+        """Return whether a trial was the first with a planned point. Randomly drawn trials count, too."""
+        return "fixed_params" in trial.system_attrs and trial.user_attrs.get("seed") == self._seeds[0]
+
+    def _optuna_trial(self, trial_id: str) -> optuna.trial.FrozenTrial:
+        return self._optuna_trials()[self._numbers[trial_id]]
+
+    def _optuna_trials(self) -> list[optuna.trial.FrozenTrial]:
+        """Return all trials in the Optuna study: the priors, the sweep's trials and the proposals that were tried."""
+        return list(self._study.get_trials(deepcopy=False))
 
 
 def format_id(index: int) -> str:
@@ -260,7 +327,14 @@ def format_id(index: int) -> str:
     return f"{index:05d}"
 
 
-def open_study(log: EventLog, settings: SweepSettings, target: Target, *, console: Console) -> SweepStudy:
+def open_study(
+    log: EventLog,
+    settings: SweepSettings,
+    target: Target,
+    *,
+    identify: Callable[[Mapping[str, Any]], Hashable],
+    console: Console,
+) -> SweepStudy:
     """Build the study of a sweep from its event log. For a new sweep, first log the priors and the planned points."""
     unit = dataset_modality(settings.base.dataset).unit
     objectives = with_bounds(settings.parsed_objectives, math.log(target.vocabulary_size), unit=unit)
@@ -269,7 +343,13 @@ def open_study(log: EventLog, settings: SweepSettings, target: Target, *, consol
     study = SweepStudy(
         new_journal(log.path.parent),
         archive,
-        Search(space=settings.space, trials=settings.trials, seed=settings.seed, proposed_trials=len(log.state.trials)),
+        Search(
+            space=settings.space,
+            trials=settings.trials,
+            seed=settings.seed,
+            proposed_trials=len(log.state.trials),
+            identify=identify,
+        ),
         sampler=settings.sampler,
         seeds=settings.all_seeds,
         extension=settings.extension,

@@ -27,12 +27,16 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class OptunaTrial:
-    """What Optuna stores about a proposed trial. ``study_attrs`` are the study's attributes that the proposal added."""
+    """What Optuna stores about a proposed trial. ``study_attrs`` are the study's attributes that the proposal added.
+
+    ``tried_before`` are the sampler's proposals since the previous trial that the sweep had already tried.
+    """
 
     params: Mapping[str, Value] = field(default_factory=dict)
     user_attrs: Mapping[str, Any] = field(default_factory=dict)
     system_attrs: Mapping[str, Any] = field(default_factory=dict)
     study_attrs: Mapping[str, Any] = field(default_factory=dict)
+    tried_before: tuple[OptunaTrial, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

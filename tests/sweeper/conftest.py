@@ -252,7 +252,7 @@ def bare_sweep(
     checkpoints = CheckpointManager(out, study.archive.criteria, states=state_storage(settings, out), syncer=syncer)
     fields: dict[str, Any] = {
         "make_spec": lambda config: settings.make_spec(config, target_key="key"),
-        "reusable": ReusableTrials(out, includes_own=syncer is None),
+        "reusable": ReusableTrials(),
     }
     sweep = OpenSweep(
         out=out,

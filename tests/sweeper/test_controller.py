@@ -13,13 +13,26 @@ from unittest.mock import Mock
 import pytest
 from rich.console import Console
 
+from search_spaces.parameters import Choice
+from search_spaces.space import Space
 from sweeper.controller import FULL_DISK, OUT_OF_TIME, STORAGE_FAILURE
 from sweeper.driver.open_sweep import OpenSweep, open_sweep
 from sweeper.search.limits import Limits
 from sweeper.store.events import TrialRequeued
 from sweeper.store.folder import begin
 from sweeper.store.state import Stage
-from tests.sweeper.conftest import OUTCOME, SETTINGS, TARGET, bare_sweep, outcome, report, run_trial, running, states
+from tests.sweeper.conftest import (
+    OUTCOME,
+    SETTINGS,
+    TARGET,
+    bare_sweep,
+    end_trial,
+    outcome,
+    report,
+    run_trial,
+    running,
+    states,
+)
 
 NODE_LOST = outcome("failed", error="The actor died because its node has died.")
 BROKEN = outcome("failed", error="ValueError: no")
@@ -106,3 +119,19 @@ def test_after_the_epoch_budget_only_unfinished_trials_run_and_after_the_deadlin
     resumed.controller.limits.deadline = None
     assert running(resumed) == trial_id
     assert resumed.controller.next_trial() is None
+
+
+def test_a_sweep_ends_when_its_space_has_no_further_configuration(out: Path) -> None:
+    space = Space((Choice("lr", (1e-4, 1e-3)),), {"method": "gdiff", "c": 0.5})
+    sweep = bare_sweep(out, replace(SETTINGS, trials=16, space=space))
+    first = running(sweep)
+    run_trial(sweep)
+    assert sweep.controller.next_trial() is None
+    assert not sweep.controller.is_over, "a paused trial may still continue"
+    end_trial(sweep, first)
+    trials = sweep.log.state.trials.values()
+    assert sorted(trial.settings["lr"] for trial in trials) == [1e-4, 1e-3]
+    assert sweep.controller.end is not None
+    assert "2 configurations" in sweep.controller.end.because
+    assert sweep.controller.end.further is None
+    assert not bare_sweep(out, sweep.settings).controller.queue_next(), "after a resume, too"

@@ -39,7 +39,7 @@ PERTURBED = ("forget01_perturbed", "retain_perturbed", "real_authors_perturbed",
 def summary_of(out: Path, **given: Any) -> Summary:
     """Return the summary of a sweep of three finished trials, two of them on the frontier, changed by ``given``."""
     values: dict[str, Any] = {"trials": 3, "asked": 3, "status": {"finished": 3}, "hypervolume": 0.5, "front": 2}
-    values |= {"tracking": "", "answer": None, "front_trials": 2, "reused": 0, "repeated": 0, "ended_because": None}
+    values |= {"tracking": "", "answer": None, "front_trials": 2, "reused": 0, "ended_because": None}
     return Summary(out=str(out), **{**values, "further": "", "run_again": 0, "unmeasured": 0, **given})
 
 

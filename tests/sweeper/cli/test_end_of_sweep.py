@@ -52,11 +52,19 @@ def test_the_summary_has_counts_the_answer_and_where_everything_is(pareto: Comma
 def test_a_sweep_that_ended_early_has_the_reason_and_the_command_that_continues(
     pareto: Command, tmp_path: Path, ends: End
 ) -> None:
-    ends(asked=8, reused=2, repeated=1, ended_because="a plateau (...)", further="--until none")
+    ends(asked=8, reused=2, ended_because="a plateau (...)", further="--until none")
     lines = pareto(out=tmp_path / "my sweep").stdout.splitlines()
-    assert re.findall(r"\d+", " ".join(lines[1:3])) == ["1", "2"], "repeated points and reused trials"
+    assert re.findall(r"\d+", lines[1]) == ["2"], "reused trials"
     assert names(lines[-2], ["a plateau (...)", "5", "8"])
     assert lines[-1] == f"  python -m sweeper resume '{tmp_path}/my sweep' --until none"
+
+
+def test_a_sweep_without_further_configurations_cannot_continue(pareto: Command, out: Path, ends: End) -> None:
+    ends(asked=8, ended_because="the size of the search space (...)", further=None)
+    result = pareto()
+    assert result.exit_code == 0
+    assert names(result.stdout.splitlines()[-1], ["the size of the search space (...)", "5", "8"])
+    assert "resume" not in result.stdout
 
 
 def test_json_is_the_only_thing_on_stdout(pareto: Command, out: Path, ends: End) -> None:

@@ -204,7 +204,7 @@ def test_the_models_of_a_reused_trial_are_stored_once(
         (previous.out / "checkpoints" / name).mkdir(parents=True)
         (previous.out / "checkpoints" / name / "model.safetensors").write_text(name)
     end_trial(previous, trial_id)
-    sweep = bare_sweep(out, syncer=syncer, reusable=ReusableTrials(out, [previous.out], includes_own=False))
+    sweep = bare_sweep(out, syncer=syncer, reusable=ReusableTrials([previous.out]))
     with monkeypatch.context() as away:
         away.setattr(Storage, "put", Mock(side_effect=StorageError("AWS Error NETWORK_CONNECTION")))
         assert sweep.controller.queue_next()

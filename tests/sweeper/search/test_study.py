@@ -58,10 +58,10 @@ def test_every_sampler_proposes_its_trials_and_those_that_learn_react_to_results
     other = drive(open_study(tmp_path / "b", sampler=sampler, trials=trials), row_of=contrary)
     assert drive(open_study(tmp_path / "c", sampler=sampler, trials=4, seed=1)) != one[:4] == other[:4]
     assert [trial_id for trial_id, _ in one] == [f"{number:05d}" for number in range(trials)]
-    # A child of NSGA-II may equal a parent; the other samplers draw every value again.
-    distinct = len({json.dumps(config, sort_keys=True) for _, config in one})
-    assert distinct >= (10 if sampler in ("nsga2", "nsga3") else trials)
-    assert states(tmp_path / "a") == {"COMPLETE": trials}
+    assert len({json.dumps(config, sort_keys=True) for _, config in one}) == trials
+    # A child of NSGA-II may equal a parent, so it is not run; the other samplers draw every value again.
+    assert states(tmp_path / "a")["COMPLETE"] == trials
+    assert "FAIL" not in states(tmp_path / "a") or sampler in ("nsga2", "nsga3")
     assert (one[4:] != other[4:]) == (sampler in names.LEARNERS)
 
 

@@ -18,10 +18,10 @@ from sweeper.search.reuse import ReusableTrials
 from sweeper.search.warm_start import WarmStart, warm_start
 from sweeper.settings.objectives import with_bounds
 from sweeper.settings.sweep_settings import SweepSettings
-from sweeper.store.events import TrialRequeued, TrialReused, TrialStarted
+from sweeper.store.events import TrialRequeued, TrialReused
 from sweeper.store.folder import begin
 from sweeper.store.tables import ResultTables
-from tests.sweeper.conftest import OUTCOME, SPACE, bare_sweep, end_trial, open_study, report, run_trial, running
+from tests.sweeper.conftest import OUTCOME, SPACE, bare_sweep, end_trial, open_study, report, running
 from trainables.methods import options_by_method
 from trainables.run.reports import Status
 from trainables.spec import TrialSpec
@@ -47,7 +47,7 @@ def sweep_of_configs(
     given = {
         "make_spec": lambda config: SETTINGS.make_spec(config, target_key=KEY),
         "limits": Limits(epoch_budget=1),
-        "reusable": ReusableTrials(out, folders),
+        "reusable": ReusableTrials(folders),
     }
     return bare_sweep(
         out,
@@ -164,39 +164,6 @@ def test_reused_trials_are_learned_from_and_cost_no_epochs(tmp_path: Path) -> No
     again = sweep_of_configs(tmp_path / "new", [], every_epoch=False)
     assert again.log.state.trained_epochs == 0.0, "after a resume, too"
     assert again.controller.study.archive.trace == sweep.controller.study.archive.trace
-
-
-def test_a_point_that_is_proposed_again_is_not_run_again(tmp_path: Path) -> None:
-    def same_point(config: Mapping[str, Any]) -> TrialSpec:
-        return SETTINGS.make_spec({"auto_lr": "off", "seed": 0, **CONFIGS[0]}, target_key=KEY)
-
-    sweep = sweep_of_configs(tmp_path / "new", [], make_spec=same_point, limits=Limits())
-    assert run_trial(sweep) == "00000"
-    assert sweep.controller.next_trial() is None, "the others, six in all, are the same point"
-    found = list(rows(sweep).values())
-    assert [row["reused_from"] for row in found] == ["", *[f"{sweep.out}/00000"] * (len(found) - 1)]
-    assert len(found) == 6
-    assert len({row["forget_loss"] for row in found}) == 1
-    assert sweep.log.state.trained_epochs == 2.0, "trained once"
-    spec_hash, state = found[0]["spec_hash"], sweep.log.state
-    assert ReusableTrials(sweep.out).find(spec_hash, state) is not None
-    assert ReusableTrials(sweep.out, includes_own=False).find(spec_hash, state) is None
-
-
-def test_a_point_that_another_worker_is_running_waits_for_the_result(tmp_path: Path) -> None:
-    def same_point(config: Mapping[str, Any]) -> TrialSpec:
-        return SETTINGS.make_spec({"auto_lr": "off", "seed": 0, **CONFIGS[0]}, target_key=KEY)
-
-    sweep = sweep_of_configs(tmp_path / "new", [], make_spec=same_point, limits=Limits())
-    first = sweep.controller.next_trial()
-    assert first is not None
-    assert sweep.controller.next_trial() is None, "the first trial is starting"
-    sweep.log.record(TrialStarted(first.id))
-    assert not sweep.controller.queue_next(), "the first trial is running"
-    resumed = sweep_of_configs(tmp_path / "new", [], make_spec=same_point, limits=Limits())
-    assert run_trial(resumed) == first.id
-    assert resumed.controller.next_trial() is None
-    assert resumed.log.state.trained_epochs == 2.0, "trained once"
 
 
 def test_a_reuse_that_was_killed_halfway_is_repeated_whole(tmp_path: Path) -> None:
