@@ -65,7 +65,7 @@ def estimate_disk(spec: TrialSpec, target: Path, *, models: int, running: int) -
         adaptable = [shape for name, shape in shapes.items() if not any(part in name for part in _UNADAPTED)]
         weight_count = sum(spec.lora_rank * sum(shape) for shape in adaptable if len(shape) == 2)
     checkpoint = FLOAT * weight_count
-    state = checkpoint * (1 + OPTIMIZER_INFO[spec.optimizer].buffers)
+    state = checkpoint * (1 + OPTIMIZER_INFO[spec.optimizer].buffers + spec.parsed_method.weighting.buffers)
     return Disk(checkpoint=checkpoint, state=state, models=models, running=running)
 
 

@@ -23,7 +23,6 @@ from sweeper.settings.resources import Resources, local_gpu_count
 from sweeper.settings.sweep_settings import SweepSettings
 from trainables.models.hub_cache import cached_snapshot
 from trainables.models.registry import find_model
-from trainables.optimizers import OPTIMIZER_INFO
 from trainables.spec import FIELDS, TrialSpec
 from trainables.target.cache import cache_folder, is_trained
 from trainables.target.notes import data_notes
@@ -174,7 +173,7 @@ def _model_fields(spec: TrialSpec, *, models: int, running: int) -> dict[str, An
         return fields | {"memory": None, "disk": None, "unknown": {"memory": reason, "disk": reason}}
     disk = estimate_disk(spec, folder, models=models, running=running)
     # The memory estimate excludes activations.
-    training_bytes = disk.checkpoint * (_GRADIENTS + OPTIMIZER_INFO[spec.optimizer].buffers)
+    training_bytes = disk.checkpoint * (_GRADIENTS - 1) + disk.state
     return fields | {"memory": FLOAT * count_parameters(folder) + training_bytes, "disk": disk, "unknown": {}}
 
 

@@ -71,7 +71,7 @@ def _methods() -> list[dict[str, object]]:
                 "weighting": f"{method.weighting.name}: {method.weighting.formula}",
                 "options": "; ".join(options),
                 "needs of the target": target_needs.get(method.objective.reference, ""),
-                "gradient buffers": passes,
+                "gradient buffers": passes + method.weighting.buffers,
                 "backward passes": passes,
                 "citation": method.objective.citation if is_objective else method.weighting.citation,
                 "yours": _source("objective", method.objective.name) or _source("weighting", method.weighting.name),

@@ -31,7 +31,14 @@ from trainables.run.decay import decay_factor
 from trainables.run.divergence import RESTART_CUT, Diverged, check_distance, check_finite, distance_columns
 from trainables.run.interpolation import Quality, choose_position, unscored_rows
 from trainables.run.reports import EpochReport, Status, Timers
-from trainables.run.run_state import load_training_state, load_weights, training_state, weights_between, weights_state
+from trainables.run.run_state import (
+    copies,
+    load_training_state,
+    load_weights,
+    training_state,
+    weights_between,
+    weights_state,
+)
 from trainables.run.step_losses import StepLosses
 from trainables.run.workspace import Workspace
 from trainables.saved_state import load_random_state, random_state
@@ -297,7 +304,7 @@ class UnlearningRun:
             "step": self.step,
             "epoch": self.epoch,
             "done": self._done,
-            "weighting": dict(self._weighting_state),
+            "weighting": copies(dict(self._weighting_state)),
             "references": dict(self.losses.references),
             "rate": self.rate,
             "total_steps": self._total_steps,
@@ -321,7 +328,7 @@ class UnlearningRun:
                 f"not {self.spec.spec_hash}"
             )
         self.step, self.epoch, self._done = state["step"], state["epoch"], state["done"]
-        self._weighting_state = state["weighting"]
+        self._weighting_state = copies(state["weighting"], self.workspace.device)
         self.losses.references = state["references"]
         self.rate = state["rate"]
         self._total_steps, self._undone_steps = state["total_steps"], state["undone_steps"]

@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
 
 def training_state(model: torch.nn.Module, optimizer: Optimizer) -> dict[str, Any]:
-    return {**weights_state(model), "optimizer": _host_copies(optimizer.state_dict())}
+    return {**weights_state(model), "optimizer": copies(optimizer.state_dict())}
 
 
 def load_training_state(state: Mapping[str, Any], model: torch.nn.Module, optimizer: Optimizer) -> None:
     """Load a state that :func:`training_state` returned. The state is not changed."""
     load_weights(state, model)
     # Load a copy, because the optimizer changes the loaded tensors.
-    optimizer.load_state_dict(_host_copies(state["optimizer"]))
+    optimizer.load_state_dict(copies(state["optimizer"]))
 
 
 def weights_state(model: torch.nn.Module) -> dict[str, Any]:
     return {
-        "parameters": _host_copies([parameter for parameter in model.parameters() if parameter.requires_grad]),
-        "buffers": _host_copies(list(model.buffers())),
+        "parameters": copies([parameter for parameter in model.parameters() if parameter.requires_grad]),
+        "buffers": copies(list(model.buffers())),
     }
 
 
@@ -57,11 +57,12 @@ def _between(start: torch.Tensor, end: torch.Tensor, position: float) -> torch.T
     return torch.where(start == end, start, torch.lerp(start, end, position))
 
 
-def _host_copies(values: Any) -> Any:
+def copies(values: Any, device: torch.device | str = "cpu") -> Any:
+    """Return a deep copy of nested dictionaries, lists and tuples, with all tensors on the device."""
     if isinstance(values, torch.Tensor):
-        return values.detach().to("cpu", copy=True)
+        return values.detach().to(device, copy=True)
     if isinstance(values, dict):
-        return {key: _host_copies(value) for key, value in values.items()}
+        return {key: copies(value, device) for key, value in values.items()}
     if isinstance(values, (list, tuple)):
-        return type(values)(_host_copies(value) for value in values)
+        return type(values)(copies(value, device) for value in values)
     return values

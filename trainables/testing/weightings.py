@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from search_spaces.common.fields import defaults
@@ -22,8 +22,8 @@ def check_weighting(weighting: Weighting, *, non_negative: bool = True) -> None:
     """Check that the fields of a weighting are consistent, and that its function returns valid weights.
 
     ``weigh`` must return finite weights, also for extreme, zero and parallel gradients. It must not change its state or
-    options. If the state is written to JSON and read back, the results must be equal. For a weighting that combines the
-    gradients itself, ``combine`` is checked instead of ``weigh``.
+    options. If the state is saved and loaded, the results must be equal. For a weighting that combines the gradients
+    itself, ``combine`` is checked instead of ``weigh``.
 
     Args:
         non_negative: whether a negative weight is an error.
@@ -53,16 +53,36 @@ def check_weighting(weighting: Weighting, *, non_negative: bool = True) -> None:
 
 
 def _call_twice(function: Callable[..., Any], first: Any, second: Any, state: State, options: dict[str, float]) -> Any:
-    """Return the result of a weighting's function. Check that the result is equal with a state restored from JSON."""
-    restored = json.loads(json.dumps(dict(state), allow_nan=False))
-    state_copy = dict(state)
+    """Return the result of a weighting's function. Check that the result is equal with a copy of the state."""
+    copy = _plain(state)
+    saved = json.dumps(copy, allow_nan=False)
     options_copy = dict(options)
-    result = function(first, second, state_copy, options_copy)
-    is_unchanged = state_copy == state and options_copy == options
+    result = function(first, second, state, options_copy)
+    is_unchanged = _plain(state) == copy and options_copy == options
     assert is_unchanged, "the weighting changes its state or options; it must return new objects"
-    repeated = function(first, second, restored, options)
-    assert repr(repeated) == repr(result), "the result changes if the state is restored from JSON"  # NaN equals NaN
+    repeated = function(first, second, _restored(json.loads(saved)), options)
+    # repr, because NaN equals NaN
+    assert repr(_plain(repeated)) == repr(_plain(result)), "the result changes if the state is saved and loaded"
     return result
+
+
+def _plain(value: Any) -> Any:
+    """Return a copy in which tensors are lists of numbers."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _restored(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a state in which the lists of numbers, which were gradients, are tensors again."""
+    import torch
+
+    def tensors(value: list[Any]) -> list[Any]:
+        return [None if item is None else torch.tensor(item) for item in value]
+
+    return {key: tensors(value) if isinstance(value, list) else value for key, value in state.items()}
 
 
 def _check_combination(weighting: Weighting) -> None:
@@ -80,7 +100,7 @@ def _check_combination(weighting: Weighting) -> None:
     ) -> tuple[Any, State]:
         g_r, g_f = [torch.tensor(retain), None, None], [torch.tensor(forget), torch.ones(2), None]
         direction, new_state = combine(g_r, g_f, state, options)
-        return [None if gradient is None else gradient.tolist() for gradient in direction], dict(new_state)
+        return _plain(direction), new_state
 
     state, rng = weighting.init(7), random.Random("gradients")
     for _ in range(3):

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from search_spaces.common.fields import Field
 
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 Gradient = list["Tensor | None"]
 """One tensor per trainable parameter; None if the loss does not depend on the parameter."""
 
-State = Mapping[str, float]
-"""The values that a weighting keeps between steps. A state can be written as JSON and is replaced, never mutated."""
+State = Mapping[str, Any]
+"""The values that a weighting keeps between steps: numbers; for ``Needs.GRADIENTS`` also gradients.
+
+A state is replaced, never mutated. A run saves and loads it with its other tensors.
+"""
 
 Options = Mapping[str, float]
 """The value of every option of the weighting, by name."""
@@ -122,6 +125,7 @@ class Weighting:
         init: ``init(seed)`` returns the first state.
         combine: only for ``Needs.GRADIENTS``. ``combine(retain, forget, state, options)`` returns the direction and the
             new state, and may overwrite the gradients.
+        buffers: the number of gradients in the state, for estimates of memory and disk.
     """
 
     name: str
@@ -132,6 +136,7 @@ class Weighting:
     options: tuple[Field, ...] = ()
     init: Callable[[int], State] = field(default=lambda seed: {})
     combine: CombineFunction | None = None
+    buffers: int = 0
 
     def __post_init__(self) -> None:
         function_name = "combine" if self.needs is Needs.GRADIENTS else "weigh"

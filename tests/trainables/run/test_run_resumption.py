@@ -27,6 +27,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "SGD with momentum": {"method": "pcgrad", "optimizer": "sgd", "momentum": 0.9, "lr": 0.02},
     "rlw": {"method": "rlw"},
     "rotograd": {"method": "rotograd"},
+    "gru": {"method": "gru", "lr": 5e-3},
     "dpo": {"method": "dpo+gradnorm"},
     "rmu": {"method": "rmu+ngdiff", "auto_lr": "gen-trust", "auto_lr_every": 2, "auto_lr_start": 1},
     "kl": {"method": "gdiff", "retain_objective": "kl", "auto_lr": "gen", "auto_lr_every": 2, "auto_lr_start": 1},

@@ -1,14 +1,16 @@
-"""The methods that remember: RLW's draws, GradVac's similarity, GradNorm's learned weights, counted violations."""
+"""The methods that remember: RLW's draws, GradVac's similarity, GradNorm's weights, GRU's average, violations."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
+from scipy.optimize import nnls
 from scipy.stats import kstest
 
-from tests.trainables.weightings.gramians import gramian_of, step
+from tests.trainables.weightings.gramians import Vector, gramian_of, step
 from trainables.weightings import NO_GRAMIAN, WEIGHTINGS, Gramian, Losses, State, Weights
 from trainables.weightings.gradnorm import slopes
 
@@ -119,3 +121,52 @@ def test_gradnorm_uses_the_weights_from_before_the_update_and_one_that_reached_z
     at_zero = {"w_r": 0.0, "w_f": 2.0, "first_r": 1.0, "first_f": 1.0}
     _, state = step("gradnorm", gramian_of(1.0, 1.0, 0.0), at_zero, Losses(1.0, 1.0))
     assert state["w_r"] > 0.0
+
+
+def gru_directions(pairs: list[tuple[Vector, Vector]], **options: float) -> list[Vector]:
+    """The directions of consecutive steps; the first two of five elements are one parameter."""
+    gru, state, found = WEIGHTINGS["gru"], WEIGHTINGS["gru"].init(0), []
+    assert gru.combine is not None
+    for pair in pairs:
+        retain, forget = ([torch.tensor(g[:2]), torch.tensor(g[2:])] for g in pair)
+        direction, state = gru.combine(
+            retain, forget, state, {"ema_beta": 0.8, "floor": -1.0, "retain_weight": 0.0} | options
+        )
+        found.append(torch.cat([part for part in direction if part is not None]).numpy())
+    return found
+
+
+@pytest.mark.parametrize("beta", [0.3, 0.8, 1.0])
+def test_gru_is_the_nearest_direction_that_does_not_oppose_the_average_of_the_retain_gradients(beta: float) -> None:
+    """``min |d - g_f|`` under ``d.m >= 0`` by non-negative least squares: ``d = g_f + t m`` with ``t >= 0``."""
+    draws = np.random.default_rng(3)
+    pairs = [(draws.normal(size=5), draws.normal(size=5)) for _ in range(30)]
+    average, conflicts = np.zeros(5), 0
+    with_retain = gru_directions(pairs, ema_beta=beta, retain_weight=0.5)
+    for (g_r, g_f), d, d_retain in zip(pairs, gru_directions(pairs, ema_beta=beta), with_retain, strict=True):
+        average = beta * g_r + (1.0 - beta) * average
+        (t,), _ = nnls(average[:, None], -g_f)
+        np.testing.assert_allclose(d, g_f + t * average, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(d_retain, d + 0.5 * g_r, rtol=0, atol=1e-12)
+        conflicts += t > 0
+    assert 5 < conflicts < 25
+
+
+@pytest.mark.parametrize(("cosine", "left"), [(0.5, 0.5), (-0.2, 0.0), (-0.4, 0.0), (-0.9, -0.5)])
+def test_gru_removes_no_more_of_a_conflict_than_its_floor(cosine: float, left: float) -> None:
+    g_r, g_f = np.array([2.0, 0, 0, 0, 0]), np.array([cosine, math.sqrt(1 - cosine**2), 0, 0, 0])
+    (d,) = gru_directions([(g_r, g_f)], floor=-0.4)
+    assert d == pytest.approx([left, g_f[1], 0, 0, 0])
+
+
+def test_gru_treats_a_missing_gradient_as_zero_and_remembers_the_average() -> None:
+    combine = WEIGHTINGS["gru"].combine
+    assert combine is not None
+    g = torch.tensor([1.0, -2.0])
+    options = {"ema_beta": 0.5, "floor": -1.0, "retain_weight": 0.0}
+    first, state = combine([g, None, None, g], [None, g, None, -g], {}, options)
+    assert [None if part is None else part.tolist() for part in first] == [[0.5, -1.0], [1.0, -2.0], None, [-0.5, 1.0]]
+    _, state = combine([None, None, None, g], [g, g, None, g], state, options)
+    assert [None if part is None else part.tolist() for part in state["average"]] == [
+        [0.25, -0.5], None, None, [0.75, -1.5]
+    ]  # fmt: skip
