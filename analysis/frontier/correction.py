@@ -26,6 +26,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from analysis.tables.item_logs import Parts
 from analysis.tables.trade_off import Floats
 from analysis.tables.trial_table import numbers
 
@@ -33,9 +34,6 @@ DRAWS = 200
 LEVEL = 0.95
 NOISE = 1.96
 """The number of standard deviations by which two scores differ if they differ beyond noise."""
-
-Parts = Sequence[Mapping[str, Sequence[float]]]
-"""The values of the items of one metric: the entry ``scores.METRIC`` of a per-item log."""
 
 
 @dataclass(frozen=True, slots=True)

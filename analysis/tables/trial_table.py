@@ -33,7 +33,8 @@ class TrialTable:
     """All trials that have ended. The data frames are never changed in place, so computed properties are cached.
 
     Attributes:
-        trials: one row per trial. The column ``external`` marks rows from another program's table.
+        trials: one row per trial. The column ``external`` marks rows from another program's table. The column
+            ``folder`` has the folder of the trial's sweep, and is empty for other sources.
         history: one row per result that a trial reported. This table includes running trials.
         candidates: one row per evaluated epoch; empty if the sweep evaluates only the last epoch of a trial.
         updates: one row per AutoLR update; empty without auto_lr.csv.
@@ -71,7 +72,7 @@ class TrialTable:
         if not path.exists() and _has_front(out / "pareto.json"):
             raise AnalysisError(f"{path} is missing, although pareto.json lists trials of this sweep")
         cells, is_torn = read_rows(path, required=REQUIRED)
-        trials = typed_trials(path, cells, columns, sweep)
+        trials = typed_trials(path, cells, columns, sweep).assign(folder=str(out))
         _check_trials(path, cells)
         notes = [note("incomplete_line", file=path.name)] if is_torn else []
         is_repeated = trials["trial_id"].duplicated()

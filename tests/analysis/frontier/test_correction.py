@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.frontier.correction import ItemScores, Parts, Resampling, correct
+from analysis.frontier.correction import ItemScores, Resampling, correct
+from analysis.tables.item_logs import Parts
 from analysis.tables.trade_off import Floats
 
 OF = {"verbmem": "forget", "utility": "retain", "loss": "retain"}.get
