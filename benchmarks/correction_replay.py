@@ -27,6 +27,7 @@ import pandas as pd
 from study_rows import Row, print_table, read_rows, run_missing, study_parser
 
 from analysis.frontier.correction import ItemScores, Resampling, correct
+from analysis.tables.columns import Column, Columns
 from analysis.tables.item_logs import Parts
 
 OF = {
@@ -40,6 +41,9 @@ OF = {
     "retain_kl": "retain",
 }
 """The data set of each metric whose items' values are kept."""
+COLUMNS_OF_SCORES = Columns(
+    {name: Column(of=of, bounds=(0.0, None if name == "retain_kl" else 1.0)) for name, of in OF.items()}
+)
 RUNS = 20
 KEY = ("seed", "replay")
 COLUMNS = (*KEY, "metric", "model", "models", "plain", "corrected", "low", "high", "fresh")
@@ -115,7 +119,7 @@ def replay(seed: int, index: int, *, data: Path) -> Iterator[dict[str, object]]:
     halves = [
         ItemScores.of(
             [on_items(item.scores, {key: order[start::2] for key, order in orders.items()}) for item in candidates],
-            OF.get,
+            COLUMNS_OF_SCORES,
         )
         for start in (0, 1)
     ]

@@ -9,8 +9,10 @@ and accurate cross-validation, Machine Learning 107, 2018 (arXiv:1708.07180):
 2. Select a model by its scores on the drawn items.
 3. Compute the scores of this model on the items that were not drawn.
 
-The corrected score is the mean over many draws, and the interval holds the middle 95%. Items are drawn from each
-evaluation set separately. Questions in other words are drawn together with the questions.
+The corrected score is the mean over many draws, and the interval holds the middle 95%. If all models tell none of 20
+facts, all draws agree, although 20 facts cannot exclude a share of 10%. So the interval of a score in [0, 1] also
+covers Wilson's score interval for a share of the items. Items are drawn from each evaluation set separately. Questions
+in other words are drawn together with the questions.
 
 The same draws measure the noise of a comparison (:attr:`Resampling.noise`): two models are within noise if their
 difference is at most 1.96 times its standard deviation over the draws. Luck of the seed is no part of this noise.
@@ -19,6 +21,7 @@ difference is at most 1.96 times its standard deviation over the draws. Luck of 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,13 +29,14 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from analysis.tables.columns import Columns
 from analysis.tables.item_logs import Parts
 from analysis.tables.trade_off import Floats
 from analysis.tables.trial_table import numbers
 
 DRAWS = 200
 LEVEL = 0.95
-NOISE = 1.96
+Z = 1.96
 """The number of standard deviations by which two scores differ if they differ beyond noise."""
 
 
@@ -59,6 +63,11 @@ class ItemPart:
     counts: Floats
     items: Hashable
 
+    @property
+    def known_items(self) -> int:
+        """The number of items with a value."""
+        return int((self.counts > 0).any(axis=0).sum())
+
     def means(self, weights: Floats) -> Floats:
         """Return the means for weights of the items, shape (draws, items), as an array of shape (draws, models)."""
         totals, counts = weights @ self.totals.T, weights @ self.counts.T
@@ -69,21 +78,27 @@ class ItemPart:
 
 @dataclass(frozen=True, eq=False)
 class ItemScores:
-    """The values of the items by metric. The value of a metric is the harmonic mean of its parts' means."""
+    """The values of the items by metric. The value of a metric is the harmonic mean of its parts' means.
+
+    Attributes:
+        shares: the metrics in [0, 1].
+    """
 
     parts: Mapping[str, tuple[ItemPart, ...]]
+    shares: frozenset[str]
 
     @classmethod
-    def of(cls, logs: Sequence[Mapping[str, Parts]], set_of: Callable[[str], str | None]) -> ItemScores:
+    def of(cls, logs: Sequence[Mapping[str, Parts]], columns: Columns) -> ItemScores:
         """Collect the values of all models.
+
+        Parts with equally many items of the same data set, such as the forget set, count as values of the same items.
 
         Args:
             logs: the entry ``scores`` of each model's per-item log; empty for a model without a log.
-            set_of: the data set of a metric, such as ``forget``. Parts with equally many items of the same data set
-                count as values of the same items.
         """
         names = dict.fromkeys(name for log in logs for name in log)
-        return cls({name: _parts([log.get(name, ()) for log in logs], set_of(name)) for name in names})
+        parts = {name: _parts([log.get(name, ()) for log in logs], columns[name].of) for name in names}
+        return cls(parts, frozenset(name for name in names if columns[name].bounds == (0.0, 1.0)))
 
     @property
     def digest(self) -> int:
@@ -108,10 +123,12 @@ class Resampling:
     """Random draws of the items, and the scores of all models on them.
 
     Attributes:
+        scores: the values of the items.
         drawn: each metric on the drawn items, shape (draws, models); NaN for models without values.
         left_out: each metric on the items that were not drawn, shape (draws, models).
     """
 
+    scores: ItemScores
     drawn: Mapping[str, Floats]
     left_out: Mapping[str, Floats]
 
@@ -125,7 +142,7 @@ class Resampling:
             for items, size in sizes.items()
         }
         unused = {items: (drawn == 0).astype(np.float64) for items, drawn in weights.items()}
-        return cls(scores.means(weights), scores.means(unused))
+        return cls(scores, scores.means(weights), scores.means(unused))
 
     @cached_property
     def noise(self) -> Mapping[str, Floats]:
@@ -133,7 +150,7 @@ class Resampling:
 
         Differences up to this value are within noise. Without values of the items, the noise is 0.
         """
-        return {name: NOISE * _spreads(values) for name, values in self.drawn.items()}
+        return {name: Z * _spreads(values) for name, values in self.drawn.items()}
 
     def tables(self, rows: pd.DataFrame) -> Iterable[pd.DataFrame]:
         """Yield, for each draw, the table of the models with the scores on the drawn items."""
@@ -180,11 +197,25 @@ def correct(
         values = left_out[draws, models]
         values = values[np.isfinite(values)]
         if name in rows and len(values):
-            low, high = np.quantile(values, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])
-            plain = float(numbers(rows, name).iloc[position])
-            intervals[name] = Interval(plain, float(values.mean()), float(low), float(high))
+            plain, corrected = float(numbers(rows, name).iloc[position]), float(values.mean())
+            bounds = np.quantile(values, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])
+            if name in resampling.scores.shares:
+                items = min(part.known_items for part in resampling.scores.parts[name])
+                bounds = np.append(bounds, wilson_interval(corrected, items))
+            intervals[name] = Interval(plain, corrected, float(bounds.min()), float(bounds.max()))
     selected = np.bincount(models, minlength=len(rows)) / max(1, len(choices))
     return Correction(intervals, selected)
+
+
+def wilson_interval(share: float, items: int) -> tuple[float, float]:
+    """Return the 95% score interval of a share of ``items`` items (Wilson, 1927).
+
+    For a mean of values in [0, 1], the interval is conservative, because their variance is at most that of a share.
+    """
+    z2 = Z * Z / items
+    middle = (share + z2 / 2.0) / (1.0 + z2)
+    half = math.sqrt(share * (1.0 - share) * z2 + z2 * z2 / 4.0) / (1.0 + z2)
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def _parts(logs: Sequence[Parts], of: str | None) -> tuple[ItemPart, ...]:
