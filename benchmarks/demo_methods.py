@@ -27,7 +27,7 @@ from study_rows import Row, print_table, read_rows, run_missing, study_parser
 from search_spaces.common.words import words
 from trainables.spec import TrialSpec
 
-RATES, SEEDS, EPOCHS, EVERY = ("1e-4", "3e-4", "1e-3"), (950, 951, 952), 15, 5
+RATES, SEEDS, EPOCHS, EVERY = ("2e-4", "5e-4", "1e-3"), (950, 951, 952), 15, 5
 PAIRS = tuple(
     f"{objective}+{weighting}"
     for objective in ("npo", "simnpo", "dpo", "undial", "ce-u")
