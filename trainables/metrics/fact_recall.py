@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from trainables.metrics.item_mean import ItemMean
 from trainables.metrics.key_facts import Fact, is_told
@@ -78,48 +78,38 @@ _recall = partial(
     citation="exact match of short answers (Rajpurkar et al., SQuAD, EMNLP 2016, arXiv:1606.05250) for each key fact "
     "of a long answer",
 )
+
+
+def _of_side(side: Literal["forget", "retain"], direction: Literal["min", "max"], items: str) -> tuple[Metric, Metric]:
+    """Return the metrics of one side, with the questions of the data set and with the same questions in other words."""
+    rephrased = f"{side}_rephrased"
+    return (
+        _recall(
+            name=f"{side}_fact_recall",
+            label=f"facts told of the {side} set",
+            direction=direction,
+            of=side,
+            sets=("default", "facts"),
+            needs=(QUESTIONS,),
+            formula=f"share of key facts of the {side} set's answers that the greedy answers tell; mean over {items}",
+            measure=lambda scores: mean_recall(scores.fact_recalls(side)),
+        ),
+        _recall(
+            name=f"{side}_fact_recall_rephrased",
+            label=f"facts told of the {side} set, asked in other words",
+            direction=direction,
+            of=side,
+            sets=("facts",),
+            needs=(QUESTIONS, _needs_set(rephrased)),
+            formula=f"as {side}_fact_recall, with the questions in other words",
+            measure=lambda scores: mean_recall(scores.fact_recalls(rephrased)),
+        ),
+    )
+
+
 METRICS = (
-    _recall(
-        name="forget_fact_recall",
-        label="facts told of the forget set",
-        direction="min",
-        of="forget",
-        sets=("default", "facts"),
-        needs=(QUESTIONS,),
-        formula="share of key facts of the forget set's answers that the greedy answers tell; mean over the questions",
-        measure=lambda scores: mean_recall(scores.fact_recalls("forget")),
-    ),
-    _recall(
-        name="retain_fact_recall",
-        label="facts told of the retain set",
-        direction="max",
-        of="retain",
-        sets=("default", "facts"),
-        needs=(QUESTIONS,),
-        formula="share of key facts of the retain set's answers that the greedy answers tell; mean over the questions "
-        "of a sample of the retain set",
-        measure=lambda scores: mean_recall(scores.fact_recalls("retain")),
-    ),
-    _recall(
-        name="forget_fact_recall_rephrased",
-        label="facts told of the forget set, asked in other words",
-        direction="min",
-        of="forget",
-        sets=("facts",),
-        needs=(QUESTIONS, _needs_set("forget_rephrased")),
-        formula="as forget_fact_recall, with the questions in other words",
-        measure=lambda scores: mean_recall(scores.fact_recalls("forget_rephrased")),
-    ),
-    _recall(
-        name="retain_fact_recall_rephrased",
-        label="facts told of the retain set, asked in other words",
-        direction="max",
-        of="retain",
-        sets=("facts",),
-        needs=(QUESTIONS, _needs_set("retain_rephrased")),
-        formula="as retain_fact_recall, with the questions in other words",
-        measure=lambda scores: mean_recall(scores.fact_recalls("retain_rephrased")),
-    ),
+    *_of_side("forget", "min", "the questions"),
+    *_of_side("retain", "max", "the questions of a sample of the retain set"),
     _recall(
         name="neighbour_fact_recall",
         label="facts told near the forget set",
