@@ -3,9 +3,9 @@
     python benchmarks/step_parts.py [--rounds 20]
 
 Runs forward and backward passes of tiny-phi with random weights on two batches, with one thread. A batch has 8
-sequences of 65 tokens (41 of them are supervised). Prints the minimum time of both variants and their ratio, for five
-pairs: GELU in eight operations or in one kernel; linear layers with MKL or with oneDNN; default AdamW or AdamW with one
-kernel per tensor; two separate batches or one joint batch; a whole step or only the matrix products of its layers.
+sequences of 65 tokens (41 of them are supervised). Prints the minimum time of both variants and their ratio, for four
+pairs: GELU in eight operations or in one kernel; default AdamW or AdamW with one kernel per tensor; two separate
+batches or one joint batch; a whole step or only the matrix products of its layers.
 """
 
 from __future__ import annotations
@@ -20,14 +20,7 @@ import torch
 from torch.nn.functional import linear
 
 from trainables.data.authors import authors
-from trainables.models.kernels import (
-    fuse_activations,
-    onednn_is_faster,
-    onednn_product,
-    onednn_works,
-    use_onednn,
-    with_fast_kernels,
-)
+from trainables.models.kernels import fuse_activations
 from trainables.models.tiny import make_tiny, tokenizer_for
 from trainables.predictions import mean_loss
 from trainables.text.losses import predict
@@ -42,11 +35,8 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     torch.set_num_threads(1)
     unfused = make_tiny("tiny-phi", tokenizer_for("tiny-phi", authors().full)).train()
-    fused = fuse_activations(copy.deepcopy(unfused))
-    compare("GELU", rounds, spelled_out=step(unfused), one_kernel=step(fused))
-    if onednn_works():
-        compare("products", rounds, mkl=step(fused), onednn=step(use_onednn(copy.deepcopy(fused))))
-    model = with_fast_kernels(unfused)
+    model = fuse_activations(copy.deepcopy(unfused))
+    compare("GELU", rounds, spelled_out=step(unfused), one_kernel=step(model))
     compare("batches", rounds, one_after_the_other=step(model), together=step(model, together=True))
     compare("AdamW", rounds, default=optimizer(model), one_kernel=optimizer(model, fused=True))
     compare("whole step", rounds, step=step(model), matrix_products=matrix_products(model))
@@ -98,14 +88,12 @@ def matrix_products(model: Any) -> Callable[[], None]:
             x, upstream = torch.randn(rows, layer.in_features), torch.randn(rows, layer.out_features)
             work.append((x, layer.weight.detach(), upstream))
 
-    product: Callable[..., torch.Tensor] = onednn_product if onednn_is_faster() else linear
-
     def run() -> None:
         for _ in range(2):
             for x, weight, upstream in work:
-                product(x, weight, None)
-                product(upstream, weight.T, None)
-                product(upstream.T, x.T, None)
+                linear(x, weight)
+                linear(upstream, weight.T)
+                linear(upstream.T, x.T)
 
     return run
 

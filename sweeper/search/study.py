@@ -141,10 +141,6 @@ class SweepStudy:
         """The number of trials that :meth:`ask` will return again, because they have no result."""
         return len(self._unfinished)
 
-    def is_queued(self, trial_id: str) -> bool:
-        """Return whether :meth:`ask` will return the trial again."""
-        return trial_id in self._unfinished
-
     def restore(self, state: SweepState) -> None:
         """Add the trials of the event log to the Optuna study. :meth:`ask` returns trials without a result again."""
         from optuna.trial import TrialState

@@ -53,11 +53,11 @@ class Language:
     ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         if folder is not None:
             return self.load_model(folder), self.load_processor(folder)
-        from trainables.models.kernels import with_fast_kernels
+        from trainables.models.kernels import fuse_activations
         from trainables.models.tiny import make_tiny, tokenizer_for
 
         tokenizer = tokenizer_for(name, data.full)
-        return with_fast_kernels(make_tiny(name, tokenizer, seed=seed)), tokenizer
+        return fuse_activations(make_tiny(name, tokenizer, seed=seed)), tokenizer
 
     def load_skeleton(self, folder: Path | str, *, new_head: bool = False) -> PreTrainedModel:
         return checkpoints.load_model(folder, skeleton=True)  # the head of a language model is never replaced

@@ -18,8 +18,6 @@ def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedMo
     import torch
     from peft import LoraConfig, TaskType, get_peft_model
 
-    from trainables.models.kernels import with_fast_kernels
-
     config = LoraConfig(
         r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear", task_type=TaskType.CAUSAL_LM
     )
@@ -28,7 +26,7 @@ def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedMo
         warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)
         torch.manual_seed(seed)
         peft_model: PreTrainedModel = get_peft_model(model, config)
-    return with_fast_kernels(peft_model)
+    return peft_model
 
 
 def merge_adapter(adapter: Path, base: str, folder: Path) -> None:

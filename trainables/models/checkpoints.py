@@ -51,7 +51,7 @@ def load_model(folder: Path | str, *, skeleton: bool = False) -> PreTrainedModel
     """
     from transformers import AutoModelForCausalLM
 
-    from trainables.models.kernels import with_fast_kernels
+    from trainables.models.kernels import fuse_activations
 
     with loading(folder):
         base = base_of(Path(folder))
@@ -59,7 +59,7 @@ def load_model(folder: Path | str, *, skeleton: bool = False) -> PreTrainedModel
             model = load_complete(AutoModelForCausalLM, folder, skeleton=skeleton)
         else:
             model = load_adapted(AutoModelForCausalLM, Path(folder), base, skeleton=skeleton)
-    return model if skeleton else with_fast_kernels(model)
+    return model if skeleton else fuse_activations(model)
 
 
 def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
