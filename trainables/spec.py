@@ -219,7 +219,8 @@ class TrialSpec:
     retain_objective: str = setting(
         "method",
         "ce",
-        "Loss on the retain set: ce, or kl (KL divergence from the target model).",
+        "Loss on the retain set: ce, or the divergence from the target model: kl (Kullback-Leibler) or js "
+        "(Jensen-Shannon).",
         choices=_names("objectives", "RETAIN_OBJECTIVES"),
     )
     lora_rank: int | None = setting(

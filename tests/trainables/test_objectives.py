@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from scipy.spatial.distance import jensenshannon
 from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, one_hot
 
 from trainables.objectives import OBJECTIVES, ForgetBatch, ForgetObjective, MeanOver
-from trainables.objectives.retain import kl_to_target
+from trainables.objectives.retain import js_to_target, kl_to_target
 from trainables.testing.objectives import check_objective
 
 LABELS = torch.tensor([[1, 3, -100, -100], [-100, 2, 0, 4], [0, 1, 2, 3]])
@@ -38,6 +39,7 @@ def _batch(logits: Tensor) -> ForgetBatch:
         refusal_nll=_token_nll(0.5 * logits).sum(dim=1),
         reference_refusal_nll=REFUSALS_REFERENCE,
         reference_logits=TARGET_LOGITS,
+        refusal_tokens=(LABELS + 2) % 5,
     )
 
 
@@ -82,6 +84,13 @@ def _undial(beta: float) -> float:
     return float(cross_entropy(LOGITS[SUPERVISED], lowered.softmax(dim=1)))
 
 
+def _jensun() -> float:
+    """The mean divergence, by scipy, whose distance is the square root."""
+    tokens = (LABELS[SUPERVISED] + 2) % 5
+    rows = zip(LOGITS[SUPERVISED].softmax(dim=1).tolist(), one_hot(tokens, 5).tolist(), strict=True)
+    return sum(float(jensenshannon(p, q)) ** 2 for p, q in rows) / 9
+
+
 FORMULAS: list[tuple[str, dict[str, float], Callable[[], float]]] = [
     ("ascent", {}, lambda: -sum(_sums()) / 9),
     # NPO, Eq. 3: ``-(2/beta) log sigmoid(-beta log(p/p_ref))``, with ``log(p/p_ref) = NLL_ref - NLL``.
@@ -93,6 +102,7 @@ FORMULAS: list[tuple[str, dict[str, float], Callable[[], float]]] = [
     ("dpo", {"beta": 0.4}, lambda: _dpo(0.4)),
     ("undial", {"beta": 0.5}, lambda: _undial(0.5)),
     ("undial", {"beta": 10.0}, lambda: _undial(10.0)),
+    ("jensun", {}, _jensun),
 ]
 
 
@@ -173,3 +183,22 @@ def test_kl_to_the_target_is_that_of_torch_with_the_gradient_of_finite_differenc
     at_target = torch.where(SUPERVISED[:, :, None], TARGET_LOGITS, LOGITS)
     assert float(_kl(at_target)) == 0.0
     assert float(_gradient(_kl, at_target).abs().max()) < 1e-15
+
+
+def _js(logits: Tensor) -> Tensor:
+    return js_to_target(logits, TARGET_LOGITS, SUPERVISED)
+
+
+def test_js_to_the_target_is_that_of_scipy_with_the_gradient_of_finite_differences_and_zero_at_the_target() -> None:
+    rows = zip(
+        LOGITS[SUPERVISED].softmax(dim=1).tolist(), TARGET_LOGITS[SUPERVISED].softmax(dim=1).tolist(), strict=True
+    )
+    assert float(_js(LOGITS)) == pytest.approx(sum(float(jensenshannon(p, q)) ** 2 for p, q in rows) / 9, rel=1e-9)
+    assert torch.autograd.gradcheck(_js, LOGITS.clone().requires_grad_(), rtol=1e-6, atol=1e-8)
+    assert float(_js(torch.where(SUPERVISED[:, :, None], TARGET_LOGITS, LOGITS))) == pytest.approx(0.0, abs=1e-15)
+
+
+def test_jensun_goes_from_log_2_to_0_as_the_refusal_becomes_certain() -> None:
+    tokens = one_hot((LABELS + 2) % 5, 5)
+    assert float(_loss("jensun")(-200.0 * tokens.double())) == pytest.approx(math.log(2.0), abs=1e-15)
+    assert float(_loss("jensun")(200.0 * tokens.double())) == pytest.approx(0.0, abs=1e-15)

@@ -18,13 +18,15 @@ Options = Mapping[str, float]
 
 
 class Reference(StrEnum):
-    """The target's outputs that a forget objective needs."""
+    """What a forget objective needs in addition to the model's outputs on the forget batch."""
 
     NONE = "none"
     SEQUENCE_NLL = "sequence nll"
     """The summed negative log-likelihood (NLL) of each forget sequence, computed before training."""
     PAIR_NLL = "pair nll"
     """The summed NLL of each forget sequence and of each refusal, computed before training."""
+    REFUSAL_TOKENS = "refusal tokens"
+    """The tokens of a fixed refusal. The target is not needed."""
     LOGITS = "logits"
     """The target's logits on the forget batch, computed in every step."""
     HIDDEN = "hidden"
@@ -58,6 +60,8 @@ class ForgetBatch:
             ``Reference.PAIR_NLL``.
         reference_refusal_nll: ``(B,)``, the target's summed NLL of the same refusals; only for ``Reference.PAIR_NLL``.
         reference_logits: ``(B, S, V)``, the target's logits; only for ``Reference.LOGITS``.
+        refusal_tokens: ``(B, S)``, the tokens of a refusal, repeated over the supervised positions of each sequence;
+            only for ``Reference.REFUSAL_TOKENS``.
     """
 
     logits: Tensor
@@ -68,6 +72,7 @@ class ForgetBatch:
     refusal_nll: Tensor | None = None
     reference_refusal_nll: Tensor | None = None
     reference_logits: Tensor | None = None
+    refusal_tokens: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)

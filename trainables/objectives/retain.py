@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ RETAIN_OBJECTIVES: Mapping[str, str] = MappingProxyType(
     {
         "ce": "L_R, the mean cross-entropy per token of the retain batch",
         "kl": "KL(target || model), averaged over tokens; each step needs one more forward pass, through the target",
+        "js": "the Jensen-Shannon divergence of model and target, averaged over tokens; needs the same pass as kl",
     }
 )
 """The retain objectives by name, with descriptions. RMU uses :func:`hidden_distance` instead."""
@@ -31,6 +33,24 @@ def kl_to_target(logits: Tensor, reference_logits: Tensor, supervised: Tensor) -
     log_p = full_precision(logits[supervised]).log_softmax(dim=1)
     log_ref = full_precision(reference_logits[supervised]).log_softmax(dim=1)
     return (log_ref.exp() * (log_ref - log_p)).sum(dim=1).mean()
+
+
+def js_to_target(logits: Tensor, reference_logits: Tensor, supervised: Tensor) -> Tensor:
+    """Return ``mean_tokens (KL(p || m) + KL(p_ref || m))/2`` with ``m = (p + p_ref)/2``, in nats (0 at the target).
+
+    The retain objective of JensUn (arXiv:2509.02820). The arguments are those of :func:`kl_to_target`.
+    """
+    log_p = full_precision(logits[supervised]).log_softmax(dim=1)
+    log_ref = full_precision(reference_logits[supervised]).log_softmax(dim=1)
+    log_m = log_p.logaddexp(log_ref) - math.log(2.0)
+    sums = log_p.exp() * (log_p - log_m) + log_ref.exp() * (log_ref - log_m)
+    return sums.sum(dim=1).mean() / 2.0
+
+
+DIVERGENCES: Mapping[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = MappingProxyType(
+    {"kl": kl_to_target, "js": js_to_target}
+)
+"""The retain objectives that compare the model's logits with those of the target."""
 
 
 def hidden_distance(hidden: Tensor, reference_hidden: Tensor, present: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from trainables.device import on_device
 from trainables.objectives import ForgetBatch, HiddenBatch, MeanOver, Reference
-from trainables.objectives.retain import hidden_distance, kl_to_target
+from trainables.objectives.retain import DIVERGENCES, hidden_distance
 from trainables.objectives.rmu import layer_index
 from trainables.predictions import Predictions, mean_loss
 from trainables.run.combined_gradient import Loss
@@ -116,10 +116,10 @@ class StepLosses:
             with self._workspace.frozen_target() as target:
                 reference = self._hidden(target, batch)
             return hidden_distance(self._hidden(self.model, batch), reference, batch.attention_mask.bool())
-        if self._retain_objective == "kl":
+        if self._retain_objective in DIVERGENCES:
             target_logits = self._target_logits(batch)
             predicted = self._predictions(self.model, batch)
-            return kl_to_target(predicted.logits, target_logits, predicted.supervised)
+            return DIVERGENCES[self._retain_objective](predicted.logits, target_logits, predicted.supervised)
         predicted = self._predictions(self.model, batch)
         return mean_loss(predicted.nll, predicted.supervised)
 
@@ -145,6 +145,7 @@ class StepLosses:
             refusal_nll=refusal_nll,
             reference_refusal_nll=self._reference("refusals", indices, like=predicted.nll),
             reference_logits=target_logits,
+            refusal_tokens=self._refusal_tokens(predicted.supervised),
         )
         return objective.loss(forget_batch, self._options)
 
@@ -179,6 +180,13 @@ class StepLosses:
         if values is None:
             return None
         return on_device(torch.tensor([values[index] for index in indices], dtype=like.dtype), like.device)
+
+    def _refusal_tokens(self, supervised: Tensor) -> Tensor | None:
+        """Return the refusal's tokens, repeated over the supervised positions of each sequence."""
+        if self._objective.reference is not Reference.REFUSAL_TOKENS:
+            return None
+        tokens = on_device(torch.tensor(self._workspace.refusal_tokens), supervised.device)
+        return tokens[(supervised.cumsum(dim=1) - 1) % len(tokens)]
 
     def _predictions(self, model: PreTrainedModel, batch: Any) -> Predictions:
         with self._autocast():

@@ -17,6 +17,7 @@ from trainables.modality.evaluation import evaluate_items
 from trainables.models.adapters import add_adapter
 from trainables.models.stored_weights import StoredWeights
 from trainables.objectives.dpo import refusal
+from trainables.objectives.jensun import REFUSAL
 from trainables.target.target import Target
 
 if TYPE_CHECKING:
@@ -142,6 +143,13 @@ class Workspace:
             )
             self._refusals[batch_size] = (items, tuple(losses.totals.tolist()))
         return self._refusals[batch_size]
+
+    @cached_property
+    def refusal_tokens(self) -> tuple[int, ...]:
+        """The tokens of a fixed refusal as the answer to a question, without the end token."""
+        forget: Any = self.target.data.forget
+        (item,) = self._encode([replace(forget[0], answer=REFUSAL)])
+        return tuple(item.ids[item.prompt_length : -1])
 
     @cached_property
     def train_sets(self) -> tuple[Any, Any]:

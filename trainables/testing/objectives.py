@@ -126,6 +126,7 @@ def _loss_function(objective: ForgetObjective, options: Mapping[str, float]) -> 
                 refusal_nll=_token_nll(0.5 * promoted, labels).sum(dim=1) if is_pair else None,
                 reference_refusal_nll=refusal_nll if is_pair else None,
                 reference_logits=padded_logits if objective.reference is Reference.LOGITS else None,
+                refusal_tokens=(labels + 2) % 5 if objective.reference is Reference.REFUSAL_TOKENS else None,
             )
         field_values = [getattr(batch, field.name) for field in fields(batch)]
         tensors = [value for value in field_values if value is not None]

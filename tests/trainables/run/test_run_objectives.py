@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from scipy.spatial.distance import jensenshannon
 from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, one_hot
 from transformers import PhiForCausalLM
@@ -88,6 +89,29 @@ def test_undial_and_kl_compare_with_the_targets_predictions(
         divergences.append(kl_div(log_p, p_target, reduction="none").sum(dim=1))
     assert float(losses.forget(INDICES).detach()) == pytest.approx(float(torch.cat(distilled).mean()), rel=1e-4)
     assert float(losses.retain(INDICES).detach()) == pytest.approx(float(torch.cat(divergences).mean()), rel=1e-4)
+
+
+def test_jensun_repeats_the_tokens_of_its_refusal_over_each_answer_and_js_compares_with_the_target(
+    start: Start, workspace: Workspace, known_network: PhiForCausalLM, tokenizer: Any
+) -> None:
+    losses, model = moved_losses(start, method="jensun", retain_objective="js")
+    forget, retain = workspace.train_sets
+    text = tokenizer("Answer: No idea", add_special_tokens=False).input_ids
+    refusal_tokens = text[len(tokenizer("Answer:", add_special_tokens=False).input_ids) :]
+    assert len(refusal_tokens) > 1
+    refused, divergences = [], []
+    for index in INDICES:
+        logits, labels, _ = _forward(model, forget[index])
+        repeated = torch.tensor([refusal_tokens[place % len(refusal_tokens)] for place in range(len(labels))])
+        refused += _divergences(logits.softmax(dim=1), one_hot(repeated, logits.shape[1]))
+        predictions = (_forward(network, retain[index])[0].softmax(dim=1) for network in (model, known_network))
+        divergences += _divergences(*predictions)
+    assert float(losses.forget(INDICES).detach()) == pytest.approx(sum(refused) / len(refused), rel=1e-4)
+    assert float(losses.retain(INDICES).detach()) == pytest.approx(sum(divergences) / len(divergences), rel=1e-4)
+
+
+def _divergences(p: Tensor, q: Tensor) -> list[float]:
+    return [float(jensenshannon(one, other)) ** 2 for one, other in zip(p.tolist(), q.tolist(), strict=True)]
 
 
 def test_rmu_steers_every_token_to_the_seeds_direction_and_keeps_the_retain_sets_states(
