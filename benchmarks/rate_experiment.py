@@ -38,7 +38,7 @@ expensive."""
 PRIMARY = "ngdiff"
 METHODS: dict[str, tuple[tuple[str, float], ...]] = {PRIMARY: (), "gdiff": (("c", 0.9),)}
 DELTAS, BATCHES = ("0", "0.005", "0.02", "0.1"), (1, 8)
-CANDIDATES = tuple(f"gen-trust+horizon+delta={delta}+batches={count}" for delta in DELTAS for count in BATCHES)
+CANDIDATES = tuple(f"gen-trust+delta={delta}+batches={count}" for delta in DELTAS for count in BATCHES)
 CHANGES = ("double", "accept", "significant", "double+accept")
 """The changes that are tried on the selected candidate in the second stage of the development part."""
 STAGES = ("primary", "others", "gen-trust", "gdiff")
@@ -174,17 +174,34 @@ def selection(rows: Sequence[Row]) -> tuple[str, str]:
     return first, select(runs, [first, *changed], "gen") if complete(second) else ""
 
 
+def print_progress(rows: Sequence[Row]) -> None:
+    """Print how many runs and complete seeds each stage of the report part has."""
+    finished = {tuple(row[name] for name in KEY) for row in rows}
+    problems, seeds = PARTS["report"]
+    table = []
+    for stage, problem in itertools.product(STAGES, problems):
+        made = {seed: [tuple(map(str, job)) in finished for job in report_jobs(stage, [problem], [seed])]
+                for seed in seeds}  # fmt: skip
+        if runs := sum(map(len, made.values())):
+            counts = f"{sum(map(sum, made.values()))} of {runs}", f"{sum(map(all, made.values()))} of {len(made)}"
+            table.append((stage, problem, *counts))
+    print_table(("stage", "problem", "runs", "complete seeds"), table)
+
+
 def print_results(part: str, rows: Sequence[Row]) -> None:
-    """Print a table of all arms, and the selection (development) or the verdicts (report)."""
+    """Print a table of all arms, and the selection (development) or progress, factors and verdicts (report)."""
     rows = [row for row in rows if row["problem"] in PARTS[part][0]]
     runs = scored(rows, spec_of)
     print_arms(runs)
+    print()
     if part == "report":
         print_factors(runs, ("decay", "restart", "interpolate"))
+        print()
+        print_progress(rows)
+        print()
         print_verdicts(rows, spec_of, f"{PRIMARY}/gen/same")
         return
     scores = {arm: (len(of_arm), score(of_arm)) for arm, of_arm in by_arm(runs).items()}
-    print()
     print_table(("arm", "runs", "score"), [(arm, n, f"{value:.3f}") for arm, (n, value) in scores.items()])
     first, second = selection(rows)
     print(f"\nselected in the first stage: {first or 'nothing yet'}; in the second stage: {second or 'nothing yet'}")

@@ -146,9 +146,14 @@ def print_arms(runs: Sequence[Scored]) -> None:
         seeds = len({run.row["seed"] for run in of_arm})
         mean = statistics.fmean(run.value for run in of_arm)
         last = f"{worst.value:.2f} ({float(keeps):.2f}, seed {worst.row['seed']}, from {worst.row['rate']})"
-        table.append((*pair, arm, seeds, len(of_arm), *counts, f"{mean:.2f}", last, f"{done} of {due}" if due else ""))
+        updates, cost = f"{done} of {due}" if due else "", f"{statistics.median(map(_seconds, of_arm)):.1f}"
+        table.append((*pair, arm, seeds, len(of_arm), *counts, f"{mean:.2f}", last, updates, cost))
     head = ("problem", "method", "arm", "seeds", "runs", "succeeded", "collapsed", "value")
-    print_table((*head, "worst value (its utility)", "updates"), table)
+    print_table((*head, "worst value (its utility)", "updates", "median seconds"), table)
+
+
+def _seconds(run: Scored) -> float:
+    return float(run.row["train_seconds"] or 0) + float(run.row["decision_seconds"] or 0)
 
 
 def print_factors(runs: Sequence[Scored], factors: Sequence[str]) -> None:

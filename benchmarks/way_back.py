@@ -1,13 +1,13 @@
 """What does a model know between the target and the last weights of a run (interpolation, docs/autolr.md)?
 
     python benchmarks/way_back.py --rows FILE.csv [--model tiny-phi tiny-mistral] [--seed 54 57]
-    python benchmarks/way_back.py --rows FILE.csv --model-path DIR --data-dir DIR --seed 103     # as in docs/results.md
+    python benchmarks/way_back.py --rows FILE.csv --model-path DIR --data-dir DIR --seed 103
     python benchmarks/way_back.py --rows docs/data/way_back_development.csv --figure FILE.png
 
 Interpolates between the target and the last weights of each run, and appends a row for each run and each share of the
-way. The runs use AutoLR's rate without interpolation. ``answers`` is the mean share of a retained answer that precedes
-the first wrong token of greedy decoding; AutoLR's interpolation uses this measure. ``forgot`` is one minus the same
-share on the forget set.
+way. The runs use the rule ``curvature``. ``answers`` is the mean share of a retained answer that precedes the first
+wrong token of greedy decoding; interpolation uses this measure. ``forgot`` is one minus the same share on the forget
+set.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from auto_lr_safety import METHODS
 from study_rows import read_rows, run_missing
 
 from trainables.spec import TrialSpec
@@ -30,6 +29,7 @@ COLUMNS = (
     *("utility", "verbmem"),
 )
 SHARES = 16
+METHODS = {"gdiff": (("c", 0.5),), "ngdiff": (), "npo+ngdiff": (), "pcgrad": ()}
 
 
 def rows_of(spec: TrialSpec) -> list[dict[str, object]]:
