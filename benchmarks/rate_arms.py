@@ -1,7 +1,7 @@
 """The arms of the experiment on learning-rate rules (docs/data/rate_protocol.md).
 
 An arm is written as words joined with ``+``, such as ``off+decay`` or ``gen-trust+delta=0.005+batches=8+double``. The
-first word is a value of ``--auto-lr``. Further words set one setting each. The words ``horizon``, ``double``,
+first word is a value of ``--auto-lr``. Further words set one setting each. The words ``one-step``, ``double``,
 ``accept`` and ``significant`` change the rule ``gen-trust``; these variants are only for the development part.
 """
 
@@ -26,11 +26,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "interpolate": {"interpolate": "on"},
     "fresh": {"auto_lr_probe": "fresh"},
 }
-VARIANTS = ("horizon", "double", "accept", "significant")
-"""``horizon``: delta bounds the fitted rise over all steps until the next update. ``double``: the rate at most doubles
-per update. ``accept``: the rise of the retain loss is measured at the new rate, and the rate is halved until the rise
-is at most ``2 delta + SLACK``. ``significant``: G counts as 0 unless it exceeds twice its standard error over the probe
-batches."""
+VARIANTS = ("one-step", "double", "accept", "significant")
+"""``one-step``: delta bounds the rise of one step, not of all steps until the next update. ``double``: the rate at most
+doubles per update. ``accept``: the rise of the retain loss is measured at the new rate, and the rate is halved until
+the rise is at most ``2 delta + SLACK``. ``significant``: G counts as 0 unless it exceeds twice its standard error over
+the probe batches."""
 SLACK = 0.01
 """The measured rise that ``accept`` allows in addition to ``2 delta``, in nats per token."""
 MAX_HALVINGS = 4
@@ -77,18 +77,16 @@ def prepare(run: UnlearningRun, arm: str) -> None:
     if held_out:
         run.auto_lr._probes = RowBatches(held_out, lengths, size, f"probe:{seed}")
     words = arm.split("+")
+    if not {*words} & {*VARIANTS}:
+        return
     choose: Choose = gen_trust
-    steps = run.spec.auto_lr_every if "horizon" in words else 1
     if "significant" in words:
         choose = significant(choose, record_probes(run))
-    if "horizon" in words:
-        choose = horizon(choose, steps)
     if "double" in words:
-        choose = double(choose)
+        choose = double(choose, run.spec.auto_lr_every)
     if "accept" in words:
-        choose = accept(choose, steps)
-    if choose is not gen_trust:
-        run.auto_lr.rule = replace(run.auto_lr.rule, choose=choose)
+        choose = accept(choose)
+    run.auto_lr.rule = replace(run.auto_lr.rule, choose=choose, shared="one-step" not in words)
 
 
 def evenly_spaced(rows: Sequence[int], count: int) -> list[int]:
@@ -108,47 +106,32 @@ class RowBatches(EndlessBatches):
         return [self._rows[index] for index in super().__getitem__(number)]
 
 
-def horizon(choose: Choose, steps: int) -> Choose:
-    """Return the rule for which delta bounds the fitted rise over the steps until the next update.
-
-    The rate is used for ``steps`` steps. If all of them have the direction d, the weights move by ``x = steps * rate``
-    along d, and the fitted rise is ``-G x + H x^2 / 2``. The largest x with a rise of at most delta is the rate of
-    ``choose``, so the rate is ``x / steps``.
-    """
-
-    def shared(fit: Fit, probe: Probe, delta: float) -> float | str:
-        distance = choose(fit, probe, delta)
-        return distance if isinstance(distance, str) else distance / steps
-
-    return shared
-
-
-def double(choose: Choose) -> Choose:
-    """Return the rule that increases the rate at most by a factor of 2."""
+def double(choose: Choose, steps: int) -> Choose:
+    """Return the rule that increases the rate at most by a factor of 2. The rate is used for ``steps`` steps."""
 
     def limited(fit: Fit, probe: Probe, delta: float) -> float | str:
-        rate = choose(fit, probe, delta)
-        return rate if isinstance(rate, str) else min(rate, 2.0 * fit.eta)
+        x = choose(fit, probe, delta)
+        return x if isinstance(x, str) else min(x, 2.0 * steps * fit.eta)
 
     return limited
 
 
-def accept(choose: Choose, steps: int = 1) -> Choose:
+def accept(choose: Choose) -> Choose:
     """Return the rule that halves the rate until the measured rise of the loss is at most ``2 delta + SLACK``.
 
-    The rise is measured after ``steps`` steps along the same direction.
+    The rise is measured for all steps until the next update together.
     """
 
     def measured(fit: Fit, probe: Probe, delta: float) -> float | str:
-        rate = choose(fit, probe, delta)
-        if isinstance(rate, str) or not math.isfinite(rate):
-            return rate
+        x = choose(fit, probe, delta)
+        if isinstance(x, str) or not math.isfinite(x):
+            return x
         for _ in range(MAX_HALVINGS):
-            loss = probe(steps * rate)
+            loss = probe(x)
             if loss.loss_plus - loss.loss_zero <= 2.0 * delta + SLACK:
                 break
-            rate /= 2.0
-        return rate
+            x /= 2.0
+        return x
 
     return measured
 

@@ -262,7 +262,7 @@ class TrialSpec:
     auto_lr_delta: float = setting(
         "auto_lr",
         0.02,
-        "Rise of the retain loss that gen-trust accepts per step, in nats per token.",
+        "Rise of the retain loss that gen-trust accepts until its next update, in nats per token.",
         low=0.0,
         unit="nats per token",
         when={"auto_lr": ("gen-trust",)},

@@ -108,7 +108,8 @@ class AutoLR:
             fits.append(Fit(x, retain_loss, probe_plus, probe_minus))
             return fits[-1]
 
-        choice = self.rule.new_rate(fits[0], probe, self._spec.auto_lr_delta)
+        spec = self._spec
+        choice = self.rule.new_rate(fits[0], probe, delta=spec.auto_lr_delta, steps=spec.auto_lr_every)
         fallback = choice if isinstance(choice, str) else None
         new_rate = rate if isinstance(choice, str) else choice
         fit = fits[-1]

@@ -2,7 +2,8 @@
 
 A rule is a function ``choose(fit, probe, delta)`` that returns the new rate, or the reason why the rate does not
 change. ``fit`` is the parabola at the current rate, ``probe(x)`` measures the parabola at another rate ``x``, and
-``delta`` is the setting ``auto_lr_delta``.
+``delta`` is the setting ``auto_lr_delta``. If :attr:`Rule.shared`, the function returns the sum of the rates of all
+steps until the next update.
 """
 
 from __future__ import annotations
@@ -63,18 +64,19 @@ def gen_official(fit: Fit, probe: Probe, delta: float) -> float | str:
 
 
 def gen_trust(fit: Fit, probe: Probe, delta: float) -> float | str:
-    """Return the largest rate at which the parabola is at most ``delta`` (nats per token) above ``L0``.
+    """Return the largest x at which the parabola is at most ``delta`` (nats per token) above ``L0``.
 
-    The rate is ``(G+ + sqrt(G+^2 + 2 H delta)) / H``, where ``G+ = max(G, 0)``. With ``delta = 0``, the rate is the
-    paper's stability bound ``2 eta*``. With ``G <= 0``, the rate is ``sqrt(2 delta / H)``.
+    The result is ``x = (G+ + sqrt(G+^2 + 2 H delta)) / H``, where ``G+ = max(G, 0)``. With ``delta = 0``, x is the
+    paper's stability bound ``2 eta*``. With ``G <= 0``, x is ``sqrt(2 delta / H)``. The k steps until the next
+    update share x: if all of them have the direction d, the weights move by ``k eta d``, so the rate is ``x / k``.
     """
     if not fit.is_finite:
         return NOT_FINITE
     if fit.curvature <= 0.0:
         return NO_CURVATURE
     slope = max(fit.slope, 0.0)
-    rate = (slope + math.hypot(slope, math.sqrt(2.0 * fit.curvature * delta))) / fit.curvature
-    return rate if rate > 0.0 else NO_DESCENT
+    x = (slope + math.hypot(slope, math.sqrt(2.0 * fit.curvature * delta))) / fit.curvature
+    return x if x > 0.0 else NO_DESCENT
 
 
 def curvature(fit: Fit, probe: Probe, delta: float) -> float | str:
@@ -91,18 +93,27 @@ class Rule:
         choose: see the module's docstring.
         start, probe: the defaults of the settings ``auto_lr_start`` and ``auto_lr_probe``.
         once: whether the rule makes no further update after an accepted update.
+        shared: whether ``choose`` returns the sum of the rates of all steps until the next update. Otherwise,
+            ``choose`` returns the rate of each of these steps.
     """
 
     choose: Callable[[Fit, Probe, float], float | str]
     start: int = 10
     probe: str = "same"
     once: bool = False
+    shared: bool = False
 
-    def new_rate(self, fit: Fit, probe: Probe, delta: float) -> float | str:
-        """Return the new rate, which is finite and positive, or the reason in ``FALLBACKS`` why the rate is kept."""
+    def new_rate(self, fit: Fit, probe: Probe, *, delta: float, steps: int) -> float | str:
+        """Return the new rate, which is finite and positive, or the reason in ``FALLBACKS`` why the rate is kept.
+
+        Args:
+            steps: the number of steps until the next update.
+        """
         choice = self.choose(fit, probe, delta)
-        is_usable = isinstance(choice, str) or (math.isfinite(choice) and choice > 0.0)
-        return choice if is_usable else NOT_FINITE
+        if isinstance(choice, str):
+            return choice
+        rate = choice / steps if self.shared else choice
+        return rate if math.isfinite(rate) and rate > 0.0 else NOT_FINITE
 
 
 RULES: Mapping[str, Rule] = MappingProxyType(
@@ -110,7 +121,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "gen": Rule(gen),
         "gen-clip": Rule(gen_clip),
         "gen-official": Rule(gen_official),
-        "gen-trust": Rule(gen_trust),
+        "gen-trust": Rule(gen_trust, shared=True),
         "curvature": Rule(curvature, start=1, probe="fresh", once=True),
     }
 )

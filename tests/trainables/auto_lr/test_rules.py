@@ -27,9 +27,9 @@ def parabola(slope: float, curvature: float) -> Callable[[float], Fit]:
     return lambda x: Fit(x, 1.0, loss(x), loss(-x))
 
 
-def new_rate(rule: str, slope: float, curvature: float, *, delta: float = 0.02) -> float | str:
+def new_rate(rule: str, slope: float, curvature: float, *, delta: float = 0.02, steps: int = 1) -> float | str:
     probe = parabola(slope, curvature)
-    return RULES[rule].new_rate(probe(ETA), probe, delta)
+    return RULES[rule].new_rate(probe(ETA), probe, delta=delta, steps=steps)
 
 
 @pytest.mark.parametrize(
@@ -61,20 +61,28 @@ def test_gen_trust_without_a_rise_is_the_stability_bound_and_without_a_slope_nee
     assert new_rate("gen-trust", 0.0, curvature, delta=0.02) == pytest.approx(math.sqrt(0.04 / curvature), rel=1e-3)
 
 
-@given(st.floats(-10.0, 10.0), st.floats(0.1, 1e3), st.floats(1e-3, 1.0))
-def test_at_the_rate_of_gen_trust_the_parabola_is_delta_above_its_start(
-    slope: float, curvature: float, delta: float
+@given(st.floats(-10.0, 10.0), st.floats(0.1, 1e3), st.floats(1e-3, 1.0), st.integers(1, 20))
+def test_after_all_steps_at_the_rate_of_gen_trust_the_parabola_is_delta_above_its_start(
+    slope: float, curvature: float, delta: float, steps: int
 ) -> None:
-    rate = new_rate("gen-trust", slope, curvature, delta=delta)
+    rate = new_rate("gen-trust", slope, curvature, delta=delta, steps=steps)
     assert isinstance(rate, float)
-    assert parabola(max(slope, 0.0), curvature)(rate).loss_plus - 1.0 == pytest.approx(delta, rel=1e-3, abs=1e-9)
+    rise = parabola(max(slope, 0.0), curvature)(steps * rate).loss_plus - 1.0
+    assert rise == pytest.approx(delta, rel=1e-3, abs=1e-9)
+
+
+@rules
+def test_only_gen_trust_depends_on_the_number_of_steps_until_the_next_update(rule: str) -> None:
+    once, often = (new_rate(rule, 0.3, 2.0, steps=steps) for steps in (1, 10))
+    assert isinstance(once, float)
+    assert often == pytest.approx(once / 10 if rule == "gen-trust" else once)
 
 
 @rules
 @pytest.mark.parametrize("losses", [(1.0, math.nan, 1.2), (1.0, math.inf, math.inf), (math.nan, 0.9, 1.2)])
 def test_a_loss_that_is_not_finite_keeps_the_rate(rule: str, losses: tuple[float, float, float]) -> None:
     """The rule ``curvature`` probes other rates before it gives up."""
-    reason = RULES[rule].new_rate(Fit(ETA, *losses), lambda x: Fit(x, *losses), 0.02)
+    reason = RULES[rule].new_rate(Fit(ETA, *losses), lambda x: Fit(x, *losses), delta=0.02, steps=10)
     assert reason == (NO_CURVATURE if rule == "curvature" else NOT_FINITE)
 
 
@@ -97,7 +105,7 @@ def test_only_the_rules_that_aim_at_the_minimum_need_a_descent(rule: str, slope:
 def test_every_rate_is_positive_and_finite_and_every_other_update_has_a_known_reason(
     rule: str, losses: tuple[float, float, float]
 ) -> None:
-    found = RULES[rule].new_rate(Fit(ETA, *losses), lambda x: Fit(x, *losses), 0.02)
+    found = RULES[rule].new_rate(Fit(ETA, *losses), lambda x: Fit(x, *losses), delta=0.02, steps=10)
     assert found in FALLBACKS if isinstance(found, str) else 0.0 < found < math.inf
 
 

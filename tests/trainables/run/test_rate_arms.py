@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import rate_arms
-from rate_arms import accept, double, horizon, prepare, settings_of, significant
+from rate_arms import accept, double, prepare, settings_of, significant
 
 from tests.trainables.conftest import MakeSpec
 from trainables.auto_lr.fit import Fit
@@ -40,19 +40,12 @@ def test_the_words_of_an_arm_are_settings():
         settings_of("gen+annealed")
 
 
-def test_the_fitted_rise_over_the_interval_is_at_most_delta():
-    rate = horizon(gen_trust, 10)(SLOPED, parabola, 0.05)
-    assert isinstance(rate, float)
-    distance = 10 * rate
-    assert -SLOPED.slope * distance + SLOPED.curvature * distance**2 / 2 == pytest.approx(0.05)
-    assert horizon(gen_trust, 10)(replace(SLOPED, loss_plus=math.nan), parabola, 0.05) == "not finite"
-
-
 def test_double_limits_the_rate_to_twice_the_current_rate():
     flat = replace(SLOPED, loss_plus=0.901, loss_minus=1.101)  # H = 0.2, so the bound is far away
     assert gen_trust(flat, parabola, 0.0) == pytest.approx(10.0)
-    assert double(gen_trust)(flat, parabola, 0.0) == pytest.approx(0.2)
-    assert double(gen_trust)(SLOPED, parabola, 0.0) == pytest.approx(0.2)
+    assert double(gen_trust, 1)(flat, parabola, 0.0) == pytest.approx(0.2)
+    assert double(gen_trust, 10)(flat, parabola, 0.0) == pytest.approx(10 * 0.2)
+    assert double(gen_trust, 10)(SLOPED, parabola, 0.0) == pytest.approx(0.2)
 
 
 def test_accept_keeps_a_rate_whose_measured_rise_agrees_and_halves_other_rates():
@@ -63,9 +56,16 @@ def test_accept_keeps_a_rate_whose_measured_rise_agrees_and_halves_other_rates()
     assert accept(gen_trust)(replace(SLOPED, loss_plus=math.nan), steep, 0.0) == "not finite"
 
 
-def test_accept_measures_the_rise_after_all_steps_until_the_next_update():
-    assert accept(horizon(gen_trust, 10), 10)(SLOPED, parabola, 0.0) == pytest.approx(0.02)
-    assert accept(horizon(gen_trust, 10), 10)(SLOPED, steep, 0.0) == pytest.approx(0.02 / 16)
+def test_delta_bounds_the_rise_of_one_step_only_in_the_variant_of_this_name(
+    half_scored: Workspace, make_spec: MakeSpec
+) -> None:
+    rates = []
+    for arm in ("gen-trust+delta=0.1", "gen-trust+delta=0.1+one-step"):
+        run = UnlearningRun(make_spec(method="ngdiff", **settings_of(arm)), half_scored)
+        prepare(run, arm)
+        assert run.auto_lr is not None
+        rates.append(run.auto_lr.rule.new_rate(SLOPED, parabola, delta=0.1, steps=10))
+    assert rates == [pytest.approx(gen_trust(SLOPED, parabola, 0.1) / 10), gen_trust(SLOPED, parabola, 0.1)]
 
 
 @pytest.mark.parametrize(
