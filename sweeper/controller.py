@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from search_spaces.common.messages import counted
+from sweeper.search.confirmation import FreshRun
 from sweeper.search.limits import End, Limits
 from sweeper.search.reuse import CachedTrial, ReusableTrials
 from sweeper.search.schedulers import Scheduler
@@ -15,6 +17,7 @@ from sweeper.search.study import SweepStudy
 from sweeper.store.event_log import EventLog, Follower
 from sweeper.store.events import (
     Event,
+    Phase,
     StopRequested,
     TrialCut,
     TrialEnded,
@@ -48,6 +51,7 @@ class Controller(Follower):
 
     Attributes:
         scheduler: stops or pauses trials early; None if all trials run to the end.
+        phase: the phase of the trials that start. Confirm trials start after the search.
     """
 
     log: EventLog
@@ -57,15 +61,17 @@ class Controller(Follower):
     limits: Limits = field(default_factory=Limits)
     scheduler: Scheduler | None = None
     failure: End | None = field(default=None, init=False)
+    phase: Phase = field(default=Phase.SEARCH, init=False)
+    _to_confirm: deque[NextTrial] = field(default_factory=deque, init=False)
     _at_rung: dict[str, NextTrial] = field(default_factory=dict, init=False)
 
     def apply(self, event: Event, state: SweepState) -> None:
-        """Pass the result of an ended trial to the study."""
+        """Pass the result of an ended trial of the search to the study."""
         if isinstance(event, TrialRequeued):
             self.failure = None
         elif isinstance(event, TrialEnded):
             trial = state.trials[event.trial_id]
-            if trial.has_result:
+            if trial.has_result and trial.phase is Phase.SEARCH:
                 candidates = [report.values for report in trial.candidates()]
                 self.study.tell(trial.id, trial.row(), candidates=candidates)
             elif (failure := infrastructure_failure(event.outcome.error or "")) in _FATAL:
@@ -79,7 +85,11 @@ class Controller(Follower):
         When a sweep is resumed, unfinished trials continue even if the epoch budget is used up. A paused trial
         continues only after the scheduler promotes it. If the study proposes a trial with the spec of a reusable trial,
         the proposed trial ends with a copy of that trial's result, and the study proposes another trial.
+
+        In the phase ``confirm``, return the next trial that :meth:`confirm` has queued.
         """
+        if self.phase is Phase.CONFIRM:
+            return self._to_confirm.popleft() if self._to_confirm and self.failure is None else None
         if (promoted := self._pop_promoted()) is not None:
             return promoted
         while not self.is_over and (trial := self._propose()) is not None:
@@ -93,7 +103,10 @@ class Controller(Follower):
         return self._pop_promoted()
 
     def requeue(self, trial: NextTrial) -> None:
-        self.study.requeue(trial.id)
+        if self.log.state.trials[trial.id].phase is Phase.CONFIRM:
+            self._to_confirm.appendleft(trial)
+        else:
+            self.study.requeue(trial.id)
 
     def queue_next(self) -> bool:
         """Queue the next trial without starting it. Return whether a trial is queued. Record reused results, too."""
@@ -129,6 +142,35 @@ class Controller(Follower):
             self.log.record(TrialReported(trial_id, report))
         self.log.record(TrialEnded(trial_id, cached.copied_outcome(trial_id)))
 
+    # Trials with fresh seeds, after the search ----------------------------------------------------------------------
+
+    def confirm(self, runs: Sequence[FreshRun]) -> None:
+        """Record and queue a confirm trial for each run, after the confirm trials that have not ended.
+
+        From now on, no trial of the search starts. A run has the configuration and the schedule of its trial.
+        """
+        self.phase = Phase.CONFIRM
+        state = self.log.state
+        for run in runs:
+            trial_id = f"confirm-{len(state.trials_of(Phase.CONFIRM)):03d}"
+            spec = self._fresh_spec(run)
+            settings = {"spec_hash": spec.spec_hash, **spec.row()}
+            self.log.record(TrialProposed(trial_id, settings, phase=Phase.CONFIRM, confirms=run.trial_id))
+        queued_ids = {trial.id for trial in self._to_confirm}
+        for trial in state.trials_of(Phase.CONFIRM):
+            if trial.stage is Stage.PROPOSED and trial.id not in queued_ids:
+                spec = self._fresh_spec(FreshRun.of(trial))
+                self._to_confirm.append(NextTrial(trial.id, spec))
+
+    @property
+    def queued_confirmations(self) -> int:
+        """The number of confirm trials that wait to start."""
+        return len(self._to_confirm)
+
+    def _fresh_spec(self, run: FreshRun) -> TrialSpec:
+        config = self.log.state.trials[run.trial_id].search.user_attrs["config"]
+        return replace(self.make_spec({**config, "seed": run.seed}), stop_epoch=run.epoch)
+
     # When the sweep is over -----------------------------------------------------------------------------------------
 
     @property
@@ -147,8 +189,8 @@ class Controller(Follower):
 
     @property
     def _stop(self) -> End | None:
-        if self.failure is not None:
-            return self.failure
+        if self.failure is not None or self.limits.closed is not None:
+            return self.failure or self.limits.closed
         if self.limits.is_out_of_time:
             return OUT_OF_TIME
         if self.study.unfinished:
@@ -170,7 +212,7 @@ class Controller(Follower):
         if report.step <= trial.last_step:
             return
         self.log.record(TrialReported(trial_id, report))
-        if self.scheduler is not None and report.status is None:
+        if self.scheduler is not None and report.status is None and trial.phase is Phase.SEARCH:
             decision = self.scheduler.decide(trial, self._compared_trials())
             if decision != "continue":
                 self.log.record(TrialCut(trial_id, waits=decision == "pause"))
@@ -187,7 +229,7 @@ class Controller(Follower):
         return promoted.id
 
     def _compared_trials(self) -> list[Trial]:
-        return [trial for trial in self.log.state.trials.values() if not trial.reused_from]
+        return [trial for trial in self.log.state.trials_of(Phase.SEARCH) if not trial.reused_from]
 
     def is_stopped_early(self, trial_id: str) -> bool:
         """Return whether the scheduler or a user has stopped the trial. A paused trial counts as stopped."""

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from search_spaces.common.durable import exclusive
 from search_spaces.common.messages import resume_command
+from sweeper.driver.confirmation import confirm_answer, has_fresh_runs
 from sweeper.driver.control_server import ControlServer
 from sweeper.driver.finalize import Summary, finalize
 from sweeper.driver.frontier_metrics import measure_frontier, unmeasured_epochs
@@ -23,6 +24,7 @@ from sweeper.execution.shutdown import interruptible, is_interrupted
 from sweeper.execution.target_process import target_process
 from sweeper.execution.target_task import is_prepared_remotely, prepare_for_sweep
 from sweeper.followers.mlflow.runs import SweepEnd
+from sweeper.search.limits import SEARCH_CLOSED
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.event_log import read_state
 from sweeper.store.folder import Origin, SweepError, UsageError, read_origin, read_settings, write_sweep_json
@@ -42,6 +44,7 @@ def run(
     console: Console,
     changes: Mapping[str, Any] | None = None,
     retry_failed: bool = False,
+    search: bool = True,
     end_process: Callable[[Callable[[], Summary]], None] = lambda summary: None,
 ) -> Summary:
     """Run the sweep in ``out`` to its end, and write its report. Trials with an infrastructure failure run again.
@@ -49,6 +52,7 @@ def run(
     Args:
         changes: maps names of settings to values that replace the stored values, for example a larger ``trials``.
         retry_failed: run all failed trials again.
+        search: whether to run the remaining trials of the search. Otherwise, only confirm trials run.
         end_process: function that ends the process. If Ray's head node is lost, it is called in another thread. Its
             argument is a function that finalizes the sweep.
 
@@ -76,6 +80,8 @@ def run(
         write_sweep_json(out, settings, origin, targets=targets)
         sweep = open_sweep(out, settings, targets, sweep_id=origin.sweep_id, console=console, retry_failed=retry_failed)
         control.follow(sweep)
+        if not search:
+            sweep.controller.limits.closed = SEARCH_CLOSED
 
         def on_lost_head() -> None:
             sweep.display.close()
@@ -134,14 +140,17 @@ def _load_targets(
 
 
 def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], None]) -> None:
-    """Run the remaining trials. After Ctrl-C, return normally, so that the report is written."""
+    """Run the remaining trials and the confirm trials. After Ctrl-C, return normally, so that the report is written."""
     controller = sweep.controller
     try:
         has_trials = sweep.remaining_trials > 0 and controller.queue_next()
         if not has_trials:
-            controller.end_paused(all_trials=True)
+            if controller.limits.closed is None:
+                controller.end_paused(all_trials=True)
             sweep.checkpoints.fetch_models()
-            if controller.failure is not None or not unmeasured_epochs(sweep.out, sweep.settings):
+            if controller.failure is not None:
+                return
+            if not unmeasured_epochs(sweep.out, sweep.settings) and not has_fresh_runs(sweep):
                 return
         folders = [sweep.out.resolve(), *(Path(target.path) for target in sweep.targets.values())]
         capacity = cluster.slots(shared_folders=sweep.settings.shared_folders(*folders))
@@ -151,6 +160,7 @@ def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], N
             if controller.failure is None and not is_interrupted():
                 controller.end_paused(all_trials=True)
                 measure_frontier(sweep, wait_for_head)
+                confirm_answer(sweep, capacity)
     except KeyboardInterrupt:
         pass
     except BaseException:

@@ -62,6 +62,8 @@ class TrialSpec:
             and value.
         target_epochs, target_lr, target_batch_size, target_lora_rank: values that replace those of the model's
             fine-tuning recipe; None keeps the recipe's value. Rank 0 trains all weights.
+        stop_epoch: the epoch after which the run ends, on the schedule of a run of ``epochs`` epochs; None for the last
+            epoch. Up to this epoch, the run is bit-identical to a run with None.
         template: the prompt template; None for the model's own template.
         template_date: the date that the tokenizer's chat template sees instead of today's date; None if the chat
             template does not use the date.
@@ -173,6 +175,7 @@ class TrialSpec:
     )
     epochs: int = setting("training", 15, "Number of passes over the forget set.", low=1)
     max_steps: int | None = setting("training", None, "Stop after this many optimizer steps.", low=1)
+    stop_epoch: float | None = setting("training", None, above=0.0, decides=False)  # spec_hash adds the value, if any
     batch_size: int = setting(
         "training",
         8,
@@ -336,6 +339,8 @@ class TrialSpec:
                 content[name] = item.convert(values[name])
         content["method"] = self.parsed_method.name
         content["options"] = sorted((name, float(value)) for name, value in self.option_values.items())
+        if self.stop_epoch is not None:
+            content["stop_epoch"] = self.stop_epoch
         if digests := self.plugin_digests:
             content["plugins"] = digests
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

@@ -30,14 +30,16 @@ REQUIRED = ("trial_id", "spec_hash", "model", "dataset", "method", "lr", "seed",
 
 @dataclass(frozen=True, eq=False)
 class TrialTable:
-    """All trials that have ended. The data frames are never changed in place, so computed properties are cached.
+    """All ended trials of a search. The data frames are never changed in place, so computed properties are cached.
 
     Attributes:
-        trials: one row per trial. The column ``external`` marks rows from another program's table. The column
+        trials: one row per trial of the search. The column ``external`` marks rows from another program's table. The column
             ``folder`` has the folder of the trial's sweep, and is empty for other sources.
         history: one row per result that a trial reported. This table includes running trials.
         candidates: one row per evaluated epoch; empty if the sweep evaluates only the last epoch of a trial.
         updates: one row per AutoLR update; empty without auto_lr.csv.
+        fresh: one row per confirm trial, which trained the configuration of the trial ``confirms`` with a fresh seed.
+            The other tables do not contain confirm trials.
         notes: notes on rows that were left out while the tables were read.
         methods: the methods in the order of their colours in figures. A copy with fewer trials keeps all methods, so
             that the colours do not change.
@@ -49,6 +51,7 @@ class TrialTable:
     notes: tuple[Note, ...] = ()
     candidates: pd.DataFrame = field(default_factory=lambda: _no_rows(*_CANDIDATE))
     updates: pd.DataFrame = field(default_factory=lambda: _no_rows("trial_id", "step"))
+    fresh: pd.DataFrame = field(default_factory=lambda: _no_rows("trial_id", "confirms"))
     methods: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -82,10 +85,15 @@ class TrialTable:
         trials = trials[~is_repeated].reset_index(drop=True)
         history, updates = _read_courses(out, sweep, columns)
         candidates = _read_candidates(out, sweep, columns)
+        fresh = trials[_phase_is(trials, "confirm")].reset_index(drop=True)
+        other_ids = {trial_id for rows in (trials, history) for trial_id in rows.loc[~_is_search(rows), "trial_id"]}
+        trials, history, updates = (
+            rows[~rows["trial_id"].isin(other_ids)].reset_index(drop=True) for rows in (trials, history, updates)
+        )
         if file.settings.get("candidates") == "all" and (missing_ids := _without_last_epoch(trials, candidates)):
             _check_exists(out / "candidates.csv")
             notes.append(note("missing_epochs", trials=missing_ids))
-        return cls(trials, history, columns, tuple(notes), candidates, updates)
+        return cls(trials, history, columns, tuple(notes), candidates, updates, fresh)
 
     @classmethod
     def read_run(cls, out: Path, columns: Columns) -> TrialTable:
@@ -118,6 +126,7 @@ class TrialTable:
             tuple(item for table in tables for item in table.notes),
             concatenated([table.candidates for table in tables]),
             concatenated([table.updates for table in tables]),
+            concatenated([table.fresh for table in tables]),
         )
 
     def with_trials(self, trials: pd.DataFrame) -> TrialTable:
@@ -141,6 +150,8 @@ class TrialTable:
 
         def renamed(rows: pd.DataFrame) -> pd.DataFrame:
             rows = rows.assign(trial_id=rows["trial_id"].map(name), sweep=sweep or rows["sweep"])
+            if "confirms" in rows:
+                rows["confirms"] = [name(trial_id) if trial_id else "" for trial_id in rows["confirms"]]
             if "checkpoint" in rows:
                 rows["checkpoint"] = [checkpoint(path) if path else "" for path in rows["checkpoint"]]
             return rows
@@ -148,8 +159,9 @@ class TrialTable:
         return self._mapped(renamed)
 
     def _mapped(self, change: Callable[[pd.DataFrame], pd.DataFrame]) -> TrialTable:
-        trials, history, candidates, updates = map(change, (self.trials, self.history, self.candidates, self.updates))
-        return replace(self, trials=trials, history=history, candidates=candidates, updates=updates)
+        tables = (self.trials, self.history, self.candidates, self.updates, self.fresh)
+        trials, history, candidates, updates, fresh = map(change, tables)
+        return replace(self, trials=trials, history=history, candidates=candidates, updates=updates, fresh=fresh)
 
     @cached_property
     def without_external(self) -> TrialTable:
@@ -218,6 +230,16 @@ def is_reused(trials: pd.DataFrame) -> pd.Series:
     if "reused_from" not in trials.columns:
         return pd.Series(False, index=trials.index, dtype=bool)
     return trials["reused_from"].notna() & (trials["reused_from"] != "")  # only NaN if the column has no entries
+
+
+def _phase_is(rows: pd.DataFrame, phase: str) -> pd.Series:
+    """Return a mask of the rows of a phase, shape (rows,). Earlier versions have only the search."""
+    phases = rows["phase"] if "phase" in rows.columns else pd.Series("", index=rows.index, dtype=object)
+    return phases.replace("", "search").fillna("search") == phase
+
+
+def _is_search(rows: pd.DataFrame) -> pd.Series:
+    return _phase_is(rows, "search")
 
 
 def numbers(rows: pd.DataFrame, column: str) -> pd.Series:

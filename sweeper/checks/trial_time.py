@@ -66,8 +66,9 @@ def estimate_pace(spec: TrialSpec, folders: Iterable[Path], *, gpus: float | str
 
 
 def _has_times(row: Mapping[str, str]) -> bool:
-    """Return whether a trial ran in its own sweep, has finished, and trained for at least one epoch."""
-    return not row.get("reused_from") and row["status"] == Status.FINISHED and as_float(row.get("epochs_done")) > 0
+    """Return whether a trial of the search ran in its own sweep, has finished, and trained for at least one epoch."""
+    is_own = not row.get("reused_from") and not row.get("confirms")
+    return is_own and row["status"] == Status.FINISHED and as_float(row.get("epochs_done")) > 0
 
 
 def _epoch_seconds(row: Mapping[str, str]) -> float:

@@ -19,6 +19,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "lr-study": ("lr-study --method ngdiff --lr 1e-4 --lr 3e-4 --lr 1e-3 --seeds 8",),
         "resume": ("resume runs/first --trials 64",),
+        "confirm": ("confirm runs/first", "confirm runs/first --trial 00007 --epoch 3 --runs 5"),
         "status": ("status runs/first",),
         "stop": ("stop runs/first 00007", "stop runs/first"),
         "report": ("report runs/first --watch", "report runs/first runs/second --out runs/both"),

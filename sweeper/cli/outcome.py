@@ -29,11 +29,17 @@ _STATUS_TEXTS = {"stopped": "stopped early"}
 
 
 def run_to_the_end(
-    out: Path, *, as_json: bool, changes: Mapping[str, Any] | None = None, retry_failed: bool = False
+    out: Path,
+    *,
+    as_json: bool,
+    changes: Mapping[str, Any] | None = None,
+    retry_failed: bool = False,
+    search: bool = True,
 ) -> None:
     """Run a sweep and print its outcome. If the sweep is interrupted, print the command that resumes it.
 
-    ``changes`` maps names of settings to values that replace the stored values.
+    ``changes`` maps names of settings to values that replace the stored values. If ``search`` is false, only confirm
+    trials run.
     """
     from sweeper.store.plugins import restore_plugins
 
@@ -58,8 +64,15 @@ def run_to_the_end(
 
     def run_all() -> Summary:
         updates = changed_settings | {"tracking_uri": tracking_uri}
-        summary = run(out, console=own_console(), changes=updates, retry_failed=retry_failed, end_process=end_process)
-        while is_study and (extension := _extension(out)):
+        summary = run(
+            out,
+            console=own_console(),
+            changes=updates,
+            retry_failed=retry_failed,
+            search=search,
+            end_process=end_process,
+        )
+        while search and is_study and (extension := _extension(out)):
             updates = extension | {"tracking_uri": tracking_uri}
             summary = run(out, console=own_console(), changes=updates, end_process=end_process)
         return summary
@@ -203,11 +216,11 @@ def evaluate_studies(
 def _extension(out: Path) -> dict[str, Any]:
     """Print the rates that ``--extend`` adds to a study. Return the settings that change; {} if no rate is added."""
     from sweeper.search.lr_extension import extended_settings, extensions, format_extensions
+    from sweeper.store.event_log import read_state
     from sweeper.store.folder import read_settings
-    from sweeper.store.tables import ResultTables
 
     settings = read_settings(out)
-    if not settings.extend or len(ResultTables(out).trials.read()) < settings.trials:
+    if not settings.extend or len(read_state(out).outcomes) < settings.trials:
         return {}
     grid_extensions = extensions(evaluate_studies([out]), settings)
     for line in format_extensions(grid_extensions):

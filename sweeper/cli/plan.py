@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from search_spaces.common.messages import counted, format_size
 from search_spaces.common.values import json_text
 
 if TYPE_CHECKING:
+    from sweeper.checks.confirmation import ConfirmPlan
     from sweeper.checks.plan import Plan
 
 
@@ -55,3 +57,21 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
         click.echo(f"  {name:<{width}}  {value}")
     for note in plan.notes:
         click.echo(f"  note: {note}")
+
+
+def print_confirm_plan(plan: ConfirmPlan, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json_text(asdict(plan)))
+        return
+    from analysis.words import duration
+
+    click.echo(f"dry run of confirm: nothing was started\n  out     {plan.out}")
+    model = f"trial {plan.trial_id} after epoch {plan.epoch:g}"
+    if not plan.seeds:
+        click.echo(f"  model   {model}: all fresh runs have ended")
+        return
+    seeds = ", ".join(map(str, plan.seeds))
+    time = "" if plan.seconds is None else f", about {duration(plan.seconds)} of trial time"
+    click.echo(f"  model   {model}\n  runs    {counted(len(plan.seeds), 'fresh run')}, seeds {seeds}")
+    limit = f"; at most {plan.max_epochs:g} epochs with the runners-up" if plan.max_epochs > plan.epochs else ""
+    click.echo(f"  cost    {plan.epochs:g} epochs{time}{limit}")

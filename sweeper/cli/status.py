@@ -17,6 +17,7 @@ from search_spaces.common.messages import counted, no_sweep, resume_command
 from sweeper.driver.status_file import FINISHED, INTERRUPTED, RUNNING, StatusFile
 from sweeper.settings.resources import AUTO, Resources
 from sweeper.store.event_log import read_state
+from sweeper.store.events import Phase
 from sweeper.store.progress import Cost, Remaining, cost_of, settings_text
 from sweeper.store.state import Stage, SweepState, Trial
 from trainables.run.reports import Outcome, Status
@@ -80,7 +81,7 @@ def read_status(out: Path) -> SweepStatus:
     source = read_source(out)
     sweep = read_state(out)
     front = frontier(source.table.models, source.sweep.objectives)
-    ended = sweep.ended_trials
+    ended = sweep.ended_of(Phase.SEARCH)
     asked = source.sweep.planned_trials or 0
     counts = {str(status): sum(outcome.status is status for outcome in sweep.outcomes) for status in Status}
     state = _state(status_file, has_driver=has_driver, remaining=asked - len(ended))

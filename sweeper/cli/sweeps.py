@@ -1,4 +1,4 @@
-"""The commands that run sweeps: ``pareto``, ``lr-study`` and ``resume``."""
+"""The commands that run sweeps: ``pareto``, ``lr-study``, ``resume`` and ``confirm``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import click
 from search_spaces.common.values import json_text
 from sweeper.cli.options import CONFIG, DRY_RUN, command, json_option
 from sweeper.cli.outcome import evaluate_studies, print_study, run_to_the_end
-from sweeper.cli.plan import print_plan
+from sweeper.cli.plan import print_confirm_plan, print_plan
 from sweeper.settings.fields import fields_of
 from sweeper.settings.names import STUDY
-from sweeper.settings.options import ParetoOptions, ResumeOptions, StudyOptions, SweepOptions
+from sweeper.settings.options import ConfirmOptions, ParetoOptions, ResumeOptions, StudyOptions, SweepOptions
 from sweeper.settings.reading import Problem, about, located, read
 from sweeper.settings.sources import Problems, Raw, raise_if_any
 
@@ -86,6 +86,8 @@ def resume(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json
 
     if changes:
         found += _change_problems(options, out)
+    if "trials" in changes:
+        changes["confirm_trial"] = ""  # more trials may change the answer, which is then confirmed
     raise_if_any(located(found, raw))
     storage = changes.get("storage", read_settings(out).storage)
     if storage is not None and is_address(storage):
@@ -102,6 +104,35 @@ def resume(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json
             f"{error}; to continue on another cluster, resume with --address ADDRESS; to continue on this machine "
             "alone, resume with --address none"
         ) from None
+
+
+@command(ConfirmOptions, click.argument("folder", type=click.Path()), DRY_RUN, _JSON)
+def confirm(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json: bool) -> None:
+    """Train the configuration of the answer of the sweep in FOLDER again, with K fresh seeds.
+
+    The runs are trials of the same sweep, which end after the epoch of the answer. If the answer does not meet the
+    criterion in all runs, up to two runners-up are trained, too, and the first that does becomes the answer. With
+    --trial, only the configuration of this trial is trained. If the command is interrupted, resume continues it.
+    """
+    from sweeper.store.plugins import restore_plugins
+
+    out = Path(folder)
+    restore_plugins(out)  # run_to_the_end prints the messages
+    from sweeper.checks.confirmation import confirm_plan, confirm_problems
+    from sweeper.store.folder import read_settings
+
+    options, found = read(ConfirmOptions, raw, problems)
+    changes: dict[str, Any] = {
+        "confirm": options.runs,
+        "confirm_trial": options.trial or "",
+        "confirm_epoch": options.epoch,
+    }
+    settings = replace(read_settings(out), **changes)
+    raise_if_any(located([*found, *confirm_problems(options, settings, out)], raw))
+    if dry_run:
+        print_confirm_plan(confirm_plan(settings, out), as_json=as_json)
+        return
+    run_to_the_end(out, as_json=as_json, changes=changes, search=False)
 
 
 def _run_new(options_type: type[SweepOptions], raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> None:
@@ -196,10 +227,11 @@ def _fetch_tables(uri: str, *, out: str | None) -> tuple[str, dict[str, Any]]:
 def _print_plan(out: Path, changes: dict[str, Any], *, as_json: bool) -> None:
     from sweeper.checks.plan import plan_of_sweep
     from sweeper.store.event_log import read_state
+    from sweeper.store.events import Phase
     from sweeper.store.folder import read_settings
 
     settings, state = replace(read_settings(out), **changes), read_state(out)
-    ended_count = sum(trial.has_result for trial in state.ended_trials)
+    ended_count = sum(trial.has_result for trial in state.ended_of(Phase.SEARCH))
     plan = plan_of_sweep(settings, out, ended=ended_count, epochs_spent=state.trained_epochs)
     print_plan(plan, as_json=as_json)
 
@@ -217,7 +249,7 @@ def _change_problems(options: ResumeOptions, out: Path) -> Iterator[Problem]:
         text = f"the sweep in {out} is not a learning-rate study, so it has no grid to extend"
         yield Problem(f"--extend: {text}", "extend")
     trials = options.trials
-    ended_count = len(read_state(out).ended)
+    ended_count = len(read_state(out).outcomes)
     max_trials = math.inf
     if settings.sampler == "grid":
         max_trials = (len(settings.space.grid()) + len(settings.extension)) * settings.seeds

@@ -29,7 +29,7 @@ from sweeper.settings.tracking_uri import sqlite_path
 from sweeper.settings.until import parse_until
 from sweeper.store.columns import unused_columns
 from sweeper.store.event_log import FILE, EventLog, Follower
-from sweeper.store.events import SweepStarted, TrialRequeued
+from sweeper.store.events import Phase, SweepStarted, TrialRequeued
 from sweeper.store.progress import Remaining, remaining
 from sweeper.store.saved_states import SavedState, find_states, state_storage
 from sweeper.store.tables import ResultTables
@@ -79,8 +79,8 @@ class OpenSweep:
 
     @property
     def remaining_trials(self) -> int:
-        """The number of requested trials that have not ended."""
-        return self.settings.trials - len(self.log.state.ended)
+        """The number of requested trials of the search that have not ended."""
+        return self.settings.trials - len(self.log.state.ended_of(Phase.SEARCH))
 
     @property
     def gpus_per_trial(self) -> float:

@@ -23,6 +23,7 @@ from sweeper.execution.shutdown import abort_main_thread, detach_tune
 from sweeper.search.limits import End
 from sweeper.settings.resources import Resources
 from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.store.events import Phase
 from sweeper.store.saved_states import tune_storage
 
 WORKER_RESTARTS = 3
@@ -38,10 +39,11 @@ def run_trials(sweep: OpenSweep, capacity: int) -> None:
         capacity = _share_gpus(sweep.shares, sweep)
     max_concurrent = sweep.max_concurrent(capacity)
     sweep.display.remaining = lambda: sweep.estimate(max_concurrent)
-    if ended_count := len(sweep.log.state.ended):
+    ended_count = len(sweep.log.state.outcomes)
+    if ended_count and sweep.controller.phase is Phase.SEARCH:
         time_left = sweep.estimate(max_concurrent)
         sweep.console.print(f"{ended_count} of {counted(settings.trials, 'trial')} done; remaining: {time_left}")
-    trials_left = sweep.remaining_trials
+    trials_left = sweep.controller.queued_confirmations or sweep.remaining_trials
     # A paused trial keeps its state on the disk, so any number of trials may need space at once.
     max_states = trials_left if settings.pauses_trials else min(max_concurrent, trials_left)
     disk = estimate_disk(settings.base, Path(sweep.target.path), models=trials_left, running=max_states)
@@ -83,7 +85,7 @@ def _tuner(sweep: OpenSweep, *, max_concurrent: int) -> Any:
     from sweeper.execution.ray_payload import trainable_with
 
     settings = sweep.settings
-    if settings.time_budget_seconds is not None:
+    if settings.time_budget_seconds is not None and sweep.controller.limits.deadline is None:
         sweep.controller.limits.deadline = time.monotonic() + settings.time_budget_seconds
     scheduler = TuneScheduler(sweep, max_concurrent=max_concurrent)
     os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(max_concurrent)  # otherwise Tune starts workers one at a time

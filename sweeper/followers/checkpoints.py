@@ -17,7 +17,7 @@ from search_spaces.common.durable import remove_atomically
 from search_spaces.common.front import Criteria, Point
 from sweeper.followers.syncer import Syncer
 from sweeper.store.event_log import Follower
-from sweeper.store.events import Event, MetricsMeasured, TrialEnded, TrialReported, TrialRequeued
+from sweeper.store.events import Event, MetricsMeasured, Phase, TrialEnded, TrialReported, TrialRequeued
 from sweeper.store.saved_states import remove_states
 from sweeper.store.state import SweepState, Trial
 from trainables.run.reports import EpochReport
@@ -73,10 +73,10 @@ class CheckpointManager(Follower):
             self._compute_front(state)
             self._ended.discard(event.trial_id)
         elif isinstance(event, TrialReported) and event.report.evaluated:
-            self._add(event.trial_id, [event.report])
+            self._add(state.trials[event.trial_id], [event.report])
         elif isinstance(event, MetricsMeasured):
-            reports = state.trials[event.trial_id].candidates()
-            self._add(event.trial_id, [report for report in reports if report.step == event.step])
+            trial = state.trials[event.trial_id]
+            self._add(trial, [report for report in trial.candidates() if report.step == event.step])
         elif isinstance(event, TrialEnded) and state.trials[event.trial_id].has_result:
             self._ended.add(event.trial_id)
 
@@ -138,12 +138,12 @@ class CheckpointManager(Follower):
         self._dominated |= self._kept.keys()
         self._kept = {}
         for trial in state.trials.values():
-            self._add(trial.id, trial.candidates())
+            self._add(trial, trial.candidates())
 
-    def _add(self, trial_id: str, reports: Iterable[EpochReport]) -> None:
-        if self._criteria is None:
+    def _add(self, trial: Trial, reports: Iterable[EpochReport]) -> None:
+        if self._criteria is None or trial.phase is not Phase.SEARCH:
             return
-        points = self._kept | {(trial_id, report.epoch): self._criteria.point(report.values) for report in reports}
+        points = self._kept | {(trial.id, report.epoch): self._criteria.point(report.values) for report in reports}
         mask = self._criteria.kept(list(points.values()))
         self._kept = {key: point for (key, point), is_kept in zip(points.items(), mask, strict=True) if is_kept}
         self._dominated |= points.keys() - self._kept.keys()

@@ -15,7 +15,7 @@ from search_spaces.common.messages import counted
 from sweeper.console import heartbeat
 from sweeper.search.archive import ParetoArchive
 from sweeper.store.event_log import Follower
-from sweeper.store.events import Event, TrialEnded
+from sweeper.store.events import Event, Phase, TrialEnded
 from sweeper.store.progress import Remaining, settings_text
 from sweeper.store.state import Stage, SweepState
 from trainables.run.reports import Status
@@ -85,7 +85,7 @@ class Display(Follower):
 
     def summary(self) -> str:
         """Return the progress in one line. The frontier is that of the ended trials, as in their report."""
-        ended = len(self._state.ended)
+        ended = self._ended
         running = [
             trial.id + (f" at epoch {_number(trial.last_epoch)}" if trial.reports else "")
             for trial in self._state.at_stage(Stage.RUNNING)
@@ -103,8 +103,13 @@ class Display(Follower):
         return "; ".join(filter(None, parts))
 
     def _render(self) -> Group:
-        self._bar.update(self._task, completed=len(self._state.ended))
+        self._bar.update(self._task, completed=self._ended)
         return Group(Text(self.summary()), self._bar)
+
+    @property
+    def _ended(self) -> int:
+        """The number of ended trials of the search."""
+        return len(self._state.ended_of(Phase.SEARCH))
 
 
 def _fronts(archive: ParetoArchive) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from sweeper.store.event_log import Follower
-from sweeper.store.events import Event, MetricsMeasured, TrialEnded, TrialReported, TrialRequeued
+from sweeper.store.events import Event, MetricsMeasured, Phase, TrialEnded, TrialReported, TrialRequeued
 from sweeper.store.state import SweepState, Trial
 from sweeper.store.tables import CsvTable, ResultTables, Row
 from trainables.run.reports import EpochReport
@@ -39,7 +39,7 @@ class TableWriter(Follower):
         if self._stale:
             return
         if isinstance(event, TrialReported):
-            self._add_history(event.trial_id, [event.report])
+            self._add_history(state.trials[event.trial_id], [event.report])
             self._add_candidates(state.trials[event.trial_id], [event.report], self._new_checkpoint)
         elif isinstance(event, TrialEnded):
             self._rows[self._tables.trials].append(state.trials[event.trial_id].row())
@@ -55,7 +55,7 @@ class TableWriter(Follower):
                 rows.clear()
             for trial_id in sorted(state.trials):
                 trial = state.trials[trial_id]
-                self._add_history(trial.id, trial.reports)
+                self._add_history(trial, trial.reports)
                 self._add_candidates(trial, trial.candidates(), self._find_checkpoint)
                 if trial.outcome is not None:
                     self._rows[self._tables.trials].append(trial.row())
@@ -72,13 +72,13 @@ class TableWriter(Follower):
         self._stale = True
         self.flush(state)
 
-    def _add_history(self, trial_id: str, reports: Iterable[EpochReport]) -> None:
+    def _add_history(self, trial: Trial, reports: Iterable[EpochReport]) -> None:
         for report in reports:
-            self._rows[self._tables.history].append({"trial_id": trial_id, **report.row()})
-            self._rows[self._tables.auto_lr] += [{"trial_id": trial_id, **update} for update in report.updates]
+            self._rows[self._tables.history].append({"trial_id": trial.id, "phase": str(trial.phase), **report.row()})
+            self._rows[self._tables.auto_lr] += [{"trial_id": trial.id, **update} for update in report.updates]
 
     def _add_candidates(self, trial: Trial, reports: Iterable[EpochReport], find_checkpoint: FindCheckpoint) -> None:
-        if self._every_epoch:
+        if self._every_epoch and trial.phase is Phase.SEARCH:
             self._rows[self._tables.candidates] += [
                 {"trial_id": trial.id, **report.row(), "checkpoint": find_checkpoint(trial, report)}
                 for report in reports

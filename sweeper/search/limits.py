@@ -21,18 +21,23 @@ class End:
     further: str | None = ""
 
 
+SEARCH_CLOSED = End("the command confirm, which runs no trials of the search")
+
+
 @dataclass(kw_only=True)
 class Limits:
     """The limits of a sweep. After a limit is reached, no new trial starts.
 
     ``deadline`` is in seconds of :func:`time.monotonic`. ``reached`` is the limit that ended the search. It is never
-    reset, because Ray Tune does not restart an ended search.
+    reset, because Ray Tune does not restart an ended search. ``closed`` is the reason why this driver runs no trials of
+    the search, even if unfinished trials exist.
     """
 
     plateau: Plateau | None = None
     epoch_budget: int | None = None
     deadline: float | None = None
     reached: End | None = None
+    closed: End | None = None
 
     @property
     def is_out_of_time(self) -> bool:

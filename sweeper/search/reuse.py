@@ -9,6 +9,7 @@ from pathlib import Path
 
 from search_spaces.common.durable import link_or_copy, staged
 from sweeper.store.event_log import read_state
+from sweeper.store.events import Phase
 from sweeper.store.state import SweepState, Trial
 from trainables.run.reports import EpochReport, Outcome, Status
 
@@ -72,7 +73,7 @@ class ReusableTrials:
 def _by_hash(out: Path, state: SweepState) -> dict[str, CachedTrial]:
     """Return the reusable trials by spec hash. A trial that was trained is preferred to a copy of a trial."""
     trial_by_hash: dict[str, CachedTrial] = {}
-    for trial in state.ended_trials:
+    for trial in state.ended_of(Phase.SEARCH):
         spec_hash = str(trial.settings["spec_hash"])
         is_further_copy = bool(trial.reused_from) and spec_hash in trial_by_hash
         outcome = trial.outcome

@@ -45,7 +45,7 @@ from sweeper.search.warm_start import format_warm_start, warm_start
 from sweeper.settings.objectives import with_bounds
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.event_log import EventLog
-from sweeper.store.events import OptunaTrial, Prior, SearchStarted
+from sweeper.store.events import OptunaTrial, Phase, Prior, SearchStarted
 from sweeper.store.state import SweepState, Trial
 from trainables.modality import dataset_modality
 from trainables.run.reports import Status
@@ -146,13 +146,13 @@ class SweepStudy:
         from optuna.trial import TrialState
 
         final_states: dict[str, dict[str, Any]] = {}
-        for trial in state.ended_trials:
+        for trial in state.ended_of(Phase.SEARCH):
             if trial.has_result:
                 row = trial.row()
                 result = self._add_outcome(trial.id, row, [report.values for report in trial.candidates()])
                 final_states[trial.id] = self._final_state(row, result)
         numbers = itertools.count(self._priors)
-        for trial in state.trials.values():
+        for trial in state.trials_of(Phase.SEARCH):
             for proposal in trial.search.tried_before:
                 self._add_trial(proposal, {"state": TrialState.FAIL})
                 next(numbers)
@@ -343,7 +343,7 @@ def open_study(
             space=settings.space,
             trials=settings.trials,
             seed=settings.seed,
-            proposed_trials=len(log.state.trials),
+            proposed_trials=len(log.state.trials_of(Phase.SEARCH)),
             identify=identify,
         ),
         sampler=settings.sampler,

@@ -16,7 +16,7 @@ from search_spaces.common.values import Value, same
 from sweeper.search.archive import ParetoArchive
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.event_log import read_state
-from sweeper.store.events import Prior
+from sweeper.store.events import Phase, Prior
 from sweeper.store.folder import read_settings
 from trainables.methods import option_names
 from trainables.run.reports import Status
@@ -68,7 +68,7 @@ def warm_start(
     priors: list[Prior] = []
     others: list[tuple[Mapping[str, Value], Point]] = []
     outside = 0
-    trials = read_state(out).ended_trials
+    trials = read_state(out).ended_of(Phase.SEARCH)
     finished = [trial for trial in trials if trial.outcome is not None and trial.outcome.status is Status.FINISHED]
     for trial in finished:
         result = archive.add(trial.row(), [report.values for report in trial.candidates()])

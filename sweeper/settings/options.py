@@ -13,7 +13,16 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from sweeper.settings.fields import option, trial_option, trial_options
-from sweeper.settings.names import DEFAULT_OBJECTIVES, DEFAULT_TRACKING, PARETO, RUN, SAMPLERS, SCHEDULERS, STUDY
+from sweeper.settings.names import (
+    DEFAULT_OBJECTIVES,
+    DEFAULT_TRACKING,
+    NO_FRESH_RUNS,
+    PARETO,
+    RUN,
+    SAMPLERS,
+    SCHEDULERS,
+    STUDY,
+)
 from sweeper.settings.sources import Options
 from trainables.spec import FIELDS
 
@@ -120,6 +129,16 @@ class ParetoFields:
         metavar="plateau[:N:X]",
         otherwise="none; 'plateau' means plateau:10:0.001",
         after="epoch_budget",
+    )
+    confirm: int | str | None = option(
+        None,
+        "After the search, train the recommended configuration again with K fresh seeds, and its runners-up if it does "
+        "not hold; 'none' trains none.",
+        metavar="K",
+        low=1,
+        words={NO_FRESH_RUNS: NO_FRESH_RUNS},
+        otherwise="3 if they train at most a quarter of the search's epochs, otherwise none; none for --space paper",
+        after="constraint",
     )
 
 
@@ -343,6 +362,17 @@ class ResumeOptions(Options):
         "again.",
         metavar="failed",
         choices=("failed",),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfirmOptions(Options):
+    command: ClassVar[str] = "confirm"
+
+    runs: int = option(3, "Number of fresh runs for each configuration.", low=1, metavar="K")
+    trial: str | None = option(None, "Train the configuration of this trial.", otherwise="the answer's", metavar="ID")
+    epoch: float | None = option(
+        None, "With --trial: the epoch to confirm.", otherwise="the trial's last epoch", above=0.0
     )
 
 

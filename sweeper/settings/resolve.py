@@ -16,6 +16,7 @@ from search_spaces.builtin import PAPER, PAPER_RULES
 from search_spaces.common.messages import counted, expected_one_of
 from search_spaces.space import Space, SpaceError
 from sweeper.settings.fields import fields_of
+from sweeper.settings.names import NO_FRESH_RUNS
 from sweeper.settings.options import FACTORS, FactorOptions, ModelOptions, RunOptions, StudyOptions, SweepOptions
 from sweeper.settings.reading import Problem, about, located, method_options, pair_problems, read, trial_values
 from sweeper.settings.resources import local_gpu_count
@@ -155,6 +156,7 @@ def _sweep(options: SweepOptions, problems: list[Problem]) -> Resolved[Any]:
         enqueue=search.enqueue,
         scheduler=search.scheduler,
         grace=search.grace,
+        confirm=NO_FRESH_RUNS if options.space == PAPER and "confirm" not in options.raw else settings.confirm,
         warm_start=tuple(map(_absolute, settings.warm_start)),
         reuse=tuple(map(_absolute, settings.reuse)),
         storage=storage,

@@ -14,7 +14,7 @@ from search_spaces.common.values import Value
 from search_spaces.constraint import Constraint, parse_constraint
 from search_spaces.parameters import Choice
 from search_spaces.space import Space
-from sweeper.settings.names import DEFAULT_TRACKING, NO_SCHEDULER, PARETO
+from sweeper.settings.names import DEFAULT_TRACKING, NO_FRESH_RUNS, NO_SCHEDULER, PARETO
 from sweeper.settings.objectives import parse_objectives
 from sweeper.settings.options import (
     COMMANDS,
@@ -36,6 +36,8 @@ ALL, LAST = "all", "last"
 """The values of ``--candidates``: which epochs of each trial may be on the frontier."""
 RUN_STATES = "ray"
 """The name of Ray Tune's folder in the sweep's folder or in the bucket."""
+AUTOMATIC_RUNS = 3
+"""The number of fresh runs of a configuration if ``--confirm`` is not given."""
 ORDER = "order"
 SEEDS_VARY: Mapping[str, str | None] = MappingProxyType({ORDER: None, "target": "target_seed", "data": "data_seed"})
 """For each value of ``--seeds-vary``, the trial field that is set to the seed, or None."""
@@ -60,6 +62,11 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
         constraints: thresholds in the format of :func:`search_spaces.constraint.parse_constraint`.
         until: a stopping rule in the format of :func:`sweeper.settings.until.parse_until`.
         enqueue: the configurations to try first.
+        confirm: the number of fresh runs of the recommended configuration and, if it does not hold, of its runners-up;
+            "none" for no run; None for :data:`AUTOMATIC_RUNS` if these are cheap
+            (:data:`sweeper.search.confirmation.AUTOMATIC_SHARE`).
+        confirm_trial, confirm_epoch: the model whose configuration is trained again, instead of the recommended model;
+            "" and None for the recommended model.
         given: the unparsed option values that the user gave.
     """
 
@@ -74,6 +81,9 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
     kind: str = PARETO
     extension: tuple[Mapping[str, Any], ...] = ()
     enqueue: tuple[Mapping[str, Value], ...] = ()
+    confirm: int | str | None = NO_FRESH_RUNS
+    confirm_trial: str = ""
+    confirm_epoch: float | None = None
     given: Raw = field(default_factory=dict)
 
     @classmethod
@@ -160,9 +170,21 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
         return tuple(range(self.seed, self.seed + self.seeds))
 
     @property
+    def fresh_seeds(self) -> tuple[int, ...]:
+        """The seeds of confirm trials, which follow the seeds of the search."""
+        first = self.seed + self.seeds
+        runs = AUTOMATIC_RUNS if self.confirm is None else 0 if self.confirm == NO_FRESH_RUNS else int(self.confirm)
+        return tuple(range(first, first + runs))
+
+    @property
+    def confirmed_model(self) -> tuple[str, float | None] | None:
+        """The trial id and the epoch of the model to confirm; None for the recommended model and its runners-up."""
+        return (self.confirm_trial, self.confirm_epoch) if self.confirm_trial else None
+
+    @property
     def target_seeds(self) -> tuple[int, ...]:
         """The seeds for which a target is prepared; only the first seed if all trials have the same target."""
-        return self.all_seeds if SEEDS_VARY[self.seeds_vary] else self.all_seeds[:1]
+        return (*self.all_seeds, *self.fresh_seeds) if SEEDS_VARY[self.seeds_vary] else self.all_seeds[:1]
 
     def base_spec(self, seed: int) -> TrialSpec:
         """Return the values that all trials with this seed share."""

@@ -42,6 +42,8 @@ _COSTS = (
     _Column("first_step_at", "record", "time of the first step", "s since 1970"),
     _Column("ended_at", "record", "end time", "s since 1970"),
     _Column("worker", "record", "worker"),
+    _Column("phase", "record", "phase"),
+    _Column("confirms", "record", "trial whose configuration is trained again"),
     _Column("reused_from", "record", "reused from"),
     _Column("retried_with", "record", "memory settings after an out-of-memory error"),
     _Column("peak_gpu_gb", "cost", "peak GPU memory", "GB"),
@@ -102,6 +104,7 @@ TRIAL_COLUMNS = (
 )
 HISTORY_COLUMNS = (
     "trial_id",
+    "phase",
     *_names(_STEPS),
     "lr",
     *_names(_COURSE),
@@ -129,7 +132,7 @@ def unused_columns(methods: Iterable[str], metrics: Iterable[str]) -> frozenset[
 _PROGRESS_AND_COSTS = tuple(column.name for column in _COLUMNS if column.role in ("progress", "cost"))
 OUTCOME_METRICS = tuple(name for name in TRIAL_COLUMNS if name in (*METRIC_COLUMNS, *_PROGRESS_AND_COSTS))
 """The numeric columns of a trial's outcome."""
-HISTORY_METRICS = tuple(name for name in HISTORY_COLUMNS if name not in ("trial_id", "step", _REPORTED.name))
+HISTORY_METRICS = tuple(name for name in HISTORY_COLUMNS if name not in ("trial_id", "phase", "step", _REPORTED.name))
 AUTO_LR_COLUMNS = ("trial_id", "step", *UPDATE_COLUMNS)
 LANDSCAPE_COLUMNS = (
     "trial_id",

@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cache
 from typing import Any, ClassVar, Literal
 
@@ -23,6 +24,18 @@ from trainables.run.reports import EpochReport, Outcome
 
 Settings = Mapping[str, Any]
 """The settings of a trial by name, such as ``lr``, in the format of trials.csv."""
+
+
+class Phase(StrEnum):
+    """What a trial is for. Only trials of the search count for budgets, the remaining time, and the frontier.
+
+    A trial of the phase ``confirm`` trains the configuration of a trial of the search again, with a fresh seed. A trial
+    of the phase ``audit`` attacks a model.
+    """
+
+    SEARCH = "search"
+    CONFIRM = "confirm"
+    AUDIT = "audit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +112,12 @@ class TrialEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class TrialProposed(TrialEvent):
-    """The search proposed a trial."""
+    """A trial is proposed. ``confirms`` is the id of the trial whose configuration a confirm trial trains again."""
 
     settings: Settings
     search: OptunaTrial = field(default_factory=OptunaTrial)
+    phase: Phase = Phase.SEARCH
+    confirms: str = ""
 
 
 @dataclass(frozen=True, slots=True)

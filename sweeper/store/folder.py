@@ -110,9 +110,10 @@ def write_sweep_json(
     """Write sweep.json.
 
     ``targets`` maps each seed to its target model. Without targets, the entries about the target are None. With several
-    targets, the entry ``baseline`` has the mean of their metrics.
+    targets, the entry ``baseline`` has the mean of the metrics of the targets of the search.
     """
     target = next(iter(targets.values()), None)
+    searched = [item for seed, item in targets.items() if seed in settings.all_seeds]
     unit = dataset_modality(settings.base.dataset).unit
     guess = math.log(target.vocabulary_size) if target is not None else None
     objectives = None
@@ -133,7 +134,7 @@ def write_sweep_json(
         "columns": column_dictionary(random_guess=guess, unit=unit),
         "random_guess_loss": guess,
         "vocabulary_size": target.vocabulary_size if target is not None else None,
-        "baseline": _mean([item.baseline for item in targets.values()]) if targets else None,
+        "baseline": _mean([item.baseline for item in searched]) if searched else None,
         "baselines": {str(seed): item.baseline for seed, item in targets.items()} if len(targets) > 1 else None,
         "target": {"key": target.key, "path": target.path} if target is not None else None,
     }

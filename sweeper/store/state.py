@@ -10,6 +10,7 @@ from typing import Any
 from sweeper.store.events import (
     MetricsMeasured,
     OptunaTrial,
+    Phase,
     Record,
     SearchStarted,
     Settings,
@@ -41,12 +42,15 @@ class Trial:
 
     ``measured`` maps a step to the metrics of this step's checkpoint that were measured after the search had ended.
     ``cut`` is the scheduler's decision that the trial does not continue after its last report. ``outcome`` is None
-    until the trial ends. ``started_at`` is the time of the last start, in seconds since 1970.
+    until the trial ends. ``started_at`` is the time of the last start, in seconds since 1970. ``confirms`` is the id of
+    the trial whose configuration a confirm trial trains again.
     """
 
     id: str
     settings: Settings
     search: OptunaTrial
+    phase: Phase = Phase.SEARCH
+    confirms: str = ""
     stage: Stage = Stage.PROPOSED
     reused_from: str = ""
     stop_requested: bool = False
@@ -75,7 +79,8 @@ class Trial:
     def row(self) -> dict[str, Any]:
         """Return the trial's row of trials.csv."""
         outcome = {} if self.outcome is None else self.outcome.row()
-        return {"trial_id": self.id, **self.settings, **outcome, "reused_from": self.reused_from or None}
+        origin = {"phase": str(self.phase), "confirms": self.confirms or None, "reused_from": self.reused_from or None}
+        return {"trial_id": self.id, **self.settings, **outcome, **origin}
 
     def candidates(self) -> Iterator[EpochReport]:
         """Yield the report of each evaluated epoch, with the metrics that were measured after the search had ended."""
@@ -101,7 +106,9 @@ class SweepState:
         if isinstance(event, SearchStarted):
             self.search = event
         elif isinstance(event, TrialProposed):
-            self.trials[event.trial_id] = Trial(event.trial_id, event.settings, event.search)
+            self.trials[event.trial_id] = Trial(
+                event.trial_id, event.settings, event.search, event.phase, event.confirms
+            )
         elif isinstance(event, TrialEvent):
             self._apply_to(self.trials[event.trial_id], event, record.time)
 
@@ -144,10 +151,18 @@ class SweepState:
         """The ended trials in the order in which they ended."""
         return [self.trials[trial_id] for trial_id in self.ended]
 
+    def trials_of(self, phase: Phase) -> list[Trial]:
+        """Return the trials of a phase, in the order in which they were proposed."""
+        return [trial for trial in list(self.trials.values()) if trial.phase is phase]
+
+    def ended_of(self, phase: Phase) -> list[Trial]:
+        """Return the ended trials of a phase, in the order in which they ended."""
+        return [trial for trial in self.ended_trials if trial.phase is phase]
+
     @property
     def outcomes(self) -> list[Outcome]:
-        """The outcomes of the ended trials in the order in which they ended."""
-        return [trial.outcome for trial in self.ended_trials if trial.outcome is not None]
+        """The outcomes of the ended trials of the search, in the order in which they ended."""
+        return [trial.outcome for trial in self.ended_of(Phase.SEARCH) if trial.outcome is not None]
 
     def at_stage(self, stage: Stage) -> list[Trial]:
         """Return the trials at a stage, in the order in which they were proposed."""
@@ -155,5 +170,5 @@ class SweepState:
 
     @property
     def trained_epochs(self) -> float:
-        """The number of epochs that the trials of this sweep have trained. Epochs of reused trials do not count."""
-        return sum(trial.last_epoch for trial in self.trials.values() if not trial.reused_from)
+        """The number of epochs that the search has trained. Epochs of reused and of confirm trials do not count."""
+        return sum(trial.last_epoch for trial in self.trials_of(Phase.SEARCH) if not trial.reused_from)

@@ -177,7 +177,7 @@ class UnlearningRun:
             self._evaluate()
             is_evaluated = True
         self.epoch = epoch
-        self._done = self._is_last(epoch)
+        self._done = self._ends_after(epoch)
         metrics = self._measure() if self._is_measured(epoch) else {}
         status = Status.FINISHED if self._done else None
         return self._report(_means(step_rows), metrics=metrics, status=status, is_evaluated=is_evaluated)
@@ -200,12 +200,18 @@ class UnlearningRun:
         return steps if self.spec.max_steps is None else min(steps, self.spec.max_steps)
 
     def _is_last(self, epoch: float) -> bool:
+        """Return whether this epoch is the last one of the run's schedule."""
         spec = self.spec
         return epoch >= spec.epochs or (spec.max_steps is not None and self.step >= spec.max_steps)
 
+    def _ends_after(self, epoch: float) -> bool:
+        """Return whether the run ends after this epoch: the last of its schedule, or ``TrialSpec.stop_epoch``."""
+        stop_epoch = self.spec.stop_epoch
+        return self._is_last(epoch) or (stop_epoch is not None and epoch >= stop_epoch)
+
     def _is_measured(self, epoch: float) -> bool:
         every = self.spec.metrics_every
-        return self._is_last(epoch) or (every is not None and epoch % every == 0)
+        return self._ends_after(epoch) or (every is not None and epoch % every == 0)
 
     def _is_evaluated(self, epoch: float) -> bool:
         return epoch % self.spec.eval_every == 0 or self._is_measured(epoch)

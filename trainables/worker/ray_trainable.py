@@ -157,8 +157,11 @@ class UnlearningTrainable(tune.Trainable):
         return worker_workspace(self._target, self._device)
 
     def _save_candidate(self, run: UnlearningRun, report: EpochReport) -> bool:
-        """Save the epoch's model if it would be kept. Return whether the model is in object storage."""
-        if self._criteria is None:
+        """Save the epoch's model if it would be kept. Return whether the model is in object storage.
+
+        The epochs of a confirm trial, which has a ``stop_epoch``, cannot be on the frontier.
+        """
+        if self._criteria is None or self._spec.stop_epoch is not None:
             return False
         point = self._criteria.point(report.values)
         if not self._criteria.kept([*self._saved_points, *self._files.front(), point])[-1]:

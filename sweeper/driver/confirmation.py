@@ -1,0 +1,60 @@
+"""Run the confirm trials after the search, as planned by :mod:`sweeper.search.confirmation`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from search_spaces.common.messages import counted
+from sweeper.driver.open_sweep import OpenSweep
+from sweeper.driver.tune_run import run_trials
+from sweeper.execution.shutdown import is_interrupted
+from sweeper.search.confirmation import FreshRun, missing_runs
+from sweeper.store.events import Phase
+from sweeper.store.state import Stage
+
+
+def has_fresh_runs(sweep: OpenSweep) -> bool:
+    """Return whether a confirm trial remains to be run."""
+    return bool(_unfinished(sweep) or _planned(sweep))
+
+
+def confirm_answer(sweep: OpenSweep, capacity: int) -> None:
+    """Train the configuration of the answer with fresh seeds and, if it does not hold, those of its runners-up.
+
+    The search must be over. The plan depends only on the tables and the event log, so a resumed sweep continues it.
+    """
+    controller = sweep.controller
+    while controller.failure is None and not is_interrupted():
+        planned = [] if _unfinished(sweep) else _planned(sweep)
+        controller.confirm(planned)
+        if not controller.queued_confirmations:
+            return
+        _announce(sweep)
+        run_trials(sweep, capacity)
+
+
+def _unfinished(sweep: OpenSweep) -> bool:
+    return any(trial.stage is not Stage.ENDED for trial in sweep.log.state.trials_of(Phase.CONFIRM))
+
+
+def _planned(sweep: OpenSweep) -> Sequence[FreshRun]:
+    """Return the fresh runs to start next. The tables must contain all events."""
+    if not sweep.settings.fresh_seeds or not sweep.log.state.ended:
+        return []
+    from analysis.frontier.confirmation import confirmation_order
+    from analysis.tables.sources import read_source
+
+    sweep.log.flush()
+    source = read_source(sweep.out)
+    models = confirmation_order(source.table, source.sweep, model=sweep.settings.confirmed_model)
+    return missing_runs(models, sweep.settings, sweep.log.state)
+
+
+def _announce(sweep: OpenSweep) -> None:
+    """Print which configurations are trained again."""
+    waiting = [trial for trial in sweep.log.state.trials_of(Phase.CONFIRM) if trial.stage is not Stage.ENDED]
+    models = dict.fromkeys(f"trial {trial.confirms} up to epoch {trial.settings['stop_epoch']:g}" for trial in waiting)
+    seeds = ", ".join(str(trial.settings["seed"]) for trial in waiting)
+    runs = counted(len(waiting), "fresh run")
+    sweep.display.activity = f"confirming {'; '.join(models)}"
+    sweep.console.print(f"{runs} of the configuration of {'; '.join(models)} with seeds {seeds}", soft_wrap=True)
