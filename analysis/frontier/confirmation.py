@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.frontier.assessment import assess
+from analysis.frontier.assessment import Thresholds, assess
 from analysis.frontier.judgement import choose_model
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable, numbers
@@ -34,30 +33,29 @@ class Confirmed:
         return 0 < self.runs == self.met
 
 
-def confirmed(model: pd.Series, fresh: pd.DataFrame, meets: Callable[[pd.Series], bool]) -> Confirmed:
-    """Return the results of the fresh runs of a model.
-
-    Args:
-        model: the row of the model, with the columns ``trial_id`` and ``epoch``.
-        fresh: one row per ended confirm trial.
-        meets: function that takes the row of a finished confirm trial, and returns whether it meets the criterion.
-    """
+def confirmed(model: pd.Series, table: TrialTable, thresholds: Thresholds) -> Confirmed:
+    """Return the results of the fresh runs of a model. ``model`` is its row in ``table.models``."""
     trial_id, epoch = str(model["trial_id"]), float(model["epoch"])
-    if fresh.empty:
-        return Confirmed(trial_id, epoch)
-    runs = fresh[(fresh["confirms"] == trial_id) & (numbers(fresh, "stop_epoch") == epoch)]
-    if "sweep" in model.index:
-        runs = runs[runs["sweep"] == model["sweep"]]
-    finished = runs[runs["status"] == "finished"]
-    return Confirmed(trial_id, epoch, len(runs), sum(meets(row) for _, row in finished.iterrows()))
+    return next(
+        (item for item in fresh_results(table, thresholds) if (item.trial_id, item.epoch) == (trial_id, epoch)),
+        Confirmed(trial_id, epoch),
+    )
 
 
-def best_confirmed(models: Sequence[Confirmed]) -> int:
-    """Return the position of the model to recommend among the answer and its runners-up, best first.
-
-    The first model that holds is recommended, and the answer if none holds.
-    """
-    return next((position for position, model in enumerate(models) if model.holds), 0)
+def fresh_results(table: TrialTable, thresholds: Thresholds) -> list[Confirmed]:
+    """Return the results of all fresh runs, in the order in which their models were confirmed first."""
+    rows = table.fresh
+    if rows.empty:
+        return []
+    return [
+        Confirmed(
+            str(trial_id),
+            float(epoch),
+            runs=len(runs),
+            met=sum(row["status"] == "finished" and assess(row, thresholds).is_good for _, row in runs.iterrows()),
+        )
+        for (trial_id, epoch), runs in rows.groupby(["confirms", "stop_epoch"], sort=False)
+    ]
 
 
 def confirmation_order(
@@ -70,14 +68,10 @@ def confirmation_order(
             epoch None is the trial's last evaluated epoch.
     """
     choice = choose_model(table, sweep)
-
-    def meets(row: pd.Series) -> bool:
-        return assess(row, choice.thresholds).is_good
-
     if model is not None:
         rows = choice.rows[choice.rows["trial_id"] == model[0]]
         rows = rows[numbers(rows, "epoch") == model[1]] if model[1] is not None else rows.iloc[-1:]
-        return [confirmed(row, table.fresh, meets) for _, row in rows.iterrows()]
+        return [confirmed(row, table, choice.thresholds) for _, row in rows.iterrows()]
     if choice.row is None or not choice.judgement.recommended:
         return []
-    return [confirmed(choice.row, table.fresh, meets)]
+    return [confirmed(choice.row, table, choice.thresholds)]

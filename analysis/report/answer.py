@@ -13,6 +13,7 @@ from functools import cached_property
 import pandas as pd
 
 from analysis.frontier.assessment import NEAR_GUESS, Thresholds, assess
+from analysis.frontier.confirmation import Confirmed, confirmed
 from analysis.frontier.frontier import Frontier, Model, frontier
 from analysis.frontier.judgement import Judgement, ModelChoice, Outcome, TriedSettings, tried_settings
 from analysis.report.outcomes import status_counts
@@ -80,6 +81,7 @@ class Answer:
         seeds: the number of good trials and the number of finished trials, counting all trials that differ from the
             model's trial only in the seed. None if all these trials are good, if the model is not good, or if epochs
             are compared.
+        confirmed: the results of the model's fresh runs; None if it has none.
     """
 
     noun: str
@@ -96,6 +98,7 @@ class Answer:
     on_front: bool = False
     no_gain: bool = False
     seeds: tuple[int, int] | None = None
+    confirmed: Confirmed | None = None
 
     @property
     def recommended(self) -> bool:
@@ -137,6 +140,7 @@ class Answer:
             "trial_id": model.trial_id if model else "",
             "epoch": model.epoch if model else None,
             "checkpoint": model.checkpoint if model else "",
+            "confirmed": {"runs": self.confirmed.runs, "met": self.confirmed.met} if self.confirmed else None,
             "advice": self.advice,
             "judged": self.judgement_lines,
             "thresholds": render_line("answer.thresholds", answer=self),
@@ -166,6 +170,7 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
     if row is None:
         return result
     baseline = sweep.baseline_of(row)
+    fresh = confirmed(row, table, thresholds)
     objectives = tuple(
         Score(
             column=item.column,
@@ -185,6 +190,7 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
         on_front=bool(row.name in own_front.members.index),
         no_gain=all(_has_no_gain(score) for score in objectives),
         seeds=_seeds(row, own_table, thresholds),
+        confirmed=fresh if fresh.runs else None,
     )
 
 

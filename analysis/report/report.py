@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,6 +12,7 @@ from analysis.figures.gallery import gallery
 from analysis.figures.panels import draw_panels
 from analysis.figures.pareto import ParetoData, pareto_data, score_objectives, sweep_title
 from analysis.figures.svg import inline_svg, save_figure
+from analysis.frontier.confirmation import fresh_results
 from analysis.frontier.frontier import frontier
 from analysis.frontier.indicators import further_objectives
 from analysis.frontier.judgement import choose_model
@@ -148,6 +149,11 @@ def _content(sources_by_task: Mapping[Task, Sources], answers: Mapping[Task, Pag
     contents = {
         task: pareto_content(item.front, sources_by_task[task].table, sources_by_task[task].sweep)
         | {"further_hypervolumes": dict(item.hypervolumes), "answer": item.answer.to_dict()}
+        | {
+            "fresh_runs": [
+                asdict(model) for model in fresh_results(sources_by_task[task].table, item.choice.thresholds)
+            ]
+        }
         for task, item in answers.items()
     }
     first = next(iter(contents.values()))

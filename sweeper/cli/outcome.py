@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -126,6 +127,7 @@ def summary_lines(summary: Summary) -> list[str]:
     if summary.reused:
         lines.append(f"{summary.reused} of them did not run, because their results were copied from previous sweeps")
     lines += [line for line in _answer_lines(summary.answer or {}, Path(summary.out)) if line]
+    lines += _fresh_run_lines(summary)
     lines.append(_frontier_line(summary))
     lines.append(f"report: {summary.out}/report.html")
     if summary.tracking:
@@ -147,6 +149,22 @@ def _frontier_line(summary: Summary) -> str:
     has_one_epoch_per_trial = summary.front == summary.front_trials
     members = trials if has_one_epoch_per_trial else f"{counted(summary.front, 'epoch')} of {trials}"
     return f"frontier: {members}, hypervolume {summary.hypervolume:.4f}"
+
+
+def _fresh_run_lines(summary: Summary) -> Iterator[str]:
+    """Yield a line for each confirmed model besides the answer, and a line on fresh runs that cost too much."""
+    from sweeper.search.confirmation import AUTOMATIC_SHARE
+
+    answer = summary.answer or {}
+    for item in summary.fresh_runs:
+        if (item["trial_id"], item["epoch"]) != (answer.get("trial_id"), answer.get("epoch")):
+            runs = counted(item["runs"], "fresh run")
+            model = f"trial {item['trial_id']} after epoch {item['epoch']:g}"
+            yield f"the configuration of {model} meets the criterion in {item['met']} of {runs}"
+    if summary.unconfirmed:
+        share = f"more than {AUTOMATIC_SHARE:.0%} of the epochs of the search"
+        yield f"not confirmed with fresh seeds, because this takes {summary.unconfirmed:g} epochs, {share}; to confirm:"
+        yield f"  python -m sweeper confirm {shlex.quote(summary.out)}"
 
 
 def _next_step_lines(summary: Summary) -> list[str]:

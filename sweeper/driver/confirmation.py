@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from search_spaces.common.messages import counted
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.driver.tune_run import run_trials
 from sweeper.execution.shutdown import is_interrupted
-from sweeper.search.confirmation import FreshRun, missing_runs
+from sweeper.search.confirmation import FreshRun, missing_runs, wanted_runs
 from sweeper.store.events import Phase
 from sweeper.store.state import Stage
+
+if TYPE_CHECKING:
+    from analysis.frontier.confirmation import Confirmed
 
 
 def has_fresh_runs(sweep: OpenSweep) -> bool:
@@ -37,8 +40,21 @@ def _unfinished(sweep: OpenSweep) -> bool:
     return any(trial.stage is not Stage.ENDED for trial in sweep.log.state.trials_of(Phase.CONFIRM))
 
 
-def _planned(sweep: OpenSweep) -> Sequence[FreshRun]:
-    """Return the fresh runs to start next. The tables must contain all events."""
+def _planned(sweep: OpenSweep) -> list[FreshRun]:
+    """Return the fresh runs to start next."""
+    return missing_runs(_models(sweep), sweep.settings, sweep.log.state)
+
+
+def unconfirmed_epochs(sweep: OpenSweep) -> float:
+    """Return the number of epochs of the fresh runs that did not start, because they cost too much; 0 if all ran."""
+    is_automatic = sweep.settings.confirm is None
+    return (
+        sum(run.epoch for run in wanted_runs(_models(sweep), sweep.settings, sweep.log.state)) if is_automatic else 0.0
+    )
+
+
+def _models(sweep: OpenSweep) -> list[Confirmed]:
+    """Return the models to confirm, from the tables."""
     if not sweep.settings.fresh_seeds or not sweep.log.state.ended:
         return []
     from analysis.frontier.confirmation import confirmation_order
@@ -46,8 +62,7 @@ def _planned(sweep: OpenSweep) -> Sequence[FreshRun]:
 
     sweep.log.flush()
     source = read_source(sweep.out)
-    models = confirmation_order(source.table, source.sweep, model=sweep.settings.confirmed_model)
-    return missing_runs(models, sweep.settings, sweep.log.state)
+    return confirmation_order(source.table, source.sweep, model=sweep.settings.confirmed_model)
 
 
 def _announce(sweep: OpenSweep) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.common.messages import counted, resume_command, some_of
+from sweeper.driver.confirmation import unconfirmed_epochs
 from sweeper.driver.frontier_metrics import unmeasured_epochs
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, is_interrupted
@@ -15,7 +16,7 @@ from sweeper.followers.mlflow.runs import end_of_sweep
 from sweeper.search.limits import End
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import redact_uri
-from sweeper.store.events import SweepEnded
+from sweeper.store.events import Phase, SweepEnded
 from sweeper.store.folder import SweepError
 from sweeper.store.tables import TABLES
 from trainables.run.reports import Status
@@ -29,9 +30,9 @@ class Summary:
     """The outcome of a sweep. The fields are the keys of ``--json``.
 
     Attributes:
-        trials: the number of ended trials.
+        trials: the number of ended trials of the search.
         asked: the number of requested trials.
-        status: maps each status to the number of ended trials with this status.
+        status: maps each status to the number of ended trials of the search with this status.
         front: the number of epochs on the frontier.
         front_trials: the number of trials with an epoch on the frontier.
         reused: the number of trials whose results were copied from previous sweeps.
@@ -40,6 +41,8 @@ class Summary:
             needed, and None if no trials remain that ``resume`` could run.
         run_again: the number of trials that ``resume`` runs after an infrastructure failure, such as a full disk.
         unmeasured: the number of epochs on the frontier whose metrics could not be measured.
+        fresh_runs: the number of fresh runs of each confirmed model, and in how many of them it meets the criterion.
+        unconfirmed: the number of epochs of the fresh runs that did not start because of their cost; 0 if all ran.
     """
 
     out: str
@@ -56,6 +59,8 @@ class Summary:
     further: str | None
     run_again: int
     unmeasured: int
+    fresh_runs: Sequence[Mapping[str, Any]]
+    unconfirmed: float
 
 
 def finalize(sweep: OpenSweep) -> Summary:
@@ -110,13 +115,13 @@ def _close_tracker(sweep: OpenSweep, pareto: Mapping[str, Any], *, status: str) 
 
 
 def _summary(sweep: OpenSweep, pareto: Mapping[str, Any], end: End | None, *, tracking: str) -> Summary:
-    trials, outcomes = sweep.log.state.ended_trials, sweep.log.state.outcomes
+    trials, outcomes = sweep.log.state.ended_of(Phase.SEARCH), sweep.log.state.outcomes
     failure = sweep.controller.failure
     frontier = pareto.get("front", ())
     unmeasured = len(unmeasured_epochs(sweep.out, sweep.settings))
     if end is None and unmeasured:
         end = failure
-    run_again = sum(not trial.has_result for trial in trials)
+    run_again = sum(not trial.has_result for trial in sweep.log.state.ended_trials)
     if failure is not None:
         run_again += max(0, sweep.remaining_trials)
     return Summary(
@@ -134,6 +139,8 @@ def _summary(sweep: OpenSweep, pareto: Mapping[str, Any], end: End | None, *, tr
         further=end.further if end else "",
         run_again=run_again,
         unmeasured=unmeasured,
+        fresh_runs=pareto.get("fresh_runs", ()),
+        unconfirmed=unconfirmed_epochs(sweep),
     )
 
 

@@ -48,12 +48,22 @@ def missing_runs(models: Sequence[Confirmed], settings: SweepSettings, state: Sw
     Args:
         models: the answer and its runners-up, best first, with the results of their fresh runs so far.
     """
-    existing = [FreshRun.of(trial) for trial in state.trials_of(Phase.CONFIRM)]
-    left = epoch_allowance(settings, state) - sum(run.epoch for run in existing)
+    runs = wanted_runs(models, settings, state)
+    left = epoch_allowance(settings, state) - sum(run.epoch for run in _existing_runs(state))
+    return runs if sum(run.epoch for run in runs) <= left else []
+
+
+def wanted_runs(models: Sequence[Confirmed], settings: SweepSettings, state: SweepState) -> list[FreshRun]:
+    """Return the runs to start next, whatever they cost; empty if no run is needed. ``models`` is the same as above."""
+    existing = _existing_runs(state)
     for model in models[:MODELS]:
         runs = [FreshRun(model.trial_id, model.epoch, seed) for seed in settings.fresh_seeds]
         if missing := [run for run in runs if run not in existing]:
-            return missing if sum(run.epoch for run in missing) <= left else []
+            return missing
         if model.holds:
             return []
     return []
+
+
+def _existing_runs(state: SweepState) -> list[FreshRun]:
+    return [FreshRun.of(trial) for trial in state.trials_of(Phase.CONFIRM)]
