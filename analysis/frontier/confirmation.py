@@ -50,7 +50,7 @@ def fresh_results(table: TrialTable, thresholds: Thresholds) -> list[Confirmed]:
     return [
         Confirmed(
             str(trial_id),
-            float(epoch),
+            float(str(epoch)),
             runs=len(runs),
             met=sum(row["status"] == "finished" and assess(row, thresholds).is_good for _, row in runs.iterrows()),
         )

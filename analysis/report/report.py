@@ -26,7 +26,9 @@ from analysis.study.lr_study import study_in
 from analysis.tables.columns import Columns, short
 from analysis.tables.note import Note
 from analysis.tables.sources import Sources, read_source, read_sources
+from analysis.tables.sweep_file import SweepFile
 from analysis.tables.tasks import Task, by_task, file_stem
+from analysis.tables.trial_table import TrialTable
 from search_spaces.common.durable import write_atomically, write_json
 
 if TYPE_CHECKING:
@@ -147,13 +149,7 @@ def _frontiers(out: Path, task: Task, source: Sources, full: Sources, item: Page
 def _content(sources_by_task: Mapping[Task, Sources], answers: Mapping[Task, PageAnswer]) -> dict[str, object]:
     """Return the content of pareto.json. If there are several tasks, ``places`` has an entry for each task."""
     contents = {
-        task: pareto_content(item.front, sources_by_task[task].table, sources_by_task[task].sweep)
-        | {"further_hypervolumes": dict(item.hypervolumes), "answer": item.answer.to_dict()}
-        | {
-            "fresh_runs": [
-                asdict(model) for model in fresh_results(sources_by_task[task].table, item.choice.thresholds)
-            ]
-        }
+        task: _task_content(sources_by_task[task].table, sources_by_task[task].sweep, item)
         for task, item in answers.items()
     }
     first = next(iter(contents.values()))
@@ -163,3 +159,10 @@ def _content(sources_by_task: Mapping[Task, Sources], answers: Mapping[Task, Pag
     entries = [task._asdict() | content for task, content in contents.items()]
     # Different tasks do not share a reference box or a target.
     return first | {"hypervolume": None, "baseline": None, "answer": None, "front": all_members, "places": entries}
+
+
+def _task_content(table: TrialTable, sweep: SweepFile, item: PageAnswer) -> dict[str, object]:
+    content = pareto_content(item.front, table, sweep)
+    content |= {"further_hypervolumes": dict(item.hypervolumes), "answer": item.answer.to_dict()}
+    fresh_runs = [asdict(model) for model in fresh_results(table, item.choice.thresholds)]
+    return content | {"fresh_runs": fresh_runs}

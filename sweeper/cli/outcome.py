@@ -234,11 +234,12 @@ def evaluate_studies(
 def _extension(out: Path) -> dict[str, Any]:
     """Print the rates that ``--extend`` adds to a study. Return the settings that change; {} if no rate is added."""
     from sweeper.search.lr_extension import extended_settings, extensions, format_extensions
-    from sweeper.store.event_log import read_state
     from sweeper.store.folder import read_settings
+    from sweeper.store.tables import ResultTables
 
     settings = read_settings(out)
-    if not settings.extend or len(read_state(out).outcomes) < settings.trials:
+    searched = [row for row in ResultTables(out).trials.read() if not row.get("confirms")]
+    if not settings.extend or len(searched) < settings.trials:
         return {}
     grid_extensions = extensions(evaluate_studies([out]), settings)
     for line in format_extensions(grid_extensions):

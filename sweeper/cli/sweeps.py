@@ -86,10 +86,11 @@ def resume(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json
 
     if changes:
         found += _change_problems(options, out)
-    if "trials" in changes:
-        changes["confirm_trial"] = ""  # more trials may change the answer, which is then confirmed
     raise_if_any(located(found, raw))
-    storage = changes.get("storage", read_settings(out).storage)
+    stored = read_settings(out)
+    if "trials" in changes and stored.confirm_trial:
+        changes["confirm_trial"] = ""  # more trials may change the answer, which is then confirmed
+    storage = changes.get("storage", stored.storage)
     if storage is not None and is_address(storage):
         raise_if_any([problem for problem in [storage_problem(storage)] if problem])
     if dry_run:

@@ -59,8 +59,8 @@ class Summary:
     further: str | None
     run_again: int
     unmeasured: int
-    fresh_runs: Sequence[Mapping[str, Any]]
-    unconfirmed: float
+    fresh_runs: Sequence[Mapping[str, Any]] = ()
+    unconfirmed: float = 0.0
 
 
 def finalize(sweep: OpenSweep) -> Summary:

@@ -157,3 +157,24 @@ def test_lora_leaves_the_base_alone_and_its_checkpoint_is_an_adapter_peft_loads(
     losses = workspace.evaluator(batch_size=32).scores(loaded).loss_metrics()
     assert losses == pytest.approx(last.losses, rel=1e-5)
     assert losses["forget_loss"] > 0.03, "twice the target's"
+
+
+def test_a_run_that_stops_at_an_epoch_has_the_bits_of_the_longer_run_at_this_epoch(
+    workspace: Workspace, variant: TrialSpec
+) -> None:
+    """The schedule (decay, and interpolation at the end) stays that of the longer run, and the metrics are measured."""
+    whole = UnlearningRun(variant, workspace)
+    expected_reports, expected_weights = [], []
+    for report in whole:
+        expected_reports.append(report)
+        expected_weights.append(weights_of(whole))
+        if report.epoch >= 2.0:
+            break
+    shorter = UnlearningRun(replace(variant, stop_epoch=expected_reports[-1].epoch), workspace)
+    *before, last = list(shorter)
+    assert without_times(before) == without_times(expected_reports[:-1])
+    assert (last.status, last.epoch, last.losses) == (
+        Status.FINISHED, expected_reports[-1].epoch, expected_reports[-1].losses,
+    )  # fmt: skip
+    assert last.metrics, "the metrics are measured at the end of the shorter run"
+    assert same_bits(weights_of(shorter), expected_weights[-1])
