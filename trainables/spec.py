@@ -340,7 +340,7 @@ class TrialSpec:
         content["method"] = self.parsed_method.name
         content["options"] = sorted((name, float(value)) for name, value in self.option_values.items())
         if self.stop_epoch is not None:
-            content["stop_epoch"] = self.stop_epoch
+            content["stop_epoch"] = float(self.stop_epoch)
         if digests := self.plugin_digests:
             content["plugins"] = digests
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.frontier.assessment import Thresholds, assess
-from analysis.frontier.judgement import choose_model
+from analysis.frontier.judgement import Outcome, choose_model
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable, numbers
 
@@ -72,6 +72,6 @@ def confirmation_order(
         rows = choice.rows[choice.rows["trial_id"] == model[0]]
         rows = rows[numbers(rows, "epoch") == model[1]] if model[1] is not None else rows.iloc[-1:]
         return [confirmed(row, table, choice.thresholds) for _, row in rows.iterrows()]
-    if choice.row is None or not choice.judgement.recommended:
+    if choice.row is None or choice.judgement.outcome is not Outcome.GOOD:
         return []
     return [confirmed(choice.row, table, choice.thresholds)]

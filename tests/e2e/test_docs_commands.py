@@ -24,8 +24,9 @@ ELSEWHERE = {
     "doctor": "tests/sweeper/execution/test_nodes.py",
     "target": "tests/e2e/test_scores.py",
     "evaluate": "tests/e2e/test_scores.py",
+    "confirm": "tests/e2e/test_confirm.py",
 }
-"""Commands that need no sweep, and the tests that run them."""
+"""Commands that need no sweep or a sweep with an answer, and the tests that run them."""
 COMMANDS = [command for command in run_by_all() if not command.only_plans and command.words[0] not in ELSEWHERE]
 
 

@@ -114,6 +114,7 @@ class TrackedSweep:
         if outcome is not None:
             started_at = outcome.execution.started_at or started_at or outcome.ended_at
         tags = {name: settings.get(name) for name in ("spec_hash", "method", "auto_lr")}
+        tags |= {"phase": str(trial.phase), "confirms": trial.confirms}
         return NewRun(
             key=trial.id,
             parent=SWEEP,
