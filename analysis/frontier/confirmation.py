@@ -69,7 +69,8 @@ def confirmation_order(
     """
     choice = choose_model(table, sweep)
     if model is not None:
-        rows = choice.rows[choice.rows["trial_id"] == model[0]]
+        rows = table.models.trials
+        rows = rows[rows["trial_id"] == model[0]].sort_values("epoch")
         rows = rows[numbers(rows, "epoch") == model[1]] if model[1] is not None else rows.iloc[-1:]
         return [confirmed(row, table, choice.thresholds) for _, row in rows.iterrows()]
     if choice.row is None or choice.judgement.outcome is not Outcome.GOOD:

@@ -33,8 +33,8 @@ class TrialTable:
     """All ended trials of a search. The data frames are never changed in place, so computed properties are cached.
 
     Attributes:
-        trials: one row per trial of the search. The column ``external`` marks rows from another program's table. The column
-            ``folder`` has the folder of the trial's sweep, and is empty for other sources.
+        trials: one row per trial of the search. The column ``external`` marks rows from another program's table. The
+            column ``folder`` has the folder of the trial's sweep, and is empty for other sources.
         history: one row per result that a trial reported. This table includes running trials.
         candidates: one row per evaluated epoch; empty if the sweep evaluates only the last epoch of a trial.
         updates: one row per AutoLR update; empty without auto_lr.csv.

@@ -14,6 +14,7 @@ from analysis.tables.trial_table import TrialTable
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.search.confirmation import FreshRun, missing_runs, wanted_runs
 from sweeper.search.limits import SEARCH_CLOSED, Limits
+from sweeper.search.reuse import ReusableTrials
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.event_log import read_state
 from sweeper.store.events import Phase, TrialRequeued
@@ -134,11 +135,12 @@ def test_the_scheduler_neither_stops_a_confirm_trial_nor_compares_with_it(out: P
     assert sweep.controller._compared_trials() == sweep.log.state.trials_of(Phase.SEARCH)
 
 
-def test_a_confirm_trial_is_never_reused(searched: OpenSweep) -> None:
+def test_a_confirm_trial_is_not_reused_by_another_sweep(searched: OpenSweep, out: Path) -> None:
     confirm(searched, RUNS[:1])
     run_trial(searched)
-    spec_hash = str(searched.log.state.trials["confirm-000"].settings["spec_hash"])
-    assert searched.controller.reusable.find(spec_hash, searched.log.state) is None
+    reusable = ReusableTrials([out])
+    hashes = {trial_id: str(trial.settings["spec_hash"]) for trial_id, trial in searched.log.state.trials.items()}
+    assert {trial_id for trial_id in hashes if reusable.find(hashes[trial_id])} == {"00000", "00001", "00002"}
 
 
 def test_the_tables_have_the_phase_and_the_analysis_keeps_confirm_trials_apart(searched: OpenSweep, out: Path) -> None:
