@@ -1,7 +1,7 @@
 """Load plug-ins: files that define entries for the project's registries.
 
-There are two kinds of plug-ins. A Python file defines variables listed in :data:`KINDS`. A Jinja file contains a prompt
-template.
+There are three kinds of plug-ins. A Python file defines variables listed in :data:`KINDS`. A Jinja file contains a
+prompt template. A file ``NAME.questions.jsonl`` contains a question set (:mod:`trainables.question_sets`).
 
 A registry reads the active plug-ins only once, when it is first used. So activate all plug-ins before the first use of
 a registry. A worker gets the list of plug-ins from an environment variable, and verifies that no plug-in has changed
@@ -18,6 +18,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -35,6 +36,9 @@ KINDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 """The variables of a plug-in, with the kind and class of their entries. A variable holds one entry or a tuple."""
+QUESTION_SET = "question set"
+"""The kind of the entry that holds the questions of a question set."""
+_QUESTIONS = ".questions"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -169,6 +173,8 @@ def read(path: Path | str, *, user_path: str | None = None) -> Plugin:
     """
     path = Path(path)
     user_path = user_path or str(path)
+    if is_question_set(path.name):
+        return read_questions(set_name(path.name), path, user_path=user_path)
     try:
         source = path.read_text(encoding="utf-8-sig")
     except (UnicodeDecodeError, OSError) as error:
@@ -181,6 +187,31 @@ def read(path: Path | str, *, user_path: str | None = None) -> Plugin:
     else:
         parts = (_template_part(source, user_path, name=path.stem),)
     return Plugin(name=path.name, path=user_path, source=source, parts=parts)
+
+
+def is_question_set(file_name: str) -> bool:
+    """Return whether a plug-in with this file name is a question set."""
+    return Path(file_name).with_suffix("").suffix == _QUESTIONS
+
+
+def set_name(file_name: str) -> str:
+    """Return the name of the question set in a plug-in with this file name."""
+    return file_name.partition(".")[0]
+
+
+def read_questions(name: str, path: Path, *, user_path: str) -> Plugin:
+    """Load a question set from a file. ``user_path`` is the path of the user's file.
+
+    Raises:
+        PluginError: the file cannot be read, or rows are malformed. The error lists all problems.
+    """
+    try:
+        # Imported by name, because question sets are read by modules that use plug-ins.
+        parts = import_module("trainables.question_sets").read_parts(name, path)
+    except ValueError as error:  # a DataError
+        raise PluginError(*getattr(error, "problems", (str(error),))) from None
+    source = path.read_text(encoding="utf-8-sig")
+    return Plugin(name=f"{name}{_QUESTIONS}{path.suffix}", path=user_path, source=source, parts=parts)
 
 
 def digest_of(source: str) -> str:

@@ -133,6 +133,8 @@ def name_conflicts() -> list[str]:
     problems = []
     for plugin in plugins.active():
         for part in plugin.parts:
+            if part.kind == plugins.QUESTION_SET:  # its metrics are in a registry
+                continue
             registry, other_names = registries[part.kind]
             if registry[part.name] is not part.entry or part.name in other_names:
                 problems.append(f"{plugin.path}: the name '{part.name}' is already used; rename this {part.kind}")

@@ -18,6 +18,8 @@ TARGET_ITEMS = "target-{key}.json"
 """The file in items/ with the answers of a target. ``{key}`` is the key of the target."""
 _LOGS = {"forget": "eval_log_forget.json", "retain": "eval_log.json"}
 """The key of each evaluation set in a per-item log. The logs have the format of the TOFU authors' evaluation logs."""
+_OWN_QUESTIONS = "questions/"
+"""The beginning of the key of each question set of the user. The name of the set follows."""
 
 
 MarkedWords = tuple[tuple[str, bool], ...]
@@ -48,7 +50,7 @@ class ComparedSet:
     """The answers to the questions of one evaluation set, before and after unlearning.
 
     Attributes:
-        name: ``forget`` or ``retain``.
+        name: ``forget``, ``retain``, or the name of a question set of the user.
         examples: the answers to at most five questions, evenly spread over the set.
         unchanged: the number of questions with the same answer before and after unlearning.
         total: the number of all questions.
@@ -79,7 +81,9 @@ def example_answers(out: Path, checkpoint: str, target_key: str) -> ExampleAnswe
     path = out / checkpoint
     items = path.parent.parent / "items"
     model, target = _read(items / f"{path.name}.json"), _read(items / TARGET_ITEMS.format(key=target_key))
-    sets = [_compared_set(name, model.get(key, {}), target.get(key, {})) for name, key in _LOGS.items()]
+    own_sets = {key.removeprefix(_OWN_QUESTIONS): key for key in model if key.startswith(_OWN_QUESTIONS)}
+    keys = (_LOGS | own_sets).items()
+    sets = [_compared_set(name, model.get(key, {}), target.get(key, {})) for name, key in keys]
     found = tuple(item for item in sets if item.total)
     return ExampleAnswers(found, bool(target)) if found else None
 

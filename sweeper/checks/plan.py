@@ -23,6 +23,7 @@ from sweeper.settings.resources import Resources, local_gpu_count
 from sweeper.settings.sweep_settings import SweepSettings
 from trainables.models.hub_cache import cached_snapshot
 from trainables.models.registry import find_model
+from trainables.question_sets import question_sets
 from trainables.spec import FIELDS, TrialSpec
 from trainables.target.cache import cache_folder, is_trained
 from trainables.target.notes import data_notes
@@ -192,6 +193,8 @@ def _plan_settings(settings: SweepSettings) -> dict[str, object]:
     changed_fields = [name for name, item in FIELDS.items() if row.get(name) not in (item.default, None, "", ())]
     names = dict.fromkeys([*_KEY_FIELDS, *changed_fields])
     values = {name: row[name] for name in names if name in row and name != "target_key"}
+    if own_sets := question_sets():
+        values["questions"] = ", ".join(f"{name} ({counted(len(items), 'row')})" for name, items in own_sets.items())
     if settings.kind == RUN:
         return values | dict(settings.base.options)
     ranges = settings.space.format_values(grid=settings.sampler == "grid")

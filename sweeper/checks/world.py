@@ -15,6 +15,7 @@ from sweeper.settings.options import ModelOptions, ParetoFields, RunOptions, Swe
 from sweeper.settings.reading import Problem, about, method_options
 from sweeper.settings.sources import Problems, Raw, raise_if_any
 from trainables import plugins
+from trainables.question_sets import file_problem, name_problem
 from trainables.storage import address_problem as storage_address_problem
 from trainables.storage import is_address, storage_problem
 
@@ -83,6 +84,20 @@ def load_plugins(raw: Raw, problems: Sequence[str] = ()) -> None:
         for given in plugin_values
         if given not in files
     ]
+    for given in raw.get("questions", ()):
+        name, _, file = str(given.value).partition("=")
+        path = Path(file).expanduser().absolute()
+        if not file:
+            problem: str | None = f"expected NAME=FILE, got '{given.value}'"
+        else:
+            problem = name_problem(name) or file_problem(path)
+        try:
+            if problem is None:
+                plugins.use([plugins.read_questions(name, path, user_path=str(path))])
+            else:
+                messages.append(f"{given.prefix}--questions {given.value}: {problem}")
+        except plugins.PluginError as error:
+            messages += error.problems
     for given in files:
         path = Path(str(given.value)).absolute()
         try:

@@ -156,6 +156,7 @@ def config_text(settings: SweepSettings, *, plugins: Mapping[str, str]) -> str:
     from sweeper.settings.options import COMMANDS
     from sweeper.settings.sources import STORED, Given, to_config
     from sweeper.settings.sweep_settings import CHANGEABLE
+    from sweeper.store.plugins import plugin_options
 
     # Values that resume may have changed, and defaults that were computed when the sweep started.
     values = {name: getattr(settings, name) or None for name in (*CHANGEABLE, "storage", "sampler")}
@@ -164,9 +165,7 @@ def config_text(settings: SweepSettings, *, plugins: Mapping[str, str]) -> str:
     if "tracking_uri" in settings.given:
         values["tracking_uri"] = settings.tracking_uri
     overrides = {name: [] if value is None else [Given(value, STORED)] for name, value in values.items()}
-    scripts = [path for path in plugins.values() if path.endswith(".py")]
-    templates = [path for path in plugins.values() if not path.endswith(".py")]
-    for name, paths in (("plugin", scripts), ("template", templates)):
-        if paths:
-            overrides[name] = [Given(path, STORED) for path in paths]
+    for name, files in plugin_options(plugins).items():
+        if files:
+            overrides[name] = [Given(value, STORED) for value in files]
     return to_config(COMMANDS[settings.kind], {**settings.given, **overrides})

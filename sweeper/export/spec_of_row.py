@@ -8,6 +8,7 @@ from typing import Any
 from analysis.words import cell
 from sweeper.settings.options import RunOptions
 from sweeper.settings.sources import command_line, from_python
+from sweeper.store.plugins import plugin_options
 from trainables import plugins
 from trainables.methods import option_names
 from trainables.modality import dataset_modality
@@ -52,7 +53,8 @@ def unlearn_command(spec: TrialSpec, *, out: str = "DIR") -> str:
         if field.flag and is_needed and name not in unused_names and field.has_effect(values):
             values_by_option[name] = _format_value(values[name])
     values_by_option["option"] = [f"{name}={_format_value(number)}" for name, number in spec.options]
-    values_by_option["plugin"] = [plugin.path for plugin in plugins.active()]
+    files = plugin_options({plugin.name: plugin.path for plugin in plugins.active()})
+    values_by_option |= {"plugin": files["plugin"] + files["template"], "questions": files["questions"]}
     return command_line(RunOptions, from_python(RunOptions, {**values_by_option, "out": out}))
 
 

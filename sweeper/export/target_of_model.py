@@ -34,6 +34,7 @@ def _of_run(out: Path) -> str | None:
     if "target_key" not in row:
         return None
     try:
-        return Preparation(spec=target_spec_of(spec_of_row(row)), cache=Cache(computing=False)).target().path
+        folder, _ = Preparation(spec=target_spec_of(spec_of_row(row)), cache=Cache(computing=False)).model()
     except (NotCached, DataError):
         return None
+    return str(folder)

@@ -70,6 +70,12 @@ class ModelOptions(Options):
     dataset: str | None = trial_option("dataset", None)
     data: Mapping[str, Any] = trial_options("data", "placement")
     retain_path: str | None = trial_option("retain_path", None)
+    questions: tuple[str, ...] = option(
+        (),
+        "Further question set, as columns NAME_fact_recall and NAME_recall: a file of rows with question and answer; "
+        "can be repeated.",
+        metavar="NAME=FILE",
+    )
     plugin: tuple[str, ...] = _plugin()
     out: str | None = None
 

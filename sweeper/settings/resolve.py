@@ -38,6 +38,7 @@ from trainables.methods import parse_method
 from trainables.modality import dataset_modality
 from trainables.models.registry import MODELS, find_model, is_hub_id, local_model
 from trainables.optimizers import LR_FREE, LR_FREE_LR
+from trainables.question_sets import METRIC_SET, question_sets
 from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import trial_problems
 from trainables.storage import is_address
@@ -197,6 +198,8 @@ def _base(options: ModelOptions, rates: Sequence[float] = ()) -> tuple[TrialSpec
     if spec.dataset in DATASETS and (length := DATASETS[spec.dataset].max_length):
         defaults["max_length"] = length
     spec = replace(spec, **(defaults | values))
+    if spec.metrics and question_sets():
+        spec = replace(spec, metrics=tuple(dict.fromkeys([*spec.metrics, METRIC_SET])))
     default_rate = LR_FREE_LR if spec.optimizer in LR_FREE else info.lr
     return replace(spec, lr=rates[0] if rates else default_rate), problems
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from search_spaces.common.durable import write_atomically
@@ -34,6 +35,17 @@ def plugin_records() -> list[dict[str, object]]:
         }
         for plugin in plugins.active()
     ]
+
+
+def plugin_options(paths: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the values of the options that load plug-ins. ``paths`` maps the name of each plug-in to its file."""
+    values: dict[str, list[str]] = {"plugin": [], "template": [], "questions": []}
+    for name, path in paths.items():
+        if plugins.is_question_set(name):
+            values["questions"].append(f"{plugins.set_name(name)}={path}")
+        else:
+            values["plugin" if name.endswith(".py") else "template"].append(path)
+    return values
 
 
 def set_worker_plugins(out: Path) -> None:

@@ -9,6 +9,9 @@ from typing import ClassVar
 
 from trainables.data.errors import DataError
 
+STANDARD_SETS = ("forget_rephrased", "retain_rephrased", "neighbours", "real_authors", "world_facts")
+"""The names of the further evaluation sets of data sets. Other sets are question sets of the user."""
+
 
 @dataclass(frozen=True, slots=True)
 class Example:
@@ -55,8 +58,8 @@ class UnlearningData:
         forget_eval: the evaluation examples about the forget set, such as TOFU's questions with paraphrased answers.
         retain_eval: a fixed sample of the retain set.
         extra_eval: further evaluation sets, by name: TOFU's real_authors and world_facts, ``neighbours`` (questions
-            about subjects near the forget set), and ``forget_rephrased`` and ``retain_rephrased`` (the questions of
-            ``forget_eval`` and ``retain_eval`` in other words).
+            about subjects near the forget set), ``forget_rephrased`` and ``retain_rephrased`` (the questions of
+            ``forget_eval`` and ``retain_eval`` in other words), and the user's question sets.
         holdout: texts that no model was trained on, for membership inference.
         prompted: the data set's own prompts, by name, such as MUSE's ``verbmem``.
         facts: the key facts of answers, by answer, if the data set knows the facts. The facts of other answers are
@@ -102,6 +105,11 @@ class UnlearningData:
         """The evaluation sets of questions by name, without plain texts."""
         sets = {"forget": self.forget_eval, "retain": self.retain_eval, **self.extra_eval}
         return {name: items for name, items in sets.items() if not any(item.is_text for item in items)}
+
+    @property
+    def own_sets(self) -> tuple[str, ...]:
+        """The names of the user's question sets."""
+        return tuple(name for name in self.extra_eval if name not in STANDARD_SETS)
 
     @property
     def content_hash(self) -> str:

@@ -100,6 +100,9 @@ class ImageData:
         """Return the data unchanged: the retain loss is always evaluated on all of ``retain_eval``."""
         return self  # the accuracy needs a forward pass over all of them, which also gives the losses
 
+    def with_sets(self, **sets: object) -> ImageData:
+        raise DataError(f"--questions {', '.join(sets)}: image classifiers cannot answer questions")
+
     def retain_task(self) -> ImageData:
         """Return the data for training the retain model: ``full`` is the retain set."""
         return replace(

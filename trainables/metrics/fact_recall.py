@@ -71,13 +71,12 @@ _NEIGHBOURS = Need(
     "questions about subjects near the forget set (table neighbours, or the sets real_authors and world_facts)",
     lambda data, retain_model: bool(neighbour_sets(data)),
 )
-_recall = partial(
-    Metric,
-    unit="share of key facts",
-    cost=Cost.GENERATION,
-    citation="exact match of short answers (Rajpurkar et al., SQuAD, EMNLP 2016, arXiv:1606.05250) for each key fact "
-    "of a long answer",
+FACTS_UNIT = "share of key facts"
+FACTS_CITATION = (
+    "exact match of short answers (Rajpurkar et al., SQuAD, EMNLP 2016, arXiv:1606.05250) for each key fact of a long "
+    "answer"
 )
+_recall = partial(Metric, unit=FACTS_UNIT, cost=Cost.GENERATION, citation=FACTS_CITATION)
 
 
 def _of_side(side: Literal["forget", "retain"], direction: Literal["min", "max"], items: str) -> tuple[Metric, Metric]:

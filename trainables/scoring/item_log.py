@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _FURTHER_KEYS = {name: name for name in ("forget_rephrased", "retain_rephrased", "neighbours")}
 """The evaluation sets that the published logs do not have, and their keys."""
 
+OWN_QUESTIONS = "questions/"
+"""The beginning of the key of each question set of the user. The name of the set follows."""
+
 
 def item_log(scores: ModelScores) -> ItemLog:
     """Return all per-item values that have been computed for a model, by evaluation set and column.
@@ -32,7 +35,9 @@ def item_log(scores: ModelScores) -> ItemLog:
     has the answers to the prompts of metrics that have their own prompts.
     """
     log: ItemLog = {}
-    for set_name, key in (LOG_KEYS | _FURTHER_KEYS).items():
+    keys = LOG_KEYS | _FURTHER_KEYS
+    own_keys = {name: f"{OWN_QUESTIONS}{name}" for name in scores.evaluator.data.own_sets}
+    for set_name, key in (keys | own_keys).items():
         columns = _answer_columns(scores, set_name) | _choice_columns(scores, set_name)
         if columns:
             log[key] = columns

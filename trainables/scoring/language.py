@@ -21,7 +21,7 @@ from trainables.metrics.rouge import rouge_l_recall, stemmed_words
 from trainables.metrics.truth_ratio import log_truth_ratio, truth_ratio
 from trainables.scoring.base import ItemLog, LazyDict, ModelEvaluator, RetainValues, Scores, TargetModel
 from trainables.scoring.item_log import item_log
-from trainables.scoring.prompted import prompted_sets
+from trainables.scoring.prompted import CONTINUATION_TOKENS, prompted_sets
 from trainables.text.distributions import Distributions, DivergenceFromTarget
 from trainables.text.scorer import TextScorer
 from trainables.text.token_scores import TokenScores
@@ -40,16 +40,17 @@ class QuestionSet:
         references: the reference answers. An answer that is too long is cut to the tokens of its sequence.
         whole_references: the reference answers as they are in the data.
         limits: the maximum number of tokens to generate for each question. If the reference answer is cut, the
-            generated answer is cut after the same number of tokens. Otherwise the limit is the longest answer.
+            generated answer is cut after the same number of tokens. Otherwise the limit is the longest answer, or
+            ``min_limit`` if this is larger.
     """
 
-    def __init__(self, pairs: Sequence[tuple[str, str]], scorer: TextScorer) -> None:
+    def __init__(self, pairs: Sequence[tuple[str, str]], scorer: TextScorer, *, min_limit: int = 0) -> None:
         self.sequences = scorer.encode([Example(question, answer) for question, answer in pairs])
         self.questions = [question for question, _ in pairs]
         self.references = [answer for _, answer in pairs]
         self.whole_references = list(self.references)
         sizes = [len(item) - item.prompt_length for item in self.sequences]
-        longest = max(sizes, default=0)
+        longest = max([*sizes, min_limit])
         self.limits = [size if item.is_cut else longest for item, size in zip(self.sequences, sizes, strict=True)]
         for index, item in enumerate(self.sequences):
             if item.is_cut:
@@ -293,7 +294,16 @@ class Evaluator(ModelEvaluator):
             set_name: tuple((item.question, item.answer) for item in examples) for set_name, examples in sets.items()
         }
         question_sets = LazyDict[tuple[tuple[str, str], ...], QuestionSet](lambda key: QuestionSet(key, scorer))
-        self.questions = LazyDict[str, QuestionSet](lambda set_name: question_sets[pairs[set_name]])
+
+        def question_set(set_name: str) -> QuestionSet:
+            if set_name not in data.own_sets:
+                return question_sets[pairs[set_name]]
+            # The model was trained to answer at the length of the data, even if the user's answers are short.
+            shapes = [self.questions[name].limits for name in ("forget", "retain") if name in data.question_sets]
+            min_limit = max(map(max, filter(None, shapes)), default=CONTINUATION_TOKENS)
+            return QuestionSet(pairs[set_name], scorer, min_limit=min_limit)
+
+        self.questions = LazyDict[str, QuestionSet](question_set)
         self.choices = LazyDict[str, ChoiceSet](lambda set_name: ChoiceSet(sets_with_choices[set_name], scorer))
         self.prompted = prompted_sets(data, scorer.tokenizer)
         key_facts = KeyFacts(data.full, data.facts)

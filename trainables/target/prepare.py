@@ -128,7 +128,7 @@ class Preparation:
         """
         spec = self.spec
         retain = self.retain_values()
-        folder, model_key = self._model()
+        folder, model_key = self.model()
         key = digest(FORMAT, model_key, spec.data, spec.trial.max_length, spec.template_key)
         if retain is not None:
             key = digest(FORMAT, key, retain.key)
@@ -150,7 +150,7 @@ class Preparation:
             answers=scores["answers"],
         )
 
-    def _model(self) -> tuple[Path, str]:
+    def model(self) -> tuple[Path, str]:
         """Return the folder of the target's model, and a hash that identifies the model."""
         if self.spec.target_path is not None:
             return self.spec.target_path, folder_digest(self.spec.target_path)

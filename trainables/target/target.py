@@ -17,6 +17,7 @@ from trainables.modality import Modality, ModelEvaluator, modality_of
 from trainables.models.hub_cache import hub_commit
 from trainables.models.registry import TEMPLATES, ModelInfo, TargetRecipe, find_model
 from trainables.plugins import digests
+from trainables.question_sets import question_sets
 from trainables.scoring.base import ItemLog, RetainValues, select_metrics
 from trainables.spec import FIELDS, TrialSpec
 from trainables.target.cache import FORMAT, digest, folder_digest
@@ -192,6 +193,8 @@ def target_spec_of(spec: TrialSpec) -> TargetSpec:
         limit=spec.limit,
         seed=spec.data_seed,
     ).with_loss_examples(spec.loss_examples)
+    if own_sets := question_sets():
+        data = data.with_sets(**own_sets)
     return TargetSpec(trial=spec, info=info, recipe=target_recipe(spec), data=data)
 
 

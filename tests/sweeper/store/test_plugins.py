@@ -15,6 +15,7 @@ import pytest
 
 from sweeper.store.plugins import plugin_records, restore_plugins, save_plugins
 from tests.sweeper.cli.conftest import names, refused
+from tests.sweeper.conftest import write_questions
 from trainables import plugins
 
 ROOT = Path(__file__).parents[3]
@@ -141,3 +142,32 @@ def test_evaluate_loads_plug_ins_before_the_registries(toy: Path) -> None:
     done = sweeper(toy.parent, *words, code=2)
     assert "registries" not in done.stderr
     assert "--model-path nowhere: no such folder" in done.stderr
+
+
+def test_a_question_set_is_measured_and_copied_and_named_by_the_config_file(tmp_path: Path) -> None:
+    write_questions(tmp_path / "mine")
+    questions = tmp_path / "more.jsonl"
+    questions.write_text('{"question": "What is retain 1?", "answer": "It is 1."}\n')
+    task = ("--dataset", "jsonl", "--data-dir", "mine", "--questions", "own=more.jsonl", "--metrics", "verbmem")
+    short = ("--target-epochs", "1", "--epochs", "1", "--method", "ngdiff")
+    row = json.loads(sweeper(tmp_path, "unlearn", *task, *short, "--out", "run", "--json").stdout)
+    assert 0 <= row["own_recall"] <= 1
+    options = "dataset='jsonl', data_dir='mine', questions={'own': 'more.jsonl'}"
+    begin = f"from sweeper import Sweep; Sweep.begin(out='out', {options})"
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", begin], cwd=tmp_path, env=environment, check=True)
+    copy = tmp_path / "out" / "plugins" / "own.questions.jsonl"
+    assert copy.read_text() == questions.read_text()
+    assert f"- own={copy}" in sweeper(tmp_path, "config", "out").stdout
+
+
+def test_problems_of_question_sets_are_reported_together(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"question": "What?", "answer": ""}\n')
+    (tmp_path / "rows.parquet").write_text("")
+    given = ("a=rows.jsonl", "b=gone.jsonl", "retain=rows.jsonl", "rows.jsonl", "c=rows.parquet")
+    words = [word for text in given for word in ("--questions", text)]
+    errors = sweeper(tmp_path, "unlearn", *words, code=2).stderr.splitlines()
+    expected = ["rows.jsonl, line 1: column 'answer'", "gone.jsonl", "'retain' is that of a set", "NAME=FILE", ".csv"]
+    assert len(errors) == 5
+    assert all(text in error for text, error in zip(expected, errors, strict=True)), errors
