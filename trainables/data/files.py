@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from search_spaces.common.lfs import LFS_POINTER, is_lfs_pointer
 from search_spaces.common.messages import first_line
 from trainables.data.errors import DataError
 
@@ -98,9 +99,12 @@ def read_file(path: Path) -> list[Row]:
     If a line is not JSON, or a cell is not a JSON array, the row has a ``problem``.
 
     Raises:
-        DataError: the file cannot be read, is not in UTF-8, has no rows, or has JSON objects over several lines.
+        DataError: the file cannot be read, is a Git LFS pointer, is not in UTF-8, has no rows, or has JSON objects over
+            several lines.
     """
     try:
+        if is_lfs_pointer(path):
+            raise DataError(f"cannot read {path}: it {LFS_POINTER}")
         if path.suffix == ".parquet":
             rows = _parquet(path)
         elif path.suffix == ".csv":
@@ -178,6 +182,7 @@ def _json(path: Path) -> list[Row]:
             raise DataError(f"cannot read {path}: the file is not a JSON array ({error})") from None
         return [Row(f"{path}, row {number}", value) for number, value in enumerate(values, start=1)]
     rows: list[Row] = []
+    errors: list[str] = []
     # Split only at newlines, because splitlines() also splits at U+2028, which JSON texts may contain.
     for number, line in enumerate(content.split("\n"), start=1):
         if not line.strip():
@@ -187,14 +192,14 @@ def _json(path: Path) -> list[Row]:
             rows.append(Row(location, json.loads(line)))
         except ValueError as error:
             rows.append(Row(location, value=None, problem=f"{location}: the line is not a JSON object ({error})"))
-    first_problem = next((row.problem for row in rows if row.problem), "")
-    if first_problem and _is_json_over_lines(content):
+            errors.append(f"line {number}: {error}")
+    if errors and _is_json_over_lines(content):
         raise DataError(
             f"cannot read {path}: its JSON objects extend over several lines; expected one object per line, or one "
             f"array of objects ('jq -c . {path.name}' writes one object per line)"
         )
-    if len(rows) > 1 and all(row.problem for row in rows):
-        raise DataError(f"cannot read {path}: no line is a JSON object; the first is {first_problem}")
+    if len(rows) > 1 and len(errors) == len(rows):
+        raise DataError(f"cannot read {path}: no line is a JSON object; {errors[0]}")
     return rows
 
 

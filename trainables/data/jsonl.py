@@ -33,7 +33,8 @@ def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
     is used. The table neighbours has questions about subjects near the forget set.
 
     Raises:
-        DataError: a row is malformed or is in two sets. The message names the file and line of each such row.
+        DataError: a row is malformed, or a row of holdout is also in forget or retain. The message names the files and
+            lines.
     """
     optional_tables = [name for name in _OPTIONAL if find_files(data_dir, name) or similar_files(data_dir, name)]
     tables = read_tables(data_dir, [*_NEEDED, *optional_tables], expected=NEEDS)
@@ -42,7 +43,7 @@ def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
         sets = read_rows(tables, dict.fromkeys(tables, _example))
     except DataError as error:
         raise DataError(*problems, *error.problems) from None
-    if problems := problems + _shared_rows(tables, sets):
+    if problems := problems + _holdout_problems(tables, sets):
         raise DataError(*problems)
     retain = sets["retain"][:limit]
     sample = retain[:: math.ceil(len(retain) / RETAIN_SAMPLE)]
@@ -99,19 +100,22 @@ def _mixed_kinds(tables: Mapping[str, Sequence[Row]]) -> list[str]:
     return [f"the files have {' and '.join(parts)}; use either questions or texts in all files"]
 
 
-def _shared_rows(tables: Mapping[str, Sequence[Row]], sets: Mapping[str, Sequence[Example]]) -> list[str]:
-    """Return a message for each pair of sets with common rows. Evaluation sets may have rows of the other sets."""
-    locations: dict[tuple[str, str], tuple[str, str]] = {}
-    shared_locations: dict[tuple[str, str], list[str]] = {}
-    for name in (*_NEEDED, "holdout"):
-        for row, example in zip(tables.get(name, ()), sets.get(name, ()), strict=True):
-            other, location = locations.setdefault(_key(example), (name, row.location))
-            if other != name:
-                shared_locations.setdefault((other, name), []).append(f"{row.location} is the same as {location}")
+def _holdout_problems(tables: Mapping[str, Sequence[Row]], sets: Mapping[str, Sequence[Example]]) -> list[str]:
+    """Return a message if rows of the table holdout are also in the tables forget or retain."""
+    locations = {
+        _key(example): row.location for name in _NEEDED for row, example in zip(tables[name], sets[name], strict=True)
+    }
+    pairs = [
+        f"{row.location} is the same as {locations[_key(example)]}"
+        for row, example in zip(tables.get("holdout", ()), sets.get("holdout", ()), strict=True)
+        if _key(example) in locations
+    ]
+    if not pairs:
+        return []
+    rows = counted(len(pairs), "row")
     return [
-        f"{counted(len(pairs), 'row')} of {name} can be found in {other}, too: {'; '.join(pairs[:2])}; a row can be in "
-        f"{other} or in {name}, but not in both"
-        for (other, name), pairs in shared_locations.items()
+        f"{rows} of holdout {'is' if len(pairs) == 1 else 'are'} also in forget or retain, but no model may be trained "
+        f"on the holdout set: {'; '.join(pairs[:2])}"
     ]
 
 

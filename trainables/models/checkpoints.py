@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from search_spaces.common.durable import staged
+from search_spaces.common.lfs import LFS_POINTER, is_lfs_pointer
 from trainables.models.generation import save_with_settings
 from trainables.models.weights import hide_progress_bars, load_adapted, load_complete, loading
 
@@ -111,8 +112,10 @@ def folder_problems(folder: Path, *, tokenizer: bool = True) -> list[str]:
         ]
     problems = [] if has_config else ["config.json is missing"]
     problems += weights_problems(folder)
-    if tokenizer and not any((folder / name).is_file() for name in TOKENIZER_FILES):
+    tokenizer_files = [folder / name for name in TOKENIZER_FILES if (folder / name).is_file()]
+    if tokenizer and not tokenizer_files:
         problems.append("the tokenizer is missing")
+    problems += [f"{path.name} {LFS_POINTER}" for path in tokenizer_files if is_lfs_pointer(path)]
     return problems
 
 
@@ -136,6 +139,9 @@ def weights_problems(folder: Path) -> list[str]:
             f"{len(missing_names)} of {len(expected_names)} weight files are missing: {', '.join(missing_names[:3])}"
         )
     for path in files:
+        if is_lfs_pointer(path):
+            problems.append(f"{path.name} {LFS_POINTER}")
+            continue
         try:
             with safe_open(path, framework="np"):
                 pass  # opening checks that the file is as long as its header says

@@ -14,7 +14,7 @@ import pytest
 
 from tests.facts import assert_names
 from trainables.data import DataError
-from trainables.data.files import Row, find_files, read_file, read_tables
+from trainables.data.files import ENDINGS, Row, find_files, read_file, read_tables
 from trainables.data.rows import passage, question, read_rows, text
 
 ROWS: list[dict[str, Any]] = [
@@ -139,8 +139,18 @@ def test_json_objects_over_several_lines_are_one_problem(tmp_path: Path, separat
 
 def test_a_file_without_any_json_is_one_problem(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text("question,answer\nQ?,A.\n")
-    with pytest.raises(DataError, match=r"^cannot read .*t.jsonl: no line is a JSON object; .*line 1"):
+    with pytest.raises(DataError, match=r"^cannot read .*t.jsonl: no line is a JSON object; line 1: Expecting value"):
         read_file(tmp_path / "t.jsonl")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_pointer_of_git_lfs_is_named(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"t{ending}"
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")
+    with pytest.raises(DataError) as refusal:
+        read_file(path)
+    (problem,) = refusal.value.problems
+    assert_names(problem, str(path), "Git LFS pointer", "git lfs pull")
 
 
 @pytest.mark.parametrize("other", ["t.jsonl.gz", "t.json.zip", "t.csv.zst", "t.txt", "t.parquet.gz"])

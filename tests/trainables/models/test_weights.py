@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import FalconConfig, FalconForCausalLM, GPT2Config, GPT2LMHeadModel, PhiConfig, PhiForCausalLM
 
+from tests.facts import assert_names
 from trainables.models.adapters import add_adapter, merge_adapter
-from trainables.models.checkpoints import load_model
+from trainables.models.checkpoints import folder_problems, load_model
 from trainables.models.weights import WeightsError, removed_prefixes
 from trainables.vision.models import load_classifier, make_resnet
 
@@ -134,6 +136,31 @@ def test_incomplete_weights_are_refused(
     with pytest.raises(WeightsError, match=message) as error:
         load_model(change(folder, edit), skeleton=skeleton)
     assert error.value.exit_code == 2
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_weights_that_are_not_finite_are_refused_by_name(folder: Path, value: float) -> None:
+    name = "model.layers.1.mlp.fc1.bias"
+
+    def spoil(weights: Weights) -> Weights:
+        weights[name][3] = value
+        return weights
+
+    with pytest.raises(WeightsError) as refusal:
+        load_model(change(folder, spoil))
+    assert_names(refusal.value, str(folder), "1 of ", "NaN or infinite", name)
+
+
+def test_finite_weights_whose_sum_is_infinite_are_accepted(folder: Path) -> None:
+    load_model(change(folder, lambda weights: {name: tensor.fill_(3e38) for name, tensor in weights.items()}))
+
+
+def test_pointers_of_git_lfs_are_named(folder: Path) -> None:
+    for name in ("model.safetensors", "tokenizer.json"):
+        (folder / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")
+    weights, tokenizer = folder_problems(folder)
+    assert_names(weights, "model.safetensors is a Git LFS pointer", "git lfs pull")
+    assert_names(tokenizer, "tokenizer.json is a Git LFS pointer")
 
 
 def test_weights_that_the_model_does_not_need_are_accepted(tmp_path: Path) -> None:
