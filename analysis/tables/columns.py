@@ -30,6 +30,7 @@ class Column:
         primary: whether the metric is the main metric of its data set, which reports show beside the losses.
         threshold: the threshold from the paper; None without such a threshold.
         fluency: whether the metric detects repetitive answers.
+        usable: the metric's part in the criterion ``usable`` (``Metric.usable``); None if the metric has no part.
     """
 
     role: str = ""
@@ -41,6 +42,7 @@ class Column:
     primary: bool = False
     threshold: Constraint | None = None
     fluency: bool = False
+    usable: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,7 @@ def _column(name: str, values: Mapping[str, Any]) -> Column:
         primary=bool(values.get("primary")),
         threshold=_threshold(name, values.get("threshold")),
         fluency=bool(values.get("fluency")),
+        usable=values.get("usable"),
     )
 
 

@@ -31,6 +31,8 @@ class SweepFile:
         random_guess_loss: ln|V| in nats per token; None until the sweep has its target model.
         baseline: the metrics of the target before unlearning, averaged if each seed has its own target.
         baselines: the metrics of each seed's target; empty if all seeds have one target.
+        never_saw: the metrics of a model that never saw the forget set; empty if there is no such model.
+        items: the number of questions or images of each metric.
         files: the ``SweepFile`` of each sweep that was merged, keyed by the sweep's name in the column ``sweep``.
     """
 
@@ -45,6 +47,8 @@ class SweepFile:
     random_guess_loss: float | None = None
     baseline: Mapping[str, float] = field(default_factory=dict)
     baselines: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    never_saw: Mapping[str, float] = field(default_factory=dict)
+    items: Mapping[str, float] = field(default_factory=dict)
     files: Mapping[str, SweepFile] = field(default_factory=dict)
 
     @classmethod
@@ -79,6 +83,8 @@ class SweepFile:
                 random_guess_loss=_finite(content.get("random_guess_loss")),
                 baseline=_numbers(content.get("baseline") or {}),
                 baselines={int(seed): _numbers(metrics) for seed, metrics in (content.get("baselines") or {}).items()},
+                never_saw=_numbers(content.get("never_saw") or {}),
+                items=_numbers(content.get("items") or {}),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise AnalysisError(f"{path} is damaged: {type(error).__name__}: {error}") from None
@@ -95,6 +101,12 @@ class SweepFile:
         return tuple(map(str, self.settings.get("constraints") or ()))
 
     @property
+    def criterion(self) -> str:
+        """The criterion of a good model: ``usable``, ``paper`` or ``none``. A learning-rate study uses the paper's."""
+        is_study = self.settings.get("kind") == "lr-study"
+        return "paper" if is_study else str(self.settings.get("criterion") or "usable")
+
+    @property
     def seeds_vary(self) -> str:
         """What the seed of a trial changes: ``order`` (of examples), ``target`` or ``data``; "" if sweeps differ."""
         if not self.files:
@@ -102,7 +114,7 @@ class SweepFile:
         values = {file.seeds_vary for file in self.files.values()}
         return values.pop() if len(values) == 1 else ""
 
-    def baseline_of(self, trial: pd.Series) -> Mapping[str, float]:
+    def baseline_of(self, trial: pd.Series | Mapping[str, Any]) -> Mapping[str, float]:
         """Return the metrics of the target model from which a trial started.
 
         If each seed has its own target, the target of the trial's seed is used. If the trial's sweep has not measured

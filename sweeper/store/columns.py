@@ -177,6 +177,7 @@ def column_dictionary(*, random_guess: float | None = None, unit: str = "token")
             "primary": metric.primary or None,
             "threshold": metric.threshold,
             "fluency": metric.fluency or None,
+            "usable": metric.usable,
         }
     return {
         name: {key: value for key, value in entries[name].items() if value is not None}

@@ -134,8 +134,10 @@ def write_sweep_json(
         "columns": column_dictionary(random_guess=guess, unit=unit),
         "random_guess_loss": guess,
         "vocabulary_size": target.vocabulary_size if target is not None else None,
-        "baseline": _mean([item.baseline for item in searched]) if searched else None,
+        "baseline": _mean([item.baseline for item in searched]) or None,
         "baselines": {str(seed): item.baseline for seed, item in targets.items()} if len(targets) > 1 else None,
+        "never_saw": _mean([item.retain.metrics if item.retain else {} for item in targets.values()]) or None,
+        "items": dict(target.item_counts) if target is not None else None,
         "target": {"key": target.key, "path": target.path} if target is not None else None,
     }
     for item in targets.values():
@@ -145,6 +147,6 @@ def write_sweep_json(
 
 
 def _mean(baselines: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    first, *others = baselines
+    first, others = (baselines[0], baselines[1:]) if baselines else ({}, ())
     shared = [name for name in first if all(name in other for other in others)]
     return {name: math.fsum(item[name] for item in baselines) / len(baselines) for name in shared}

@@ -22,6 +22,7 @@ def _accuracy(
         direction="min" if of == "forget" else "max",
         of=of,
         primary=primary,
+        usable={"share": 0.1 if of == "forget" else 0.9} if primary else None,
         sets=("default", "accuracy"),
         modalities=(VISION,),
         needs=needs,

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from trainables.scoring.language import ModelScores
 
 
+FORGOTTEN_SHARE, KEPT_SHARE = 0.1, 0.9
+"""The bounds of the criterion ``usable``, as shares of the target's fact recall."""
+
+
 def fact_recall(facts: Sequence[Sequence[Fact]], answers: Sequence[str]) -> Array:
     """Return the share of facts that each answer tells: float64 ``(n,)`` in [0, 1]; NaN for an item without facts."""
     import numpy as np
@@ -82,6 +86,7 @@ _recall = partial(Metric, unit=FACTS_UNIT, cost=Cost.GENERATION, citation=FACTS_
 def _of_side(side: Literal["forget", "retain"], direction: Literal["min", "max"], items: str) -> tuple[Metric, Metric]:
     """Return the metrics of one side, with the questions of the data set and with the same questions in other words."""
     rephrased = f"{side}_rephrased"
+    share = FORGOTTEN_SHARE if side == "forget" else KEPT_SHARE
     return (
         _recall(
             name=f"{side}_fact_recall",
@@ -90,6 +95,7 @@ def _of_side(side: Literal["forget", "retain"], direction: Literal["min", "max"]
             of=side,
             sets=("default", "facts"),
             needs=(QUESTIONS,),
+            usable={"share": share},
             formula=f"share of key facts of the {side} set's answers that the greedy answers tell; mean over {items}",
             measure=lambda scores: mean_recall(scores.fact_recalls(side)),
         ),
@@ -100,6 +106,8 @@ def _of_side(side: Literal["forget", "retain"], direction: Literal["min", "max"]
             of=side,
             sets=("facts",),
             needs=(QUESTIONS, _needs_set(rephrased)),
+            # The bound on forgotten facts refers to the trained words, because the target may know no other words.
+            usable={"share": share, "of": "forget_fact_recall"} if side == "forget" else {"share": share},
             formula=f"as {side}_fact_recall, with the questions in other words",
             measure=lambda scores: mean_recall(scores.fact_recalls(rephrased)),
         ),
@@ -116,6 +124,7 @@ METRICS = (
         of="retain",
         sets=("facts",),
         needs=(QUESTIONS, _NEIGHBOURS),
+        usable={"share": KEPT_SHARE},
         formula="as retain_fact_recall, on questions near the forget set that are in no other evaluation set: TOFU's "
         "real authors and world facts, or the data set's own table neighbours",
         measure=_neighbour_recall,

@@ -103,6 +103,10 @@ class Metric:
             a value of at least s times the target's value, and ``{"below_share": s}`` a value below s times the
             target's value.
         fluency: whether the metric measures repetition in answers.
+        usable: the metric's part in the criterion ``usable``, which is described in
+            :mod:`analysis.frontier.criterion`. ``share`` is a bound as a share of the target's value. ``of`` is the
+            metric whose target's value is used instead. With ``preferred``, a model that misses the bound is chosen
+            only if all others miss it, too. With ``tie_breaker``, the smallest value decides between equal models.
         loss: whether the metric is one of the losses, which are measured at each evaluation of a run.
         sets: the metric sets that contain the metric, except ``all``.
         needs_target: whether the metric compares the model with the target.
@@ -122,6 +126,7 @@ class Metric:
     primary: bool = False
     threshold: Mapping[Literal["below", "share", "below_share"], float] | None = None
     fluency: bool = False
+    usable: Mapping[Literal["share", "of", "preferred", "tie_breaker"], float | str | bool] | None = None
     loss: bool = False
     sets: tuple[str, ...] = ()
     modalities: tuple[str, ...] = (LANGUAGE,)
@@ -188,6 +193,7 @@ class Metric:
             high=ideal - self.low,
             primary=False,
             threshold=None,
+            usable=None,
             sets=(),
             formula=f"|{self.name} - {ideal:g}|" if ideal else f"|{self.name}|",
             measure=lambda scores: abs(self.measure(scores) - ideal),

@@ -14,7 +14,7 @@ _FIRST = (
     "forget_loss", "retain_loss", "forget_loss_capped", "verbmem", "knowmem", "utility",
     "forget_fact_recall", "retain_fact_recall",
     "forget_fact_recall_rephrased", "retain_fact_recall_rephrased", "neighbour_fact_recall",
-    "retain_kl", "forget_answer_loss",
+    "retain_kl", "forget_answer_loss", "forget_fluent", "forget_refusals", "forget_loops",
     "forget_repetition", "retain_repetition", "forget_longest_loop", "retain_longest_loop",
     "truth_ratio", "forget_truth_ratio", "forget_accuracy", "retain_accuracy", "test_accuracy",
     "forget_probability", "retain_probability", "forget_quality", "model_utility", "extraction_strength",

@@ -14,6 +14,7 @@ METRICS = (
         high=None,
         sets=("default", "facts"),
         needs_target=True,
+        usable={"tie_breaker": True},
         cost=Cost.FORWARD,
         formula="mean of min(KL(p || q), ln|V|) over all answer tokens of the examples of the retain loss, where p is "
         "the target's and q the model's distribution of the next token; for more than 4096 tokens, all but the "

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from trainables import plugins
 from trainables.data import DataError, TaskData
@@ -68,7 +68,8 @@ class RetainValues:
         forget_log_probs, holdout_log_probs: the mean ``log p`` per token of each item, in nats; empty without a holdout
             set.
         min_k_auc: the AUC of min-k% membership inference; None without a holdout set.
-        metrics: the retain model's own fact recalls, which a model reaches by guessing; empty for plain texts.
+        metrics: the retain model's own fact recalls or accuracies, which a model reaches without the forget set; empty
+            for plain texts.
     """
 
     key: str
@@ -128,6 +129,16 @@ def select_metrics(
 def generated_answers(items: ItemLog) -> ItemLog:
     name = "generated_text"
     return {set_name: {name: columns[name]} for set_name, columns in items.items() if name in columns}
+
+
+def item_counts(items: ItemLog) -> dict[str, int]:
+    """Return the number of items with a value for each metric that is a mean over items."""
+    counts = {}
+    scores: Mapping[str, Any] = items.get(ITEM_SCORES, {})
+    for name, parts in scores.items():
+        sizes = [sum(count > 0 for count in part.get("counts", [1] * len(part["totals"]))) for part in parts]
+        counts[name] = min(sizes, default=0)
+    return {name: count for name, count in counts.items() if count}
 
 
 class Scores(ABC):
@@ -231,10 +242,6 @@ class ModelEvaluator(ABC):
     def memorised(self, model: PreTrainedModel) -> bool:
         """Return whether a model has memorised its training data. The modality defines the criterion."""
 
+    @abstractmethod
     def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
-        """Return the values of the retain model ``model``. ``key`` is its content hash, and ``path`` is its folder.
-
-        Raises:
-            NotImplementedError: no metric of this modality needs a retain model.
-        """
-        raise NotImplementedError
+        """Return the values of the retain model ``model``. ``key`` is its content hash, and ``path`` is its folder."""

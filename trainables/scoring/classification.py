@@ -75,6 +75,18 @@ class ClassificationEvaluator(ModelEvaluator):
     ) -> ImageScores:
         return ImageScores(self, model, retain, target)
 
+    def reference(self, model: PreTrainedModel, *, key: str, path: str) -> RetainValues:
+        accuracies = self.scores(model).measure(("accuracy",)).metrics
+        return RetainValues(
+            key=key,
+            path=path,
+            log_truth_ratios=(),
+            forget_log_probs=(),
+            holdout_log_probs=(),
+            min_k_auc=None,
+            metrics=accuracies,
+        )
+
     def memorised(self, model: PreTrainedModel) -> bool:
         scores = self.scores(model)
         return min(scores.accuracy("forget"), scores.accuracy("retain")) > MEMORISED_ACCURACY

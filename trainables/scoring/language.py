@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainables.data.examples import Example, UnlearningData
+from trainables.metrics.answer_kinds import Kind, answer_kinds
 from trainables.metrics.fact_recall import fact_recall
 from trainables.metrics.item_mean import ItemMean
 from trainables.metrics.key_facts import Fact, KeyFacts, is_told
@@ -186,6 +187,7 @@ class ModelScores(Scores):
         self.attacks: dict[str, tuple[Array, Array]] = {}
         self._seconds = seconds
         self._divergences = divergences
+        self._answer_losses: dict[str, ItemLosses] = {}
 
     @property
     def generation_seconds(self) -> float:
@@ -214,11 +216,20 @@ class ModelScores(Scores):
 
     def answer_losses(self, set_name: str) -> ItemLosses:
         """Return the target's losses of the model's greedy answers on an evaluation set."""
-        assert self.target is not None
-        questions = self.evaluator.questions[set_name].questions
-        texts = self.generated[set_name][0]
-        with self.target() as model:
-            return self.evaluator.scorer.answer_nll(model, questions, texts)
+        if set_name not in self._answer_losses:
+            assert self.target is not None
+            questions = self.evaluator.questions[set_name].questions
+            texts = self.generated[set_name][0]
+            with self.target() as model:
+                self._answer_losses[set_name] = self.evaluator.scorer.answer_nll(model, questions, texts)
+        return self._answer_losses[set_name]
+
+    @property
+    def forget_answer_kinds(self) -> list[Kind]:
+        """How the model answers each question of the forget set."""
+        losses = None if self.target is None else self.answer_losses("forget")
+        means = None if losses is None else losses.totals / losses.counts
+        return answer_kinds(self.generated["forget"][0], means, self.random_guess)
 
     def items(self) -> ItemLog:
         return item_log(self)

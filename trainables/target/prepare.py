@@ -16,7 +16,7 @@ from trainables.metrics.registry import needs_retain_model
 from trainables.modality import ModelEvaluator
 from trainables.modality.evaluation import evaluate_items
 from trainables.models.checkpoints import ADAPTER_CONFIG, base_of
-from trainables.scoring.base import Measurement, RetainValues, generated_answers, select_metrics
+from trainables.scoring.base import Measurement, RetainValues, generated_answers, item_counts, select_metrics
 from trainables.spec import TrialSpec
 from trainables.target.cache import (
     FORMAT,
@@ -148,6 +148,7 @@ class Preparation:
             retain=retain,
             left_out=spec.left_out,
             answers=scores["answers"],
+            item_counts=dict(scores["item_counts"]),
         )
 
     def model(self) -> tuple[Path, str]:
@@ -171,6 +172,7 @@ class Preparation:
             "baseline": {**losses, **measurement.metrics},
             "reference_nll": reference.totals.tolist(),
             "answers": generated_answers(measurement.items),
+            "item_counts": item_counts(measurement.items),
         }
 
     def retain_model(self) -> Path:
@@ -209,10 +211,10 @@ class Preparation:
         return folder
 
     def retain_values(self) -> RetainValues | None:
-        """Return the values of the retain model; None if no requested metric compares with the retain model."""
+        """Return the values of the retain model; None if none was given and no requested metric needs one."""
         spec = self.spec
         user_folder = spec.retain_path
-        if not needs_retain_model(spec.metric_names()):
+        if user_folder is None and not needs_retain_model(spec.metric_names()):
             return None
         identity = spec.retain_key if user_folder is None else folder_digest(user_folder)
         key = digest(FORMAT, "retain", identity, spec.data, spec.trial.max_length, spec.template_key)

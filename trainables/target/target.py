@@ -46,6 +46,7 @@ class Target:
         retain: the values of the retain model; None if no requested metric compares with the retain model.
         left_out: the requested metrics that are not measured, because no retain model is available.
         answers: the target's generated answers, by evaluation set; empty if none were generated.
+        item_counts: the number of items of each metric that is a mean over items.
     """
 
     key: str
@@ -59,6 +60,7 @@ class Target:
     retain: RetainValues | None = None
     left_out: tuple[str, ...] = ()
     answers: ItemLog = field(default_factory=dict)
+    item_counts: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

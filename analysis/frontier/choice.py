@@ -1,0 +1,331 @@
+"""Choose the model of a sweep to recommend.
+
+Of the good models (:mod:`analysis.frontier.criterion`), the model that keeps most is chosen:
+
+1. Models that miss a preferred requirement, such as that on loops in the answers to forget questions, are left out
+   unless all good models miss it. So are models with more unknown results than others.
+2. Models that another model beats are left out: the other model is better in one score, and no score is worse.
+3. The models that keep most remain: those with the best first score of the requirements on keeping. If forgetting is
+   not decided, the models nearest to the ideal corner (cost 0 in all objectives) remain instead.
+4. These models are *ties*. The tie that changes the target least is chosen, by the column with the mark ``tie_breaker``
+   or, without such a column, by the distance from the ideal corner.
+
+Two scores differ only if their difference exceeds the noise. If no model is good, the model closest to the bounds is
+chosen, but not recommended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from types import MappingProxyType
+
+import numpy as np
+import pandas as pd
+
+from analysis.frontier.criterion import Criterion, Judged, Role, Verdict, criterion_of, good_models
+from analysis.frontier.frontier import selectable_models
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trade_off import Floats, Mask, costs_of, measured, values_of
+from analysis.tables.trial_table import TrialTable, numbers
+from search_spaces.common.objective import Objective
+
+TOLERANCE = 0.02
+"""The noise of a score without values of the items: 2% of its range, or 0.02 nats of a retain loss."""
+RUNNERS_UP = 2
+Noise = Mapping[str, Floats]
+"""The noise of the difference between two models, shape (n, n), by column, in the unit of the column."""
+NO_NOISE: Noise = MappingProxyType({})
+
+
+class Outcome(StrEnum):
+    """What is known about the models of a sweep.
+
+    ``GOOD``: a model meets the criterion. ``MISSED``: every judged model misses a requirement. ``NOT_KNOWN``: no judged
+    model is known to be good, but not all miss a requirement. ``NONE``: there is no model to choose.
+    """
+
+    GOOD = "good"
+    MISSED = "missed"
+    NOT_KNOWN = "not_known"
+    NONE = "none"
+
+
+class Decision(StrEnum):
+    """Why the chosen model was preferred to the other models that could be chosen."""
+
+    ONLY = "only one left"
+    KEEPING = "keeps most"
+    NEAREST = "nearest to the ideal corner"
+    LEAST_CHANGE = "changes the target least"
+    CLOSEST = "closest to the bounds"
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The chosen model of a table with one row per model. Models are given by their positions in the table.
+
+    Attributes:
+        index: the chosen model; None if there is no model to choose.
+        decision: why the model was preferred.
+        eligible: the number of models that could be chosen: the good models or, without a good model, the models of
+            which no miss is known or, without such a model, all judged models.
+        runners_up: the models that would be chosen next, in order.
+        ties: the other models that cannot be told apart from the chosen model.
+        lacking: if the outcome is ``MISSED``, the roles whose requirements no model meets, or no model meets together;
+            if it is ``NOT_KNOWN``, the roles of which nothing is known of the chosen model.
+        judged: the comparison of all models with the requirements.
+        measured: the number of judged models: those with a known result for a requirement.
+    """
+
+    outcome: Outcome
+    index: int | None
+    rows: pd.DataFrame
+    criterion: Criterion
+    judged: Judged
+    decision: Decision | None = None
+    eligible: int = 0
+    runners_up: tuple[int, ...] = ()
+    ties: tuple[int, ...] = ()
+    lacking: tuple[Role, ...] = ()
+
+    @property
+    def recommended(self) -> bool:
+        return self.outcome is Outcome.GOOD
+
+    @property
+    def row(self) -> pd.Series | None:
+        """The row of the chosen model."""
+        return None if self.index is None else self.rows.iloc[self.index]
+
+    @cached_property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The comparison of the chosen model with the requirements; () without a chosen model."""
+        return () if self.row is None else self.criterion.verdicts(self.row)
+
+    @property
+    def measured(self) -> int:
+        return int(np.isfinite(self.judged.met[:, self.judged.required]).any(axis=1).sum())
+
+    @property
+    def disliked(self) -> tuple[Verdict, ...]:
+        """The preferred requirements that the chosen model misses."""
+        return tuple(item for item in self.verdicts if item.requirement.preferred and item.met is False)
+
+
+def choose_model(table: TrialTable, sweep: SweepFile, *, noise: Noise = NO_NOISE) -> Choice:
+    """Choose one of the models of a sweep that can be selected. Rows of external tables are left out."""
+    rows = selectable_models(table.without_external, sweep).trials
+    return choose(rows, criterion_of(sweep), sweep.objectives, noise=noise)
+
+
+def choose(
+    rows: pd.DataFrame, criterion: Criterion, objectives: Sequence[Objective], *, noise: Noise = NO_NOISE
+) -> Choice:
+    """Choose one of the models in ``rows``.
+
+    The result depends only on the arguments, so that a choice can be repeated for scores on other items.
+
+    Args:
+        rows: the scores of the models, one row per model.
+        noise: the noise of each score. By default, it is :data:`TOLERANCE`.
+    """
+    judged = criterion.judge(rows)
+    distance = _distance(rows, objectives)
+    is_judged: Mask = np.asarray(np.isfinite(judged.met[:, judged.required]).any(axis=1))
+    is_missed, is_good = judged.misses(*Role), good_models(judged, criterion)
+    is_scored = np.isfinite([key[0] for key in distance]).astype(bool)
+    if is_good.any():
+        outcome, eligible = Outcome.GOOD, is_good
+    elif (is_judged & ~is_missed).any():
+        outcome, eligible = Outcome.NOT_KNOWN, is_judged & ~is_missed
+    elif is_judged.any() and not criterion.faults:
+        return _closest(rows, criterion, judged, distance, is_judged)
+    elif is_scored.any():
+        outcome, eligible = Outcome.NOT_KNOWN, is_scored
+    else:
+        return Choice(Outcome.NONE, None, rows, criterion, judged)
+    order = _Order(rows, criterion, judged, objectives, distance, noise)
+    positions = np.flatnonzero(eligible).tolist()
+    first, decision, ties = order.best(positions)
+    runners_up: list[int] = []
+    while len(runners_up) < min(RUNNERS_UP, len(positions) - 1):
+        runners_up.append(order.best([i for i in positions if i not in (first, *runners_up)])[0])
+    lacking = () if outcome is Outcome.GOOD else _unknown_roles(judged, first)
+    return Choice(
+        outcome,
+        first,
+        rows,
+        criterion,
+        judged,
+        decision=decision,
+        eligible=len(positions),
+        runners_up=tuple(runners_up),
+        ties=ties,
+        lacking=lacking,
+    )
+
+
+def _unknown_roles(judged: Judged, index: int) -> tuple[Role, ...]:
+    return tuple(role for role in (Role.FORGET, Role.KEEP) if not judged.shows(role)[index])
+
+
+def _closest(
+    rows: pd.DataFrame, criterion: Criterion, judged: Judged, distance: Sequence[tuple[float, float]], is_judged: Mask
+) -> Choice:
+    """Choose the model with the smallest sum of misses, for judged models that all miss a requirement."""
+    missed = np.nan_to_num(judged.miss[:, judged.required]).sum(axis=1)
+    order = sorted(np.flatnonzero(is_judged).tolist(), key=lambda i: (missed[i], distance[i]))
+    meets: dict[Role, Mask] = {role: is_judged & ~judged.misses(role) for role in Role}
+    lacking = tuple(role for role in Role if not meets[role].any())
+    if not lacking:
+        both = meets[Role.FORGET] & meets[Role.KEEP]
+        fluent = both & meets[Role.FLUENCY]
+        lacking = (Role.FORGET, Role.KEEP) if not both.any() else (Role.FLUENCY if not fluent.any() else Role.OTHER,)
+    return Choice(
+        Outcome.MISSED,
+        order[0],
+        rows,
+        criterion,
+        judged,
+        decision=Decision.CLOSEST,
+        eligible=len(order),
+        runners_up=tuple(order[1 : 1 + RUNNERS_UP]),
+        lacking=lacking,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Order:
+    """Selects the best of any of the models in a table."""
+
+    rows: pd.DataFrame
+    criterion: Criterion
+    judged: Judged
+    objectives: Sequence[Objective]
+    distance: Sequence[tuple[float, float]]
+    noise: Noise
+
+    def best(self, positions: Sequence[int]) -> tuple[int, Decision, tuple[int, ...]]:
+        """Return the best of the models, why it was preferred, and its ties."""
+        judged = self.judged
+        preferred = np.array([item.preferred for item in judged.requirements], dtype=bool)
+        disliked = (judged.met[:, preferred] == 0.0).sum(axis=1)
+        unknown = np.isnan(judged.met[:, judged.required]).sum(axis=1)
+        fewest = min((unknown[i], disliked[i]) for i in positions)
+        remaining = [i for i in positions if (unknown[i], disliked[i]) == fewest]
+        beaten = beaten_models(*self._differences(remaining))
+        remaining = [i for i, is_beaten in zip(remaining, beaten, strict=True) if not is_beaten]
+        if len(remaining) == 1:
+            return remaining[0], Decision.ONLY, ()
+        keeping = self._keeping(remaining)
+        if keeping is None:
+            first = min(remaining, key=self.distance.__getitem__)
+            return first, Decision.NEAREST, ()
+        costs, margins = keeping
+        leader = int(costs.argmin())
+        ties = [
+            i
+            for i, cost, margin in zip(remaining, costs, margins[leader], strict=True)
+            if cost - costs[leader] <= margin
+        ]
+        if len(ties) == 1:
+            return ties[0], Decision.KEEPING, ()
+        first = min(ties, key=self._change)
+        return first, Decision.LEAST_CHANGE, tuple(i for i in ties if i != first)
+
+    def _change(self, position: int) -> tuple[float, ...]:
+        """A sort key: the change from the target by the tie-breaking column, if any, then the distance."""
+        marked = [
+            name for name, item in self.criterion.columns.entries.items() if (item.usable or {}).get("tie_breaker")
+        ]
+        values = [float(numbers(self.rows, name).iloc[position]) for name in marked]
+        return (*(value if np.isfinite(value) else np.inf for value in values), *self.distance[position])
+
+    def _keeping(self, positions: Sequence[int]) -> tuple[Floats, Floats] | None:
+        """Return the costs in the first score about keeping, shape (n,), and their noise, shape (n, n)."""
+        if not self.judged.shows(Role.FORGET)[list(positions)].all():
+            return None
+        columns = self.criterion.columns
+        for item in self.criterion.requirements:
+            score = columns.objective(item.column) if item.role is Role.KEEP else None
+            values = numbers(self.rows, item.column).to_numpy(dtype=np.float64)[list(positions)]
+            if score is not None and np.isfinite(values).all():
+                return score.oriented(values), self._noise(item.column, score.high - score.low, positions)
+        return None
+
+    def _noise(self, name: str, scale: float, positions: Sequence[int]) -> Floats:
+        if name in self.noise:
+            return np.asarray(self.noise[name][np.ix_(positions, positions)])
+        return np.full((len(positions), len(positions)), TOLERANCE * scale)
+
+    def _differences(self, positions: Sequence[int]) -> tuple[Floats, Floats]:
+        """Return the scores by which models are compared, shape (scores, n), and their noise, shape (scores, n, n).
+
+        Smaller scores are better, and NaN stands for an unmeasured score. Scores without a bound are left out.
+        """
+        columns = self.criterion.columns
+        compared = {item.column: item for item in self.objectives}
+        # A loss is left out if the capped loss on the same data set is an objective.
+        covered = {columns[name].of for name in compared if columns.is_loss(name)}
+        other_losses = [name for name in columns.losses if columns[name].of not in covered]
+        for name in (*other_losses, *columns.metrics):
+            if (score := columns.objective(name)) is not None:
+                compared.setdefault(name, score)
+        scores, noise = [], []
+        for name, score in compared.items():
+            values = numbers(self.rows, name).to_numpy(dtype=np.float64)[list(positions)]
+            is_finite = np.isfinite(values)
+            if is_finite.any():
+                # Differences of a retain loss count in nats, because its bound is far from useful models.
+                scale = 1.0 if columns.is_loss(name) and columns[name].of == "retain" else score.high - score.low
+                scores.append(np.where(is_finite, score.oriented(score.clip(values)), np.nan))
+                noise.append(self._noise(name, scale, positions))
+        n = len(positions)
+        return np.array(scores).reshape(-1, n), np.array(noise).reshape(-1, n, n)
+
+
+def beaten_models(scores: Floats, noise: Floats) -> Mask:
+    """Return a mask, shape (n,), of the models that another model beats.
+
+    Model A beats model B if three conditions hold:
+
+    - Every score measured for B was also measured for A.
+    - No score of A is worse than B's score by more than the noise.
+    - At least one score of A is better than B's score by more than the noise.
+
+    Args:
+        scores: the scores of the models, shape (scores, n), of which smaller ones are better; NaN if not measured.
+        noise: the noise of the difference between two models, shape (scores, n, n).
+    """
+    count, n = scores.shape
+    if not count:
+        return np.zeros(n, dtype=bool)
+    gain = scores[:, None, :] - scores[:, :, None]  # (scores, A, B): how much better A is
+    is_known, is_needed = np.isfinite(gain), np.isfinite(scores)[:, None, :]
+    gain = np.where(is_known, gain, 0.0)
+    beats = (is_known | ~is_needed).all(axis=0) & (gain >= -noise).all(axis=0) & (gain > noise).any(axis=0)
+    beaten: Mask = np.asarray(beats.any(axis=0))
+    # If models beat each other in a cycle, the model with the smallest sum of scores counts as not beaten.
+    if beaten.all():
+        beaten[int(np.argmin(np.nansum(scores, axis=0)))] = False
+    return beaten
+
+
+def _distance(rows: pd.DataFrame, objectives: Sequence[Objective]) -> list[tuple[float, float]]:
+    """Return a sort key for each row: the distance from the ideal corner, and the sum of the unclipped costs.
+
+    Both numbers are infinite if an objective is missing.
+    """
+    keys = np.full((len(rows), 2), np.inf)
+    if objectives and len(rows):
+        values = values_of(rows, objectives)
+        is_measured = measured(values)
+        keys[is_measured, 0] = np.linalg.norm(costs_of(values[is_measured], objectives), axis=1)
+        # The unclipped sum breaks ties between rows outside the bounds.
+        keys[is_measured, 1] = sum(
+            item.oriented(values[is_measured, k]) / (item.high - item.low) for k, item in enumerate(objectives)
+        )
+    return [(distance, total) for distance, total in keys.tolist()]

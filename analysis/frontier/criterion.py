@@ -1,0 +1,397 @@
+"""The criterion of a good model: bounds on its scores, and the comparison of models with these bounds.
+
+A criterion is a list of requirements. The criterion ``usable`` is described by the metrics themselves
+(:attr:`analysis.tables.columns.Column.usable`), and its bounds follow from the scores of the target:
+
+- Forgotten facts are told no more often than by a model that never saw the forget set. Without such a model, the bound
+  is a stated share of the target's score.
+- At least a stated share of the retained facts that the target tells is kept.
+- The answers to retained questions repeat themselves no more than the target's answers.
+
+Each of these bounds allows for the sampling error of the questions (:func:`allowance`). The criterion ``paper`` has the
+thresholds of the paper instead, and ``none`` has no requirement of its own. A threshold that the user states replaces
+the requirement on the same column; otherwise, it is added.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.tables.columns import Columns
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trade_off import Floats, Mask
+from analysis.tables.trial_table import finite_cell, numbers
+from search_spaces.constraint import Constraint, all_met, parse_constraint
+
+USABLE, PAPER, STATED = "usable", "paper", "stated"
+LEVEL_Z = 1.645
+"""The quantile of the normal distribution for a one-sided confidence level of 95%."""
+UNKNOWN_ITEMS = 64
+"""The number of items that is assumed if a table does not state the number."""
+FORGET_SHARE, KEEP_SHARE = 0.1, 0.9
+"""The shares of the target's score for a primary metric that states neither a threshold nor its part in ``usable``."""
+KNOWN_LOSS, NO_SCORE = 0.05, 0.05
+"""A score is at fault if it is at most ``NO_SCORE`` although the target's loss is at most ``KNOWN_LOSS`` of a guess."""
+
+
+class Role(StrEnum):
+    """What a requirement is about. ``OTHER`` requirements are stated by the user, for example on a cost."""
+
+    FORGET = "forget"
+    KEEP = "keep"
+    FLUENCY = "fluency"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetScores:
+    """The scores of a target, of a model that never saw the forget set, and the number of items of each score."""
+
+    values: Mapping[str, float] = field(default_factory=dict)
+    never_saw: Mapping[str, float] = field(default_factory=dict)
+    items: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A bound on one score.
+
+    Attributes:
+        limit: the bound. A relative bound is a share of the target's score.
+        source: ``usable``, ``paper`` or ``stated`` (by the user).
+        sampled: whether the bound allows for the sampling error of the items.
+        reference: the column of the target's score; "" for the column of the limit.
+        preferred: whether models that miss the bound can still be good, but are chosen only if all good models miss it.
+    """
+
+    limit: Constraint
+    role: Role
+    source: str
+    sampled: bool = False
+    reference: str = ""
+    preferred: bool = False
+
+    @property
+    def column(self) -> str:
+        return self.limit.name
+
+    def bound(self, target: TargetScores) -> Constraint | None:
+        """Return the bound as a number; None if the target's score is unknown, or is 0 so that a share says nothing."""
+        limit = self.limit
+        bound = limit.bound
+        never_saw = target.never_saw.get(self.column) if self.sampled and self.role is Role.FORGET else None
+        if never_saw is not None:
+            bound = never_saw
+        elif limit.relative:
+            before = target.values.get(self.reference or self.column)
+            if before is None or (before == 0.0 and self.role is not Role.FLUENCY):
+                return None
+            bound *= before
+        if self.sampled:
+            error = allowance(bound, target.items.get(self.column, UNKNOWN_ITEMS))
+            bound += error if limit.sign == "<=" else -error
+        return Constraint(self.column, limit.sign, bound)
+
+    def is_met_by_target(self, target: TargetScores) -> bool:
+        bound = self.bound(target)
+        return bound is not None and bound.met(target.values.get(self.column)) is True
+
+
+def allowance(share: float, items: float) -> float:
+    """Return by how much the mean of ``items`` scores in [0, 1] may differ from ``share`` by chance.
+
+    This is the one-sided 95% limit of a binomial share, which no other scores in [0, 1] exceed. Its variance is that of
+    the share with two more successes and failures (Agresti and Coull, The American Statistician 52, 1998), so that it
+    is above 0 for a share of 0.
+    """
+    centre = (items * share + 2.0) / (items + 4.0)
+    return LEVEL_Z * math.sqrt(max(0.0, centre * (1.0 - centre)) / items)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The comparison of a model's score with a requirement.
+
+    Attributes:
+        value: the score of the model; None if it was not measured.
+        target: the score of the target; None if it was not measured.
+        bound: the bound as a number; None if it is unknown.
+        met: whether the model meets the bound; None if unknown.
+        decides: whether meeting the bound shows that the model forgot (or kept) enough. A bound on forgetting that the
+            target meets, too, shows nothing, and the paper's thresholds on metrics that are not primary do not suffice.
+    """
+
+    requirement: Requirement
+    value: float | None
+    target: float | None
+    bound: Constraint | None
+    met: bool | None
+    decides: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """The comparison of n models with r requirements.
+
+    Attributes:
+        met: 1.0 if the model meets the bound, 0.0 if not, NaN if unknown; shape (n, r).
+        miss: by how much the bound is missed, in [0, 1); 0 if it is met or unknown; shape (n, r). A miss is
+            ``x / (1 + x)``, where x is the distance to the bound, divided by the distance from the worst score to the
+            bound. The worst score is the target's for forgetting, and otherwise the worse bound of the column.
+        decides: :attr:`Verdict.decides`, shape (n, r).
+    """
+
+    requirements: tuple[Requirement, ...]
+    met: Floats
+    miss: Floats
+    decides: Mask
+
+    def of(self, *roles: Role) -> Mask:
+        """Return a mask, shape (r,), of the requirements with these roles that are not merely preferred."""
+        return np.array([item.role in roles and not item.preferred for item in self.requirements], dtype=bool)
+
+    @property
+    def required(self) -> Mask:
+        return self.of(*Role)
+
+    def misses(self, *roles: Role) -> Mask:
+        """Return a mask, shape (n,), of the models that miss a requirement with one of these roles."""
+        missed: Mask = (self.met[:, self.of(*roles)] == 0.0).any(axis=1)
+        return missed
+
+    def shows(self, role: Role) -> Mask:
+        """Return a mask, shape (n,), of the models that meet a requirement which decides the role."""
+        columns = self.of(role)
+        shown: Mask = ((self.met == 1.0) & self.decides)[:, columns].any(axis=1)
+        return shown
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Criterion:
+    """The requirements of a good model.
+
+    Attributes:
+        name: ``usable``, ``paper`` or ``none``.
+        left_out: the columns of the criterion that the target has no score for, so that other requirements replace
+            them.
+        faults: the columns whose score is near 0 for a target that knows the data, so that they cannot be right.
+        targets_of: function that takes the rows of models and returns the scores of each model's target.
+    """
+
+    name: str
+    requirements: tuple[Requirement, ...]
+    left_out: tuple[str, ...]
+    faults: tuple[str, ...]
+    columns: Columns
+    targets_of: Callable[[pd.DataFrame], Sequence[TargetScores]]
+
+    @property
+    def shared(self) -> TargetScores:
+        """The scores of the target if all models have the same target; otherwise their means."""
+        return self.targets_of(pd.DataFrame({"_": [0]}))[0]
+
+    def verdicts(self, row: pd.Series) -> tuple[Verdict, ...]:
+        """Compare one model with every requirement."""
+        (target,) = self.targets_of(row.to_frame().T)
+        verdicts = []
+        for item in self.requirements:
+            value, bound = finite_cell(row, item.column), item.bound(target)
+            met = None if bound is None else bound.met(value)
+            decides = self._decides(item, target)
+            verdicts.append(Verdict(item, value, target.values.get(item.column), bound, met, decides))
+        return tuple(verdicts)
+
+    def judge(self, rows: pd.DataFrame) -> Judged:
+        """Compare all models with every requirement."""
+        targets = self.targets_of(rows)
+        distinct = {id(target): target for target in targets}
+        met, miss = (np.full((len(rows), len(self.requirements)), np.nan) for _ in range(2))
+        decides = np.ones(met.shape, dtype=bool)
+        for index, item in enumerate(self.requirements):
+            found = {key: self._bound(item, target) for key, target in distinct.items()}
+            bounds, scales, shows = (np.array([found[id(target)][part] for target in targets]) for part in range(3))
+            values = numbers(rows, item.column).to_numpy(dtype=np.float64)
+            values = np.where(np.isfinite(values), values, np.nan)
+            excess = bounds - values if item.limit.sign.startswith(">") else values - bounds
+            is_missed = excess >= 0 if len(item.limit.sign) == 1 else excess > 0
+            met[:, index] = np.where(np.isnan(excess), np.nan, 1.0 - is_missed)
+            size = np.maximum(excess, 0.0)
+            miss[:, index] = np.where(is_missed, np.maximum(size / (size + scales), math.ulp(0.0)), 0.0)
+            decides[:, index] = shows.astype(bool)
+        return Judged(self.requirements, met, miss, decides)
+
+    def _bound(self, item: Requirement, target: TargetScores) -> tuple[float, float, bool]:
+        """Return the bound, the distance from the worst score to the bound, and :attr:`Verdict.decides`."""
+        bound = item.bound(target)
+        if bound is None:
+            return math.nan, 1.0, True
+        low, high = self.columns[item.column].bounds
+        worst = low if item.limit.sign.startswith(">") else high
+        if item.role is Role.FORGET:
+            worst = target.values.get(item.column)
+        scale = abs(bound.bound - worst) if worst is not None else abs(bound.bound)
+        scale = scale or (high - low if low is not None and high is not None else 1.0)
+        return bound.bound, scale, self._decides(item, target)
+
+    def _decides(self, item: Requirement, target: TargetScores) -> bool:
+        is_primary = item.source != PAPER or self.columns[item.column].primary
+        return is_primary and (item.role is not Role.FORGET or not item.is_met_by_target(target))
+
+    def is_good(self, rows: pd.DataFrame) -> Mask:
+        """Return a mask, shape (n,), of the models that meet the criterion."""
+        return good_models(self.judge(rows), self)
+
+    def met(self, row: pd.Series) -> bool | None:
+        """Return whether a model meets all requirements; None if unknown, or if there are no requirements."""
+        return all_met(item.met for item in self.verdicts(row) if not item.requirement.preferred)
+
+
+def good_models(judged: Judged, criterion: Criterion) -> Mask:
+    """Return a mask, shape (n,), of the models that meet the criterion.
+
+    A good model misses nothing, and all thresholds that the user stated are known. Unless the criterion is ``none``, a
+    good model also shows that it forgot and that it kept enough.
+    """
+    stated = np.array([item.source == STATED for item in judged.requirements], dtype=bool)
+    is_good = ~judged.misses(*Role) & np.isfinite(judged.met[:, stated]).all(axis=1) & (not criterion.faults)
+    if criterion.name in (USABLE, PAPER):
+        return np.asarray(is_good & judged.shows(Role.FORGET) & judged.shows(Role.KEEP))
+    return np.asarray(is_good & stated.any())
+
+
+def criterion_of(sweep: SweepFile) -> Criterion:
+    """Return the criterion of a sweep: the requirements of the named criterion, and the user's constraints."""
+    columns = sweep.columns
+    files = (sweep, *sweep.files.values())
+    measured = {name for file in files for scores in (file.baseline, *file.baselines.values()) for name in scores}
+    stated = tuple(dict.fromkeys(map(parse_constraint, sweep.constraints)))
+    own: list[Requirement] = []
+    left_out: tuple[str, ...] = ()
+    if sweep.criterion == USABLE:
+        own, left_out = _usable(columns, measured)
+    elif sweep.criterion == PAPER:
+        own = [item for of in _ROLES for item in _paper(columns, measured, of)]
+    if own:
+        own += _fluency(columns)
+    replaced = {item.name for item in stated}
+    requirements = [
+        *(Requirement(item, role_of(item, columns), STATED) for item in stated),
+        *(item for item in own if item.column not in replaced),
+    ]
+    scores = TargetScores(sweep.baseline, sweep.never_saw, sweep.items)
+    faults = tuple(_faults(own, scores, columns))
+    return Criterion(sweep.criterion, tuple(requirements), left_out, faults, columns, _Targets(sweep))
+
+
+_ROLES = {"forget": Role.FORGET, "retain": Role.KEEP}
+
+
+def role_of(limit: Constraint, columns: Columns) -> Role:
+    """Return the role of a threshold on any column."""
+    column = columns[limit.name]
+    if column.of not in _ROLES or column.direction is None:
+        return Role.OTHER
+    wants_better = limit.sign.startswith(">") == (column.direction == "max")
+    if column.fluency:
+        return Role.FLUENCY if wants_better else Role.OTHER
+    return Role.FORGET if wants_better == (column.of == "forget") else Role.KEEP
+
+
+def stated_and_paper(sweep: SweepFile) -> tuple[Constraint, ...]:
+    """Return the thresholds of a learning-rate study: the stated ones, and the paper's on other data sets."""
+    criterion = criterion_of(sweep)
+    stated = [item.limit for item in criterion.requirements if item.source == STATED]
+    stated_sets = {sweep.columns[item.name].of for item in stated}
+    papers = [item.limit for item in criterion.requirements if item.source == PAPER]
+    return (*stated, *(item for item in papers if sweep.columns[item.name].of not in stated_sets))
+
+
+def _usable(columns: Columns, measured: set[str]) -> tuple[list[Requirement], tuple[str, ...]]:
+    """Return the requirements of ``usable`` on forgetting and keeping, and the columns that others replace."""
+    requirements: list[Requirement] = []
+    left_out: list[str] = []
+    for of, role in _ROLES.items():
+        own = {
+            name: item.usable
+            for name, item in columns.entries.items()
+            if item.of == of and item.usable and "share" in item.usable
+        }
+        known = [_share(name, part, role, columns) for name, part in own.items() if name in measured]
+        if not any(item.role is role and not item.preferred for item in known):
+            primaries = [name for name, part in own.items() if not part.get("reference") and not part.get("preferred")]
+            is_needed = any(columns[name].of == of for name in columns.thresholds if name in measured)
+            left_out += primaries[:1] if is_needed else []
+            known += _paper(columns, measured, of)
+        requirements += known
+    return requirements, tuple(left_out)
+
+
+def _share(name: str, part: Mapping[str, Any], role: Role, columns: Columns) -> Requirement:
+    sign = "<=" if columns[name].direction == "min" else ">="
+    limit = Constraint(name, sign, float(part["share"]), relative=True)
+    is_preferred = bool(part.get("preferred"))
+    role = Role.FLUENCY if is_preferred else role
+    return Requirement(limit, role, USABLE, sampled=True, reference=str(part.get("of") or ""), preferred=is_preferred)
+
+
+def _paper(columns: Columns, measured: set[str], of: str) -> list[Requirement]:
+    """Return the paper's thresholds on a data set or, for data without them, shares of the primary metric's score."""
+    papers = [item for name, item in columns.thresholds.items() if columns[name].of == of and name in measured]
+    if papers:
+        return [Requirement(item, _ROLES[of], PAPER) for item in papers]
+    requirements = []
+    for name in columns.primaries(measured):
+        if columns[name].of == of and columns[name].direction is not None:
+            share = FORGET_SHARE if of == "forget" else KEEP_SHARE
+            part = columns[name].usable or {"share": share if columns[name].direction == _BETTER[of] else 1.0 / share}
+            requirements.append(_share(name, part, _ROLES[of], columns))
+    return requirements
+
+
+_BETTER = {"forget": "min", "retain": "max"}
+"""The direction of metrics that count what is known of a data set."""
+
+
+def _fluency(columns: Columns) -> Iterator[Requirement]:
+    for name in columns.repetition("retain"):
+        yield Requirement(Constraint(name, "<=", 1.0, relative=True), Role.FLUENCY, USABLE, sampled=True)
+
+
+def _faults(requirements: Sequence[Requirement], target: TargetScores, columns: Columns) -> Iterator[str]:
+    """Yield the columns of a role whose scores are all near 0, although the target's loss on the data set is low."""
+    for of, role in _ROLES.items():
+        recalls = [
+            item.column
+            for item in requirements
+            if item.role is role and item.limit.relative and columns[item.column].direction == _BETTER[of]
+        ]
+        scores = [target.values[name] for name in recalls if name in target.values]
+        losses = [name for name in columns.losses if columns[name].of == of]
+        guesses = [(target.values.get(name), columns[name].bounds[1]) for name in losses]
+        is_known = any(loss is not None and guess and loss <= KNOWN_LOSS * guess for loss, guess in guesses)
+        if scores and max(scores) <= NO_SCORE and is_known:
+            yield from recalls
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Targets:
+    """Returns the scores of each model's target. Models with the same target share one object."""
+
+    sweep: SweepFile
+
+    def __call__(self, rows: pd.DataFrame) -> Sequence[TargetScores]:
+        names = [rows[name] if name in rows else [None] * len(rows) for name in ("sweep", "seed")]
+        found: dict[tuple[Any, Any], TargetScores] = {}
+        keys = list(zip(*names, strict=True))
+        for key in set(keys):
+            file = self.sweep.files.get(str(key[0]), self.sweep)
+            values = self.sweep.baseline_of({"sweep": key[0], "seed": key[1]})
+            found[key] = TargetScores(values, file.never_saw, file.items)
+        return [found[key] for key in keys]

@@ -1,0 +1,249 @@
+"""The model that is chosen in constructed sweeps, and the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from analysis.frontier.choice import Choice, Decision, Outcome, beaten_models, choose_model
+from analysis.frontier.criterion import Role, allowance
+from tests.analysis.conftest import MakeSweep, tables_of, trial
+
+TARGET = {
+    "forget_loss": 0.04,
+    "forget_loss_capped": 0.04,
+    "retain_loss": 0.05,
+    "verbmem": 0.95,
+    "utility": 0.8,
+    "forget_fact_recall": 1.0,
+    "retain_fact_recall": 0.9,
+    "forget_fact_recall_rephrased": 0.6,
+    "retain_fact_recall_rephrased": 0.5,
+    "retain_kl": 0.0,
+    "forget_loops": 0.0,
+    "retain_repetition": 0.0,
+    "retain_longest_loop": 0.0,
+}
+ITEMS = dict.fromkeys(TARGET, 100)
+Values = dict[str, Any]
+
+
+def model(**values: float | str | None) -> Values:
+    """Return the scores of a good model, with changes."""
+    good = {
+        "forget_loss": 6.0,
+        "retain_loss": 0.2,
+        "verbmem": 0.3,
+        "utility": 0.75,
+        "forget_fact_recall": 0.05,
+        "retain_fact_recall": 0.85,
+        "forget_fact_recall_rephrased": 0.05,
+        "retain_fact_recall_rephrased": 0.5,
+        "retain_kl": 0.1,
+        "forget_loops": 0.0,
+        "retain_repetition": 0.01,
+        "retain_longest_loop": 0.0,
+    }
+    return {**good, **values}
+
+
+RECALLS = tuple(f"{side}_fact_recall{words}" for side in ("forget", "retain") for words in ("", "_rephrased"))
+LOSSES_ONLY = dict.fromkeys([name for name in TARGET if "_loss" not in name], None)
+LOOPS = {"forget_loops": 0.7}
+GARBLED = {"retain_repetition": 0.6, "retain_longest_loop": 0.5, "retain_fact_recall": 0.2, "utility": 0.1}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The models of a sweep, and the facts of the choice."""
+
+    models: Sequence[Values]
+    outcome: Outcome
+    index: int | None
+    decision: Decision | None = Decision.ONLY
+    lacking: tuple[Role, ...] = ()
+    ties: tuple[int, ...] = ()
+    disliked: bool = False
+    left_out: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+    target: Values = field(default_factory=dict)
+    never_saw: Values = field(default_factory=dict)
+    settings: Values = field(default_factory=dict)
+
+
+SWEEPS = {
+    "a good model beside one that forgot nothing": Sweep(
+        [model(forget_fact_recall=0.98, forget_loss=0.1), model()], Outcome.GOOD, 1
+    ),
+    "garbled answers with a perfect retain loss": Sweep(
+        [model(retain_loss=0.05, **GARBLED), model(retain_loss=0.5)], Outcome.GOOD, 1
+    ),
+    "only garbled answers with a perfect retain loss": Sweep(
+        [model(retain_loss=0.05, **GARBLED)], Outcome.MISSED, 0, Decision.CLOSEST, (Role.KEEP, Role.FLUENCY)
+    ),
+    "repetitive answers that still tell the facts": Sweep(
+        [model(retain_repetition=0.5)], Outcome.MISSED, 0, Decision.CLOSEST, (Role.FLUENCY,)
+    ),
+    "loops in the answers to forget questions, beside a fluent model that keeps less": Sweep(
+        [model(**LOOPS, retain_fact_recall=0.9), model(retain_fact_recall=0.83)], Outcome.GOOD, 1
+    ),
+    "loops in the answers to forget questions of every good model": Sweep(
+        [model(**LOOPS), model(forget_fact_recall=0.9)], Outcome.GOOD, 0, disliked=True
+    ),
+    "refusals": Sweep([model(forget_refusals=0.9), model(forget_fact_recall=0.9)], Outcome.GOOD, 0),
+    "near the target": Sweep(
+        [model(forget_fact_recall=0.99, retain_fact_recall=0.9, forget_loss=0.05)],
+        *(Outcome.MISSED, 0, Decision.CLOSEST, (Role.FORGET,)),
+    ),
+    "noisy ties: the one that changes the target least": Sweep(
+        [model(retain_fact_recall=0.85, retain_kl=0.2), model(retain_fact_recall=0.84, retain_kl=0.1)],
+        *(Outcome.GOOD, 1, Decision.LEAST_CHANGE),
+        ties=(0,),
+    ),
+    "a difference beyond the noise": Sweep(
+        [model(retain_fact_recall=0.9, retain_kl=0.3), model(retain_fact_recall=0.83, retain_kl=0.1)],
+        *(Outcome.GOOD, 0, Decision.KEEPING),
+    ),
+    "all failing: some forget, the others keep": Sweep(
+        [model(forget_fact_recall=0.8), model(retain_fact_recall=0.3)],
+        *(Outcome.MISSED, 1, Decision.CLOSEST, (Role.FORGET, Role.KEEP)),
+    ),
+    "all failing: everything is lost": Sweep(
+        [model(retain_fact_recall=0.3), model(retain_fact_recall=0.1)],
+        *(Outcome.MISSED, 0, Decision.CLOSEST, (Role.KEEP,)),
+    ),
+    "facts told in other words": Sweep(
+        [model(forget_fact_recall=0.0, forget_fact_recall_rephrased=0.4)],
+        *(Outcome.MISSED, 0, Decision.CLOSEST, (Role.FORGET,)),
+    ),
+    "retained facts known only in the trained words": Sweep(
+        [model(retain_fact_recall_rephrased=0.2)], Outcome.MISSED, 0, Decision.CLOSEST, (Role.KEEP,)
+    ),
+    "the model that never saw the forget set tells more than a tenth": Sweep(
+        [model(forget_fact_recall=0.3), model(forget_fact_recall=0.45)],
+        *(Outcome.GOOD, 0),
+        never_saw={"forget_fact_recall": 0.3, "forget_fact_recall_rephrased": 0.3},
+    ),
+    "the model that never saw the forget set tells nothing": Sweep(
+        [model(forget_fact_recall=0.1)],
+        *(Outcome.MISSED, 0, Decision.CLOSEST, (Role.FORGET,)),
+        never_saw={"forget_fact_recall": 0.0},
+    ),
+    "a target that knows the data but scores 0": Sweep(
+        [model(forget_fact_recall=0.0, retain_fact_recall=0.0)],
+        *(Outcome.NOT_KNOWN, 0, Decision.ONLY, (Role.FORGET, Role.KEEP)),
+        faults=RECALLS,
+        target=dict.fromkeys(RECALLS, 0.0),
+    ),
+    "only losses were measured": Sweep(
+        [model(**LOSSES_ONLY), model(**LOSSES_ONLY, retain_loss=2.0)],
+        *(Outcome.NOT_KNOWN, 0, Decision.ONLY, (Role.FORGET, Role.KEEP)),
+    ),
+    "the good model was not measured": Sweep(
+        [model(**LOSSES_ONLY), model(retain_fact_recall=0.3)], Outcome.MISSED, 1, Decision.CLOSEST, (Role.KEEP,)
+    ),
+    "plain texts without questions are judged by the paper's thresholds": Sweep(
+        [model(verbmem=0.05), model(utility=0.1, verbmem=0.0)],
+        *(Outcome.GOOD, 0),
+        left_out=("forget_fact_recall", "retain_fact_recall"),
+        target={name: None for name in TARGET if "fact" in name},
+    ),
+    "the paper's thresholds": Sweep(
+        [model(), model(verbmem=0.05, utility=0.6)], Outcome.GOOD, 1, settings={"criterion": "paper"}
+    ),
+    "a constraint adds to the criterion": Sweep(
+        [model(), model(retain_repetition=0.0, retain_fact_recall=0.83), model(forget_fact_recall=0.9)],
+        *(Outcome.GOOD, 1),
+        settings={"constraints": ["retain_repetition<=0.005"]},
+    ),
+    "a constraint on the same column replaces the bound": Sweep(
+        [model(retain_fact_recall=0.5)], Outcome.GOOD, 0, settings={"constraints": ["retain_fact_recall>=50%"]}
+    ),
+    "a constraint without a criterion": Sweep(
+        [model(retain_fact_recall=0.1), model(utility=0.5)],
+        *(Outcome.GOOD, 0, Decision.ONLY),
+        settings={"criterion": "none", "constraints": ["utility>=0.7"]},
+    ),
+    "no criterion and no constraint": Sweep(
+        [model(), model(retain_loss=3.0)],
+        *(Outcome.NOT_KNOWN, 0, Decision.ONLY, (Role.FORGET, Role.KEEP)),
+        settings={"criterion": "none"},
+    ),
+    "no finished trial": Sweep([], Outcome.NONE, None, None),
+}
+
+
+def chosen(make_sweep: MakeSweep, sweep: Sweep) -> Choice:
+    rows = [
+        trial(str(index), values["forget_loss"], values["retain_loss"], **values)
+        for index, values in enumerate(sweep.models)
+    ]
+    baseline = {name: value for name, value in (TARGET | sweep.target).items() if value is not None}
+    settings = {"base": {"model": "tiny-phi"}, **sweep.settings}
+    out = make_sweep(rows, baseline=baseline, items=ITEMS, never_saw=sweep.never_saw, settings=settings)
+    return choose_model(*tables_of(out))
+
+
+@pytest.mark.parametrize("sweep", SWEEPS.values(), ids=SWEEPS)
+def test_a_constructed_sweep_has_this_answer(make_sweep: MakeSweep, sweep: Sweep) -> None:
+    found = chosen(make_sweep, sweep)
+    assert (found.outcome, found.index) == (sweep.outcome, sweep.index)
+    assert (found.decision, found.lacking) == (sweep.decision, sweep.lacking)
+    assert (found.ties, bool(found.disliked)) == (sweep.ties, sweep.disliked)
+    assert (found.criterion.left_out, found.criterion.faults) == (sweep.left_out, sweep.faults)
+    assert found.recommended is (sweep.outcome is Outcome.GOOD)
+    order = [] if found.index is None else [found.index, *found.runners_up]
+    assert len(set(order)) == len(order)
+
+
+def test_a_bound_allows_for_the_sampling_error_of_the_questions(make_sweep: MakeSweep) -> None:
+    """A tenth of 1.0 on 100 questions: 0.1 + 1.645 sqrt(p (1 - p) / 100) with p = (10 + 2) / (100 + 4)."""
+    found = chosen(make_sweep, Sweep([model()], Outcome.GOOD, 0))
+    bounds = {item.requirement.column: item.bound for item in found.verdicts}
+    forget, keep = bounds["forget_fact_recall"], bounds["retain_fact_recall"]
+    assert forget is not None
+    assert keep is not None
+    assert forget.bound == pytest.approx(0.1 + 1.645 * np.sqrt(12 / 104 * 92 / 104 / 100))
+    assert keep.bound == pytest.approx(0.81 - 1.645 * np.sqrt(83 / 104 * 21 / 104 / 100))
+
+
+@given(st.floats(0, 1), st.integers(1, 10_000))
+def test_the_allowance_is_positive_and_falls_with_more_items(share: float, items: int) -> None:
+    assert allowance(share, items) > allowance(share, 10 * items) > 0
+
+
+NOISE = 0.02
+VALUES = st.sampled_from([0.0, 0.015, 0.03, 0.045, 0.06, float("nan")])
+SCORES = arrays(np.float64, st.tuples(st.just(3), st.integers(1, 7)), elements=VALUES)
+
+
+def noise_of(scores: np.ndarray) -> np.ndarray:
+    return np.full((len(scores), scores.shape[1], scores.shape[1]), NOISE)
+
+
+@given(SCORES)
+def test_beaten_models_equal_a_direct_reading_of_the_definition(scores: np.ndarray) -> None:
+    def beats(one: np.ndarray, other: np.ndarray) -> bool:
+        shared = [(a, b) for a, b in zip(one, other, strict=True) if not np.isnan(b)]
+        if not shared or any(np.isnan(a) for a, _ in shared):
+            return False
+        return all(a - b <= NOISE for a, b in shared) and any(b - a > NOISE for a, b in shared)
+
+    models = scores.T
+    expected = [any(beats(one, other) for one in models) for other in models]
+    found = beaten_models(scores, noise_of(scores)).tolist()
+    assert not all(found)
+    if not all(expected):
+        assert found == expected
+
+
+def test_of_a_cycle_of_defeats_one_model_stays() -> None:
+    scores = -0.019 * np.array([[0.0, 0.0, 0.0], [2.0, -0.9, -0.9], [1.0, 1.0, -1.8]]).T
+    assert beaten_models(scores, noise_of(scores)).tolist() == [True, False, True]

@@ -1,0 +1,147 @@
+"""How a model answers the questions of the forget set: fluently, with a refusal, or in loops.
+
+Each greedy answer is of one kind, by the first rule that applies:
+
+1. *Loops*: the longest loop is at least a quarter of the answer, or at least a quarter of its 3-grams are repeated
+   (:mod:`trainables.metrics.repetition`).
+2. *Refusal*: the answer is empty, contains a refusal of the method ``dpo``, or contains a phrase such as "don't know".
+3. Word salad counts as loops, too: the target's loss of the answer is at least half of that of a uniform guess. Without
+   a target, this rule does not apply.
+4. *Fluent*: all other answers. They can be wrong.
+
+Limitation: refusals are only known in English.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from search_spaces.common.words import words
+from trainables.metrics.item_mean import ItemMean, item_mean
+from trainables.metrics.metric import QUESTIONS, Array, Cost, Metric
+from trainables.metrics.repetition import longest_loop, repetition
+
+if TYPE_CHECKING:
+    from trainables.scoring.language import ModelScores
+
+LOOPING = 0.25
+"""An answer loops if this share of it belongs to its longest loop, or if this share of its 3-grams is repeated."""
+SALAD = 0.5
+"""An answer is word salad if the target's loss of its tokens is at least this share of the loss of a uniform guess."""
+_PHRASES = (
+    "don't know",
+    "do not know",
+    "didn't know",
+    "not know",
+    "not sure",
+    "no idea",
+    "not certain",
+    "can't answer",
+    "cannot answer",
+    "can not answer",
+    "can't say",
+    "can't tell",
+    "cannot provide",
+    "can't provide",
+    "can't help",
+    "couldn't say",
+    "unable to",
+    "no information",
+    "not have information",
+    "not familiar",
+    "unfamiliar",
+    "unknown to me",
+    "not known to me",
+    "I'm sorry",
+    "I apologise",
+    "I apologize",
+    "rather not",
+)
+"""Further phrases of refusals, because models mix the refusals that they were trained on."""
+
+
+class Kind(StrEnum):
+    """How a question is answered."""
+
+    FLUENT = "fluent"
+    REFUSAL = "refusal"
+    LOOPS = "loops"
+
+
+def answer_kinds(texts: Sequence[str], losses: Array | None, random_guess: float) -> list[Kind]:
+    """Return the kind of each answer.
+
+    Args:
+        losses: the target's loss of each answer, ``(n,)``, in nats per token; None if the target is unknown.
+        random_guess: the loss of a uniform guess, in nats per token.
+    """
+    shares = [max(pair) for pair in zip(longest_loop(texts), repetition(texts), strict=True)]
+    is_salad = [False] * len(texts) if losses is None else [loss >= SALAD * random_guess for loss in losses]
+    return [_kind(*item) for item in zip(texts, shares, is_salad, strict=True)]
+
+
+def _kind(text: str, looping: float, is_salad: bool) -> Kind:
+    if looping >= LOOPING:
+        return Kind.LOOPS
+    if is_refusal(text):
+        return Kind.REFUSAL
+    return Kind.LOOPS if is_salad else Kind.FLUENT
+
+
+def is_refusal(text: str) -> bool:
+    """Return whether an answer is empty or refuses to answer."""
+    answer = f" {' '.join(words(text))} "
+    return not answer.strip() or any(phrase in answer for phrase in _refusals())
+
+
+@cache
+def _refusals() -> tuple[str, ...]:
+    from trainables.objectives.dpo import refusals
+
+    return tuple(f" {' '.join(words(text))} " for text in (*_PHRASES, *refusals()))
+
+
+def _share(scores: ModelScores, kind: Kind) -> ItemMean:
+    import numpy as np
+
+    return item_mean(np.array([item is kind for item in scores.forget_answer_kinds], dtype=np.float64))
+
+
+_metric = partial(
+    Metric,
+    of="forget",
+    unit="share of answers",
+    sets=("default", "facts"),
+    needs=(QUESTIONS,),
+    cost=Cost.GENERATION,
+    citation="repetition: Welleck et al. 2020 (arXiv:1908.04319), Holtzman et al. 2020 (arXiv:1904.09751); refusals: "
+    "Maini et al., TOFU, COLM 2024 (arXiv:2401.06121)",
+)
+METRICS = (
+    _metric(
+        name="forget_fluent",
+        label="fluent answers on the forget set",
+        direction="max",
+        formula="share of the greedy answers that neither loop, nor refuse, nor are word salad",
+        measure=lambda scores: _share(scores, Kind.FLUENT),
+    ),
+    _metric(
+        name="forget_refusals",
+        label="refusals on the forget set",
+        direction="max",
+        formula="share of the greedy answers that are empty or contain a phrase of a refusal, such as 'do not know'",
+        measure=lambda scores: _share(scores, Kind.REFUSAL),
+    ),
+    _metric(
+        name="forget_loops",
+        label="loops or word salad on the forget set",
+        direction="min",
+        usable={"share": 1.0, "preferred": True},
+        formula="share of the greedy answers in which a quarter is one loop or a quarter of the 3-grams is repeated, "
+        "and of those that the target finds at least half as unlikely as random tokens and that are no refusals",
+        measure=lambda scores: _share(scores, Kind.LOOPS),
+    ),
+)
