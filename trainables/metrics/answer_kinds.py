@@ -114,7 +114,7 @@ _metric = partial(
     Metric,
     of="forget",
     unit="share of answers",
-    sets=("default", "facts"),
+    sets=("default",),
     needs=(QUESTIONS,),
     cost=Cost.GENERATION,
     citation="repetition: Welleck et al. 2020 (arXiv:1908.04319), Holtzman et al. 2020 (arXiv:1904.09751); refusals: "

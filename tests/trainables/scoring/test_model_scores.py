@@ -188,6 +188,17 @@ def _loss_of_answers(own: ByHand, other: ByHand, examples: Sequence[Example]) ->
     return fmean(losses)
 
 
+def _looping(own: ByHand, other: ByHand, examples: Sequence[Example]) -> float:
+    """Return the share of answers that loop, or that the other model finds half as unlikely as random tokens."""
+    looping = []
+    for item, text in zip(examples, own.answers(examples), strict=True):
+        log_p, ids = other.log_p(item, text)
+        loss = -fmean(row[token] for row, token in zip(log_p[:-1], ids[:-1], strict=True))
+        share = max(longest_loop([text])[0], repetition([text])[0])
+        looping.append(share >= 0.25 or loss >= 0.5 * math.log(log_p.shape[1]))
+    return fmean(looping)
+
+
 def _extracted(hits: list[bool]) -> float:
     return max((len(hits) - start) / len(hits) for start in range(len(hits) + 1) if all(hits[start:]))
 
@@ -210,6 +221,9 @@ FORMULAS: dict[str, Formula] = {
     ),
     "retain_kl": lambda own, other, data: _divergence(own, other, data.retain),
     "forget_answer_loss": lambda own, other, data: _loss_of_answers(own, other, data.forget),
+    "forget_fluent": lambda own, other, data: 1.0 - _looping(own, other, data.forget),
+    "forget_refusals": lambda own, other, data: 0.0,
+    "forget_loops": lambda own, other, data: _looping(own, other, data.forget),
     "forget_repetition": lambda own, _, data: repetition(own.answers(data.forget)).mean(),
     "retain_repetition": lambda own, _, data: repetition(own.answers(data.retain)).mean(),
     "forget_longest_loop": lambda own, _, data: longest_loop(own.answers(data.forget)).mean(),
