@@ -136,7 +136,7 @@ def write_sweep_json(
         "vocabulary_size": target.vocabulary_size if target is not None else None,
         "baseline": _mean([item.baseline for item in searched]) or None,
         "baselines": {str(seed): item.baseline for seed, item in targets.items()} if len(targets) > 1 else None,
-        "never_saw": _mean([item.retain.metrics if item.retain else {} for item in targets.values()]) or None,
+        "never_saw": _mean([item.retain.metrics if item.retain else {} for item in searched]) or None,
         "items": dict(target.item_counts) if target is not None else None,
         "target": {"key": target.key, "path": target.path} if target is not None else None,
     }
