@@ -8,7 +8,7 @@ after 5, 10 and 15 epochs. With ``--items DIR``, the answers and the values of a
 
 An answer to a forget question is of one of four kinds. *Empty* answers have no words. *Loops* repeat a phrase at least
 three times in a row, or have at least 30% repeated 3-grams. *Refusals* have at least 75% of their words in common with
-a sentence of trainables/objectives/refusals.txt. All other answers are *fluent*, even if they make no sense.
+a sentence of trainables/data/refusals.txt. All other answers are *fluent*, even if they make no sense.
 ``forget_answer_loss`` shows whether they do.
 """
 
@@ -47,7 +47,7 @@ COLUMNS = (
 def refusals() -> list[list[str]]:
     import trainables.objectives
 
-    path = Path(trainables.objectives.__file__).with_name("refusals.txt")
+    path = Path(trainables.data.__file__).with_name("refusals.txt")
     return [words(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
 
 

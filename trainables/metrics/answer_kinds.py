@@ -20,6 +20,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from search_spaces.common.words import words
+from trainables.data.refusals import refusals
 from trainables.metrics.item_mean import ItemMean, item_mean
 from trainables.metrics.metric import QUESTIONS, Array, Cost, Metric
 from trainables.metrics.repetition import longest_loop, repetition
@@ -99,7 +100,6 @@ def is_refusal(text: str) -> bool:
 
 @cache
 def _refusals() -> tuple[str, ...]:
-    from trainables.objectives.dpo import refusals
 
     return tuple(f" {' '.join(words(text))} " for text in (*_PHRASES, *refusals()))
 

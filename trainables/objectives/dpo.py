@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from search_spaces.common.fields import LOG, Field
@@ -12,16 +9,6 @@ from trainables.objectives.base import ForgetBatch, ForgetObjective, MeanOver, O
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-@cache
-def refusals() -> tuple[str, ...]:
-    return tuple(Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8").splitlines())
-
-
-def refusal(question: str) -> str:
-    """Return a refusal for a question. The refusal depends only on the question's text."""
-    return random.Random(f"refusal:0:{question}").choice(refusals())
 
 
 def dpo_loss(batch: ForgetBatch, options: Options) -> Tensor:

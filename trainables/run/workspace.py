@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from trainables.data.refusals import refusal
 from trainables.modality import ModelEvaluator, modality_of
 from trainables.modality.evaluation import evaluate_items
 from trainables.models.adapters import add_adapter
 from trainables.models.stored_weights import StoredWeights
-from trainables.objectives.dpo import refusal
 from trainables.objectives.jensun import REFUSAL
 from trainables.target.target import Target
 

@@ -15,7 +15,7 @@ from tests.trainables.data.conftest import write_images
 from trainables.data import DATASETS, DataError, DataSet, load_data
 from trainables.data.authors import authors
 from trainables.data.examples import Example, UnlearningData
-from trainables.objectives.dpo import refusals
+from trainables.data.refusals import refusals
 from trainables.testing.datasets import check_dataset
 
 LIMITS = {"authors": 55, "tofu": 25, "digits": 100, "cifar-10": 6, "cifar-100": 40, "muse-news": 3, "muse-books": 3}

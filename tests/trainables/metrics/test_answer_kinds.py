@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from trainables.data.refusals import refusals
 from trainables.metrics.answer_kinds import Kind, answer_kinds
-from trainables.objectives.dpo import refusals
 
 GUESS = 8.0
 

@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy, kl_div, one_hot
 from transformers import PhiForCausalLM
 
 from tests.trainables.conftest import MakeSpec, Start
-from trainables.objectives.dpo import refusal
+from trainables.data.refusals import refusal
 from trainables.run.run import UnlearningRun
 from trainables.run.step_losses import StepLosses
 from trainables.run.workspace import Workspace
