@@ -44,7 +44,7 @@ class Plan:
 
     Attributes:
         settings: maps each setting to the value that all trials share, or to a text with the searched range.
-        trials: the number of trials that have not ended.
+        trials: the number of trials that can still run.
         asked: the requested total number of trials.
         at_once: the number of concurrent trials.
         shares_gpus: whether the number of trials per GPU depends on measured memory. ``at_once`` then changes during
@@ -53,7 +53,7 @@ class Plan:
         memory: the estimated memory per trial in bytes, without activations.
         unknown: maps the name of each field that cannot be estimated to the reason.
         free: the free disk space in bytes.
-        notes: notes about the data, such as the number of answers that are cut.
+        notes: notes about the data and the search space, such as the number of answers that are cut.
         decision: what a learning-rate study can decide; None for other commands.
     """
 
@@ -92,7 +92,10 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
     """
     base = settings.base
     resources = settings.resources
-    remaining = max(0, settings.trials - ended)
+    most = settings.trials
+    if (configurations := settings.space.configurations()) is not None:
+        most = min(most, (len(configurations) + len(settings.extension)) * settings.seeds)
+    remaining = max(0, most - ended)
     slots, place = _slots(settings)
     max_concurrent = settings.max_concurrent or slots
     at_once = max(1, min(max_concurrent, slots, remaining))
@@ -107,6 +110,9 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
         seconds = min(budget, pace.trial_seconds(epochs) * remaining / at_once)
     state_count = remaining if settings.pauses_trials else at_once
     model_fields = _model_fields(base, models=remaining, running=state_count)
+    if configurations is not None and most < settings.trials:
+        size = counted(len(configurations), "configuration")
+        model_fields["notes"] += (f"the search space has {size}, so at most {most} of {settings.trials} trials run",)
     if pace is None:
         model_fields["unknown"]["seconds"] = NO_SWEEP
     if out is None:

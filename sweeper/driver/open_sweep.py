@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,9 +97,11 @@ class OpenSweep:
         return min(requested_count, slots) if self.settings.address is None else requested_count
 
     def estimate(self, max_concurrent: int = 1) -> Remaining:
+        settings, size = self.settings, self.controller.study.tried.size
+        possible_trials = math.inf if size is None else (size + len(settings.extension)) * settings.seeds
         return remaining(
             self.log.state,
-            trials=self.settings.trials,
+            trials=int(min(settings.trials, possible_trials)),
             epochs_left=self.controller.limits.epochs_left(self.log.state.trained_epochs),
             max_concurrent=max_concurrent if self.shares is None else self.shares.concurrent,
         )

@@ -46,6 +46,14 @@ def test_earlier_trials_are_asked_first_and_a_resume_counts_its_own(pareto: Comm
     assert set(tmp_path.rglob("*")) == before
 
 
+def test_a_note_tells_that_the_space_has_fewer_configurations_than_trials(pareto: Command) -> None:
+    given = ("--method", "ngdiff", "--lr", "1e-4", "--lr", "1e-3", "--sampler", "random", "--dry-run", "--json")
+    content = plan(pareto(*given, "--trials", "5", "--seeds", "2"))
+    assert (content["trials"], content["asked"]) == (4, 5)
+    assert any(names(note, ["2 configurations", "4 of 5"]) for note in content["notes"])
+    assert plan(pareto(*given, "--trials", "2"))["notes"] == []
+
+
 def test_memory_and_disk_of_a_run_follow_from_the_size_of_its_target(tiny_phi: Path, data: Path, out: Path) -> None:
     arguments = ("unlearn", *tofu(data), "--target-path", tiny_phi, "--dry-run")
     run = plan(invoke(*arguments, "--out", out, "--json"))
