@@ -37,6 +37,7 @@ def _batch(logits: Tensor) -> ForgetBatch:
         reference_nll=REFERENCE,
         # The refusals' likelihood moves with the logits, too.
         refusal_nll=_token_nll(0.5 * logits).sum(dim=1),
+        refusal_probability=((-_token_nll(0.5 * logits)).exp() * SUPERVISED).sum(dim=1) / SUPERVISED.sum(dim=1),
         reference_refusal_nll=REFUSALS_REFERENCE,
         reference_logits=TARGET_LOGITS,
         refusal_tokens=(LABELS + 2) % 5,
@@ -91,6 +92,17 @@ def _jensun() -> float:
     return sum(float(jensenshannon(p, q)) ** 2 for p, q in rows) / 9
 
 
+def _flat() -> float:
+    """The total variation's bound of each sequence, from the probabilities of its tokens, with ``math`` alone."""
+    losses = []
+    for tokens, row in zip(LOGITS.tolist(), LABELS.tolist(), strict=True):
+        places = [(logits, label) for logits, label in zip(tokens, row, strict=True) if label >= 0]
+        answer = [math.exp(logits[label]) / sum(map(math.exp, logits)) for logits, label in places]
+        refusal = [math.exp(logits[label] / 2) / sum(math.exp(z / 2) for z in logits) for logits, label in places]
+        losses.append(0.5 * math.tanh(sum(answer) / len(answer)) - 0.5 * math.tanh(sum(refusal) / len(refusal)))
+    return sum(losses) / 3
+
+
 FORMULAS: list[tuple[str, dict[str, float], Callable[[], float]]] = [
     ("ascent", {}, lambda: -sum(_sums()) / 9),
     # NPO, Eq. 3: ``-(2/beta) log sigmoid(-beta log(p/p_ref))``, with ``log(p/p_ref) = NLL_ref - NLL``.
@@ -103,6 +115,7 @@ FORMULAS: list[tuple[str, dict[str, float], Callable[[], float]]] = [
     ("undial", {"beta": 0.5}, lambda: _undial(0.5)),
     ("undial", {"beta": 10.0}, lambda: _undial(10.0)),
     ("jensun", {}, _jensun),
+    ("flat", {}, _flat),
 ]
 
 

@@ -58,6 +58,8 @@ class ForgetBatch:
         reference_nll: ``(B,)``, the target's summed NLL of each sequence; None if the objective does not need it.
         refusal_nll: ``(B,)``, the model's summed NLL of a refusal as the answer to each question; only for
             ``Reference.PAIR_NLL``.
+        refusal_probability: ``(B,)``, the mean over the same refusal's tokens of the model's probability; only for
+            ``Reference.PAIR_NLL``.
         reference_refusal_nll: ``(B,)``, the target's summed NLL of the same refusals; only for ``Reference.PAIR_NLL``.
         reference_logits: ``(B, S, V)``, the target's logits; only for ``Reference.LOGITS``.
         refusal_tokens: ``(B, S)``, the tokens of a refusal, repeated over the supervised positions of each sequence;
@@ -73,6 +75,7 @@ class ForgetBatch:
     reference_refusal_nll: Tensor | None = None
     reference_logits: Tensor | None = None
     refusal_tokens: Tensor | None = None
+    refusal_probability: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,10 +132,12 @@ class StepLosses:
         assert objective.loss is not None, f"{objective.name} needs a loss on logits or on hidden states"
         target_logits = self._target_logits(batch) if objective.reference is Reference.LOGITS else None
         predicted = self._predictions(self.model, batch)
-        refusal_nll = None
+        refusal_nll = refusal_probability = None
         if objective.reference is Reference.PAIR_NLL:
-            refusal_batch = self._workspace.batch(self._refusals, indices)
-            refusal_nll = self._predictions(self.model, refusal_batch).nll.sum(dim=1)
+            refused = self._predictions(self.model, self._workspace.batch(self._refusals, indices))
+            refusal_nll = refused.nll.sum(dim=1)
+            probabilities = (-refused.nll).exp() * refused.supervised
+            refusal_probability = probabilities.sum(dim=1) / refused.supervised.sum(dim=1)
         forget_batch = ForgetBatch(
             logits=predicted.logits,
             labels=predicted.labels,
@@ -143,6 +145,7 @@ class StepLosses:
             supervised=predicted.supervised,
             reference_nll=self._reference("forget", indices, like=predicted.nll),
             refusal_nll=refusal_nll,
+            refusal_probability=refusal_probability,
             reference_refusal_nll=self._reference("refusals", indices, like=predicted.nll),
             reference_logits=target_logits,
             refusal_tokens=self._refusal_tokens(predicted.supervised),

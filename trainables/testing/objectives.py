@@ -124,6 +124,7 @@ def _loss_function(objective: ForgetObjective, options: Mapping[str, float]) -> 
                 reference_nll=answer_nll if needs_nll else None,
                 # The likelihood of the refusals also depends on the model.
                 refusal_nll=_token_nll(0.5 * promoted, labels).sum(dim=1) if is_pair else None,
+                refusal_probability=_mean_probability(0.5 * promoted, labels) if is_pair else None,
                 reference_refusal_nll=refusal_nll if is_pair else None,
                 reference_logits=padded_logits if objective.reference is Reference.LOGITS else None,
                 refusal_tokens=(labels + 2) % 5 if objective.reference is Reference.REFUSAL_TOKENS else None,
@@ -145,6 +146,11 @@ def _loss_function(objective: ForgetObjective, options: Mapping[str, float]) -> 
 
 def _token_nll(logits: Tensor, labels: Tensor) -> Tensor:
     return cross_entropy(logits.transpose(1, 2), labels, reduction="none")
+
+
+def _mean_probability(logits: Tensor, labels: Tensor) -> Tensor:
+    supervised = labels != -100
+    return ((-_token_nll(logits, labels)).exp() * supervised).sum(dim=1) / supervised.sum(dim=1)
 
 
 def _with_gradient(loss_of: _LossFunction, outputs: Tensor, **sequences: Any) -> tuple[Tensor, Tensor]:

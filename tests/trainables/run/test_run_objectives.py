@@ -74,6 +74,22 @@ def test_dpo_compares_each_question_with_its_own_refusal_and_with_the_target(
     assert float(losses.forget(INDICES).detach()) == pytest.approx(float(expected), rel=1e-4)
 
 
+def test_flat_compares_the_mean_probabilities_of_an_answers_tokens_and_of_its_own_refusals(
+    start: Start, workspace: Workspace, tokenizer: Any
+) -> None:
+    losses, model = moved_losses(start, method="flat")
+    forget, _ = workspace.train_sets
+    questions = [workspace.target.data.forget[index].question for index in INDICES]
+    refused = [encode(tokenizer, question, refusal(question), max_length=64) for question in questions]
+
+    def means(sequences: Sequence[Tokens]) -> Tensor:
+        found = (_forward(model, tokens) for tokens in sequences)
+        return torch.stack([z.softmax(dim=1).gather(1, labels[:, None]).mean() for z, labels, _ in found])
+
+    expected = 0.5 * (means([forget[index] for index in INDICES]).tanh() - means(refused).tanh()).mean()
+    assert float(losses.forget(INDICES).detach()) == pytest.approx(float(expected), rel=1e-4)
+
+
 def test_undial_and_kl_compare_with_the_targets_predictions(
     start: Start, workspace: Workspace, known_network: PhiForCausalLM
 ) -> None:
