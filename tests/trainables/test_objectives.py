@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from scipy.spatial.distance import jensenshannon
@@ -22,6 +23,7 @@ REFUSALS_REFERENCE = torch.tensor([8.0, 7.0, 11.0], dtype=torch.float64)
 LOGITS = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 TARGET_LOGITS = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 SUPERVISED = LABELS != -100
+_ROWS = LOGITS[SUPERVISED].numpy()
 
 
 def _token_nll(logits: Tensor) -> Tensor:
@@ -116,6 +118,7 @@ FORMULAS: list[tuple[str, dict[str, float], Callable[[], float]]] = [
     ("undial", {"beta": 10.0}, lambda: _undial(10.0)),
     ("jensun", {}, _jensun),
     ("flat", {}, _flat),
+    ("max-logit", {}, lambda: float(np.square(_ROWS.max(axis=1) - _ROWS.mean(axis=1)).mean())),
 ]
 
 

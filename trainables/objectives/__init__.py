@@ -12,7 +12,7 @@ from trainables.objectives.base import ForgetBatch, ForgetObjective, HiddenBatch
 from trainables.objectives.retain import RETAIN_OBJECTIVES
 from trainables.registry import entries
 
-_FIRST = ("ascent", "npo", "simnpo", "dpo", "wga", "satimp", "undial", "ce-u", "rmu", "jensun", "flat")
+_FIRST = ("ascent", "npo", "simnpo", "dpo", "wga", "satimp", "undial", "ce-u", "rmu", "jensun", "flat", "max-logit")
 OBJECTIVES: Mapping[str, ForgetObjective] = entries(__name__, __path__, "OBJECTIVE", first=_FIRST)
 
 ALIASES: Mapping[str, str] = MappingProxyType({"idk-dpo": "dpo"})

@@ -34,6 +34,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "undial under LoRA": {"method": "undial", "lora_rank": 2, "lr": 1e-2},
     "undial in bf16 with checkpointing": {"method": "undial", "dtype": "bf16", "gradient_checkpointing": True},
     "jensun": {"method": "jensun", "retain_objective": "js", "lr": 1e-2},
+    "max-logit": {"method": "max-logit", "lr": 1e-2},
     "max_steps": {"method": "ngdiff", "max_steps": 5},
     "decay, restart, interpolation": {
         "method": "ngdiff",

@@ -1,4 +1,4 @@
-"""The methods that remember: RLW's draws, GradVac's similarity, GradNorm's weights, GRU's average, violations."""
+"""The methods that remember: RLW's draws, GradVac's similarity, GradNorm's weights, GRU's average, the dual weight."""
 
 from __future__ import annotations
 
@@ -170,3 +170,20 @@ def test_gru_treats_a_missing_gradient_as_zero_and_remembers_the_average() -> No
     assert [None if part is None else part.tolist() for part in state["average"]] == [
         [0.25, -0.5], None, None, [0.75, -1.5]
     ]  # fmt: skip
+
+
+def test_dual_is_projected_gradient_ascent_on_the_lagrangian_after_its_warm_up() -> None:
+    """The slope of ``l_f + u (l_r - limit)`` in ``u``, by autograd; the step is projected on ``u >= 0``."""
+    state: State | None = None
+    expected, found = torch.tensor(2.0, dtype=torch.float64), []
+    for number, retain in enumerate([9.0, 0.4, 0.1, 0.1, 0.1, 3.0, 0.5]):
+        weights, state = step(
+            "dual", NO_GRAMIAN, state, Losses(retain, -5.0), start=2.0, retain_limit=0.5, dual_lr=3.0, warmup=1
+        )
+        assert weights == Weights(pytest.approx(float(expected)), 1.0)
+        found.append(weights.retain)
+        if number >= 1:
+            u = expected.clone().requires_grad_()
+            (slope,) = torch.autograd.grad(-5.0 + u * (retain - 0.5), u)
+            expected = (expected + 3.0 * slope).clamp(min=0.0)
+    assert found == pytest.approx([2.0, 2.0, 1.7, 0.5, 0.0, 0.0, 7.5])
