@@ -15,6 +15,7 @@ from rate_experiment import (
     PRIMARY,
     STAGES,
     development_jobs,
+    print_progress,
     report_jobs,
     restarts,
     second_stage,
@@ -151,6 +152,14 @@ def test_a_factor_is_compared_with_the_equal_runs_without_it(capsys: pytest.Capt
     assert capsys.readouterr().out.splitlines()[2:] == [
         "| phi-authors | ngdiff | off+interpolate | 2 | +0.300 [0.300, 0.300] | 2 against 0 of 2 | 0 against 0 of 2 |"
     ]
+
+
+def test_the_progress_counts_runs_and_complete_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+    jobs = list(report_jobs("primary", ["gpt2-authors"], [1000, 1001]))[:15]
+    print_progress([dict(zip(KEY, map(str, job), strict=True)) for job in jobs])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2] == "| primary | gpt2-authors | 15 of 200 | 1 of 20 |"
+    assert "| others | gpt2-authors | 0 of 460 | 0 of 20 |" in lines
 
 
 def test_the_rows_of_tofu_are_not_in_forget05(tmp_path: Path) -> None:
