@@ -15,6 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from sweeper.followers.checkpoints import CheckpointManager
 from sweeper.followers.mlflow.runs import TrackedSweep
 from sweeper.followers.mlflow.store import ExperimentStore
 from sweeper.followers.mlflow.tracker import Tracker
@@ -23,6 +24,7 @@ from sweeper.store.event_log import EventLog
 from sweeper.store.events import TrialEnded, TrialProposed, TrialReported, TrialStarted
 from trainables.run.reports import EpochReport, Outcome, Status
 from trainables.spec import TrialSpec
+from trainables.storage import Storage
 
 ROUNDS = 5
 REPORTS = 60  # per round, for the tracker and for the direct call
@@ -43,7 +45,8 @@ def main() -> None:
         log.record(TrialProposed("00001", {"spec_hash": "benchmark", **TrialSpec().row()}))
         log.record(TrialStarted("00001"))
         store = ExperimentStore(uri=uri, experiment="benchmark", artifact_root=out)
-        tracker = Tracker(log, TrackedSweep(id="benchmark", name="benchmark", out=out), store)
+        checkpoints = CheckpointManager(out, None, states=Storage(out.as_uri()))
+        tracker = Tracker(log, TrackedSweep(id="benchmark", name="benchmark", out=out), store, checkpoints)
         client = MlflowClient(tracking_uri=uri)
         while (experiment := client.get_experiment_by_name("benchmark")) is None:
             time.sleep(0.1)

@@ -109,7 +109,7 @@ def _write_results(sweep: OpenSweep) -> dict[str, Any]:
 def _close_tracker(sweep: OpenSweep, pareto: Mapping[str, Any], *, status: str) -> str:
     """Send the final results to MLflow. Return a message if some results could not be sent, otherwise ""."""
     artifacts = [sweep.out / name for name in _ARTIFACTS if (sweep.out / name).exists()]
-    sweep.tracker.sweep_ended(end_of_sweep(status, pareto, sweep.log.state.outcomes, artifacts))
+    sweep.tracker.sweep_ended(end_of_sweep(status, pareto, artifacts))
     with sweep.console.status("sending the remaining records to MLflow"):
         return sweep.tracker.close(timeout=60.0)
 

@@ -149,7 +149,7 @@ def open_sweep(
         console=console,
         tables=TableWriter(tables, checkpoints.find, every_epoch=settings.every_epoch),
         checkpoints=checkpoints,
-        tracker=_tracker(log, settings, sweep_id, syncer),
+        tracker=_tracker(log, settings, target, checkpoints, sweep_id=sweep_id, syncer=syncer),
         display=Display(console, log.state, study.archive, trials=settings.trials, scores=metric_names),
         syncer=syncer,
         shares=_shares(settings) if settings.shares_gpus else None,
@@ -211,12 +211,21 @@ def _shares(settings: SweepSettings) -> GpuShares:
     return shares
 
 
-def _tracker(log: EventLog, settings: SweepSettings, sweep_id: str, syncer: Syncer | None) -> Tracker:
-    sweep = TrackedSweep.of(settings, id=sweep_id, out=log.path.parent.resolve())
+def _tracker(
+    log: EventLog,
+    settings: SweepSettings,
+    target: Target,
+    checkpoints: CheckpointManager,
+    *,
+    sweep_id: str,
+    syncer: Syncer | None,
+) -> Tracker:
+    data_set = (target.data.name, target.data.content_hash[:16])
+    sweep = TrackedSweep.of(settings, id=sweep_id, out=log.path.parent.resolve(), data_set=data_set)
     database = sqlite_path(settings.tracking_uri)
     database_folder = Path.cwd() if database is None else database.parent
     store = ExperimentStore(
         uri=settings.tracking_uri, experiment=settings.experiment, artifact_root=database_folder / "mlartifacts"
     )
     is_awaited = (lambda trial_id: False) if syncer is None else syncer.is_awaited
-    return Tracker(log, sweep, store, is_awaited)
+    return Tracker(log, sweep, store, checkpoints, is_awaited)

@@ -167,7 +167,7 @@ def _register(choice: Choice, options: PickOptions, *, name: str) -> dict[str, A
     entry = Entry(
         sweep_id=read_origin(choice.out).sweep_id,
         trial_id=str(row["trial_id"]),
-        epoch=f"{row['epoch']:g}" if choice.checkpoint.name != row["trial_id"] else None,
+        epoch=float(row["epoch"]),
         checkpoint=choice.checkpoint,
         out=choice.out,
         tags={"trial": choice.name, "spec_hash": row["spec_hash"], "outcome": pick.outcome, **metrics},

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -51,15 +52,23 @@ class CheckpointManager(Follower):
         """The folders of the models on the fronts, relative to the sweep's folder."""
         return frozenset(candidate_folder(*candidate) for candidate in self._kept)
 
+    @property
+    def kept_epochs(self) -> dict[str, frozenset[float]]:
+        """The epochs on the fronts, by trial id. May be read in any thread."""
+        epochs: defaultdict[str, set[float]] = defaultdict(set)
+        for trial_id, epoch in self._kept:  # never changed in place
+            epochs[trial_id].add(epoch)
+        return {trial_id: frozenset(items) for trial_id, items in epochs.items()}
+
     def find(self, trial: Trial, report: EpochReport) -> str:
         """Return the folder of an epoch's model relative to the sweep's folder, or "" if there is no model."""
         if self._criteria is None:
             return ""
         checkpoint = None if trial.outcome is None else trial.outcome.checkpoint
-        if checkpoint and report.step == trial.last_step and self._has_model(checkpoint):
+        if checkpoint and report.step == trial.last_step and self.has_model(checkpoint):
             return checkpoint
         folder = candidate_folder(trial.id, report.epoch)
-        return folder if self._has_model(folder) else ""
+        return folder if self.has_model(folder) else ""
 
     def catch_up(self, state: SweepState) -> None:
         """Compute the front, and delete the models and saved states that a previous driver process did not delete."""
@@ -131,7 +140,8 @@ class CheckpointManager(Follower):
         self._syncer.fetch(sorted(self.folders & self._syncer.models))
         return self._syncer.finish_transfers()
 
-    def _has_model(self, folder: str) -> bool:
+    def has_model(self, folder: str) -> bool:
+        """Return whether a model exists. ``folder`` is relative to the sweep's folder. May be called in any thread."""
         return (self._out / folder).is_dir() or (self._syncer is not None and folder in self._syncer.models)
 
     def _compute_front(self, state: SweepState) -> None:

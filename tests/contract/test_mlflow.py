@@ -16,7 +16,7 @@ import pytest
 
 from tests.contract.problem import OPTIMIZER, Problem
 from tests.contract.product import Finished, Product, Sweep, digests, wait_until
-from tests.contract.tracking import Records, assert_complete, records
+from tests.contract.tracking import Records, assert_complete, kept, records
 
 pytestmark = pytest.mark.ray
 
@@ -70,10 +70,24 @@ def same_value(one: str, other: str) -> bool:
         return one == other
 
 
-def test_the_checkpoint_of_a_trial_is_an_artifact(found: Records, reference: Finished, tmp_path: Path) -> None:
-    row = next(row for row in reference.sweep.trials if row["status"] == "finished")
-    kept = found.download(found.trials[row["trial_id"]], "checkpoint", tmp_path)
-    assert digests(kept) == digests(reference.sweep.out / row["checkpoint"])
+def test_each_kept_checkpoint_is_a_model_with_its_files(found: Records, reference: Finished, tmp_path: Path) -> None:
+    for number, (key, row) in enumerate(kept(reference.sweep).items()):
+        model, (trial_id, epoch) = found.models[key], key
+        assert digests(found.download(model, tmp_path / str(number))) == digests(
+            reference.sweep.out / row["checkpoint"]
+        )
+        run = found.trials[trial_id]
+        assert (model.source_run_id, model.params) == (run.info.run_id, run.data.params)
+        assert epoch in {output.step for output in run.outputs.model_outputs if output.model_id == model.model_id}
+
+
+@pytest.mark.parametrize("metric", ["retain_loss", "verbmem"])
+def test_a_search_for_models_has_the_order_of_the_table(found: Records, reference: Finished, metric: str) -> None:
+    order = [{"field_name": f"metrics.{metric}", "ascending": True}]
+    models = found.client.search_logged_models([found.parent.info.experiment_id], order_by=order)
+    rows = [row for row in kept(reference.sweep).values() if row[metric]]
+    values = [value for model in models for value in [m.value for m in model.metrics if m.key == metric]]
+    assert values == sorted(float(row[metric]) for row in rows)
 
 
 def test_the_sweeps_run_keeps_tables_and_report(found: Records, reference: Finished) -> None:
@@ -82,20 +96,18 @@ def test_the_sweeps_run_keeps_tables_and_report(found: Records, reference: Finis
     assert found.parent.data.metrics["hypervolume"] == reference.sweep.pareto["hypervolume"]
 
 
-def test_one_run_is_recommended_and_holds_the_answers_epoch(
-    found: Records, reference: Finished, tmp_path: Path
-) -> None:
+def test_one_model_is_recommended_and_is_the_answers_epoch(found: Records, reference: Finished, tmp_path: Path) -> None:
     sweep, answer = reference.sweep, reference.sweep.pareto["answer"]
     assert answer["recommended"] is True
-    (run,) = found.recommended
+    (model,) = found.recommended
     row = sweep.candidate(answer["trial_id"], float(answer["epoch"]))
-    metrics = {name: value for name, value in run.data.metrics.items() if name in row}
+    metrics = {metric.key: metric.value for metric in model.metrics if metric.key in row}
     assert set(METRICS[:3]) <= set(metrics)
     assert {name for name in METRICS if row[name]} <= set(metrics)
     for name, value in metrics.items():
         assert value == float(row[name]), name
-    assert digests(found.download(run, "checkpoint", tmp_path)) == digests(sweep.out / answer["checkpoint"])
-    assert run.data.tags["mlflow.note.content"].strip()
+    assert digests(found.download(model, tmp_path)) == digests(sweep.out / answer["checkpoint"])
+    assert model.tags["mlflow.note.content"].strip()
 
 
 # The UI ---------------------------------------------------------------------------------------------------------------
@@ -149,8 +161,9 @@ def test_a_sweep_finishes_without_mlflow_and_resume_delivers_everything_once(
         resumed = product.run("resume", sweep.out, "--json")
         found = records(url, "outage")
         assert_complete(found, sweep, METRICS)
-        kept = found.download(found.trials[sweep.ids()[0]], "checkpoint", tmp_path)
-        assert digests(kept) == digests(sweep.out / sweep.trials[0]["checkpoint"])
+        row = next(row for row in sweep.candidates if row["checkpoint"])
+        model = found.models[row["trial_id"], float(row["epoch"])]
+        assert digests(found.download(model, tmp_path)) == digests(sweep.out / row["checkpoint"])
 
     assert resumed.json["trials"] == 2
     assert [(sweep.out / name).read_bytes() for name in tables] == before, "a finished trial ran again"

@@ -13,27 +13,35 @@ PARENT = "mlflow.parentRunId"
 
 @dataclass(frozen=True)
 class Records:
-    """The runs of one experiment: the sweep's, those of its trials by trial id, and all of them."""
+    """The runs of one experiment: the sweep's, and those of its trials by trial id. Its models by trial and epoch."""
 
     client: Any
     parent: Any
     trials: dict[str, Any]
-    runs: list[Any]
+    models: dict[tuple[str, float], Any]
 
     @property
     def recommended(self) -> list[Any]:
-        return [run for run in self.runs if run.data.tags.get("recommended") == "true"]
+        return [model for model in self.models.values() if model.tags.get("recommended") == "true"]
 
     def points(self, run: Any, metric: str) -> list[tuple[int, float]]:
         """What MLflow has of a metric, step by step."""
         return sorted((p.step, p.value) for p in self.client.get_metric_history(run.info.run_id, metric))
 
-    def download(self, run: Any, artifact: str, folder: Path) -> Path:
-        return Path(self.client.download_artifacts(run.info.run_id, artifact, str(folder)))
+    def download(self, model: Any, folder: Path) -> Path:
+        """Download the files of a model as a user would, with the address of its own store."""
+        import mlflow
+
+        before = mlflow.get_tracking_uri()
+        mlflow.set_tracking_uri(self.client.tracking_uri)
+        try:
+            return Path(mlflow.artifacts.download_artifacts(f"models:/{model.model_id}", dst_path=str(folder)))
+        finally:
+            mlflow.set_tracking_uri(before)
 
 
 def records(uri: str, experiment: str) -> Records:
-    """Everything that MLflow has of a sweep; a trial with two runs is an error."""
+    """Everything that MLflow has of a sweep; a trial with two runs is an error, and so is an epoch with two models."""
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri=uri)
@@ -44,11 +52,15 @@ def records(uri: str, experiment: str) -> Records:
     children = [run for run in runs if run.data.tags.get(PARENT) == parent.info.run_id]
     trials = {run.data.tags["trial_id"]: run for run in children}
     assert len(trials) == len(children), "a trial has more than one run"
-    return Records(client, parent, trials, runs)
+    assert len(runs) == len(trials) + 1
+    models = list(client.search_logged_models([found.experiment_id]))
+    by_epoch = {(model.tags["trial_id"], float(model.tags["epoch"])): model for model in models}
+    assert len(by_epoch) == len(models), "an epoch has more than one model"
+    return Records(client, parent, trials, by_epoch)
 
 
 def assert_complete(found: Records, sweep: Sweep, metrics: tuple[str, ...]) -> None:
-    """MLflow has one run for each trial, and each value of the tables exactly once."""
+    """MLflow has one run for each trial, one model for each kept checkpoint, and each value of the tables once."""
     assert sorted(found.trials) == sorted(sweep.ids())
     for row in sweep.trials:
         run = found.trials[row["trial_id"]]
@@ -56,9 +68,22 @@ def assert_complete(found: Records, sweep: Sweep, metrics: tuple[str, ...]) -> N
         for name in metrics:
             assert found.points(run, name) == reported(sweep, row, name), f"{name} of trial {row['trial_id']}"
             assert run.data.metrics.get(name) == (float(row[name]) if row[name] else None), name
+    assert found.models.keys() == kept(sweep).keys()
+    for key, candidate in kept(sweep).items():
+        model = found.models[key]
+        values = {metric.key: metric.value for metric in model.metrics}
+        assert (str(model.status), len(values)) == ("READY", len(model.metrics)), key
+        assert {name: values[name] for name in metrics if name in values} == {
+            name: float(candidate[name]) for name in metrics if candidate[name]
+        }, key
+
+
+def kept(sweep: Sweep) -> dict[tuple[str, float], Row]:
+    """The rows of candidates.csv with a checkpoint, by trial and epoch."""
+    return {(row["trial_id"], float(row["epoch"])): row for row in sweep.candidates if row["checkpoint"]}
 
 
 def reported(sweep: Sweep, row: Row, metric: str) -> list[tuple[int, float]]:
-    """The values of a metric in history.csv."""
-    reports = [report for report in sweep.history if report["trial_id"] == row["trial_id"] and report[metric]]
-    return [(int(report["step"]), float(report[metric])) for report in reports]
+    """The values of a metric in history.csv, and those of kept checkpoints in candidates.csv."""
+    rows = [report for report in (*sweep.history, *kept(sweep).values()) if report["trial_id"] == row["trial_id"]]
+    return sorted({(int(report["step"]), float(report[metric])) for report in rows if report[metric]})

@@ -1,4 +1,4 @@
-"""Send the missing records of a sweep to MLflow: runs, parameters, tags, metrics and artifacts.
+"""Send the missing records of a sweep to MLflow: runs, logged models, parameters, tags, metrics and artifacts.
 
 No file stores which records were sent; MLflow is queried instead. The tag ``sweep_id`` identifies the runs of a sweep.
 The last step of a run's metrics shows which reports of the trial were sent. The tag ``delivered`` shows that all
@@ -9,18 +9,18 @@ already has.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ParamSpec
 
+from sweeper.followers.mlflow.model_delivery import ModelDelivery
+from sweeper.followers.mlflow.models import Checkpoints
 from sweeper.followers.mlflow.runs import (
     DELIVERED,
     MLFLOW_STATUS,
     NOTE,
     PARETO,
-    RECOMMENDED,
     SWEEP,
     NewRun,
-    Recommendation,
     SweepEnd,
     TrackedSweep,
     end_tags,
@@ -32,29 +32,30 @@ from sweeper.followers.mlflow.runs import (
 from sweeper.followers.mlflow.store import (
     ExperimentStore,
     RefusedError,
-    StoredRun,
     UnavailableError,
     is_refusal,
     plain_reason,
 )
-from sweeper.store.columns import HISTORY_METRICS, METRIC_COLUMNS, OUTCOME_METRICS
+from sweeper.followers.mlflow.stored import StoredRun
+from sweeper.store.columns import HISTORY_METRICS, OUTCOME_METRICS
 from sweeper.store.event_log import EventLog
+from sweeper.store.events import TrialRequeued
 from sweeper.store.state import Stage, SweepState, Trial
 from trainables.run.reports import EpochReport
 
 _PER_REQUEST = max(1, 1000 // len(HISTORY_METRICS))  # reports in a request; MLflow accepts up to 1,000 metrics
 _ATTEMPTS = 3  # a run is skipped after this many failed requests, if the store answers
-_REPLACED = "No longer recommended. The description of the sweep's run contains the current recommendation."
+_MODELS = "models"  # the key of requests for all models
 _RUNNING = "running"
 _P = ParamSpec("_P")
 logger = logging.getLogger(__name__)
 
 
 class Attempts:
-    """Makes requests to MLflow. After a refused request or repeated failures, skips all requests for the same run.
+    """Makes requests to MLflow. After a refused request or repeated failures, skips all requests with the same key.
 
     Attributes:
-        refused: maps the key of each skipped run to the reason.
+        refused: maps the key of each skipped run or model to the reason.
         stopped: if true, no more requests are made.
     """
 
@@ -65,7 +66,7 @@ class Attempts:
         self._failures: dict[str, int] = {}
 
     def make(self, key: str, action: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs) -> None:
-        """Make a request by calling ``action``, unless requests for the run ``key`` are skipped.
+        """Make a request by calling ``action``, unless requests for the run or model ``key`` are skipped.
 
         If the request fails and a later attempt may succeed, raise the error.
         """
@@ -97,19 +98,27 @@ class Delivery:
     """
 
     def __init__(
-        self, log: EventLog, sweep: TrackedSweep, store: ExperimentStore, is_awaited: Callable[[str], bool]
+        self,
+        log: EventLog,
+        sweep: TrackedSweep,
+        store: ExperimentStore,
+        checkpoints: Checkpoints,
+        is_awaited: Callable[[str], bool],
     ) -> None:
         self.attempts = Attempts(store)
         self.sweep_end: SweepEnd | None = None
+        self._has_ended = False  # whether the end of the sweep was sent
         self._log = log
         self._sweep = sweep
         self._store = store
         self._is_awaited = is_awaited
+        self._models = ModelDelivery(sweep, store, checkpoints)
         self._runs: dict[str, StoredRun] = {}
         self._knows_all_runs = False  # whether _runs contains all runs that MLflow has
         # Unlike the log's state, this state contains only events on disk. Only the tracker's thread uses it.
         self._state = SweepState()
         self._applied = 0  # number of applied events
+        self._repeated: set[str] = set()  # trials that ran more than once
 
     @property
     def sweep_run_id(self) -> str | None:
@@ -137,28 +146,36 @@ class Delivery:
         records = self._log.records[self._applied :]
         for record in records:
             self._state.apply(record)
+            if isinstance(record.event, TrialRequeued):
+                self._repeated.add(record.event.trial_id)
         self._applied += len(records)
         attempt(SWEEP, self._begin_sweep)
         for trial in self._state.trials.values():
             if self._may_lack_records(trial):
                 attempt(trial.id, self._send_trial, trial)
+        attempt(_MODELS, self._send_models, is_end=end is not None)
         if end is not None:
             attempt(SWEEP, self._end_sweep, end)
         if end is not None and end.front is not None:
+            trial_ids = {trial_id for trial_id, _ in end.front}
             for key in self._runs.keys() - {SWEEP}:
-                attempt(key, self._tag_front, key, end)
+                attempt(key, self._tag_front, self._runs[key], is_on_front=key in trial_ids)
+            attempt(_MODELS, self._models.mark_frontier, end.front, end.recommended)
         for trial in self._state.ended_trials:
             if is_urgent():
                 return
-            if not self._is_delivered(trial) and not self._is_awaited(trial.id):
-                attempt(trial.id, self._send_artifacts, trial)
+            if not self._is_awaited(trial.id):
+                if not self._is_delivered(trial):
+                    attempt(trial.id, self._send_artifacts, trial)
+                self._send_files([trial], only_last=True)
         if end is not None:
+            self._send_files([trial for trial in self._state.trials.values() if not self._is_awaited(trial.id)])
             if end.recommended is not None:
-                attempt(end.recommended.run_key, self._recommend, end.recommended)
+                attempt(_MODELS, self._models.recommend, end.recommended)
             attempt(SWEEP, self._send_sweep_artifacts, end)
 
     def pending(self) -> int:
-        """Return the number of records that MLflow lacks: reports, ends of trials, and the sweep's parent run."""
+        """Return the number of records that MLflow lacks: reports, ends of trials, models, and the sweep's own run."""
         trials = [trial for trial in list(self._log.state.trials.values()) if not self._is_delivered(trial)]
         sent_steps = {key: run.step for key, run in list(self._runs.items())}
         reports = 0
@@ -167,7 +184,8 @@ class Delivery:
             reports += sum(report.step > sent_step for report in list(trial.reports))
         ended = sum(trial.outcome is not None for trial in trials)
         is_open = SWEEP not in self._runs or not self._runs[SWEEP].sent or self.sweep_end is not None
-        return ended + reports + is_open
+        models = self._models.without_files(self._log.state.ended_trials, only_last=not self._has_ended)
+        return ended + reports + len(list(models)) + (_MODELS in self.attempts.refused) + is_open
 
     def _connect(self) -> None:
         self._store.connect()
@@ -177,7 +195,10 @@ class Delivery:
         if SWEEP in runs and not runs[SWEEP].active:
             remedy = f"mlflow runs restore --run-id {runs[SWEEP].id}"
             raise UnavailableError(f"the sweep's run was deleted in MLflow; restore the run with `{remedy}`")
+        for key in runs.keys() & self._runs.keys():
+            self._runs[key].models |= runs[key].models
         self._runs = runs | self._runs
+        self.attempts.make(_MODELS, self._models.connect)
 
     # Runs of trials -------------------------------------------------------------------------------------------------
 
@@ -235,15 +256,33 @@ class Delivery:
 
     def _send_artifacts(self, trial: Trial) -> None:
         run = self._runs[trial.id]
-        out = self._sweep.out
-        items = out / "items" / f"{trial.id}.json"
+        items = self._sweep.out / "items" / f"{trial.id}.json"
         if items.is_file():
             self._store.log_artifact(run, items, artifact_path="")
-        if trial.outcome is not None and trial.outcome.checkpoint:
-            self._store.log_artifact(run, out / trial.outcome.checkpoint, artifact_path="checkpoint")
         self._store.set_tags(run, {DELIVERED: ended_at(trial)})
 
-    # The run of the sweep, and of the recommended epoch ---------------------------------------------------------------
+    # Models -----------------------------------------------------------------------------------------------------------
+
+    def _send_models(self, *, is_end: bool) -> None:
+        """Send the models of ended trials or, at the end of the sweep, of all trials. Remove the other models.
+
+        The files of an intermediate epoch are sent at the end, because another trial may still dominate the epoch.
+        """
+        trials = self._state.trials.values()
+        self._models.update(trials)
+        for trial in trials if is_end else self._state.ended_trials:
+            models = self._models.incomplete(trial)
+            if models and trial.id in self._runs:
+                run, is_repeated = self._runs[trial.id], trial.id in self._repeated
+                self.attempts.make(trial.id, self._models.send, run, models, is_repeated=is_repeated)
+        for key in self._models.removed():
+            self.attempts.make(key, self._models.remove, key)
+
+    def _send_files(self, trials: Iterable[Trial], *, only_last: bool = False) -> None:
+        for key in list(self._models.without_files(trials, only_last=only_last)):
+            self.attempts.make(key, self._models.send_files, key)
+
+    # The run of the sweep ---------------------------------------------------------------------------------------------
 
     def _begin_sweep(self) -> None:
         if SWEEP not in self._runs or not self._runs[SWEEP].sent:
@@ -256,66 +295,29 @@ class Delivery:
 
     def _sweep_tags(self, end: SweepEnd) -> dict[str, object]:
         parts = [str(end.tags.get(NOTE, ""))]
-        if end.recommended is not None and self._is_tagged(end.recommended):
-            key = end.recommended.run_key
-            parts.append(f"Recommended run: [{key}]({self._store.address(self._runs[key].id)})")
+        model = self._models.recommended()
+        if model is not None:
+            name = f"epoch {model.tags['epoch']} of trial {model.tags['trial_id']}"
+            parts.append(f"Recommended model: [{name}]({self._store.address(model)})")
         return {**end.tags, NOTE: "\n\n".join(filter(None, parts))}
 
-    def _tag_front(self, key: str, end: SweepEnd) -> None:
-        """Tag the run ``key`` with ``pareto`` if an epoch of its trial is on the front, otherwise reset the tag.
-
-        If the run has the tag ``recommended`` but its model is no longer recommended, reset this tag, too.
-        """
-        run = self._runs[key]
-        if key in (end.front or ()):
-            self._store.set_tags(run, {PARETO: "true"})
-        elif PARETO in run.tags:
-            self._store.set_tags(run, {PARETO: "false"})
-        if _is_recommended(run) and (end.recommended is None or key != end.recommended.run_key):
-            self._store.set_tags(run, {RECOMMENDED: "false", NOTE: _REPLACED})
-
-    def _recommend(self, model: Recommendation) -> None:
-        """Tag the run of the recommended model. If MLflow does not have the model yet, do nothing."""
-        trial = self._state.trials[model.trial_id]
-        if model.epoch is not None:
-            self._send_epoch(model, trial, model.epoch)
-        elif not self._is_delivered(trial):
-            return
-        self._store.set_tags(self._runs[model.run_key], fit_tags({RECOMMENDED: "true", NOTE: model.description}))
-
-    def _send_epoch(self, model: Recommendation, trial: Trial, epoch: str) -> None:
-        *_, candidate = (report for report in trial.candidates() if f"{report.epoch:g}" == epoch)
-        new = self._sweep.epoch_run(trial, epoch)
-        end_ms = milliseconds(ended_at(trial))
-        run = self._runs.get(new.key)
-        if run is None or not _has_artifacts(run, trial):
-            run = self._begin(new)
-            self._store.end(run, status="FINISHED", tags={}, end_time=end_ms)
-        metrics = finite_metrics(candidate.values, METRIC_COLUMNS)
-        self._store.log_metrics(run, [(name, value, end_ms, candidate.step) for name, value in metrics.items()])
-        if model.checkpoint and not _has_artifacts(run, trial):
-            self._store.log_artifact(run, self._sweep.out / model.checkpoint, artifact_path="checkpoint")
-            self._store.set_tags(run, {DELIVERED: ended_at(trial)})
-
-    def _is_tagged(self, model: Recommendation) -> bool:
-        return model.run_key in self._runs and _is_recommended(self._runs[model.run_key])
+    def _tag_front(self, run: StoredRun, *, is_on_front: bool) -> None:
+        """Set the tag ``pareto`` of a trial's run if an epoch of the trial is on the frontier, otherwise reset it."""
+        if is_on_front or PARETO in run.tags:
+            self._store.set_tags(run, {PARETO: "true" if is_on_front else "false"})
 
     def _send_sweep_artifacts(self, end: SweepEnd) -> None:
         run = self._runs[SWEEP]
         self._store.set_tags(run, fit_tags(self._sweep_tags(end)))
         for path in end.artifacts:
             self._store.log_artifact(run, path, artifact_path=path.name if path.is_dir() else "")
-        if end.recommended is None or self._is_tagged(end.recommended):
-            self.sweep_end = None
+        self.sweep_end = None
+        self._has_ended = True
 
 
 def _has_artifacts(run: StoredRun, trial: Trial) -> bool:
     return run.tags.get(DELIVERED) == ended_at(trial)
 
 
-def _is_recommended(run: StoredRun) -> bool:
-    return run.tags.get(RECOMMENDED) == "true"
-
-
 def _owner(key: str) -> str:
-    return "the sweep" if key == SWEEP else f"trial {key}"
+    return {SWEEP: "the sweep", _MODELS: "the models"}.get(key, f"trial {key}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -9,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.common.messages import resume_command
-from sweeper.followers.mlflow.runs import DELIVERED, RECOMMENDED_EPOCH, RECOMMENDED_TRIAL, fit_tags
-from sweeper.followers.mlflow.store import log_artifact, plain_reason, prepare_environment, quiet_mlflow
+from sweeper.followers.mlflow.artifacts import log_artifact, prepare_environment
+from sweeper.followers.mlflow.models import model_key
+from sweeper.followers.mlflow.runs import fit_tags
+from sweeper.followers.mlflow.store import plain_reason, quiet_mlflow
+from sweeper.followers.mlflow.stored import REGISTERED, StoredModel
 from sweeper.settings.tracking_uri import missing_database, redact_uri, tracking_problem
 
 _NAME = re.compile(r"[^/:'\"]+")
@@ -27,11 +31,11 @@ class RegistryError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A model to register. ``epoch`` is None for the trial's last epoch; ``out`` is the sweep's folder."""
+    """A model to register. ``out`` is the sweep's folder."""
 
     sweep_id: str
     trial_id: str
-    epoch: str | None
+    epoch: float
     checkpoint: Path
     out: Path
     tags: Mapping[str, object]
@@ -40,12 +44,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredVersion:
-    """A registered version of a model. MLflow can download the model from ``uri``."""
+    """A registered version of the logged model ``model_id``. MLflow can download the version from ``uri``."""
 
     name: str
     version: str
     alias: str | None
     uri: str
+    model_id: str
     run_id: str
 
 
@@ -64,13 +69,13 @@ def registry_problems(name: str | None, alias: str | None, uri: str) -> Iterator
 
 
 def register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str | None) -> RegisteredVersion:
-    """Register a checkpoint as a version of the model ``name``. If an alias is given, set the alias.
+    """Register the logged model of a checkpoint as a version of the model ``name``, with the alias if one is given.
 
-    If the checkpoint is already registered, its version gets the alias. If the trial's MLflow run lacks the checkpoint,
-    the checkpoint is first logged to the run.
+    If the logged model is already registered, its version gets the alias. If MLflow lacks the files of the logged
+    model, the files are sent first.
 
     Raises:
-        RegistryError: the server does not answer, has no registry, or does not know the trial.
+        RegistryError: the server does not answer, has no registry, or does not have the logged model.
     """
     prepare_environment()
     try:
@@ -90,42 +95,49 @@ def _register(entry: Entry, *, uri: str, experiment: str, name: str, alias: str 
 
     quiet_mlflow()
     client: Any = MlflowClient(tracking_uri=uri, registry_uri=uri)
-    run = _run_of(client, entry, uri=uri, experiment=experiment)
-    run_id = run.info.run_id
+    model = _logged_model(client, entry, uri=uri, experiment=experiment)
+    stored = StoredModel.of(model)
     if not list(client.search_registered_models(filter_string=f"name = '{name}'")):
         client.create_registered_model(name)
-    is_own_run = entry.epoch is None or RECOMMENDED_EPOCH in run.data.tags
-    artifact_path = "checkpoint" if is_own_run else f"checkpoint-epoch-{entry.epoch}"
-    if not is_own_run or DELIVERED not in run.data.tags:
-        log_artifact(client, run_id, entry.checkpoint, artifact_path=artifact_path)
-    source = f"{run.info.artifact_uri}/{artifact_path}"
-    versions = client.search_model_versions(f"name = '{name}' and run_id = '{run_id}'")
-    version = next((candidate for candidate in versions if candidate.source == source), None)
+    if not stored.ready:
+        log_artifact(client, stored, entry.checkpoint)
+        client.finalize_logged_model(stored.id, "READY")
+    versions = client.search_model_versions(f"name = '{name}' and run_id = '{model.source_run_id}'")
+    version = next((candidate for candidate in versions if candidate.source == stored.location), None)
     if version is None:
         version = client.create_model_version(
-            name, source, run_id, tags=fit_tags(entry.tags), description=entry.description
+            name,
+            stored.location,
+            model.source_run_id,
+            tags=fit_tags(entry.tags),
+            description=entry.description,
+            model_id=stored.id,
         )
+    _list_version(client, stored, name=name, version=version.version)
     if alias is not None:
         client.set_registered_model_alias(name, alias, version.version)
     reference = f"{name}@{alias}" if alias is not None else f"{name}/{version.version}"
-    return RegisteredVersion(name, str(version.version), alias, f"models:/{reference}", run_id)
+    uri = f"models:/{reference}"
+    return RegisteredVersion(name, str(version.version), alias, uri, stored.id, model.source_run_id)
 
 
-def _run_of(client: Any, entry: Entry, *, uri: str, experiment: str) -> Any:
-    """Return the MLflow run of the epoch if this run has the checkpoint, otherwise the run of the trial."""
+def _list_version(client: Any, model: StoredModel, *, name: str, version: str) -> None:
+    """Add a registered version to those that a logged model lists. A server does so, too, but a database does not."""
+    versions = json.loads(model.tags.get(REGISTERED, "[]"))
+    entry = {"name": name, "version": version}
+    if entry not in versions:
+        client.set_logged_model_tags(model.id, {REGISTERED: json.dumps([*versions, entry])})
+
+
+def _logged_model(client: Any, entry: Entry, *, uri: str, experiment: str) -> Any:
+    """Return the logged model of the epoch."""
     stored_experiment = client.get_experiment_by_name(experiment)
-    epoch_condition = (
-        f"tags.{RECOMMENDED_TRIAL} = '{entry.trial_id}' and tags.{RECOMMENDED_EPOCH} = '{entry.epoch}' "
-        f"and tags.{DELIVERED} != ''"  # the sweep's parent run also has the first two tags
-    )
-    trial_condition = f"tags.trial_id = '{entry.trial_id}'"
     if stored_experiment is not None:
-        for condition in (epoch_condition, trial_condition):
-            query = f"tags.sweep_id = '{entry.sweep_id}' and {condition}"
-            runs = client.search_runs([stored_experiment.experiment_id], query)
-            if runs:
-                return runs[0]
+        query = f"tags.sweep_id = '{entry.sweep_id}' AND name = '{model_key(entry.trial_id, entry.epoch)}'"
+        models = client.search_logged_models([stored_experiment.experiment_id], query)
+        if models:
+            return models[0]
     raise RegistryError(
-        f"MLflow at {redact_uri(uri)} has no run for trial {entry.trial_id} of this sweep. Send the missing records "
-        f"with {resume_command(entry.out)}"
+        f"MLflow at {redact_uri(uri)} has no model for epoch {entry.epoch:g} of trial {entry.trial_id} of this sweep. "
+        f"Send the missing records with {resume_command(entry.out)}"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,13 @@ from trainables.run.reports import Outcome, Status
 SWEEP = "sweep"
 """The key and the ``trial_id`` tag of the sweep's parent run."""
 NOTE = "mlflow.note.content"
-"""The tag that MLflow's UI shows as the description of a run (Markdown)."""
+"""The tag that MLflow's UI shows as the description of a run or model (Markdown)."""
 DELIVERED = "delivered"
 """The tag of a run whose metrics and artifacts have all been sent. The value is the end time of the trial."""
 PARETO = "pareto"
-"""The tag of a trial's run that shows whether an epoch of the trial is on the frontier."""
+"""The tag that shows whether a model, or a model of a trial's run, is on the frontier."""
 RECOMMENDED = "recommended"
-"""The tag that shows whether the sweep recommends the model of the run."""
-RECOMMENDED_TRIAL, RECOMMENDED_EPOCH = "recommended_trial", "recommended_epoch"
-"""The tags with the trial id and the epoch of the recommended model."""
+"""The tag of the model that the sweep recommends."""
 MLFLOW_STATUS = {
     Status.FINISHED: "FINISHED",
     Status.STOPPED: "KILLED",
@@ -52,19 +50,16 @@ class NewRun:
     start_time: int
 
 
+Candidate = tuple[str, float | None]
+"""A trial id and an epoch; None is the trial's last epoch."""
+
+
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The model that a sweep recommends. ``epoch`` is None if the model is an artifact of the trial's run."""
+    """The model that a sweep recommends. ``description`` is Markdown."""
 
-    trial_id: str
-    epoch: str | None
-    checkpoint: str  # relative to the sweep's folder, or ""
-    description: str  # Markdown
-
-    @property
-    def run_key(self) -> str:
-        """The key of the MLflow run to which the model is logged."""
-        return self.trial_id if self.epoch is None else epoch_run_key(self.trial_id, self.epoch)
+    candidate: Candidate
+    description: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,28 +70,32 @@ class SweepEnd:
     metrics: Mapping[str, object] = field(default_factory=dict)
     artifacts: Sequence[Path] = ()
     tags: Mapping[str, object] = field(default_factory=dict)
-    front: Collection[str] | None = None  # ids of trials; if None, the tags of the trials do not change
+    front: Collection[Candidate] | None = None  # if None, the tags of runs and models do not change
     recommended: Recommendation | None = None
     end_time: int = field(default_factory=lambda: milliseconds(None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrackedSweep:
-    """A sweep as recorded in MLflow. Builds the runs of the sweep, its trials and its epochs."""
+    """A sweep as recorded in MLflow. Builds the runs of the sweep and its trials.
+
+    ``data_set`` is the name and the digest of the data.
+    """
 
     id: str
     name: str
     out: Path
     params: Mapping[str, object] = field(default_factory=dict)
     tags: Mapping[str, object] = field(default_factory=dict)
+    data_set: tuple[str, str] = ("data", "0")
     opened_at: int = field(default_factory=lambda: milliseconds(None))
 
     @classmethod
-    def of(cls, settings: SweepSettings, *, id: str, out: Path) -> TrackedSweep:
+    def of(cls, settings: SweepSettings, *, id: str, out: Path, data_set: tuple[str, str]) -> TrackedSweep:
         """Return the sweep in the folder ``out``."""
         params = {"trials": settings.trials, "sampler": settings.sampler, **settings.params}
         tags = {"out": out, "objectives": settings.objectives}
-        return cls(id=id, name=settings.name, out=out, params=params, tags=tags)
+        return cls(id=id, name=settings.name, out=out, params=params, tags=tags, data_set=data_set)
 
     def run(self) -> NewRun:
         return NewRun(
@@ -124,21 +123,11 @@ class TrackedSweep:
             start_time=milliseconds(started_at),
         )
 
-    def epoch_run(self, trial: Trial, epoch: str) -> NewRun:
-        """Return the MLflow run to create for an intermediate epoch of a trial (any epoch but the last)."""
-        run = self.trial_run(trial)
-        key = epoch_run_key(trial.id, epoch)
-        tags = {name: value for name, value in run.tags.items() if name not in ("status", "trial_id")}
-        tags |= {RECOMMENDED: "false", RECOMMENDED_TRIAL: trial.id, RECOMMENDED_EPOCH: epoch}
-        return replace(run, key=key, parent=trial.id, name=f"{key} {settings_text(trial.settings)}", tags=tags)
-
     def _tags(self, trial_id: str) -> dict[str, object]:
         return {"sweep": self.name, "status": "running", "sweep_id": self.id, "trial_id": trial_id}
 
 
-def end_of_sweep(
-    status: str, pareto: Mapping[str, Any], outcomes: Sequence[Outcome], artifacts: Sequence[Path] = ()
-) -> SweepEnd:
+def end_of_sweep(status: str, pareto: Mapping[str, Any], artifacts: Sequence[Path] = ()) -> SweepEnd:
     """Return the final results of a sweep. ``pareto`` is the content of pareto.json."""
     answer = pareto.get("answer")
     return SweepEnd(
@@ -146,36 +135,26 @@ def end_of_sweep(
         metrics={"hypervolume": pareto.get("hypervolume")},
         artifacts=artifacts,
         tags=_answer_tags(answer),
-        front={member["trial_id"] for member in pareto.get("front", ())},
-        recommended=_recommended(answer, outcomes),
+        front={(member["trial_id"], member["epoch"]) for member in pareto.get("front", ())},
+        recommended=_recommended(answer),
     )
 
 
-def _recommended(answer: Mapping[str, Any] | None, outcomes: Sequence[Outcome]) -> Recommendation | None:
+def _recommended(answer: Mapping[str, Any] | None) -> Recommendation | None:
     if not answer or not answer["recommended"]:
         return None
-    trial_id, epoch = answer["trial_id"], answer["epoch"]
-    path = answer["checkpoint"] or ""
-    is_last = epoch is None or any(path and path == outcome.checkpoint for outcome in outcomes)
-    model = f"trial {trial_id}" if epoch is None else f"epoch {epoch:g} of trial {trial_id}"
-    location = f"folder `checkpoint` under Artifacts, and `{path}` in the sweep's folder" if path else "not available"
-    paragraphs = (answer["headline"], *answer["judged"], f"This run: {model}.", f"Checkpoint: {location}.")
-    return Recommendation(
-        trial_id=trial_id,
-        epoch=None if is_last else f"{epoch:g}",
-        checkpoint=path,
-        description="\n\n".join(paragraphs),
-    )
+    paragraphs = (answer["headline"], *answer["judged"])
+    return Recommendation((answer["trial_id"], answer["epoch"]), description="\n\n".join(paragraphs))
 
 
 def _answer_tags(answer: Mapping[str, Any] | None) -> dict[str, object]:
     if not answer:
         return {}
     note = " ".join(filter(None, (answer["headline"], answer["advice"], *answer["judged"])))
-    outcome = {"outcome": answer["outcome"], RECOMMENDED_TRIAL: "none", RECOMMENDED_EPOCH: "none"}
+    outcome = {"outcome": answer["outcome"], "recommended_trial": "none", "recommended_epoch": "none"}
     if answer["recommended"]:
-        outcome[RECOMMENDED_TRIAL] = answer["trial_id"]
-        outcome[RECOMMENDED_EPOCH] = "last" if answer["epoch"] is None else f"{answer['epoch']:g}"
+        outcome["recommended_trial"] = answer["trial_id"]
+        outcome["recommended_epoch"] = "last" if answer["epoch"] is None else f"{answer['epoch']:g}"
     return {"answer": answer["headline"], **outcome, NOTE: note}
 
 
@@ -187,11 +166,6 @@ def end_tags(outcome: Outcome) -> dict[str, object]:
 def ended_at(trial: Trial) -> str:
     """Return a trial's end time in seconds since 1970, as text; "" before the end."""
     return "" if trial.outcome is None else repr(trial.outcome.ended_at)
-
-
-def epoch_run_key(trial_id: str, epoch: str) -> str:
-    """Return the key of an epoch's run, such as ``00007 epoch 3``."""
-    return f"{trial_id} epoch {epoch}"
 
 
 def milliseconds(seconds: object) -> int:

@@ -6,17 +6,15 @@ Importing MLflow takes seconds, so functions of this module import MLflow only w
 from __future__ import annotations
 
 import logging
-import os
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
-from search_spaces.common.durable import link_or_copy, staged
-from sweeper.followers.mlflow.runs import RECOMMENDED_EPOCH, RECOMMENDED_TRIAL, NewRun, epoch_run_key
+from search_spaces.common.durable import staged
+from sweeper.followers.mlflow.artifacts import log_artifact, remove_artifacts
+from sweeper.followers.mlflow.models import NewModel, Point
+from sweeper.followers.mlflow.runs import NewRun
+from sweeper.followers.mlflow.stored import REGISTERED, StoredModel, StoredRun
 from sweeper.settings.tracking_uri import (
     absolute_uri,
     is_database,
@@ -27,33 +25,17 @@ from sweeper.settings.tracking_uri import (
 )
 
 _PER_BATCH = 100  # params in one request
+_POINTS_PER_REQUEST = 1000  # metrics in one request
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
 """The tag with which MLflow's UI shows training runs instead of LLM traces."""
 
-_TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
-_UPLOAD_TIMEOUT = "600"  # seconds: a server may store gigabytes elsewhere before it answers
-_ENVIRONMENT = {
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # the tracker retries, and first checks whether MLflow created the run
-    _TIMEOUT: "15",  # seconds; with MLflow's 120 s and 7 retries, a request to a dead server takes many minutes
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # stdout has only the command's results
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-}
 _LOG_LEVELS = {"mlflow": logging.ERROR, "mlflow.store": logging.CRITICAL, "alembic": logging.WARNING}
 
-_REFUSALS = {"INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS", "INVALID_STATE"}
+_REFUSALS = {
+    *("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS", "INVALID_STATE"),
+    "ENDPOINT_NOT_FOUND",  # a server of MLflow 2 has no logged models
+}
 """MLflow's error codes for requests that would fail again."""
-
-
-@dataclass(slots=True)
-class StoredRun:
-    """A run that MLflow has stored. ``step`` is the largest step of the run's metrics, or -1 without metrics."""
-
-    id: str
-    active: bool = True
-    tags: dict[str, str] = field(default_factory=dict)
-    metrics: dict[str, float] = field(default_factory=dict)
-    step: int = -1
-    sent: str = ""  # what this process has sent: "" (nothing), "running", or the end time of the trial
 
 
 class UnavailableError(Exception):
@@ -123,31 +105,29 @@ class ExperimentStore:
 
         query = f"tags.sweep_id = '{sweep_id}'"
         run_by_key: dict[str, StoredRun] = {}
-        page_token: str | None = None
-        while True:
-            page = self._client.search_runs([self._experiment_id], query, ViewType.ALL, page_token=page_token)
-            for run in page:
-                tags = run.data.tags
-                is_active = run.info.lifecycle_stage == "active"
-                key = tags.get("trial_id") or epoch_run_key(tags[RECOMMENDED_TRIAL], tags[RECOMMENDED_EPOCH])
-                if is_active or key not in run_by_key:
-                    step = max((metric.step for metric in run.data.to_proto().metrics), default=-1)
-                    run_by_key[key] = StoredRun(
-                        id=run.info.run_id, active=is_active, tags=dict(tags), metrics=dict(run.data.metrics), step=step
-                    )
-            if not page.token:  # the last page
-                return run_by_key
-            page_token = page.token
+        for run in _pages(self._client.search_runs, [self._experiment_id], query, ViewType.ALL):
+            is_active = run.info.lifecycle_stage == "active"
+            key = run.data.tags.get("trial_id")  # missing in a run that an earlier version created for an epoch
+            if key and (is_active or key not in run_by_key):
+                run_by_key[key] = StoredRun.of(run)
+        return run_by_key
 
-    def address(self, run_id: str) -> str:
-        """Return the URL of the run's page, relative to the URL of MLflow's UI."""
-        return f"#/experiments/{self._experiment_id}/runs/{run_id}"
+    def models(self, sweep_id: str) -> dict[str, StoredModel]:
+        """Return the logged models of a sweep as a mapping from :attr:`NewModel.key` to model."""
+        query = f"tags.sweep_id = '{sweep_id}'"
+        models = _pages(self._client.search_logged_models, [self._experiment_id], query)
+        return {model.name: StoredModel.of(model) for model in models}
+
+    def address(self, owner: StoredRun | StoredModel) -> str:
+        """Return the URL of the page of a run or model, relative to the URL of MLflow's UI."""
+        kind = "models" if isinstance(owner, StoredModel) else "runs"
+        return f"#/experiments/{self._experiment_id}/{kind}/{owner.id}"
 
     def create_run(self, new: NewRun, tags: Mapping[str, str]) -> StoredRun:
         """Create a run in MLflow with the tags of ``new`` and the additional ``tags``."""
         tags = {**new.tags, **tags}
         run = self._client.create_run(self._experiment_id, start_time=new.start_time, tags=tags, run_name=new.name)
-        return StoredRun(run.info.run_id, tags=tags)
+        return StoredRun(run.info.run_id, run.info.artifact_uri, tags=tags)
 
     def begin(self, run: StoredRun, new: NewRun) -> None:
         """Set the parameters and tags of a run, and set its status to running.
@@ -157,19 +137,19 @@ class ExperimentStore:
         """
         from mlflow.entities import Param
 
-        stored_run = self._client.get_run(run.id)
-        run.tags = dict(stored_run.data.tags)
-        logged = stored_run.data.params
-        params = [Param(name, value) for name, value in new.params.items() if name not in logged]
+        new_params = {name: value for name, value in new.params.items() if name not in run.params}
+        params = [Param(name, value) for name, value in new_params.items()]
         for start in range(0, len(params), _PER_BATCH):
             self._client.log_batch(run.id, params=params[start : start + _PER_BATCH])
-        changed = {f"resumed.{name}": value for name, value in new.params.items() if logged.get(name, value) != value}
-        self.set_tags(run, {**new.tags, **changed})
+        run.params |= new_params
+        changed = {name: value for name, value in new.params.items() if run.params[name] != value}
+        self.set_tags(run, {**new.tags, **{f"resumed.{name}": value for name, value in changed.items()}})
         if "error" in run.tags:
             self._client.delete_tag(run.id, "error")
             del run.tags["error"]
-        if stored_run.info.status != "RUNNING":
+        if run.status != "RUNNING":
             self._client.update_run(run.id, status="RUNNING")
+            run.status = "RUNNING"
 
     def log_metrics(self, run: StoredRun, points: list[tuple[str, float, int, int]]) -> None:
         """Log up to 1,000 metrics: name, value, milliseconds since 1970, step. MLflow stores all of them or none."""
@@ -179,10 +159,16 @@ class ExperimentStore:
             self._client.log_batch(run.id, metrics=[Metric(*point) for point in points])
             run.metrics |= {name: value for name, value, _, _ in points}
 
+    def metric_times(self, run: StoredRun, names: Iterable[str]) -> dict[tuple[str, int], int]:
+        """Return the times of a run's metrics in milliseconds since 1970, by name and step."""
+        points = [point for name in names for point in self._client.get_metric_history(run.id, name)]
+        return {(point.key, point.step): point.timestamp for point in points}
+
     def end(self, run: StoredRun, *, status: str, tags: Mapping[str, str], end_time: int) -> None:
         """Set the tags, the end time and the final status: FINISHED, FAILED or KILLED."""
         self.set_tags(run, tags)
         self._client.set_terminated(run.id, status, end_time=end_time)
+        run.status = status
 
     def set_tags(self, run: StoredRun, tags: Mapping[str, str]) -> None:
         """Set the tags of a run. Tags that already have the given values are not sent."""
@@ -194,42 +180,75 @@ class ExperimentStore:
             run.tags |= changed
 
     def log_artifact(self, run: StoredRun, source: Path, *, artifact_path: str) -> None:
-        log_artifact(self._client, run.id, source, artifact_path=artifact_path)
+        log_artifact(self._client, run, source, artifact_path=artifact_path)
+
+    # Logged models ----------------------------------------------------------------------------------------------------
+
+    def create_model(self, run: StoredRun, new: NewModel) -> StoredModel:
+        """Create a logged model without metrics and files. ``run`` is the run of the trial that trained the model."""
+        model = self._client.create_logged_model(
+            self._experiment_id,
+            name=new.key,
+            source_run_id=run.id,
+            tags=dict(new.tags),
+            params=dict(new.params),
+            model_type=new.params.get("model"),
+        )
+        return StoredModel.of(model)
+
+    def add_outputs(self, run: StoredRun, steps: Mapping[str, int]) -> None:
+        """List models as outputs of a run. ``steps`` maps the ids of the models to their steps."""
+        from mlflow.entities import LoggedModelOutput
+
+        if steps:
+            self._client.log_outputs(run.id, [LoggedModelOutput(id, step) for id, step in steps.items()])
+            run.models |= steps.keys()
+
+    def log_model_metrics(
+        self, run: StoredRun, points: Sequence[tuple[StoredModel, Point]], data_set: tuple[str, str]
+    ) -> None:
+        """Log metrics of models, which were measured on the data set with this name and digest."""
+        from mlflow.entities import Metric
+
+        for start in range(0, len(points), _POINTS_PER_REQUEST):
+            batch = points[start : start + _POINTS_PER_REQUEST]
+            metrics = [
+                Metric(point.name, point.value, point.time_ms, point.step, model.id, *data_set)
+                for model, point in batch
+            ]
+            self._client.log_batch(run.id, metrics=metrics)
+            for model, point in batch:
+                model.metrics[point.name] = point.value
+
+    def log_model_files(self, model: StoredModel, source: Path) -> None:
+        """Log the files in the folder ``source``, and set the status of the model to ready."""
+        log_artifact(self._client, model, source)
+        self._client.finalize_logged_model(model.id, "READY")
+        model.ready = True
+
+    def set_model_tags(self, model: StoredModel, tags: Mapping[str, str]) -> None:
+        """Set the tags of a model. Tags that already have the given values are not sent."""
+        changed = {name: value for name, value in tags.items() if model.tags.get(name) != value}
+        if changed:
+            self._client.set_logged_model_tags(model.id, changed)
+            model.tags |= changed
+
+    def remove_model(self, model: StoredModel) -> bool:
+        """Remove a model and its local files, unless the model was registered. Return whether the model was removed."""
+        if REGISTERED in self._client.get_logged_model(model.id).tags:
+            return False
+        self._client.delete_logged_model(model.id)
+        remove_artifacts(model)
+        return True
 
 
-def log_artifact(client: Any, run_id: str, source: Path, *, artifact_path: str) -> None:
-    """Log a file or folder as an artifact of a run, below ``artifact_path``. Replace existing artifacts.
-
-    If the artifacts are in a local folder, a logged folder is hard-linked if possible, so a large checkpoint takes no
-    additional space. A single file is copied, because a resumed sweep may rewrite the file.
-
-    Raises:
-        FileNotFoundError: ``source`` does not exist.
-        OSError: writing to the disk failed. MLflow's own errors are not caught.
-    """
-    if not source.exists():
-        raise FileNotFoundError(f"{source} no longer exists")
-    artifacts = urlsplit(client.get_run(run_id).info.artifact_uri)
-    if artifacts.scheme in ("", "file"):
-        target = Path(unquote(artifacts.path)) / artifact_path
-        with staged(target if source.is_dir() else target / source.name) as staging:
-            if source.is_dir():
-                shutil.copytree(source, staging, copy_function=link_or_copy)
-            else:
-                shutil.copy2(source, staging)
-        return
-    with _upload_timeout():
-        upload = client.log_artifacts if source.is_dir() else client.log_artifact
-        upload(run_id, str(source), artifact_path or None)
-
-
-def prepare_environment() -> None:
-    """Set MLflow's environment variables, such as the request timeout, unless the user has set them.
-
-    Must not be called in a background thread, because adding environment variables is not thread-safe.
-    """
-    for name, value in _ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
+def _pages(search: Any, *args: Any) -> Iterator[Any]:
+    """Yield the results on all pages of one of MLflow's searches."""
+    page = search(*args)
+    yield from page
+    while page.token:
+        page = search(*args, page_token=page.token)
+        yield from page
 
 
 def quiet_mlflow() -> None:
@@ -257,19 +276,6 @@ def plain_reason(error: BaseException) -> str:
         cause = cause.__cause__ or cause.__context__
     lines = str(error).strip().splitlines()
     return without_passwords(lines[0][:300]) if lines else type(error).__name__
-
-
-@contextmanager
-def _upload_timeout() -> Iterator[None]:
-    # Only the value of an existing variable changes, because other threads may read the environment.
-    if os.environ.get(_TIMEOUT) != _ENVIRONMENT[_TIMEOUT]:  # the user has set another value
-        yield
-        return
-    os.environ[_TIMEOUT] = _UPLOAD_TIMEOUT
-    try:
-        yield
-    finally:
-        os.environ[_TIMEOUT] = _ENVIRONMENT[_TIMEOUT]
 
 
 def _create_database(path: Path) -> None:

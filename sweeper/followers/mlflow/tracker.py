@@ -7,9 +7,11 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 
+from sweeper.followers.mlflow.artifacts import prepare_environment
 from sweeper.followers.mlflow.delivery import Delivery
+from sweeper.followers.mlflow.models import Checkpoints
 from sweeper.followers.mlflow.runs import SweepEnd, TrackedSweep
-from sweeper.followers.mlflow.store import ExperimentStore, UnavailableError, plain_reason, prepare_environment
+from sweeper.followers.mlflow.store import ExperimentStore, UnavailableError, plain_reason
 from sweeper.settings.tracking_uri import redact_uri
 from sweeper.store.event_log import EventLog, Follower
 from sweeper.store.events import Event
@@ -21,11 +23,10 @@ logger = logging.getLogger(__name__)
 
 
 class Tracker(Follower):
-    """Records a sweep in MLflow: a parent run for the sweep, and a child run for each trial.
+    """Records a sweep in MLflow: a run for the sweep, a child run for each trial, and a model for each kept checkpoint.
 
-    If the recommended epoch is not the last epoch of its trial, the epoch also gets a run. Each event of the sweep
-    wakes the background thread. Only :meth:`close` waits for MLflow, and no method raises errors of MLflow, the network
-    or the disk.
+    Each event of the sweep wakes the background thread. Only :meth:`close` waits for MLflow, and no method raises
+    errors of MLflow, the network or the disk.
     """
 
     def __init__(
@@ -33,11 +34,12 @@ class Tracker(Follower):
         log: EventLog,
         sweep: TrackedSweep,
         store: ExperimentStore,
+        checkpoints: Checkpoints,
         is_awaited: Callable[[str], bool] = lambda trial_id: False,
     ) -> None:
         prepare_environment()
         self._uri = redact_uri(store.uri)
-        self._delivery = Delivery(log, sweep, store, is_awaited)
+        self._delivery = Delivery(log, sweep, store, checkpoints, is_awaited)
         self._result: str | None = None
         self._outage = ""  # why the store cannot be used
         self._wakeup = threading.Event()

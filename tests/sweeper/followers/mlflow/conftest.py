@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -63,11 +64,30 @@ def database(first_session: FirstSession) -> Path:
 
 
 @dataclass
+class KeptCheckpoints:
+    """The epochs whose checkpoints are kept. Each kept checkpoint exists unless it is in ``unsaved``."""
+
+    kept_epochs: dict[str, frozenset[float]] = field(default_factory=dict)
+    unsaved: frozenset[str] = frozenset()
+
+    def keep(self, candidates: Collection[tuple[str, float]]) -> None:
+        """Keep the checkpoints of these trials and epochs, and those of last epochs, but no others."""
+        trial_ids = {trial_id for trial_id, _ in candidates}
+        self.kept_epochs = {
+            trial_id: frozenset(epoch for other, epoch in candidates if other == trial_id) for trial_id in trial_ids
+        }
+
+    def has_model(self, folder: str) -> bool:
+        return folder not in self.unsaved
+
+
+@dataclass
 class Session:
     """A log that the test records in, and its tracker. ``message`` is the tracker's last sentence to the user."""
 
     log: EventLog
     tracker: Tracker
+    checkpoints: KeptCheckpoints
     message: str = ""
 
     @property
@@ -113,15 +133,23 @@ class Session:
 
 
 def open_session(
-    out: Path, uri: str, experiment: str, is_awaited: Callable[[str], bool] = lambda trial_id: False, **sweep: Any
+    out: Path,
+    uri: str,
+    experiment: str,
+    is_awaited: Callable[[str], bool] = lambda trial_id: False,
+    kept: Collection[tuple[str, float]] = (),
+    **sweep: Any,
 ) -> Session:
     """Open the log in a folder with a tracker; ``sweep`` has fields of the sweep."""
     log = EventLog(out / "events.jsonl")
     fields: dict[str, Any] = {"id": "0", "name": "my sweep", "out": out.absolute(), "params": {"trials": 2}}
+    fields["data_set"] = ("tofu/forget01", "abc")
     store = ExperimentStore(uri=uri, experiment=experiment, artifact_root=out / "artifacts")
-    tracker = Tracker(log, TrackedSweep(**(fields | sweep)), store, is_awaited)
+    checkpoints = KeptCheckpoints()
+    checkpoints.keep(kept)
+    tracker = Tracker(log, TrackedSweep(**(fields | sweep)), store, checkpoints, is_awaited)
     log.attach(tracker)
-    return Session(log, tracker)
+    return Session(log, tracker, checkpoints)
 
 
 @dataclass
@@ -142,14 +170,35 @@ class Sweep:
         found = self.client.get_experiment_by_name(self.experiment)
         return [] if found is None else list(self.client.search_runs([found.experiment_id]))
 
+    def models(self) -> dict[str, Any]:
+        """Return the logged models by name. A name that occurs twice is an error."""
+        found = self.client.get_experiment_by_name(self.experiment)
+        models = [] if found is None else list(self.client.search_logged_models([found.experiment_id]))
+        assert len({model.name for model in models}) == len(models)
+        return {model.name: model for model in models}
+
     @property
     def recommended(self) -> list[Any]:
-        return [run for run in self.runs() if run.data.tags.get("recommended") == "true"]
+        return [model for model in self.models().values() if model.tags.get("recommended") == "true"]
 
     @property
     def parent(self) -> Any:
         (run,) = [run for run in self.runs() if "mlflow.parentRunId" not in run.data.tags]
         return run
+
+    def train(self) -> None:
+        """Record two trials of three epochs in MLflow. Each epoch has a checkpoint with different weights."""
+        session = self.open(kept=KEPT)
+        for trial_id in ("00000", "00001"):
+            session.start(trial_id)
+            for epoch in (1, 2, 3):
+                folder = f"checkpoints/{trial_id}" + (f"-epoch-{epoch}" if epoch < 3 else "")
+                make_checkpoint(self.folder / folder, weights=f"{trial_id} {epoch}".encode() * 99)
+                session.report(trial_id, 5 * epoch, epoch=float(epoch), forget_loss=epoch / 2, retain_loss=epoch / 4)
+            values = {"forget_loss": 1.5, "retain_loss": 0.75, "utility": 0.9}
+            session.end(trial_id, steps=15, epochs_done=3.0, checkpoint=f"checkpoints/{trial_id}", **values)
+        session.measure({"verbmem": 0.25, "utility": 0.5})
+        session.close()
 
     def trial(self, trial_id: str) -> Any:
         (run,) = [run for run in self.runs() if run.data.tags.get("trial_id") == trial_id]
@@ -168,29 +217,28 @@ def sweep(database: Path, tmp_path: Path) -> Sweep:
     return Sweep(tmp_path / "out", uri, f"experiment {next(_numbers)}", MlflowClient(tracking_uri=uri))
 
 
-END = Recommendation("00001", None, "checkpoints/00001", "Take the end of trial 00001.")
-EARLY = Recommendation("00001", "2", "checkpoints/00001-epoch-2", "Take epoch 2 of trial 00001.")
+END = Recommendation(("00001", 3.0), "Take the end of trial 00001.")
+EARLY = Recommendation(("00001", 2.0), "Take epoch 2 of trial 00001.")
+KEPT = [(trial_id, epoch) for trial_id in ("00000", "00001") for epoch in (1.0, 2.0)]
+"""The epochs before the last whose checkpoints are kept in the sweep ``trained``."""
 
 
 @pytest.fixture
 def trained(sweep: Sweep) -> Sweep:
     """A sweep in MLflow with two trials of three epochs. Each epoch has a checkpoint with different weights."""
-    session = sweep.open()
-    for trial_id in ("00000", "00001"):
-        session.start(trial_id)
-        for epoch in (1, 2, 3):
-            folder = f"checkpoints/{trial_id}" + (f"-epoch-{epoch}" if epoch < 3 else "")
-            make_checkpoint(sweep.folder / folder, weights=f"{trial_id} {epoch}".encode() * 99)
-            session.report(trial_id, 5 * epoch, epoch=float(epoch), forget_loss=epoch / 2, retain_loss=epoch / 4)
-        session.end(trial_id, steps=15, utility=0.9, checkpoint=f"checkpoints/{trial_id}")
-    session.measure({"verbmem": 0.25, "utility": 0.5})
-    assert session.close().pending == 0
+    sweep.train()
     return sweep
 
 
 def finish(sweep: Sweep, answer: Recommendation | None) -> Session:
     """Resume the finished sweep; its answer recommends this model."""
-    return sweep.open().finish(tags={"mlflow.note.content": "The answer."}, front=(), recommended=answer)
+    session = sweep.open(kept=KEPT)
+    return session.finish(tags={"mlflow.note.content": "The answer."}, front=(), recommended=answer)
+
+
+def folder_of(model: Any) -> Path:
+    """Return the folder with the files of a logged model."""
+    return Path(unquote(urlsplit(model.artifact_location).path))
 
 
 def digests(folder: Path) -> dict[str, str]:

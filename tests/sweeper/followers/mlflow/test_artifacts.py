@@ -9,8 +9,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from sweeper.followers.mlflow.store import log_artifact, prepare_environment
-from tests.sweeper.followers.mlflow.conftest import Sweep, digests, make_checkpoint
+from sweeper.followers.mlflow.artifacts import log_artifact, prepare_environment
+from sweeper.followers.mlflow.stored import StoredModel
+from tests.sweeper.followers.mlflow.conftest import Sweep, digests, folder_of, make_checkpoint
 
 
 @pytest.mark.parametrize("is_linked", [True, False], ids=["local store", "another file system"])
@@ -25,11 +26,12 @@ def test_a_checkpoint_is_linked_or_copied_and_mlflow_sees_it(
     session = sweep.open()
     session.run("00001", checkpoint="checkpoints/00001")
     assert session.close().pending == 0
-    run_id = sweep.trial("00001").info.run_id
-    kept = sweep.folder / "artifacts" / run_id / "artifacts" / "checkpoint"
+    run_id, (model,) = sweep.trial("00001").info.run_id, sweep.models().values()
+    kept = folder_of(model)
     assert digests(kept) == digests(checkpoint)
     assert (kept / "model.safetensors").samefile(checkpoint / "model.safetensors") == is_linked
-    assert {item.path for item in sweep.client.list_artifacts(run_id)} == {"checkpoint", "00001.json"}
+    assert {item.path for item in sweep.client.list_artifacts(run_id)} == {"00001.json"}
+    assert str(model.status) == "READY"
 
 
 def test_tables_are_copied_so_that_a_resume_that_rewrites_them_updates_the_artifact(sweep: Sweep) -> None:
@@ -62,14 +64,15 @@ def test_a_checkpoint_that_cannot_be_kept_holds_up_nothing_is_named_and_arrives_
     summary = session.close()
     assert sweep.trial("00001").info.status == sweep.trial("00002").info.status == "FINISHED"
     assert summary.pending == (1 if is_gone else 2), "a store that refuses is asked again before other trials' files"
+    assert str(sweep.models()["00001 epoch 3"].status) == "PENDING"
     assert (str(checkpoint) if is_gone else "not a directory") in summary.message
     if is_gone:
         make_checkpoint(checkpoint)
     else:
         obstacle.unlink()
     assert sweep.open().close().pending == 0
-    (kept,) = sweep.client.list_artifacts(sweep.trial("00001").info.run_id)
-    assert kept.path == "checkpoint"
+    (model,) = sweep.models().values()
+    assert digests(folder_of(model)) == digests(checkpoint)
     assert sweep.points("00001", "utility") == [(3, 0.5)]
 
 
@@ -83,8 +86,7 @@ def test_a_server_has_ten_minutes_to_store_an_upload(tmp_path: Path, monkeypatch
     prepare_environment()
     source = make_checkpoint(tmp_path / "checkpoint")
     client, limits = Mock(), list[str]()
-    client.get_run.return_value.info.artifact_uri = "mlflow-artifacts:/0"
-    client.log_artifacts.side_effect = lambda *_: limits.append(os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"])
-    log_artifact(client, "run", source, artifact_path="checkpoint")
-    client.log_artifacts.assert_called_once_with("run", str(source), "checkpoint")
+    client.log_model_artifacts.side_effect = lambda *_: limits.append(os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"])
+    log_artifact(client, StoredModel("m-1", "mlflow-artifacts:/0/models/m-1"), source)
+    client.log_model_artifacts.assert_called_once_with("m-1", str(source), None)
     assert (limits, os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"]) == (["600"], "15")

@@ -61,7 +61,8 @@ def test_records_mlflow_refuses_hold_up_no_others_and_are_tried_again_by_the_nex
     ("name", "arrives"),
     [
         *((name, True) for name in ("connect", "create_run", "log_metrics", "end", "log_artifact")),
-        *((name, False) for name in ("create_run", "log_metrics", "log_artifact")),
+        *((name, True) for name in ("create_model", "add_outputs", "log_model_metrics", "log_model_files")),
+        *((name, False) for name in ("create_run", "log_metrics", "log_artifact", "create_model", "log_model_files")),
     ],
 )
 def test_a_request_that_fails_is_made_again_and_has_its_effect_once(
@@ -79,28 +80,36 @@ def test_a_request_that_fails_is_made_again_and_has_its_effect_once(
     monkeypatch.setattr("sweeper.followers.mlflow.tracker._LONGEST_PAUSE", 0.01)
     monkeypatch.setattr(ExperimentStore, name, fails_at_first)
     make_checkpoint(sweep.folder / "checkpoints" / "00001")
+    (sweep.folder / "items").mkdir()
+    (sweep.folder / "items" / "00001.json").write_text("{}")
     session = sweep.open()
     session.run("00001", checkpoint="checkpoints/00001")
     wait_until(lambda: session.tracker._delivery.pending() == 0)
     assert session.close().message == ""
     assert len(sweep.runs()) == 2
     assert (sweep.points("00001"), sweep.points("00001", "utility")) == (THREE, [(3, 0.5)])
+    (model,) = sweep.models().values()
+    assert (str(model.status), len(sweep.trial("00001").outputs.model_outputs)) == ("READY", 1)
+    assert len(model.metrics) == 3
 
 
 def test_an_upload_that_always_fails_holds_up_no_other_upload(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
-    log_artifact = ExperimentStore.log_artifact
+    log_model_files = ExperimentStore.log_model_files
 
-    def fails_for_one(store: ExperimentStore, run: Any, source: Path, *, artifact_path: str) -> None:
+    def fails_for_one(store: ExperimentStore, model: Any, source: Path) -> None:
         if source.name == "00001":
             raise ConnectionError("reset by peer")
-        log_artifact(store, run, source, artifact_path=artifact_path)
+        log_model_files(store, model, source)
 
     monkeypatch.setattr("sweeper.followers.mlflow.tracker._LONGEST_PAUSE", 0.01)
-    monkeypatch.setattr(ExperimentStore, "log_artifact", fails_for_one)
+    monkeypatch.setattr(ExperimentStore, "log_model_files", fails_for_one)
     session = sweep.open()
     for trial_id in ("00001", "00002"):
         make_checkpoint(sweep.folder / "checkpoints" / trial_id)
         session.run(trial_id, checkpoint=f"checkpoints/{trial_id}")
     wait_until(lambda: session.pending == 1)
     session.close()
-    assert ["delivered" in sweep.trial(name).data.tags for name in ("00001", "00002")] == [False, True]
+    assert {name: str(model.status) for name, model in sweep.models().items()} == {
+        "00001 epoch 3": "PENDING",
+        "00002 epoch 3": "READY",
+    }

@@ -1,88 +1,90 @@
-"""The run tagged as recommended holds the weights and metrics of the epoch that the sweep recommends."""
+"""The model tagged as recommended has the weights and metrics of the epoch that the sweep recommends."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sweeper.followers.mlflow import store
+from sweeper.followers.mlflow import artifacts
 from sweeper.followers.mlflow.runs import Recommendation
 from sweeper.followers.mlflow.store import ExperimentStore
 from sweeper.store.event_log import EventLog
-from tests.sweeper.followers.mlflow.conftest import EARLY, END, Sweep, digests, finish, make_checkpoint
+from tests.sweeper.followers.mlflow.conftest import EARLY, END, KEPT, Sweep, digests, finish, folder_of, make_checkpoint
 
-OTHER = Recommendation("00000", "1", "checkpoints/00000-epoch-1", "Take epoch 1 of trial 00000.")
-
-
-def epoch_runs(sweep: Sweep) -> list[Any]:
-    return [run for run in sweep.runs() if "trial_id" not in run.data.tags]
+OTHER = Recommendation(("00000", 1.0), "Take epoch 1 of trial 00000.")
 
 
-def assert_holds(sweep: Sweep, run: Any, answer: Recommendation) -> None:
-    """Assert that the run has the weights of the recommended epoch and no others, its metrics and its description."""
-    kept = Path(sweep.client.download_artifacts(run.info.run_id, ""))
-    assert [path.name for path in kept.iterdir()] == ["checkpoint"]
-    assert digests(kept / "checkpoint") == digests(sweep.folder / answer.checkpoint)
-    assert run.data.tags["mlflow.note.content"] == answer.description
-    assert run.info.status == "FINISHED"
-    if answer.epoch is not None:
-        trial = EventLog(sweep.folder / "events.jsonl").state.trials[answer.trial_id]
-        (report,) = (report for report in trial.candidates() if report.epoch == float(answer.epoch))
-        assert run.data.metrics == report.values
+def name_of(answer: Recommendation) -> str:
+    trial_id, epoch = answer.candidate
+    return f"{trial_id} epoch {epoch:g}"
 
 
-def test_a_changed_answer_is_tagged_once_and_a_returning_answer_has_its_previous_run(trained: Sweep) -> None:
-    found: dict[str, str] = {}
-    for answer in (EARLY, OTHER, None, END, EARLY, OTHER):
+def assert_holds(sweep: Sweep, model: Any, answer: Recommendation) -> None:
+    """Assert that a model has the weights of the recommended epoch and no others, its metrics and its description."""
+    trial_id, epoch = answer.candidate
+    assert (model.name, str(model.status)) == (name_of(answer), "READY")
+    folder = f"checkpoints/{trial_id}" + (f"-epoch-{epoch:g}" if epoch != 3 else "")
+    assert digests(folder_of(model)) == digests(sweep.folder / folder)
+    assert model.tags["mlflow.note.content"] == answer.description
+    trial = EventLog(sweep.folder / "events.jsonl").state.trials[trial_id]
+    (report,) = (report for report in trial.candidates() if report.epoch == epoch)
+    assert trial.outcome is not None
+    values = report.values if epoch != 3 else trial.outcome.values
+    assert {metric.key: metric.value for metric in model.metrics} == {**values, "epoch": epoch}
+    assert {metric.step for metric in model.metrics} == {report.step}
+
+
+def test_one_model_is_recommended_and_the_sweeps_run_links_to_it(trained: Sweep) -> None:
+    for answer in (EARLY, OTHER, None, END, EARLY):
         assert finish(trained, answer).pending == 0
-        for run in trained.recommended:
+        for model in trained.recommended:
             assert answer is not None
-            assert found.setdefault(answer.run_key, run.info.run_id) == run.info.run_id
-            assert_holds(trained, run, answer)
-        former = [run for run in trained.runs() if run.data.tags.get("recommended") == "false"]
-        assert not [run for run in former if "Take" in run.data.tags["mlflow.note.content"]]
+            assert_holds(trained, model, answer)
+        former = [model for model in trained.models().values() if model.tags.get("recommended") == "false"]
+        assert not [model for model in former if "Take" in model.tags["mlflow.note.content"]]
         description = trained.parent.data.tags.get("mlflow.note.content", "")
-        ids = [run.info.run_id for run in trained.recommended]
-        assert (len(ids), [run_id for run_id in found.values() if run_id in description]) == (answer is not None, ids)
-    assert (len(set(found.values())), found["00001"]) == (3, trained.trial("00001").info.run_id)
-    assert len(epoch_runs(trained)) == 2
+        ids = [model.model_id for model in trained.recommended]
+        found = [model.model_id for model in trained.models().values() if model.model_id in description]
+        assert (len(ids), found) == (answer is not None, ids)
+    assert len(trained.runs()) == 3, "an epoch has no run of its own"
 
 
-def test_metrics_that_are_measured_later_are_added_and_nothing_is_sent_twice(
+def test_metrics_that_are_measured_later_are_added_and_no_file_is_sent_twice(
     trained: Sweep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finish(trained, EARLY)
-    session = trained.open()
+    before = {name: model.model_id for name, model in trained.models().items()}
+    session = trained.open(kept=KEPT)
     session.measure({"truth_ratio": 0.75})
     session.close()
     monkeypatch.setattr(
-        ExperimentStore, "log_artifact", lambda *arguments, **options: pytest.fail("the checkpoint is sent again")
+        ExperimentStore, "log_model_files", lambda *arguments: pytest.fail("the checkpoint is sent again")
     )
     finish(trained, EARLY)
-    (run,) = epoch_runs(trained)
-    assert_holds(trained, run, EARLY)
-    assert run.data.metrics["truth_ratio"] == 0.75
-    assert len(trained.client.get_metric_history(run.info.run_id, "verbmem")) == 1
+    (model,) = trained.recommended
+    assert_holds(trained, model, EARLY)
+    assert {metric.key: metric.value for metric in model.metrics}["truth_ratio"] == 0.75
+    assert len(model.metrics) == len({metric.key for metric in model.metrics})
+    assert {name: model.model_id for name, model in trained.models().items()} == before
 
 
 @pytest.mark.parametrize(
-    ("name", "arrives"), [("create_run", True), ("end", False), ("link_or_copy", True), ("set_tags", False)]
+    ("name", "arrives"),
+    [
+        *((name, True) for name in ("create_model", "add_outputs", "log_model_metrics", "link_or_copy")),
+        *((name, False) for name in ("log_model_metrics", "log_model_files", "set_model_tags")),
+    ],
 )
-def test_after_a_kill_at_any_request_there_is_one_whole_run(
-    trained: Sweep, monkeypatch: pytest.MonkeyPatch, name: str, arrives: bool
+def test_after_a_kill_at_any_request_each_model_is_in_mlflow_once_and_whole(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch, name: str, arrives: bool
 ) -> None:
-    finish(trained, OTHER)
-    former, killed = {run.info.run_id for run in trained.runs()}, list[str]()
-    place = store if name == "link_or_copy" else ExperimentStore
+    killed: list[str] = []
+    place: Any = artifacts if name == "link_or_copy" else ExperimentStore
     request = getattr(place, name)
 
     def killed_once(*args: Any, **options: Any) -> Any:
-        is_new = name in ("create_run", "link_or_copy") or args[1].id not in former
-        is_new &= name != "set_tags" or args[2].get("recommended") == "true"
-        if killed or not is_new:
+        if killed:
             return request(*args, **options)
         if arrives:
             request(*args, **options)
@@ -91,37 +93,41 @@ def test_after_a_kill_at_any_request_there_is_one_whole_run(
 
     with monkeypatch.context() as patch:
         patch.setattr(place, name, killed_once)
-        assert finish(trained, EARLY).pending
+        sweep.train()
+        assert finish(sweep, EARLY).pending == 0 or killed
     assert killed
-    for run in trained.recommended:
-        assert_holds(trained, run, EARLY)
-    finish(trained, EARLY)
-    (run,) = trained.recommended
-    assert_holds(trained, run, EARLY)
-    assert len(epoch_runs(trained)) == 2
+    finish(sweep, EARLY)
+    (model,) = sweep.recommended
+    assert_holds(sweep, model, EARLY)
+    models = sweep.models()
+    assert len(models) == 6
+    for trial_id in ("00000", "00001"):
+        (*outputs,) = sweep.trial(trial_id).outputs.model_outputs
+        expected = {models[f"{trial_id} epoch {epoch}"].model_id: epoch for epoch in (1, 2, 3)}
+        assert {output.model_id: output.step for output in outputs} == expected
+        assert len(outputs) == 3
 
 
-@pytest.mark.parametrize("is_named", [True, False], ids=["not downloaded yet", "not saved"])
-def test_an_epoch_gets_its_checkpoint_when_the_checkpoint_exists(trained: Sweep, is_named: bool) -> None:
-    folder = trained.folder / EARLY.checkpoint
+def test_a_model_is_recommended_when_mlflow_has_its_files(trained: Sweep) -> None:
+    folder = trained.folder / "checkpoints" / "00001-epoch-2"
     away = folder.rename(trained.folder / "away")
-    summary = finish(trained, EARLY if is_named else replace(EARLY, checkpoint=""))
-    assert summary.pending == is_named
-    assert (EARLY.checkpoint in summary.message) == is_named
-    assert len(trained.recommended) == (not is_named), "a run with a checkpoint is tagged when it has the checkpoint"
+    summary = finish(trained, EARLY)
+    assert summary.pending == 1
+    assert "checkpoints/00001-epoch-2" in summary.message
+    assert trained.recommended == []
     away.rename(folder)
     assert finish(trained, EARLY).pending == 0
-    (run,) = trained.recommended
-    assert_holds(trained, run, EARLY)
-    assert len(epoch_runs(trained)) == 1
+    (model,) = trained.recommended
+    assert_holds(trained, model, EARLY)
 
 
-def test_a_trials_own_run_is_tagged_when_its_files_have_come(sweep: Sweep) -> None:
+def test_the_last_model_is_sent_when_its_files_have_come(sweep: Sweep) -> None:
     session = sweep.open(is_awaited=lambda trial_id: True)
     session.run("00001", checkpoint="checkpoints/00001")
-    assert session.finish(front=(), recommended=END).pending == 2  # the trial, and the end of the sweep
+    end = Recommendation(("00001", None), "Take the end of trial 00001.")
+    assert session.finish(front=(), recommended=end).pending == 2  # the trial, and its model
     assert sweep.recommended == []
-    make_checkpoint(sweep.folder / END.checkpoint)
-    assert finish(sweep, END).pending == 0
-    (run,) = sweep.recommended
-    assert_holds(sweep, run, END)
+    make_checkpoint(sweep.folder / "checkpoints" / "00001")
+    assert sweep.open().finish(front=(), recommended=end).pending == 0
+    (model,) = sweep.recommended
+    assert digests(folder_of(model)) == digests(sweep.folder / "checkpoints" / "00001")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,36 +14,45 @@ from sweeper.followers.mlflow.registry import Entry, RegisteredVersion, Registry
 from sweeper.followers.mlflow.runs import Recommendation
 from tests.sweeper.followers.mlflow.conftest import EARLY, END, Sweep, digests, finish
 
-FIRST = Recommendation("00001", "1", "checkpoints/00001-epoch-1", "another candidate")
+FIRST = Recommendation(("00001", 1.0), "another candidate")
+FOLDERS = {3.0: "checkpoints/00001", 2.0: "checkpoints/00001-epoch-2", 1.0: "checkpoints/00001-epoch-1"}
 
 
 def registered(sweep: Sweep, answer: Recommendation, alias: str | None = None, **changed: Any) -> RegisteredVersion:
     options = {"uri": sweep.uri, "experiment": sweep.experiment, "name": f"{sweep.experiment} r", "alias": alias}
-    place, tags = sweep.folder / answer.checkpoint, {"verbmem": "0.1", "empty": ""}
-    entry = Entry(sweep.id, answer.trial_id, answer.epoch, place, sweep.folder, tags, answer.description)
+    trial_id, epoch = answer.candidate
+    assert epoch is not None
+    place, tags = sweep.folder / FOLDERS[epoch], {"verbmem": "0.1", "empty": ""}
+    entry = Entry(sweep.id, trial_id, epoch, place, sweep.folder, tags, answer.description)
     return register(entry, **(options | changed))
 
 
-def test_a_checkpoint_is_one_version_of_the_run_that_has_it_and_downloads_by_the_alias(
-    trained: Sweep, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_a_logged_model_is_one_version_and_downloads_by_the_alias(
+    trained: Sweep, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, has_ended: bool
 ) -> None:
     import mlflow
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", trained.uri)
-    finish(trained, EARLY)
-    (early,), trial = trained.recommended, trained.trial("00001")
-    before = digests(Path(trained.client.download_artifacts(early.info.run_id, "")))
-    for number, (answer, run) in enumerate(((END, trial), (EARLY, early), (FIRST, trial)), start=1):
+    if has_ended:
+        finish(trained, EARLY)
+    models = trained.models()
+    for number, answer in enumerate((END, EARLY, FIRST), start=1):
+        _, epoch = answer.candidate
+        model = models[f"00001 epoch {epoch:g}"]
         found = registered(trained, answer, "champion")
-        assert (found.version, found.run_id) == (str(number), run.info.run_id)
+        assert (found.version, found.model_id, found.run_id) == (str(number), model.model_id, model.source_run_id)
         version = trained.client.get_model_version_by_alias(found.name, "champion")
         assert (version.run_id, version.tags) == (found.run_id, {"verbmem": "0.1"})
+        listed = json.loads(trained.models()[model.name].tags["mlflow.modelVersions"])
+        assert listed == [{"name": found.name, "version": number}]
         assert version.description == answer.description
         got = mlflow.artifacts.download_artifacts(found.uri, dst_path=str(tmp_path / str(number)))
-        assert digests(Path(got)) == digests(trained.folder / answer.checkpoint)
+        assert digests(Path(got)) == digests(trained.folder / FOLDERS[epoch or 0.0])
         again = registered(trained, answer)
         assert (again.version, again.uri) == (found.version, f"models:/{found.name}/{number}")
-    assert digests(Path(trained.client.download_artifacts(early.info.run_id, ""))) == before
+        assert str(trained.models()[model.name].status) == "READY"
+    assert finish(trained, EARLY).pending == 0
 
 
 def test_a_trial_a_server_or_a_registry_that_is_missing_is_named(
@@ -52,7 +62,7 @@ def test_a_trial_a_server_or_a_registry_that_is_missing_is_named(
     from mlflow.protos.databricks_pb2 import FEATURE_DISABLED
 
     with pytest.raises(RegistryError, match=f"00007.*resume {trained.folder}"):
-        registered(trained, replace(END, trial_id="00007"))
+        registered(trained, replace(END, candidate=("00007", 3.0)))
     with pytest.raises(RegistryError, match="00001"):
         registered(trained, END, experiment="another")
     with pytest.raises(RegistryError, match=dead_uri):

@@ -10,7 +10,6 @@ from sweeper.followers.mlflow.runs import end_of_sweep
 from tests.facts import assert_names
 from tests.sweeper.conftest import wait_until
 from tests.sweeper.followers.mlflow.conftest import Sweep
-from trainables.run.reports import Outcome, Status
 
 ANSWER: dict[str, Any] = {
     "recommended": True,
@@ -24,22 +23,16 @@ ANSWER: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("epoch", "checkpoint", "expected"),
-    [(0.5, None, "0.5"), (15.0, "checkpoints/00000", None), (None, "checkpoints/00000", None)],
-)
-def test_the_recommended_epoch_is_in_the_run_of_its_trial_if_it_is_the_trials_last_epoch(
-    epoch: float | None, checkpoint: str | None, expected: str | None
-) -> None:
-    outcome = Outcome(status=Status.FINISHED, checkpoint="checkpoints/00000")
-    end = end_of_sweep("finished", {"answer": ANSWER | {"epoch": epoch, "checkpoint": checkpoint}}, [outcome])
+@pytest.mark.parametrize("epoch", [0.5, 15.0, None])
+def test_the_description_of_the_recommended_model_says_why(epoch: float | None) -> None:
+    end = end_of_sweep("finished", {"answer": ANSWER | {"epoch": epoch}})
     found = end.recommended
     assert found is not None
-    assert (found.trial_id, found.epoch, found.checkpoint) == ("00000", expected, checkpoint or "")
-    assert_names(found.description, ANSWER["headline"], *ANSWER["judged"], checkpoint or "")
+    assert found.candidate == ("00000", epoch)
+    assert_names(found.description, ANSWER["headline"], *ANSWER["judged"])
     assert end.tags["recommended_trial"] == "00000"
     assert end.tags["recommended_epoch"] == ("last" if epoch is None else f"{epoch:g}")
-    nothing = end_of_sweep("finished", {"answer": ANSWER | {"recommended": False}}, [])
+    nothing = end_of_sweep("finished", {"answer": ANSWER | {"recommended": False}})
     assert (nothing.recommended, nothing.tags["recommended_trial"]) == (None, "none")
 
 
@@ -48,7 +41,7 @@ def test_the_runs_of_trials_on_the_frontier_are_tagged_and_untagged_when_they_le
     for trial_id in ids:
         session.run(trial_id)
     for front, expected in (({"00000", "00001"}, ["true", "true", None]), ({"00000"}, ["true", "false", None])):
-        session.finish(front=front)
+        session.finish(front=[(trial_id, 1.0) for trial_id in front])
         assert [sweep.trial(trial_id).data.tags.get("pareto") for trial_id in ids] == expected
         session = sweep.open()
     session.close()
