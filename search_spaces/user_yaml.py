@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from search_spaces.common.fields import SWITCHES, Field, format_value
@@ -29,15 +28,13 @@ _ENDS = {"low", "high"}
 _OPTIONAL = {"log", "log_to_one", "grid"}
 """The keys that a range may have besides its ends."""
 Fields = Mapping[str, Field]
-_NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
 
-def load_space(path: Path, fields: Fields, *, renamed: Mapping[str, str] = _NO_NAMES) -> tuple[Space, list[str]]:
+def load_space(path: Path, fields: Fields) -> tuple[Space, list[str]]:
     """Read a search space from a YAML file. Return the space of the valid parameters, and one message for each problem.
 
     Args:
         fields: the settings that may be parameters, by key (such as ``npo.beta``).
-        renamed: maps former settings to what to use instead, as a clause.
     """
     try:
         content, lines = load(path)
@@ -52,8 +49,6 @@ def load_space(path: Path, fields: Fields, *, renamed: Mapping[str, str] = _NO_N
     unchecked_keys: set[str] = set()
     for key, definition in content.items():
         try:
-            if key in renamed:
-                raise SpaceError([f"{key} is no longer a setting: {renamed[key]}"])
             parameter = _parameter(key, definition, fields)
         except SpaceError as error:
             problems += [(key, message) for message in error.problems]

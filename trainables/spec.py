@@ -20,15 +20,6 @@ if TYPE_CHECKING:
 
 
 _AUTO = MappingProxyType({"auto_lr": tuple(RULES)})
-_FORMER_RULES = MappingProxyType(
-    {
-        "paper": "this rule is now called gen",
-        "clip": "this rule is now called gen-clip",
-        "official": "this rule is now called gen-official",
-        "safe": "it was --auto-lr curvature --lr-decay linear --on-divergence restart --interpolate on",
-        "both": "repeat the option instead: --auto-lr off --auto-lr gen",
-    }
-)
 _SHARED = "all trials of a sweep share one target and the data of this target"
 _RANK = MappingProxyType({"none": 0})
 _SEED: Mapping[str, Any] = MappingProxyType({"low": 0, "high": 2**32 - 1})
@@ -144,7 +135,6 @@ class TrialSpec:
         "gen-trust or curvature.",
         choices=("off", *RULES),
         words=MappingProxyType({"on": "gen"}),
-        former=_FORMER_RULES,
     )
     lr_decay: str = setting(
         "training",
@@ -164,7 +154,6 @@ class TrialSpec:
         "off",
         "Interpolate the final weights towards the target until the retained answers are kept: on or off.",
         choices=("off", "on"),
-        former=MappingProxyType({"auto": "give on or off"}),
     )
     seed: int = setting(
         "training",

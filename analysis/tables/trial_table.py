@@ -353,16 +353,8 @@ def _without_last_epoch(trials: pd.DataFrame, candidates: pd.DataFrame) -> tuple
     return tuple(key[0] for key in zip(finished["trial_id"], finished["steps"], strict=True) if key not in evaluated)
 
 
-def _is_copy(trials: pd.DataFrame) -> pd.Series:
-    """Return a mask of the trials whose result was copied from another trial in the table, shape (trials,)."""
-    copied = is_reused(trials)
-    trained_first = trials.assign(copied=copied).sort_values("copied", kind="stable")
-    return copied & trained_first.duplicated(["sweep", "spec_hash"])
-
-
 def _model_rows(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each model: the settings of its trial, and the values measured at its epoch."""
-    trials = trials[~_is_copy(trials)]
     keys = ["sweep", "trial_id"]
     evaluated = trials[keys].merge(candidates[keys].drop_duplicates(), how="left", indicator=True)["_merge"] == "both"
     unlisted = trials[~evaluated.to_numpy() & (trials["status"] == "finished").to_numpy()]

@@ -48,7 +48,6 @@ class Field:
         above: allowed numbers are greater than this number.
         choices: the allowed texts, or a function that returns the texts; empty if any text is allowed.
         words: maps words on the command line and in space files to values, such as ``none`` to 0.
-        former: maps former choices to what to use instead, as a clause.
         repeats: whether the option may be given several times.
         otherwise: the text that ``--help`` shows instead of ``default``.
         flag: the command-line option; empty if the setting has none.
@@ -69,7 +68,6 @@ class Field:
     above: float = -math.inf
     choices: Collection[str] | Callable[[], Collection[str]] = ()
     words: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    former: Mapping[str, str] = field(default_factory=dict, hash=False)
     role: Role = "method"
     scope: Scope = "trial"
     repeats: bool = False
@@ -168,8 +166,6 @@ class Field:
         is_word = isinstance(value, str) and value in self.words.values()
         if is_null or is_word:
             return None
-        if isinstance(value, str) and value in self.former:
-            return f"{self.title} no longer accepts '{value}': {self.former[value]}"
         if self.allowed and not (isinstance(value, str) and value in self.allowed):
             return f"unknown {self.name} '{value}': {expected_one_of(str(value), self.allowed)}"
         if not self.fits(value):

@@ -11,7 +11,6 @@ import click
 from search_spaces.common.fields import Field
 from sweeper.cli.errors import plain_errors
 from sweeper.settings.fields import fields_of
-from sweeper.settings.names import RENAMED_OPTIONS
 from sweeper.settings.sources import CLI, Given, Options, Raw, with_config
 
 Decorator = Callable[[Any], Any]
@@ -46,12 +45,11 @@ def command(options_type: type[Options], *decorators: Decorator) -> Callable[[Ca
         @functools.wraps(function)
         def callback(**values: Any) -> None:
             raw, problems = given_values(options_type, values.pop("config", None))
-            other_values = {key: value for key, value in values.items() if key not in {**fields, **RENAMED_OPTIONS}}
+            other_values = {key: value for key, value in values.items() if key not in fields}
             function(raw, problems, **other_values)
 
         decorated: Any = plain_errors(callback)
         option_decorators = [_option(field) for field in fields.values()]
-        option_decorators += [click.option(_flag(key), key, hidden=True) for key in RENAMED_OPTIONS]
         for decorator in reversed([*option_decorators, *decorators]):  # the last decorator is applied first
             decorated = decorator(decorated)
         return click.command(options_type.command)(decorated)
@@ -68,13 +66,7 @@ def given_values(options_type: type[Options], config: str | None) -> tuple[Raw, 
             value = context.params[key]
             values = value if field.repeats else [value]
             cli_values[key] = [Given(item, CLI) for item in values]
-    values, problems = with_config(options_type, cli_values, config)
-    renamed = [key for key in RENAMED_OPTIONS if context.params.get(key) is not None]
-    return values, [*problems, *(f"{_flag(key)} no longer exists: {RENAMED_OPTIONS[key]}" for key in renamed)]
-
-
-def _flag(key: str) -> str:
-    return f"--{key.replace('_', '-')}"
+    return with_config(options_type, cli_values, config)
 
 
 def _option(field: Field) -> Decorator:

@@ -14,7 +14,3 @@ LEARNERS = ("tpe", "nsga2", "nsga3", "gp")
 """The samplers that learn from results and constraints."""
 SAMPLERS = (*LEARNERS, "qmc", "random", "grid")
 """The values of ``--sampler``. :mod:`sweeper.search.samplers` creates the samplers."""
-RENAMED_OPTIONS = {
-    "auto_lr_smoothing": "the rule is now the value of --auto-lr (gen, gen-clip, gen-official, gen-trust, curvature)"
-}
-"""The former options of trials, and the remedy."""

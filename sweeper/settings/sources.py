@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 from search_spaces.common.fields import SWITCHES, Field
 from search_spaces.common.messages import did_you_mean
 from sweeper.settings.fields import by_name_and_flag, fields_of
-from sweeper.settings.names import RENAMED_OPTIONS
 from sweeper.settings.tracking_uri import redact_uri
 
 CLI, PYTHON, STORED = "cli", "python", "stored"
@@ -86,8 +85,6 @@ def from_python(command: type[Options], options: Mapping[str, object]) -> dict[s
     """
     fields = fields_of(command)
     if unknown_names := [name for name in options if name not in fields]:
-        if remedy := RENAMED_OPTIONS.get(unknown_names[0]):
-            raise TypeError(f"{command.command} no longer has the option {unknown_names[0]}: {remedy}")
         suggestion = did_you_mean(unknown_names[0], fields)
         hint = f": {suggestion}" if suggestion else ""
         raise TypeError(f"{command.command} has no option {', '.join(unknown_names)}{hint}")
@@ -131,7 +128,6 @@ def from_yaml(command: type[Options], path: Path) -> tuple[dict[str, Sequence[Gi
         field = fields.get(key.replace("-", "_"))
         if field is None:
             suggestion = did_you_mean(key.replace("_", "-"), {name.replace("_", "-") for name in fields})
-            suggestion = RENAMED_OPTIONS.get(key.replace("-", "_")) or suggestion
             expected = suggestion or f"see 'python -m sweeper {command.command} --help'"
             problems.append(f"{source}: unknown option '{key}': {expected}")
         elif field.name in values_by_name:  # written with - and with _, or under two names

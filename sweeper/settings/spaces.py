@@ -16,7 +16,6 @@ from search_spaces.space import Space
 from search_spaces.user_yaml import load_space
 from search_spaces.yaml_nodes import load
 from sweeper.settings.fields import fields_of
-from sweeper.settings.names import RENAMED_OPTIONS
 from sweeper.settings.options import FACTORS, SweepOptions
 from sweeper.settings.reading import Problem, method_options, trial_values
 from sweeper.settings.sources import Options
@@ -119,7 +118,7 @@ def file_space(
         exclusive: names of given options that are mutually exclusive with a space file.
         fixed: names of given options that are mutually exclusive with a space file that sets the same field.
     """
-    space, problems = load_space(path, space_fields(), renamed=RENAMED_OPTIONS)
+    space, problems = load_space(path, space_fields())
     space_names = {item.name for item in space.parameters} | {plain_name(key) for key in space.constants}
     if "method" not in space_names and not problems:
         problems.append(f"{path}: the file must list the methods to search, such as method: [gdiff, ngdiff]")

@@ -74,22 +74,6 @@ def reported(out: Path) -> tuple[dict[str, Any], dict[tuple[str, float], dict[st
     return content["answer"], {(row["trial_id"], row["epoch"]): row for row in content["front"]}
 
 
-@pytest.mark.parametrize(
-    ("reused_from", "models"),
-    [
-        (["sweep/00001", "", ""], {"00001", "00002"}),
-        (["previous/7", "previous/7", ""], {"00000", "00002"}),
-        (["", "", "previous/7"], {"00000", "00001", "00002"}),
-    ],
-)
-def test_a_copy_of_another_trial_in_the_table_adds_no_models(
-    make_epochs: MakeEpochs, reused_from: list[str], models: set[str]
-) -> None:
-    table = TrialTable.read(make_epochs())
-    trials = table.trials.assign(spec_hash=["same", "same", "other"], reused_from=reused_from)
-    assert set(table.with_trials(trials).models.trials["trial_id"]) == models
-
-
 def test_an_epoch_has_its_own_values_and_an_existing_checkpoint(make_epochs: MakeEpochs) -> None:
     models = TrialTable.read(make_epochs()).models.trials.set_index(["trial_id", "epoch"])
     assert np.isnan(models.loc[("00000", 2.0), "verbmem"])

@@ -27,7 +27,7 @@ FILES = {
     "excluded.yaml": "method: [ngdiff, npo]\nc: [0.5]\nretain_objective: kl\n",
     "rates.yaml": "method: [ngdiff]\noptimizer: [adamw, prodigy]\nlr: {low: 1.0e-5, high: 1.0e-3, log: true}\n",
     "multipliers.yaml": "method: [ngdiff]\noptimizer: [adamw, prodigy]\nauto_lr: [off, on]\nd_growth: [1.1]\n",
-    "rules.yaml": "method: [ngdiff]\nauto_lr: [off, paper]\nauto_lr_smoothing: clip\ninterpolate: auto\n",
+    "rules.yaml": "method: [ngdiff]\nauto_lr: [off, paper]\nsmoothing: clip\ninterpolate: auto\n",
     "torn.yaml": "trials: [1\n",
     "shared.yaml": "method: [ngdiff]\nlr: 1\noptimizer: [adamw, prodigy]\n",
     "twice.yaml": "trials: 1\ntrials: 2\n",
@@ -68,10 +68,7 @@ sweep --method npo --method rmu --retain-objective kl | retain_objective kl npo 
 single --auto-lr-every 5 | --auto-lr-every --auto-lr gen
 sweep --auto-lr-every 5 | --auto-lr-every --auto-lr gen
 sweep --optimizer prodigy --auto-lr off --auto-lr gen | AutoLR prodigy
-sweep --auto-lr safe --auto-lr paper --auto-lr both --auto-lr-smoothing clip --epochs 0 \
-    | --auto-lr-smoothing --auto-lr gen-clip | 'safe' curvature --lr-decay linear --on-divergence restart \
-    --interpolate on | 'paper' gen | 'both' off gen | epochs 0
-single --auto-lr clip --auto-lr-smoothing official | --auto-lr-smoothing --auto-lr gen-official | 'clip' gen-clip
+sweep --auto-lr clip --auto-lr paper --epochs 0 | 'clip' gen-clip | 'paper' gen | epochs 0
 single --auto-lr gen --auto-lr-delta 0.1 --auto-lr-probe-batches 4 | --auto-lr-probe-batches --auto-lr-probe fresh \
     same | --auto-lr-delta gen-trust gen
 sweep --auto-lr gen --auto-lr-probe same --auto-lr-probe-batches 4 --auto-lr-probe-batches 2 \
@@ -161,7 +158,7 @@ sweep --space excluded.yaml | excluded.yaml:2 c ngdiff | excluded.yaml:3 kl npo
 sweep --space rates.yaml | rates.yaml:2 prodigy lr 1e-05
 sweep --space multipliers.yaml | multipliers.yaml:4 d_growth | multipliers.yaml:3 AutoLR prodigy \
     | multipliers.yaml:2 prodigy lr
-sweep --space rules.yaml | rules.yaml:2 'paper' gen | rules.yaml:3 auto_lr_smoothing --auto-lr gen-clip \
+sweep --space rules.yaml | rules.yaml:2 'paper' gen | rules.yaml:3 smoothing \
     | rules.yaml:4 'auto' on off
 sweep --space shared.yaml | shared.yaml:3 prodigy lr 1
 sweep --config options.yaml | options.yaml:1 'trails' 'trials' | options.yaml:3 seed | options.yaml:5 zzz \
