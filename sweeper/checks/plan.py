@@ -18,6 +18,7 @@ from sweeper.checks.hub import Download, downloads
 from sweeper.checks.trial_time import TrialPace, estimate_pace
 from sweeper.execution.cluster import ray_cluster
 from sweeper.execution.placement import slots_here
+from sweeper.search.confirmation import PlannedRuns
 from sweeper.settings.names import RUN, STUDY
 from sweeper.settings.resources import Resources, local_gpu_count
 from sweeper.settings.sweep_settings import SweepSettings
@@ -55,6 +56,7 @@ class Plan:
         free: the free disk space in bytes.
         notes: notes about the data and the search space, such as the number of answers that are cut.
         decision: what a learning-rate study can decide; None for other commands.
+        confirm: the fresh runs after the search; None if there are none.
     """
 
     what: str
@@ -76,6 +78,7 @@ class Plan:
     free: int
     notes: tuple[str, ...] = ()
     decision: Decision | None = None
+    confirm: PlannedRuns | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON output of ``--dry-run``."""
@@ -132,6 +135,7 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
         pace=pace,
         free=free_bytes(out or Path()),
         decision=planned_decision(settings) if settings.kind == STUDY else None,
+        confirm=PlannedRuns.of(settings),
         **model_fields,
     )
 

@@ -9,11 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from analysis.frontier.confirmation import Confirmed
+from search_spaces.common.messages import counted
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.events import Phase
 from sweeper.store.state import SweepState, Trial
+
+if TYPE_CHECKING:
+    from analysis.frontier.confirmation import Confirmed
 
 AUTOMATIC_SHARE = 0.25
 """If ``--confirm`` is not given, fresh runs train at most this share of the epochs that the search has trained."""
@@ -35,6 +39,38 @@ class FreshRun:
     def of(cls, trial: Trial) -> FreshRun:
         """Return the run of a confirm trial."""
         return cls(trial.confirms, float(trial.settings["stop_epoch"]), int(trial.settings["seed"]))
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRuns:
+    """The fresh runs that a new sweep may start after its search.
+
+    Attributes:
+        seeds: the seeds of the runs of each confirmed model.
+        epochs: the number of epochs of the answer's runs, if the answer is a last epoch.
+        max_epochs: the same with the runs of both runners-up.
+        max_share: the maximum number of epochs as a fraction of the epochs of the search; None if unlimited.
+    """
+
+    seeds: tuple[int, ...]
+    epochs: int
+    max_epochs: int
+    max_share: float | None
+
+    @classmethod
+    def of(cls, settings: SweepSettings) -> PlannedRuns | None:
+        """Return the plan of a sweep, or None if the sweep starts no fresh runs."""
+        seeds = settings.fresh_seeds
+        epochs = len(seeds) * settings.base.epochs
+        share = AUTOMATIC_SHARE if settings.confirm is None else None
+        return cls(seeds, epochs, MODELS * epochs, share) if seeds else None
+
+    def format(self) -> str:
+        seeds = ", ".join(map(str, self.seeds))
+        runs = f"{counted(len(self.seeds), 'fresh run')} of the recommended configuration (seeds {seeds})"
+        if self.max_share is not None:
+            return f"{runs}, if they train at most {self.max_share:.0%} of the epochs of the search"
+        return f"{runs}: at most {self.epochs} epochs, or {self.max_epochs} if its runners-up are trained, too"
 
 
 def epoch_allowance(settings: SweepSettings, state: SweepState) -> float:
