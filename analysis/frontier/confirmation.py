@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -10,6 +12,10 @@ from analysis.frontier.assessment import Thresholds, assess
 from analysis.frontier.judgement import Outcome, choose_model
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable, numbers
+from search_spaces.constraint import Constraint
+
+LEVEL = 0.9
+"""The probability with which a further run is within its prediction bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +82,24 @@ def confirmation_order(
     if choice.row is None or choice.judgement.outcome is not Outcome.GOOD:
         return []
     return [confirmed(choice.row, table, choice.thresholds)]
+
+
+def predicted_worst(rows: pd.DataFrame, limits: Sequence[Constraint]) -> dict[str, float]:
+    """Return, for each limited score, how bad the score of a further run is expected to be at worst.
+
+    This is the one-sided prediction bound for one more draw from a normal distribution, of which the n rows are draws:
+    ``mean + t sd sqrt(1 + 1/n)`` for an upper limit, and ``mean - t sd sqrt(1 + 1/n)`` for a lower limit. Here, t is
+    the quantile :data:`LEVEL` of Student's distribution with n - 1 degrees of freedom (Hahn and Meeker, Statistical
+    Intervals, 1991, section 4.7). With fewer than two rows, or a missing score, the result is NaN.
+    """
+    from scipy.stats import t as student
+
+    n = len(rows)
+    factor = float(student.ppf(LEVEL, n - 1)) * math.sqrt(1.0 + 1.0 / n) if n > 1 else math.nan
+    bounds: dict[str, float] = {}
+    for limit in limits:
+        values = numbers(rows, limit.name)
+        margin = factor * float(values.std(ddof=1, skipna=False)) if n > 1 else math.nan
+        sign = -1.0 if limit.sign.startswith(">") else 1.0
+        bounds[limit.name] = float(values.mean(skipna=False)) + sign * margin
+    return bounds
