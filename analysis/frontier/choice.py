@@ -12,12 +12,15 @@ Of the good models (:mod:`analysis.frontier.criterion`), the model that keeps mo
 
 Two scores differ only if their difference exceeds the noise. If no model is good, the model closest to the bounds is
 chosen, but not recommended.
+
+If configurations were trained again with fresh seeds (:mod:`analysis.frontier.confirmation`), the first of the chosen
+model and its two runners-up that meets the criterion in all fresh runs is chosen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
@@ -25,6 +28,7 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 
+from analysis.frontier.confirmation import Confirmed, confirmed
 from analysis.frontier.criterion import Criterion, Judged, Role, Verdict, criterion_of, good_models
 from analysis.frontier.frontier import selectable_models
 from analysis.tables.sweep_file import SweepFile
@@ -35,6 +39,8 @@ from search_spaces.common.objective import Objective
 TOLERANCE = 0.02
 """The noise of a score without values of the items: 2% of its range, or 0.02 nats of a retain loss."""
 RUNNERS_UP = 2
+_SEEDS = ("seed", "target_seed", "data_seed", "target_key")
+"""The settings in which the trials of a configuration may differ."""
 Noise = Mapping[str, Floats]
 """The noise of the difference between two models, shape (n, n), by column, in the unit of the column."""
 NO_NOISE: Noise = MappingProxyType({})
@@ -61,6 +67,7 @@ class Decision(StrEnum):
     NEAREST = "nearest to the ideal corner"
     LEAST_CHANGE = "changes the target least"
     CLOSEST = "closest to the bounds"
+    CONFIRMED = "meets the criterion in all fresh runs"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +85,7 @@ class Choice:
             if it is ``NOT_KNOWN``, the roles of which nothing is known of the chosen model.
         judged: the comparison of all models with the requirements.
         measured: the number of judged models: those with a known result for a requirement.
+        confirmed: the results of the chosen model's fresh runs; None if it has none.
     """
 
     outcome: Outcome
@@ -90,6 +98,7 @@ class Choice:
     runners_up: tuple[int, ...] = ()
     ties: tuple[int, ...] = ()
     lacking: tuple[Role, ...] = ()
+    confirmed: Confirmed | None = None
 
     @property
     def recommended(self) -> bool:
@@ -118,7 +127,55 @@ class Choice:
 def choose_model(table: TrialTable, sweep: SweepFile, *, noise: Noise = NO_NOISE) -> Choice:
     """Choose one of the models of a sweep that can be selected. Rows of external tables are left out."""
     rows = selectable_models(table.without_external, sweep).trials
-    return choose(rows, criterion_of(sweep), sweep.objectives, noise=noise)
+    choice = choose(rows, criterion_of(sweep), sweep.objectives, noise=noise)
+    if choice.index is None or table.fresh.empty:
+        return choice
+    order = _to_confirm(table, sweep, choice, noise) or [choice.index]
+    results = [confirmed(rows.iloc[index], table.fresh, choice.criterion) for index in order]
+    held = next((i for i, result in enumerate(results) if result.holds), 0)
+    if held:
+        choice = replace(choice, index=order[held], decision=Decision.CONFIRMED, ties=())
+    return replace(choice, confirmed=results[held] if results[held].runs else None)
+
+
+def models_to_confirm(
+    table: TrialTable, sweep: SweepFile, *, model: tuple[str, float | None] | None = None, noise: Noise = NO_NOISE
+) -> list[Confirmed]:
+    """Return the models whose configurations are trained again, best first, with the results of their fresh runs.
+
+    Without a good model, no model is trained again.
+
+    Args:
+        model: the trial id and the epoch of the only model to confirm; None for the best model and its runners-up. The
+            epoch None is the trial's last evaluated epoch.
+    """
+    if model is not None:
+        rows = table.models.trials
+        rows = rows[rows["trial_id"] == model[0]].sort_values("epoch")
+        rows = rows[numbers(rows, "epoch") == model[1]] if model[1] is not None else rows.iloc[-1:]
+        criterion = criterion_of(sweep)
+    else:
+        selectable = selectable_models(table.without_external, sweep).trials
+        choice = choose(selectable, criterion_of(sweep), sweep.objectives, noise=noise)
+        rows, criterion = choice.rows.iloc[_to_confirm(table, sweep, choice, noise)], choice.criterion
+    return [confirmed(row, table.fresh, criterion) for _, row in rows.iterrows()]
+
+
+def _to_confirm(table: TrialTable, sweep: SweepFile, choice: Choice, noise: Noise) -> list[int]:
+    """Return the positions of the best good model of each of the best configurations, without regard to fresh runs."""
+    rows = choice.rows
+    names = [name for name in table.spec_columns if name not in _SEEDS and name in rows]
+    configurations = rows.groupby(["sweep", *names], dropna=False, sort=False).ngroup().to_numpy()
+    remaining = np.arange(len(rows))
+    order: list[int] = []
+    while choice.recommended and choice.index is not None:
+        order.append(int(remaining[choice.index]))
+        remaining = remaining[configurations[remaining] != configurations[order[-1]]]
+        if len(order) > RUNNERS_UP or not len(remaining):
+            break
+        part = {name: values[np.ix_(remaining, remaining)] for name, values in noise.items()}
+        choice = choose(rows.iloc[remaining], choice.criterion, sweep.objectives, noise=part)
+    return order
 
 
 def choose(

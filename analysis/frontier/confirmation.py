@@ -1,4 +1,8 @@
-"""Judge the fresh runs of a sweep: in how many of them does a configuration meet the criterion again?"""
+"""Judge the fresh runs of a sweep: in how many of them does a configuration meet the criterion again?
+
+The answer is the best of many models, so it may meet the criterion by the luck of its seed. A *fresh run* trains its
+configuration again with another seed, up to the same epoch.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.frontier.assessment import Thresholds, assess
-from analysis.frontier.judgement import Outcome, choose_model
-from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trial_table import TrialTable, numbers
+from analysis.frontier.criterion import Criterion
+from analysis.tables.trial_table import numbers
 from search_spaces.constraint import Constraint
 
 LEVEL = 0.9
-"""The probability with which a further run is within its prediction bound."""
+"""The probability with which the scores of a further run are within their prediction bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,79 +28,70 @@ class Confirmed:
         trial_id, epoch: the model.
         runs: the number of fresh runs that have ended.
         met: the number of fresh runs whose model meets the criterion. A failed or diverged run does not meet it.
+        expected: whether the worst scores that are expected of a further run meet the criterion, too.
     """
 
     trial_id: str
     epoch: float
     runs: int = 0
     met: int = 0
+    expected: bool = False
 
     @property
     def holds(self) -> bool:
         """Whether there are fresh runs, and all of them meet the criterion."""
         return 0 < self.runs == self.met
 
-
-def confirmed(model: pd.Series, table: TrialTable, thresholds: Thresholds) -> Confirmed:
-    """Return the results of the fresh runs of a model. ``model`` is its row in ``table.models``."""
-    trial_id, epoch = str(model["trial_id"]), float(model["epoch"])
-    return next(
-        (item for item in fresh_results(table, thresholds) if (item.trial_id, item.epoch) == (trial_id, epoch)),
-        Confirmed(trial_id, epoch),
-    )
+    def to_dict(self) -> dict[str, object]:
+        """Return the entry ``confirmed`` of the answer in pareto.json."""
+        return {"runs": self.runs, "met": self.met, "expected": self.expected}
 
 
-def fresh_results(table: TrialTable, thresholds: Thresholds) -> list[Confirmed]:
-    """Return the results of all fresh runs, in the order in which their models were confirmed first."""
-    rows = table.fresh
-    if rows.empty:
-        return []
-    return [
-        Confirmed(
-            str(trial_id),
-            float(str(epoch)),
-            runs=len(runs),
-            met=sum(row["status"] == "finished" and assess(row, thresholds).is_good for _, row in runs.iterrows()),
-        )
-        for (trial_id, epoch), runs in rows.groupby(["confirms", "stop_epoch"], sort=False)
-    ]
-
-
-def confirmation_order(
-    table: TrialTable, sweep: SweepFile, *, model: tuple[str, float | None] | None = None
-) -> list[Confirmed]:
-    """Return the models whose configurations are trained again, best first, with the results of their fresh runs.
+def confirmed(model: pd.Series, fresh: pd.DataFrame, criterion: Criterion) -> Confirmed:
+    """Return the results of the fresh runs of a model.
 
     Args:
-        model: the trial id and the epoch of the only model to confirm; None for the answer and its runners-up. The
-            epoch None is the trial's last evaluated epoch.
+        model: the row of the model, with the columns ``trial_id`` and ``epoch``.
+        fresh: one row per ended confirm trial (:attr:`analysis.tables.trial_table.TrialTable.fresh`).
     """
-    choice = choose_model(table, sweep)
-    if model is not None:
-        rows = table.models.trials
-        rows = rows[rows["trial_id"] == model[0]].sort_values("epoch")
-        rows = rows[numbers(rows, "epoch") == model[1]] if model[1] is not None else rows.iloc[-1:]
-        return [confirmed(row, table, choice.thresholds) for _, row in rows.iterrows()]
-    if choice.row is None or choice.judgement.outcome is not Outcome.GOOD:
+    trial_id, epoch = str(model["trial_id"]), float(model["epoch"])
+    found = (item for item in fresh_results(fresh, criterion) if (item.trial_id, item.epoch) == (trial_id, epoch))
+    return next(found, Confirmed(trial_id, epoch))
+
+
+def fresh_results(fresh: pd.DataFrame, criterion: Criterion) -> list[Confirmed]:
+    """Return the results of all fresh runs, in the order in which their models were confirmed first."""
+    if fresh.empty:
         return []
-    return [confirmed(choice.row, table, choice.thresholds)]
+    results = []
+    for (trial_id, epoch), runs in fresh.groupby(["confirms", "stop_epoch"], sort=False):
+        is_finished = (runs["status"] == "finished").to_numpy()
+        met = int((criterion.is_good(runs) & is_finished).sum())
+        expected = met == len(runs) and _is_expected(runs, criterion)
+        results.append(Confirmed(str(trial_id), float(str(epoch)), len(runs), met, expected))
+    return results
 
 
-def predicted_worst(rows: pd.DataFrame, limits: Sequence[Constraint]) -> dict[str, float]:
-    """Return, for each limited score, how bad the score of a further run is expected to be at worst.
+def _is_expected(runs: pd.DataFrame, criterion: Criterion) -> bool:
+    limits = [item.limit for item in criterion.requirements if not item.preferred]
+    return bool(criterion.is_good(runs.iloc[:1].assign(**predicted_worst(runs, limits)))[0])
 
-    This is the one-sided prediction bound for one more draw from a normal distribution, of which the n rows are draws:
+
+def predicted_worst(runs: pd.DataFrame, limits: Sequence[Constraint]) -> dict[str, float]:
+    """Return, for each limited score, the worst value that is expected of a further run.
+
+    This is the one-sided prediction bound for one more draw from a normal distribution, of which the n runs are draws:
     ``mean + t sd sqrt(1 + 1/n)`` for an upper limit, and ``mean - t sd sqrt(1 + 1/n)`` for a lower limit. Here, t is
     the quantile :data:`LEVEL` of Student's distribution with n - 1 degrees of freedom (Hahn and Meeker, Statistical
-    Intervals, 1991, section 4.7). With fewer than two rows, or a missing score, the result is NaN.
+    Intervals, 1991, section 4.7). With fewer than two runs, or a missing score, the value is NaN.
     """
     from scipy.stats import t as student
 
-    n = len(rows)
+    n = len(runs)
     factor = float(student.ppf(LEVEL, n - 1)) * math.sqrt(1.0 + 1.0 / n) if n > 1 else math.nan
     bounds: dict[str, float] = {}
     for limit in limits:
-        values = numbers(rows, limit.name)
+        values = numbers(runs, limit.name)
         margin = factor * float(values.std(ddof=1, skipna=False)) if n > 1 else math.nan
         sign = -1.0 if limit.sign.startswith(">") else 1.0
         bounds[limit.name] = float(values.mean(skipna=False)) + sign * margin

@@ -14,6 +14,7 @@ import pandas as pd
 
 from analysis.frontier.assessment import NEAR_GUESS, Thresholds, assess
 from analysis.frontier.confirmation import Confirmed, confirmed
+from analysis.frontier.criterion import criterion_of
 from analysis.frontier.frontier import Frontier, Model, frontier
 from analysis.frontier.judgement import Judgement, ModelChoice, Outcome, TriedSettings, tried_settings
 from analysis.report.outcomes import status_counts
@@ -140,7 +141,7 @@ class Answer:
             "trial_id": model.trial_id if model else "",
             "epoch": model.epoch if model else None,
             "checkpoint": model.checkpoint if model else "",
-            "confirmed": {"runs": self.confirmed.runs, "met": self.confirmed.met} if self.confirmed else None,
+            "confirmed": self.confirmed.to_dict() if self.confirmed else None,
             "advice": self.advice,
             "judged": self.judgement_lines,
             "thresholds": render_line("answer.thresholds", answer=self),
@@ -170,7 +171,7 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelCh
     if row is None:
         return result
     baseline = sweep.baseline_of(row)
-    fresh = confirmed(row, table, thresholds)
+    fresh = confirmed(row, table.fresh, criterion_of(sweep))
     objectives = tuple(
         Score(
             column=item.column,

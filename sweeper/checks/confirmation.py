@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.frontier.confirmation import Confirmed, confirmation_order
+from analysis.frontier.choice import models_to_confirm
+from analysis.frontier.confirmation import Confirmed
 from analysis.tables.sources import read_source
 from search_spaces.common.messages import some_of
 from sweeper.checks.trial_time import estimate_pace
@@ -115,4 +116,4 @@ def confirm_plan(settings: SweepSettings, out: Path) -> ConfirmPlan:
 
 def _models(settings: SweepSettings, out: Path) -> list[Confirmed]:
     source = read_source(out)
-    return confirmation_order(source.table, source.sweep, model=settings.confirmed_model)
+    return models_to_confirm(source.table, source.sweep, model=settings.confirmed_model)

@@ -57,12 +57,12 @@ def _models(sweep: OpenSweep) -> list[Confirmed]:
     """Return the models to confirm, from the tables."""
     if not sweep.settings.fresh_seeds or not sweep.log.state.ended:
         return []
-    from analysis.frontier.confirmation import confirmation_order
+    from analysis.frontier.choice import models_to_confirm
     from analysis.tables.sources import read_source
 
     sweep.log.flush()
     source = read_source(sweep.out)
-    return confirmation_order(source.table, source.sweep, model=sweep.settings.confirmed_model)
+    return models_to_confirm(source.table, source.sweep, model=sweep.settings.confirmed_model)
 
 
 def _announce(sweep: OpenSweep) -> None:

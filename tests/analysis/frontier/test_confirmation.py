@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 
+import pandas as pd
 import pytest
 
-from analysis.frontier.confirmation import Confirmed, confirmation_order
+from analysis.frontier.choice import Decision, choose_model, models_to_confirm
+from analysis.frontier.confirmation import Confirmed, predicted_worst
 from analysis.report.report import write_report
 from analysis.tables.sources import read_source
+from search_spaces.constraint import Constraint
 from tests.analysis.conftest import MakeSweep, Row, trial
 
 GOOD = {"verbmem": 0.05, "utility": 0.79}
@@ -41,9 +45,10 @@ def test_a_fresh_run_meets_the_criterion_or_not(
 ) -> None:
     out = make_sweep([*trials, fresh(0, **changes), fresh(1)])
     source = read_source(out)
-    assert confirmation_order(source.table, source.sweep) == [Confirmed("00001", 3.0, runs=2, met=1 + met)]
+    holds = met == 1  # equal scores in all runs are expected again
+    assert models_to_confirm(source.table, source.sweep) == [Confirmed("00001", 3.0, 2, 1 + met, holds)]
     answer = write_report(out)["answer"]
-    assert answer["confirmed"] == {"runs": 2, "met": 1 + met}
+    assert answer["confirmed"] == {"runs": 2, "met": 1 + met, "expected": holds}
 
 
 def test_fresh_runs_of_another_model_or_epoch_are_listed_but_do_not_confirm_the_answer(
@@ -53,8 +58,8 @@ def test_fresh_runs_of_another_model_or_epoch_are_listed_but_do_not_confirm_the_
     content = write_report(out)
     assert content["answer"]["confirmed"] is None
     assert content["fresh_runs"] == [
-        {"trial_id": "00000", "epoch": 3.0, "runs": 1, "met": 0},
-        {"trial_id": "00001", "epoch": 2.0, "runs": 1, "met": 1},
+        {"trial_id": "00000", "epoch": 3.0, "runs": 1, "met": 0, "expected": False},
+        {"trial_id": "00001", "epoch": 2.0, "runs": 1, "met": 1, "expected": False},
     ]
 
 
@@ -71,5 +76,58 @@ def test_a_report_with_fresh_runs_has_the_frontier_and_the_figures_of_the_search
 
 def test_only_the_given_model_is_confirmed(make_sweep: MakeSweep, trials: list[Row]) -> None:
     source = read_source(make_sweep(trials))
-    assert confirmation_order(source.table, source.sweep, model=("00000", None)) == [Confirmed("00000", 3.0)]
-    assert confirmation_order(source.table, source.sweep, model=("00000", 7.0)) == []
+    assert models_to_confirm(source.table, source.sweep, model=("00000", None)) == [Confirmed("00000", 3.0)]
+    assert models_to_confirm(source.table, source.sweep, model=("00000", 7.0)) == []
+
+
+# The answer changes if a runner-up holds where the answer does not ----------------------------------------------------
+
+RUNNERS_UP = [
+    trial("00002", 4.0, 0.07, lr=2e-4, verbmem=0.05, utility=0.70),
+    trial("00003", 4.0, 0.07, lr=3e-4, verbmem=0.05, utility=0.65),
+]
+
+
+@pytest.mark.parametrize(
+    ("results", "chosen", "decision"),
+    [
+        ({}, "00001", Decision.ONLY),
+        ({"00001": (GOOD, GOOD)}, "00001", Decision.ONLY),
+        ({"00001": (GOOD, BAD), "00002": (GOOD, GOOD)}, "00002", Decision.CONFIRMED),
+        ({"00001": (GOOD, BAD), "00002": (BAD, BAD), "00003": (GOOD, GOOD)}, "00003", Decision.CONFIRMED),
+        ({"00001": (GOOD, BAD), "00002": (BAD, BAD), "00003": (BAD, GOOD)}, "00001", Decision.ONLY),
+    ],
+)
+def test_the_first_model_that_holds_is_the_answer(
+    make_sweep: MakeSweep,
+    trials: list[Row],
+    results: Mapping[str, tuple[Mapping[str, object], ...]],
+    chosen: str,
+    decision: Decision,
+) -> None:
+    runs = [(trial_id, scores) for trial_id, pair in results.items() for scores in pair]
+    rows = [fresh(number, trial_id, **scores) for number, (trial_id, scores) in enumerate(runs)]
+    source = read_source(make_sweep([*trials, *RUNNERS_UP, *rows]))
+    order = models_to_confirm(source.table, source.sweep)
+    assert [model.trial_id for model in order] == ["00001", "00002", "00003"], "the order does not depend on fresh runs"
+    choice = choose_model(source.table, source.sweep)
+    assert choice.row is not None
+    assert (choice.row["trial_id"], choice.decision) == (chosen, decision)
+    counts = None if not results else (2, sum(scores == GOOD for scores in results[chosen]))
+    assert (choice.confirmed and (choice.confirmed.runs, choice.confirmed.met)) == counts
+
+
+def test_trials_that_differ_only_in_the_seed_are_one_configuration(make_sweep: MakeSweep, trials: list[Row]) -> None:
+    repeated = trial("00002", 4.0, 0.07, seed=1, **GOOD)
+    source = read_source(make_sweep([*trials, repeated, RUNNERS_UP[1]]))
+    assert [model.trial_id for model in models_to_confirm(source.table, source.sweep)] == ["00001", "00003"]
+
+
+def test_a_further_run_is_expected_to_be_within_the_prediction_bound_of_a_normal_distribution() -> None:
+    """Student's quantile 0.9 with two degrees of freedom is 1.8856; mean 2, standard deviation 1, three runs."""
+    runs = pd.DataFrame({"verbmem": [1.0, 2.0, 3.0], "utility": [1.0, 2.0, 3.0], "other": [1.0, math.nan, 2.0]})
+    limits = [Constraint("verbmem", "<", 9.0), Constraint("utility", ">=", 0.0), Constraint("other", "<", 9.0)]
+    margin = 1.8856180831641267 * math.sqrt(1.0 + 1.0 / 3.0)
+    worst = predicted_worst(runs, limits)
+    assert worst == pytest.approx({"verbmem": 2.0 + margin, "utility": 2.0 - margin, "other": math.nan}, nan_ok=True)
+    assert math.isnan(predicted_worst(runs.iloc[:1], limits)["verbmem"])
