@@ -117,9 +117,12 @@ def selectable_models(table: TrialTable, sweep: SweepFile) -> TrialTable:
     """Return the models that can be selected: the last epochs of finished trials, and all epochs on the frontier.
 
     With constraints, the epochs on the frontier of the epochs that meet all constraints can be selected, too. The other
-    epochs have no checkpoint, and only their losses were measured.
+    epochs have no checkpoint, and only their losses were measured. If ``--keep-checkpoints`` limits the checkpoints of
+    the sweep, models without a checkpoint cannot be selected.
     """
     models = table.models
+    if sweep.settings.get("keep_checkpoints"):
+        models = models.with_trials(models.trials[models.trials["checkpoint"] != ""])
     if not table.every_epoch:
         return models
     finished, rows = table.finished, models.trials

@@ -13,7 +13,7 @@ from search_spaces.common.durable import free_bytes
 from search_spaces.common.messages import counted
 from search_spaces.space import Space
 from sweeper.checks.decision import Decision, planned_decision
-from sweeper.checks.disk import FLOAT, Disk, count_parameters, estimate_disk
+from sweeper.checks.disk import FLOAT, Disk, count_parameters, estimate_sweep_disk
 from sweeper.checks.hub import Download, downloads
 from sweeper.checks.trial_time import TrialPace, estimate_pace
 from sweeper.execution.cluster import ray_cluster
@@ -21,7 +21,7 @@ from sweeper.execution.placement import slots_here
 from sweeper.search.confirmation import PlannedRuns
 from sweeper.settings.names import RUN, STUDY
 from sweeper.settings.resources import Resources, local_gpu_count
-from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.settings.sweep_settings import LAST, SweepSettings
 from trainables.models.hub_cache import cached_snapshot
 from trainables.models.registry import find_model
 from trainables.question_sets import question_sets
@@ -112,7 +112,7 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
         budget = math.inf if settings.time_budget_seconds is None else settings.time_budget_seconds
         seconds = min(budget, pace.trial_seconds(epochs) * remaining / at_once)
     state_count = remaining if settings.pauses_trials else at_once
-    model_fields = _model_fields(base, models=remaining, running=state_count)
+    model_fields = _model_fields(settings, trials=remaining, running=state_count)
     if configurations is not None and most < settings.trials:
         size = counted(len(configurations), "configuration")
         model_fields["notes"] += (f"the search space has {size}, so at most {most} of {settings.trials} trials run",)
@@ -142,7 +142,9 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
 
 def plan_of_run(spec: TrialSpec, out: Path | None) -> Plan:
     gpus = 1.0 if local_gpu_count() else 0.0
-    settings = SweepSettings(name="run", kind=RUN, base=spec, space=Space(), trials=1, gpus_per_trial=gpus)
+    settings = SweepSettings(
+        name="run", kind=RUN, base=spec, space=Space(), trials=1, gpus_per_trial=gpus, candidates=LAST
+    )
     return plan_of_sweep(settings, out)
 
 
@@ -165,7 +167,8 @@ def _previous_sweeps(settings: SweepSettings, out: Path | None) -> list[Path]:
     return [folder, *named_sweeps, *(path.parent for path in newest_first)]
 
 
-def _model_fields(spec: TrialSpec, *, models: int, running: int) -> dict[str, Any]:
+def _model_fields(settings: SweepSettings, *, trials: int, running: int) -> dict[str, Any]:
+    spec = settings.base
     missing = downloads(spec)
     entry = None if missing or spec.target_path else cache_folder() / "targets" / target_spec_of(spec).trained_key
     is_cached = entry is not None and is_trained(entry)
@@ -182,7 +185,7 @@ def _model_fields(spec: TrialSpec, *, models: int, running: int) -> dict[str, An
     if folder is None:
         reason = NO_DOWNLOAD if missing else NO_TARGET
         return fields | {"memory": None, "disk": None, "unknown": {"memory": reason, "disk": reason}}
-    disk = estimate_disk(spec, folder, models=models, running=running)
+    disk = estimate_sweep_disk(settings, folder, trials=trials, running=running)
     # The memory estimate excludes activations.
     training_bytes = disk.checkpoint * (_GRADIENTS - 1) + disk.state
     return fields | {"memory": FLOAT * count_parameters(folder) + training_bytes, "disk": disk, "unknown": {}}

@@ -12,8 +12,10 @@ from typing import Any
 from rich.console import Console
 
 from search_spaces.common.front import Criteria
+from sweeper.checks.disk import estimate_disk
 from sweeper.controller import Controller
 from sweeper.execution.gpu_shares import GpuShares
+from sweeper.followers.checkpoint_limit import CheckpointLimit
 from sweeper.followers.checkpoints import CheckpointManager
 from sweeper.followers.display import Display
 from sweeper.followers.mlflow.runs import TrackedSweep
@@ -25,6 +27,7 @@ from sweeper.search.limits import Limits
 from sweeper.search.reuse import ReusableTrials
 from sweeper.search.schedulers import open_scheduler
 from sweeper.search.study import open_study
+from sweeper.settings.keep import parse_keep
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import sqlite_path
 from sweeper.settings.until import parse_until
@@ -137,7 +140,9 @@ def open_sweep(
         scheduler=open_scheduler(settings, target),
     )
     criteria = study.archive.criteria if settings.every_epoch else None
-    checkpoints = CheckpointManager(out, criteria, states=state_storage(settings, out), syncer=syncer)
+    states_folder = state_storage(settings, out)
+    limit = _checkpoint_limit(settings, target, study.archive.criteria)
+    checkpoints = CheckpointManager(out, criteria, states=states_folder, syncer=syncer, limit=limit)
     metric_names = primary_metrics(target.data.modality)
     sweep = OpenSweep(
         out=out,
@@ -147,7 +152,12 @@ def open_sweep(
         controller=controller,
         states=states,
         console=console,
-        tables=TableWriter(tables, checkpoints.find, every_epoch=settings.every_epoch),
+        tables=TableWriter(
+            tables,
+            checkpoints.find,
+            every_epoch=settings.every_epoch,
+            is_deleted=checkpoints.was_deleted if limit else None,
+        ),
         checkpoints=checkpoints,
         tracker=_tracker(log, settings, target, checkpoints, sweep_id=sweep_id, syncer=syncer),
         display=Display(console, log.state, study.archive, trials=settings.trials, scores=metric_names),
@@ -200,6 +210,15 @@ def attach(sweep: OpenSweep) -> None:
     )
     sweep.log.attach(*(follower for follower in followers if follower is not None))
     sweep.log.record(SweepStarted(sweep.settings.trials))
+
+
+def _checkpoint_limit(settings: SweepSettings, target: Target, criteria: Criteria) -> CheckpointLimit | None:
+    """Return the limit of ``--keep-checkpoints``; None if all checkpoints are kept. Raises KeepError."""
+    keep = parse_keep(settings.keep_checkpoints)
+    if keep is None:
+        return None
+    size = estimate_disk(settings.base, Path(target.path), models=0, running=0).checkpoint
+    return CheckpointLimit(keep.count(size), criteria)
 
 
 def _shares(settings: SweepSettings) -> GpuShares:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.common.messages import counted
-from sweeper.checks.disk import check_disk, estimate_disk
+from sweeper.checks.disk import check_disk, estimate_sweep_disk
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.cluster import import_for_report
 from sweeper.execution.gpu_shares import MAX_PER_GPU, GpuShares, equal_share
@@ -46,7 +46,7 @@ def run_trials(sweep: OpenSweep, capacity: int) -> None:
     trials_left = sweep.controller.queued_confirmations or sweep.remaining_trials
     # A paused trial keeps its state on the disk, so any number of trials may need space at once.
     max_states = trials_left if settings.pauses_trials else min(max_concurrent, trials_left)
-    disk = estimate_disk(settings.base, Path(sweep.target.path), models=trials_left, running=max_states)
+    disk = estimate_sweep_disk(settings, Path(sweep.target.path), trials=trials_left, running=max_states)
     sweep.console.print(check_disk(disk, sweep.out), soft_wrap=True)
     tuner = _tuner(sweep, max_concurrent=max_concurrent)
     for name in ("ray.tune", "ray.train"):  # only the syncer reports a storage that does not respond

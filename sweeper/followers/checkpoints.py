@@ -14,8 +14,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
+from analysis.errors import AnalysisError
 from search_spaces.common.durable import remove_atomically
 from search_spaces.common.front import Criteria, Point
+from sweeper.followers.checkpoint_limit import CheckpointLimit
 from sweeper.followers.syncer import Syncer
 from sweeper.store.event_log import Follower
 from sweeper.store.events import Event, MetricsMeasured, Phase, TrialEnded, TrialReported, TrialRequeued
@@ -34,11 +36,23 @@ class CheckpointManager(Follower):
     """Maintains the front of all evaluated epochs and the front under the constraints (:meth:`Criteria.kept`).
 
     ``criteria`` is None if only the last epochs of trials are candidates; then both fronts stay empty. ``states`` is
-    the storage of the saved states from which interrupted trials continue.
+    the storage of the saved states from which interrupted trials continue. ``limit`` limits the number of stored
+    models. The limit is enforced when a trial ends, so a few more models may exist while trials run.
     """
 
-    def __init__(self, out: Path, criteria: Criteria | None, *, states: Storage, syncer: Syncer | None = None) -> None:
+    def __init__(
+        self,
+        out: Path,
+        criteria: Criteria | None,
+        *,
+        states: Storage,
+        syncer: Syncer | None = None,
+        limit: CheckpointLimit | None = None,
+    ) -> None:
         self._out = out
+        self._limit = limit
+        self._is_limit_due = limit is not None
+        self._deleted: frozenset[str] = frozenset()  # folders of models beyond the limit
         self._criteria = criteria
         self._states = states
         self._syncer = syncer
@@ -57,7 +71,8 @@ class CheckpointManager(Follower):
         """The epochs on the fronts, by trial id. May be read in any thread."""
         epochs: defaultdict[str, set[float]] = defaultdict(set)
         for trial_id, epoch in self._kept:  # never changed in place
-            epochs[trial_id].add(epoch)
+            if candidate_folder(trial_id, epoch) not in self._deleted:
+                epochs[trial_id].add(epoch)
         return {trial_id: frozenset(items) for trial_id, items in epochs.items()}
 
     def find(self, trial: Trial, report: EpochReport) -> str:
@@ -69,6 +84,10 @@ class CheckpointManager(Follower):
             return checkpoint
         folder = candidate_folder(trial.id, report.epoch)
         return folder if self.has_model(folder) else ""
+
+    def was_deleted(self, folder: str) -> bool:
+        """Return whether ``--keep-checkpoints`` has deleted a stored model. May be called in any thread."""
+        return self._limit is not None and not self.has_model(folder)
 
     def catch_up(self, state: SweepState) -> None:
         """Compute the front, and delete the models and saved states that a previous driver process did not delete."""
@@ -88,6 +107,8 @@ class CheckpointManager(Follower):
             self._add(trial, [report for report in trial.candidates() if report.step == event.step])
         elif isinstance(event, TrialEnded) and state.trials[event.trial_id].has_result:
             self._ended.add(event.trial_id)
+        if isinstance(event, TrialEnded):
+            self._is_limit_due = self._limit is not None
 
     def flush(self, state: SweepState) -> None:
         """Write the points on the fronts to a file. Workers read this file to decide whether to save a model.
@@ -105,6 +126,7 @@ class CheckpointManager(Follower):
         for candidate in self._dominated - self._kept.keys():
             self._remove(candidate_folder(*candidate))
         self._dominated.clear()
+        self._enforce_limit(state)
         for trial_id in self._ended:
             if self._syncer is not None:
                 self._syncer.delete_states(trial_id)
@@ -112,6 +134,22 @@ class CheckpointManager(Follower):
                 with contextlib.suppress(StorageError, OSError):
                     remove_states(self._states, trial_id)
         self._ended.clear()
+
+    def _enforce_limit(self, state: SweepState) -> None:
+        if self._limit is None or not self._is_limit_due:
+            return
+        stored = {f"checkpoints/{path.name}" for path in (self._out / "checkpoints").glob("*")}
+        if self._syncer is not None:
+            stored |= self._syncer.models
+        try:
+            excess = self._limit.excess(self._out, state, stored, self.folders)
+        except AnalysisError as error:
+            logger.warning("checkpoints beyond the limit are kept until the next trial ends: %s", error)
+            excess = []
+        self._deleted |= frozenset(excess)
+        for folder in excess:
+            self._remove(folder)
+        self._is_limit_due = False
 
     def reconcile(self) -> None:
         """Delete all models of epochs that are on neither front, including models that killed processes left behind.

@@ -18,8 +18,17 @@ FindCheckpoint = Callable[[Trial, EpochReport], str]
 class TableWriter(Follower):
     """Appends rows to the tables while trials run. Rewrites the tables if written rows have changed."""
 
-    def __init__(self, tables: ResultTables, find_checkpoint: FindCheckpoint, *, every_epoch: bool) -> None:
+    def __init__(
+        self,
+        tables: ResultTables,
+        find_checkpoint: FindCheckpoint,
+        *,
+        every_epoch: bool,
+        is_deleted: Callable[[str], bool] | None = None,
+    ) -> None:
+        """``is_deleted`` returns whether ``--keep-checkpoints`` has deleted a model; None if it is not given."""
         self._tables = tables
+        self._is_deleted = is_deleted
         self._find_checkpoint = find_checkpoint
         self._every_epoch = every_epoch
         # The rows to write. The reports of a trial are written before its row of trials.csv.
@@ -34,7 +43,8 @@ class TableWriter(Follower):
 
     def apply(self, event: Event, state: SweepState) -> None:
         """Queue the rows of an event. If the event changes rows that are already written, mark the tables as stale."""
-        if isinstance(event, TrialRequeued | MetricsMeasured):
+        is_limit_due = isinstance(event, TrialEnded) and self._is_deleted is not None
+        if is_limit_due or isinstance(event, TrialRequeued | MetricsMeasured):
             self._stale = True
         if self._stale:
             return
@@ -58,7 +68,7 @@ class TableWriter(Follower):
                 self._add_history(trial, trial.reports)
                 self._add_candidates(trial, trial.candidates(), self._find_checkpoint)
                 if trial.outcome is not None:
-                    self._rows[self._tables.trials].append(trial.row())
+                    self._rows[self._tables.trials].append(self._trial_row(trial))
         for table, rows in self._rows.items():
             if not self._stale:
                 if rows:
@@ -84,6 +94,13 @@ class TableWriter(Follower):
                 for report in reports
                 if report.evaluated
             ]
+
+    def _trial_row(self, trial: Trial) -> Row:
+        """Return the trial's row of trials.csv. The cell of a deleted checkpoint is empty."""
+        row = trial.row()
+        if self._is_deleted is not None and row.get("checkpoint") and self._is_deleted(row["checkpoint"]):
+            row["checkpoint"] = None
+        return row
 
     def _new_checkpoint(self, trial: Trial, report: EpochReport) -> str:
         return candidate_folder(trial.id, report.epoch) if report.is_stored else self._find_checkpoint(trial, report)

@@ -180,6 +180,13 @@ class SearchFields:
         "nearest to the best values of all objectives are measured first.",
         low=0,
     )
+    keep_checkpoints: str | None = option(
+        None,
+        "Maximum number of stored checkpoints, or their total size, such as 40GB. Checkpoints far from the best values "
+        "of all objectives are deleted first; the recommended one and its two runners-up are kept.",
+        metavar="N|SIZE",
+        otherwise="all on the frontier, and the last of each trial",
+    )
     constraints: tuple[str, ...] = option((), _CONSTRAINT, name="constraint", metavar="METRIC>=VALUE")
     reuse: tuple[str, ...] = option(
         (),

@@ -12,6 +12,7 @@ from search_spaces.common.objective import Objective
 from search_spaces.parameters import Choice
 from search_spaces.points import Point, PointError, params_of_point, read_points
 from search_spaces.space import Space
+from sweeper.settings.keep import KeepError, parse_keep
 from sweeper.settings.names import LEARNERS, NO_SCHEDULER
 from sweeper.settings.objectives import (
     ObjectiveError,
@@ -91,6 +92,10 @@ def read_search(
         parse_until(search.until)
     except UntilError as error:
         problems += about("until", str(error))
+    try:
+        parse_keep(options.keep_checkpoints)
+    except KeepError as error:
+        problems += about("keep_checkpoints", str(error))
     if search.warm_start and sampler not in LEARNERS:
         text = f"--warm-start: the sampler {sampler} does not learn from trials; use one of {', '.join(LEARNERS)}"
         problems += about("warm_start", text)

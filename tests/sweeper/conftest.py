@@ -29,6 +29,7 @@ from sweeper.controller import Controller
 from sweeper.driver.open_sweep import OpenSweep, attach
 from sweeper.execution import shutdown as interruption
 from sweeper.execution.gpu_shares import GpuShares
+from sweeper.followers.checkpoint_limit import CheckpointLimit
 from sweeper.followers.checkpoints import CheckpointManager
 from sweeper.followers.display import Display
 from sweeper.followers.syncer import Syncer
@@ -240,16 +241,24 @@ def bare_sweep(
     console: Console | None = None,
     syncer: Syncer | None = None,
     shares: GpuShares | None = None,
+    limit: int | None = None,
     **controller: Any,
 ) -> OpenSweep:
     """Open a sweep without Ray that a test drives. If the folder has events, the sweep is resumed.
 
-    ``controller`` has further fields of the sweep's controller.
+    ``limit`` is the maximum number of stored models. ``controller`` has further fields of the sweep's controller.
     """
     log = EventLog(out / "events.jsonl")
     study = study or open_study(out, space=settings.space, trials=settings.trials)
     console = console or Console(quiet=True)
-    checkpoints = CheckpointManager(out, study.archive.criteria, states=state_storage(settings, out), syncer=syncer)
+    criteria = study.archive.criteria
+    checkpoints = CheckpointManager(
+        out,
+        criteria,
+        states=state_storage(settings, out),
+        syncer=syncer,
+        limit=None if limit is None else CheckpointLimit(limit, criteria),
+    )
     fields: dict[str, Any] = {
         "make_spec": lambda config: settings.make_spec(config, target_key="key"),
         "reusable": ReusableTrials(),
@@ -262,7 +271,12 @@ def bare_sweep(
         controller=Controller(log=log, study=study, **(fields | controller)),
         states={},
         console=console,
-        tables=TableWriter(ResultTables(out), checkpoints.find, every_epoch=settings.every_epoch),
+        tables=TableWriter(
+            ResultTables(out),
+            checkpoints.find,
+            every_epoch=settings.every_epoch,
+            is_deleted=checkpoints.was_deleted if limit else None,
+        ),
         checkpoints=checkpoints,
         tracker=tracker or Mock(),
         display=Display(console, log.state, study.archive, trials=settings.trials),

@@ -52,7 +52,9 @@ class ModelDelivery:
         models: list[NewModel] = []
         for trial in trials:
             measured_count = sum(map(len, trial.measured.values()))
-            now = (len(trial.reports), ended_at(trial), measured_count, kept_epochs.get(trial.id))
+            last_folder = trial.outcome.checkpoint if trial.outcome is not None else None
+            is_deleted = last_folder is not None and self._checkpoints.was_deleted(last_folder)
+            now = (len(trial.reports), ended_at(trial), measured_count, kept_epochs.get(trial.id), is_deleted)
             if trial.id not in self._trials or self._trials[trial.id][0] != now:
                 self._trials[trial.id] = (now, list(kept_models(self._sweep, trial, self._checkpoints)))
             models += self._trials[trial.id][1]

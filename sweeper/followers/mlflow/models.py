@@ -24,6 +24,9 @@ class Checkpoints(Protocol):
     def has_model(self, folder: str) -> bool:
         """Return whether a checkpoint exists. ``folder`` is relative to the sweep's folder."""
 
+    def was_deleted(self, folder: str) -> bool:
+        """Return whether ``--keep-checkpoints`` has deleted a checkpoint."""
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -42,7 +45,7 @@ class NewModel:
     Attributes:
         key: the name of the model, which is unique in the sweep, such as ``00007 epoch 3``.
         folder: the checkpoint's folder, relative to the sweep's folder.
-        is_last: whether the checkpoint is that of the trial's last epoch, which is always kept.
+        is_last: whether the checkpoint is that of the trial's last epoch.
     """
 
     key: str
@@ -73,7 +76,7 @@ def kept_models(sweep: TrackedSweep, trial: Trial, checkpoints: Checkpoints) -> 
         is_last = last_folder is not None and report.step == trial.last_step
         if report.epoch in kept_epochs and not is_last and checkpoints.has_model(folder):
             yield _model(sweep, trial, report, report.values, folder=folder, is_last=False)
-    if trial.outcome is not None and last_folder is not None:
+    if trial.outcome is not None and last_folder is not None and not checkpoints.was_deleted(last_folder):
         reports = trial.reports or [EpochReport(trial.outcome.steps or 0, trial.outcome.epochs_done or 0.0)]
         values = {**trial.outcome.values, **trial.measured.get(trial.last_step, {})}
         yield _model(sweep, trial, reports[-1], values, folder=last_folder, is_last=True)

@@ -77,6 +77,9 @@ class KeptCheckpoints:
             trial_id: frozenset(epoch for other, epoch in candidates if other == trial_id) for trial_id in trial_ids
         }
 
+    def was_deleted(self, folder: str) -> bool:
+        return False
+
     def has_model(self, folder: str) -> bool:
         return folder not in self.unsaved
 

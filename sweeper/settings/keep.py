@@ -1,0 +1,63 @@
+"""The number or size of checkpoints that ``--keep-checkpoints`` allows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from search_spaces.common.messages import format_size
+
+MIN_MODELS = 3
+"""The answer of a sweep and its two runners-up are always kept."""
+_UNITS = {"MB": 1e6, "GB": 1e9, "TB": 1e12}
+_SIZE = re.compile(rf"(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})", re.IGNORECASE)
+
+
+class KeepError(ValueError):
+    """``--keep-checkpoints`` cannot be parsed, or allows too few checkpoints."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """A number of checkpoints, or their total size in bytes. The other field is None."""
+
+    models: int | None = None
+    bytes: float | None = None
+
+    def count(self, checkpoint_bytes: int) -> int:
+        """Return the number of checkpoints for checkpoints of this size.
+
+        Raises:
+            KeepError: fewer than :data:`MIN_MODELS` checkpoints have the allowed size.
+        """
+        if self.bytes is None:
+            assert self.models is not None
+            return self.models
+        models = int(self.bytes // max(1, checkpoint_bytes))
+        if models < MIN_MODELS:
+            raise KeepError(
+                f"--keep-checkpoints {format_size(self.bytes)}: expected at least "
+                f"{format_size(MIN_MODELS * checkpoint_bytes)}, because the recommended model and its two runners-up "
+                f"have {format_size(checkpoint_bytes)} each"
+            )
+        return models
+
+
+def parse_keep(text: str | None) -> Keep | None:
+    """Parse a number such as ``20``, or a size such as ``40GB``. Return None for None.
+
+    Raises:
+        KeepError: the text has another format, or the number is less than :data:`MIN_MODELS`.
+    """
+    if text is None:
+        return None
+    if text.isdecimal() and int(text) >= MIN_MODELS:
+        return Keep(models=int(text))
+    if (match := _SIZE.fullmatch(text)) and float(match[1]) > 0:
+        return Keep(bytes=float(match[1]) * _UNITS[match[2].upper()])
+    raise KeepError(
+        f"--keep-checkpoints '{text}': expected a number of at least {MIN_MODELS} (the recommended model and its two "
+        "runners-up are always kept), or a size such as 40GB"
+    )
