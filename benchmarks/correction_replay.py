@@ -5,9 +5,10 @@
     python benchmarks/correction_replay.py --rows FILE.csv --table                              # prints the results
 
 ``DIR`` has the per-item logs of ``benchmarks/demo_methods.py --items DIR``. All models with one seed form a table. A
-replay draws the epochs of 20 random runs of a table, and a random half of the items of each evaluation set. It selects
-a model by the scores on these items, and corrects its scores. The scores of the same model on the other half of the
-items are the *fresh* scores. The correction was developed on seed 950, and is judged by the other seeds.
+replay draws the epochs of 10 random runs of a table, and a random half of the items of each evaluation set. It selects
+a model by the criterion ``usable`` on these items, and corrects its scores. The scores of the same model on the other
+half of the items are the *fresh* scores. The correction was developed on seed 950, and is judged by the other seeds,
+which have other data.
 """
 
 from __future__ import annotations
@@ -26,27 +27,23 @@ import numpy as np
 import pandas as pd
 from study_rows import Row, print_table, read_rows, run_missing, study_parser
 
+from analysis.frontier.choice import Choice, choose
 from analysis.frontier.correction import ItemScores, Resampling, correct
-from analysis.tables.columns import Column, Columns
+from analysis.frontier.criterion import criterion_of
+from analysis.tables.columns import Columns
 from analysis.tables.item_logs import Parts
+from analysis.tables.sweep_file import SweepFile
+from sweeper.store.columns import column_dictionary
 
-OF = {
-    "forget_fact_recall": "forget",
-    "verbmem": "forget",
-    "forget_fact_recall_rephrased": "forget",
-    "retain_fact_recall": "retain",
-    "retain_fact_recall_rephrased": "retain",
-    "retain_repetition": "retain",
-    "utility": "retain",
-    "retain_kl": "retain",
-}
-"""The data set of each metric whose items' values are kept."""
-COLUMNS_OF_SCORES = Columns(
-    {name: Column(of=of, bounds=(0.0, None if name == "retain_kl" else 1.0)) for name, of in OF.items()}
+METRICS = (
+    *("forget_fact_recall", "forget_fact_recall_rephrased", "forget_loops", "verbmem"),
+    *("retain_fact_recall", "retain_fact_recall_rephrased", "neighbour_fact_recall"),
+    *("retain_kl", "retain_repetition", "retain_longest_loop", "utility"),
 )
-RUNS = 20
+"""The metrics whose items' values are kept: those of the criterion ``usable``, and the primary metrics."""
+RUNS = 10
 KEY = ("seed", "replay")
-COLUMNS = (*KEY, "metric", "model", "models", "plain", "corrected", "low", "high", "fresh")
+COLUMNS = (*KEY, "metric", "model", "outcome", "models", "ties", "plain", "corrected", "low", "high", "fresh")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,37 +56,58 @@ class Candidate:
 
 
 def write(folder: Path, path: Path) -> None:
-    """Collect the per-item logs in a folder in one compressed file, with one line per model."""
-    lines = []
+    """Collect the per-item logs in a folder in one compressed file: a line per seed, and a line per model."""
+    from demo_methods import spec_of
+
+    from trainables.target.prepare import prepare_target
+
+    lines: list[dict[str, Any]] = []
     for file in sorted(folder.glob("*.json")):
         name, seed, epoch = file.stem.rsplit("-", 2)
         scores = json.loads(file.read_text(encoding="utf-8"))["scores"]
-        kept = {metric: scores[metric] for metric in OF if metric in scores}
-        lines.append(
-            json.dumps({"seed": int(seed), "run": name, "epoch": epoch, "scores": kept}, separators=(",", ":"))
-        )
-    path.write_bytes(lzma.compress("\n".join(lines).encode()))
+        kept = {metric: scores[metric] for metric in METRICS}
+        lines.append({"seed": int(seed), "run": name, "epoch": epoch, "scores": kept})
+    for seed in sorted({line["seed"] for line in lines}):
+        baseline = prepare_target(spec_of("gdiff", lr="1e-3", seed=seed)).baseline
+        lines.insert(0, {"seed": seed, "baseline": {name: baseline[name] for name in METRICS}})
+    texts = [json.dumps(line, separators=(",", ":")) for line in lines]
+    path.write_bytes(lzma.compress("\n".join(texts).encode()))
 
 
 @cache
-def read(path: Path) -> Mapping[int, Sequence[Candidate]]:
-    """Return the recorded models of each seed."""
+def read(path: Path) -> tuple[Mapping[int, Sequence[Candidate]], Mapping[int, Mapping[str, float]]]:
+    """Return the recorded models of each seed, and the scores of each seed's target."""
     tables: defaultdict[int, list[Candidate]] = defaultdict(list)
+    baselines: dict[int, Mapping[str, float]] = {}
     for line in lzma.decompress(path.read_bytes()).decode().splitlines():
         content: dict[str, Any] = json.loads(line)
-        tables[content["seed"]].append(Candidate(content["run"], content["epoch"], content["scores"]))
-    return tables
+        if "baseline" in content:
+            baselines[content["seed"]] = content["baseline"]
+        else:
+            tables[content["seed"]].append(Candidate(content["run"], content["epoch"], content["scores"]))
+    return tables, baselines
 
 
-def on_items(scores: Mapping[str, Parts], items: Mapping[tuple[str, int], Sequence[int]]) -> dict[str, Parts]:
-    """Return the values of the items with these indices. The key is the data set and its number of items."""
-    return {
-        name: [
-            {column: [values[index] for index in items[OF[name], len(values)]] for column, values in part.items()}
-            for part in parts
-        ]
-        for name, parts in scores.items()
+def halves_of(candidates: Sequence[Candidate], rng: np.random.Generator, columns: Columns) -> list[ItemScores]:
+    """Return the values of the items in each half of a random split of the items of every evaluation set."""
+    sizes = {
+        (str(columns[name].of), len(part["totals"]))
+        for item in candidates
+        for name, parts in item.scores.items()
+        for part in parts
     }
+    orders = {key: rng.permutation(key[1]).tolist() for key in sorted(sizes)}
+
+    def half(name: str, parts: Parts, start: int) -> Parts:
+        order = orders[str(columns[name].of), len(parts[0]["totals"])][start::2]
+        return [{key: [values[index] for index in order] for key, values in part.items()} for part in parts]
+
+    return [
+        ItemScores.of(
+            [{name: half(name, parts, start) for name, parts in item.scores.items()} for item in candidates], columns
+        )
+        for start in (0, 1)
+    ]
 
 
 def means(scores: ItemScores) -> pd.DataFrame:
@@ -98,47 +116,47 @@ def means(scores: ItemScores) -> pd.DataFrame:
     return pd.DataFrame({name: values[0] for name, values in scores.means(items).items()})
 
 
-def select(rows: pd.DataFrame) -> int:
-    """Return the model that keeps most retained facts, among those that tell at most 10% of the forgotten facts."""
-    forgets = rows["forget_fact_recall"].to_numpy() <= 0.1
-    score = np.where(forgets, rows["retain_fact_recall"], -1.0 - rows["forget_fact_recall"])
-    return int(score.argmax())
-
-
 def replay(seed: int, index: int, *, data: Path) -> Iterator[dict[str, object]]:
     """Replay one search, and yield a row for each metric of the selected model."""
     rng = np.random.default_rng((seed, index))
-    table = read(data)[seed]
-    runs = sorted({candidate.run for candidate in table})
-    drawn_runs = set(rng.choice(runs, RUNS, replace=False).tolist())
-    candidates = [candidate for candidate in table if candidate.run in drawn_runs]
-    sizes = {
-        (OF[name], len(part["totals"])) for item in candidates for name, parts in item.scores.items() for part in parts
-    }
-    orders = {key: rng.permutation(key[1]).tolist() for key in sorted(sizes)}
-    halves = [
-        ItemScores.of(
-            [on_items(item.scores, {key: order[start::2] for key, order in orders.items()}) for item in candidates],
-            COLUMNS_OF_SCORES,
-        )
-        for start in (0, 1)
-    ]
-    rows, fresh = map(means, halves)
-    position = select(rows)
-    found = correct(rows, Resampling.of(halves[0]), select, position)
+    tables, baselines = read(data)
+    columns = Columns.from_dict(column_dictionary())
+    runs = sorted({candidate.run for candidate in tables[seed]})
+    drawn_runs = set(rng.choice(runs, min(RUNS, len(runs)), replace=False).tolist())
+    candidates = [candidate for candidate in tables[seed] if candidate.run in drawn_runs]
+    known, other = halves_of(candidates, rng, columns)
+    rows, fresh = means(known), means(other)
+    items = {name: float(parts[0].known_items) for name, parts in known.parts.items()}
+    sweep = SweepFile(name="", columns=columns, baseline=baselines[seed], items=items)
+    criterion, resampling = criterion_of(sweep), Resampling.of(known)
+
+    def select(table: pd.DataFrame) -> Choice:
+        return choose(table, criterion, (), noise=resampling.noise)
+
+    choice = select(rows)
+    if choice.index is None:
+        return
+    found = correct(rows, resampling, lambda table: select(table).index, choice.index)
+    model = candidates[choice.index]
     for name, score in found.scores.items():
         values = {"plain": score.value, "corrected": score.corrected, "low": score.low, "high": score.high}
-        values["fresh"] = float(fresh[name].iloc[position])
-        model = f"{candidates[position].run} after {candidates[position].epoch}"
-        yield {"metric": name, "model": model, "models": len(rows), **{key: f"{x:.5g}" for key, x in values.items()}}
+        values["fresh"] = float(fresh[name].iloc[choice.index])
+        yield {
+            "metric": name,
+            "model": f"{model.run} after {model.epoch}",
+            "outcome": str(choice.outcome),
+            "models": len(rows),
+            "ties": len(choice.ties),
+            **{key: f"{value:.5g}" for key, value in values.items()},
+        }
 
 
 def print_results(rows: Iterable[Row]) -> None:
     groups: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
-        groups[row["seed"], row["metric"]].append(row)
+        groups[row["metric"], row["seed"]].append(row)
     table_rows = []
-    for (seed, metric), group in groups.items():
+    for (metric, seed), group in sorted(groups.items()):
         errors = {key: [float(row[key]) - float(row["fresh"]) for row in group] for key in ("plain", "corrected")}
         inside = sum(float(row["low"]) <= float(row["fresh"]) <= float(row["high"]) for row in group)
         cells = [f"{statistics.fmean(values):+.4f} ({statistics.stdev(values):.3f})" for values in errors.values()]
@@ -146,7 +164,7 @@ def print_results(rows: Iterable[Row]) -> None:
         table_rows.append((metric, seed, len(group), *cells, f"{inside / len(group):.0%}", f"{width:.3f}"))
     print_table(
         ("metric", "seed", "replays", "plain - fresh (sd)", "corrected - fresh (sd)", "fresh in interval", "width"),
-        sorted(table_rows),
+        table_rows,
     )
 
 
