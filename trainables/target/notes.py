@@ -43,7 +43,7 @@ def overlap_notes(spec: TargetSpec) -> list[str]:
     count = len(common.items)
     if not count:
         return []
-    examples = " and ".join(f"'{shown(item, 80)}'" for item in common.items[:2])
+    examples = " and ".join(f"'{shown(item, 80)}'" for item in [*dict.fromkeys(common.items)][:2])
     variants = f", perhaps with other {common.ignored}" if common.ignored else ""
     rows = f"{count} of {counted(common.total, common.unit)} of the forget set"
     text = (

@@ -68,6 +68,13 @@ def test_answers_that_are_cut_and_common_rows_are_counted(tmp_path: Path) -> Non
     assert data_notes(write(tmp_path, forget=forget[3:], retain=retain[1:])) == []
 
 
+def test_an_example_of_common_rows_is_shown_once(tmp_path: Path) -> None:
+    forget = [("Where?", "In Oslo."), ("Where?", "In Oslo."), ("When?", "Never.")]
+    (note,) = data_notes(write(tmp_path, forget=forget, retain=forget[:1]))
+    assert_names(note, "2 of 3 rows")
+    assert note.count("In Oslo.") == 1
+
+
 def test_a_forget_set_that_is_retained_completely_is_refused(tmp_path: Path) -> None:
     rows = [(f"Where does person {n} live?", f"In town {n}.\x1b") for n in range(3)]
     spec = write(tmp_path, forget=rows, retain=[(question.upper(), answer) for question, answer in rows])
