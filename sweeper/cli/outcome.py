@@ -152,9 +152,7 @@ def _frontier_line(summary: Summary) -> str:
 
 
 def _fresh_run_lines(summary: Summary) -> Iterator[str]:
-    """Yield a line for each confirmed model besides the answer, and a line on fresh runs that cost too much."""
-    from sweeper.search.confirmation import AUTOMATIC_SHARE
-
+    """Yield a line for each confirmed model besides the answer, and lines on fresh runs that did not start."""
     answer = summary.answer or {}
     for item in summary.fresh_runs:
         if (item["trial_id"], item["epoch"]) != (answer.get("trial_id"), answer.get("epoch")):
@@ -162,8 +160,7 @@ def _fresh_run_lines(summary: Summary) -> Iterator[str]:
             model = f"trial {item['trial_id']} after epoch {item['epoch']:g}"
             yield f"the configuration of {model} meets the criterion in {item['met']} of {runs}"
     if summary.unconfirmed:
-        share = f"more than {AUTOMATIC_SHARE:.0%} of the epochs of the search"
-        yield f"not confirmed with fresh seeds, because this takes {summary.unconfirmed:g} epochs, {share}; to confirm:"
+        yield f"{summary.unconfirmed}; start them with:"
         yield f"  python -m sweeper confirm {shlex.quote(summary.out)}"
 
 

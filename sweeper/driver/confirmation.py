@@ -8,7 +8,7 @@ from search_spaces.common.messages import counted
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.driver.tune_run import run_trials
 from sweeper.execution.shutdown import is_interrupted
-from sweeper.search.confirmation import FreshRun, missing_runs, wanted_runs
+from sweeper.search.confirmation import AUTOMATIC_SHARE, FreshRun, missing_runs, wanted_runs
 from sweeper.store.events import Phase
 from sweeper.store.state import Stage
 
@@ -41,16 +41,27 @@ def _unfinished(sweep: OpenSweep) -> bool:
 
 
 def _planned(sweep: OpenSweep) -> list[FreshRun]:
-    """Return the fresh runs to start next."""
+    """Return the fresh runs to start next. After the time budget, fresh runs start only if they were requested."""
+    if _is_automatic(sweep) and sweep.controller.limits.is_out_of_time:
+        return []
     return missing_runs(_models(sweep), sweep.settings, sweep.log.state)
 
 
-def unconfirmed_epochs(sweep: OpenSweep) -> float:
-    """Return the number of epochs of the fresh runs that did not start, because they cost too much; 0 if all ran."""
-    is_automatic = sweep.settings.confirm is None
-    return (
-        sum(run.epoch for run in wanted_runs(_models(sweep), sweep.settings, sweep.log.state)) if is_automatic else 0.0
-    )
+def left_out(sweep: OpenSweep) -> str:
+    """Return a message on the fresh runs that did not start, with the reason; "" if all ran that were requested."""
+    wanted = wanted_runs(_models(sweep), sweep.settings, sweep.log.state) if _is_automatic(sweep) else []
+    if not wanted:
+        return ""
+    first, epochs = wanted[0], sum(run.epoch for run in wanted)
+    reason = f"their {epochs:g} epochs exceed {AUTOMATIC_SHARE:.0%} of the epochs of the search"
+    if sweep.controller.limits.is_out_of_time:
+        reason = "the time budget is used up"
+    runs = counted(len(wanted), "fresh run")
+    return f"{runs} of trial {first.trial_id} up to epoch {first.epoch:g} did not start, because {reason}"
+
+
+def _is_automatic(sweep: OpenSweep) -> bool:
+    return sweep.settings.confirm is None
 
 
 def _models(sweep: OpenSweep) -> list[Confirmed]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from search_spaces.common.messages import counted, resume_command, some_of
-from sweeper.driver.confirmation import unconfirmed_epochs
+from sweeper.driver.confirmation import left_out
 from sweeper.driver.frontier_metrics import unmeasured_epochs
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, is_interrupted
@@ -42,7 +42,7 @@ class Summary:
         run_again: the number of trials that ``resume`` runs after an infrastructure failure, such as a full disk.
         unmeasured: the number of epochs on the frontier whose metrics could not be measured.
         fresh_runs: the number of fresh runs of each confirmed model, and in how many of them it meets the criterion.
-        unconfirmed: the number of epochs of the fresh runs that did not start because of their cost; 0 if all ran.
+        unconfirmed: the fresh runs that did not start, and the reason; "" if all ran that were requested.
     """
 
     out: str
@@ -60,7 +60,7 @@ class Summary:
     run_again: int
     unmeasured: int
     fresh_runs: Sequence[Mapping[str, Any]] = ()
-    unconfirmed: float = 0.0
+    unconfirmed: str = ""
 
 
 def finalize(sweep: OpenSweep) -> Summary:
@@ -140,7 +140,7 @@ def _summary(sweep: OpenSweep, pareto: Mapping[str, Any], end: End | None, *, tr
         run_again=run_again,
         unmeasured=unmeasured,
         fresh_runs=pareto.get("fresh_runs", ()),
-        unconfirmed=unconfirmed_epochs(sweep),
+        unconfirmed=left_out(sweep),
     )
 
 

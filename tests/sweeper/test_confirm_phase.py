@@ -11,6 +11,7 @@ import pytest
 
 from analysis.frontier.confirmation import Confirmed
 from analysis.tables.trial_table import TrialTable
+from sweeper.driver.confirmation import confirm_answer, has_fresh_runs, left_out
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.search.confirmation import FreshRun, missing_runs, wanted_runs
 from sweeper.search.limits import SEARCH_CLOSED, Limits
@@ -212,3 +213,61 @@ def test_the_fresh_seeds_follow_those_of_the_search_and_targets_are_made_only_if
     assert replace(settings, confirm="none").fresh_seeds == ()
     assert SweepSettings.from_dict(settings.to_dict()) == settings
     assert replace(settings, confirm=None).fresh_seeds == (12, 13, 14)
+
+
+@pytest.mark.parametrize(
+    ("confirm", "epoch", "deadline", "runs", "reason"),
+    [
+        (None, 0.5, None, 3, ""),
+        (
+            None,
+            2.0,
+            None,
+            0,
+            "3 fresh runs of trial 00001 up to epoch 2 did not start, because their 6 epochs exceed",
+        ),
+        (None, 0.5, 0.0, 0, "because the time budget is used up"),
+        (3, 2.0, 0.0, 3, ""),
+        ("none", 2.0, None, 0, ""),
+    ],
+)
+def test_fresh_runs_that_do_not_start_by_default_are_reported_with_the_reason(
+    out: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    confirm: int | str | None,
+    epoch: float,
+    deadline: float | None,
+    runs: int,
+    reason: str,
+) -> None:
+    sweep = bare_sweep(out, replace(SETTINGS, confirm=confirm))
+    for _ in range(3):
+        run_trial(sweep)
+    sweep.controller.limits.deadline = deadline
+    models = [] if confirm == "none" else [Confirmed("00001", epoch)]
+    monkeypatch.setattr("sweeper.driver.confirmation._models", lambda sweep: models)
+    assert has_fresh_runs(sweep) is (runs > 0)
+    message = left_out(sweep) if not runs else ""
+    assert reason in message
+    assert bool(message) is bool(reason)
+
+
+def test_the_confirm_phase_ends_when_no_run_is_planned(searched: OpenSweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runner-up is trained because the answer misses the criterion in one run. Then nothing is left."""
+    started: list[list[str]] = []
+
+    def results() -> list[Confirmed]:
+        ended = [trial.confirms for trial in searched.log.state.ended_of(Phase.CONFIRM)]
+        counts = {trial_id: ended.count(trial_id) for trial_id in ("00001", "00002")}
+        met = {"00001": max(0, counts["00001"] - 1), "00002": counts["00002"]}
+        return [Confirmed(trial_id, 2.0, counts[trial_id], met[trial_id]) for trial_id in counts]
+
+    def run_trials(sweep: OpenSweep, capacity: int) -> None:
+        queued = sweep.controller.queued_confirmations
+        started.append([run_trial(sweep) for _ in range(queued)])
+
+    monkeypatch.setattr("sweeper.driver.confirmation._models", lambda sweep: results())
+    monkeypatch.setattr("sweeper.driver.confirmation.run_trials", run_trials)
+    confirm_answer(searched, capacity=2)
+    assert started == [[f"confirm-{number:03d}" for number in part] for part in (range(3), range(3, 6))]
+    assert not has_fresh_runs(searched)
