@@ -28,7 +28,7 @@ from search_spaces.parameters import (
 if TYPE_CHECKING:
     import optuna
 
-_MAX_LISTED = 10_000
+_MAX_LISTED = 1000
 """The maximum product of the numbers of values for which the configurations of a space are listed."""
 
 

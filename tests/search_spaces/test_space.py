@@ -140,3 +140,15 @@ def test_the_grid_is_what_brute_force_over_all_products_finds(space: Space) -> N
     assert {frozenset(point.items()) - frozenset(space.constants.items()) for point in grid} == found
     assert len(grid) == len(found)
     assert all(space.suggest(optuna.trial.FixedTrial(space.params_of(point))) == point for point in grid)
+
+
+def test_the_configurations_are_listed_if_they_are_few() -> None:
+    epochs = Number("epochs", 1, 3, integer=True, grid=(2,))
+    methods, c = Choice("method", ("gdiff", "ngdiff")), Choice("c", (0.1, 0.9), when={"method": ("gdiff",)})
+    configs = Space((epochs, methods, c), {"lr": 1e-4}).configurations()
+    assert configs is not None
+    assert len(configs) == 3 * (2 + 1)
+    assert {"lr": 1e-4, "epochs": 3, "method": "ngdiff"} in configs
+    assert Space((epochs, Number("lr", 1e-5, 1e-3, grid=(1e-4,)))).configurations() is None
+    assert Space((epochs, Choice("seed", tuple(range(400))))).configurations() is None
+    assert Space((), {"lr": 1e-4}).configurations() == [{"lr": 1e-4}]
