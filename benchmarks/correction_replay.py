@@ -131,7 +131,7 @@ def replay(seed: int, index: int, *, data: Path) -> Iterator[dict[str, object]]:
     criterion, resampling = criterion_of(sweep), Resampling.of(known)
 
     def select(table: pd.DataFrame) -> Choice:
-        return choose(table, criterion, (), noise=resampling.noise)
+        return choose(table, criterion, (), noise=resampling.noise, runners_up=0)
 
     choice = select(rows)
     if choice.index is None:

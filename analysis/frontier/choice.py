@@ -179,7 +179,12 @@ def _to_confirm(table: TrialTable, sweep: SweepFile, choice: Choice, noise: Nois
 
 
 def choose(
-    rows: pd.DataFrame, criterion: Criterion, objectives: Sequence[Objective], *, noise: Noise = NO_NOISE
+    rows: pd.DataFrame,
+    criterion: Criterion,
+    objectives: Sequence[Objective],
+    *,
+    noise: Noise = NO_NOISE,
+    runners_up: int = RUNNERS_UP,
 ) -> Choice:
     """Choose one of the models in ``rows``.
 
@@ -188,6 +193,7 @@ def choose(
     Args:
         rows: the scores of the models, one row per model.
         noise: the noise of each score. By default, it is :data:`TOLERANCE`.
+        runners_up: the maximum number of runners-up.
     """
     judged = criterion.judge(rows)
     distance = _distance(rows, objectives)
@@ -207,9 +213,9 @@ def choose(
     order = _Order(rows, criterion, judged, objectives, distance, noise)
     positions = np.flatnonzero(eligible).tolist()
     first, decision, ties = order.best(positions)
-    runners_up: list[int] = []
-    while len(runners_up) < min(RUNNERS_UP, len(positions) - 1):
-        runners_up.append(order.best([i for i in positions if i not in (first, *runners_up)])[0])
+    next_best: list[int] = []
+    while len(next_best) < min(runners_up, len(positions) - 1):
+        next_best.append(order.best([i for i in positions if i not in (first, *next_best)])[0])
     lacking = () if outcome is Outcome.GOOD else _unknown_roles(judged, first)
     return Choice(
         outcome,
@@ -219,7 +225,7 @@ def choose(
         judged,
         decision=decision,
         eligible=len(positions),
-        runners_up=tuple(runners_up),
+        runners_up=tuple(next_best),
         ties=ties,
         lacking=lacking,
     )
@@ -315,11 +321,24 @@ class _Order:
 
     def _noise(self, name: str, scale: float, positions: Sequence[int]) -> Floats:
         if name in self.noise:
-            return np.asarray(self.noise[name][np.ix_(positions, positions)])
+            noise = self.noise[name][np.ix_(positions, positions)]
+            return np.where(np.isnan(noise), TOLERANCE * scale, noise)
         return np.full((len(positions), len(positions)), TOLERANCE * scale)
 
     def _differences(self, positions: Sequence[int]) -> tuple[Floats, Floats]:
         """Return the scores by which models are compared, shape (scores, n), and their noise, shape (scores, n, n).
+
+        Smaller scores are better, and NaN stands for an unmeasured score.
+        """
+        n = len(positions)
+        scores = [(name, scale, values[positions]) for name, scale, values in self._scores]
+        compared = [item for item in scores if np.isfinite(item[2]).any()]
+        noise = np.array([self._noise(name, scale, positions) for name, scale, _ in compared])
+        return np.array([values for *_, values in compared]).reshape(-1, n), noise.reshape(-1, n, n)
+
+    @cached_property
+    def _scores(self) -> list[tuple[str, float, Floats]]:
+        """The scores by which models are compared: column, unit of the noise, and values, shape (models,).
 
         Smaller scores are better, and NaN stands for an unmeasured score. Scores without a bound are left out.
         """
@@ -331,17 +350,14 @@ class _Order:
         for name in (*other_losses, *columns.metrics):
             if (score := columns.objective(name)) is not None:
                 compared.setdefault(name, score)
-        scores, noise = [], []
+        scores = []
         for name, score in compared.items():
-            values = numbers(self.rows, name).to_numpy(dtype=np.float64)[list(positions)]
-            is_finite = np.isfinite(values)
-            if is_finite.any():
-                # Differences of a retain loss count in nats, because its bound is far from useful models.
-                scale = 1.0 if columns.is_loss(name) and columns[name].of == "retain" else score.high - score.low
-                scores.append(np.where(is_finite, score.oriented(score.clip(values)), np.nan))
-                noise.append(self._noise(name, scale, positions))
-        n = len(positions)
-        return np.array(scores).reshape(-1, n), np.array(noise).reshape(-1, n, n)
+            values = numbers(self.rows, name).to_numpy(dtype=np.float64)
+            # Differences of a retain loss count in nats, because its bound is far from useful models.
+            scale = 1.0 if columns.is_loss(name) and columns[name].of == "retain" else score.high - score.low
+            if (is_finite := np.isfinite(values)).any():
+                scores.append((name, scale, np.where(is_finite, score.oriented(score.clip(values)), np.nan)))
+        return scores
 
 
 def beaten_models(scores: Floats, noise: Floats) -> Mask:

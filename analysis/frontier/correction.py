@@ -148,7 +148,7 @@ class Resampling:
     def noise(self) -> Mapping[str, Floats]:
         """The noise of the difference between two models, shape (models, models), by metric.
 
-        Differences up to this value are within noise. Without values of the items, the noise is 0.
+        Differences up to this value are within noise. NaN if a model has no values of the items.
         """
         return {name: Z * _spreads(values) for name, values in self.drawn.items()}
 
@@ -243,8 +243,7 @@ def _harmonic_mean(means: Sequence[Floats]) -> Floats:
 
 def _spreads(values: Floats) -> Floats:
     """Return the standard deviation over draws, of the differences between models. ``values`` is (draws, models)."""
-    known = np.where(np.isfinite(values), values, 0.0)
-    deviations = known - known.mean(axis=0)
+    deviations = values - values.mean(axis=0)
     products = deviations.T @ deviations / max(1, len(values) - 1)
     variances = np.diag(products)
     spreads: Floats = np.sqrt(np.maximum(variances[:, None] + variances[None, :] - 2.0 * products, 0.0))

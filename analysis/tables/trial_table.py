@@ -246,7 +246,8 @@ def numbers(rows: pd.DataFrame, column: str) -> pd.Series:
     """Return a column as floats. All values are NaN if the column is missing or contains text."""
     if column not in rows.columns or not pd.api.types.is_numeric_dtype(rows[column]):
         return pd.Series(np.nan, index=rows.index, dtype=np.float64)
-    return rows[column].astype(np.float64)
+    values = rows[column]
+    return values if values.dtype == np.float64 else values.astype(np.float64)
 
 
 def _check_exists(table: Path) -> None:

@@ -134,7 +134,9 @@ def test_a_model_without_items_keeps_its_plain_value_in_every_draw() -> None:
     utility = np.array([[1.0, 0.0, 1.0, 0.0]])
     scores = ItemScores.of([*_logs(utility=utility), {}], COLUMNS)
     rows = pd.DataFrame({"utility": [0.5, 0.7]})
-    tables = list(Resampling.of(scores, draws=20).tables(rows))
+    resampling = Resampling.of(scores, draws=20)
+    assert np.isnan(resampling.noise["utility"]).tolist() == [[False, True], [True, True]]
+    tables = list(resampling.tables(rows))
     assert {table["utility"][1] for table in tables} == {0.7}
     assert len({table["utility"][0] for table in tables}) > 1
     assert correct(rows, Resampling.of(scores), _best, 1).scores["utility"].value == 0.7
