@@ -33,6 +33,7 @@ KINDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "DATASETS": ("data set", "DataSet"),
         "MODELS": ("model", "ModelInfo"),
         "TEMPLATES": ("template", "Template"),
+        "UPDATE": ("update", "Update"),
     }
 )
 """The variables of a plug-in, with the kind and class of their entries. A variable holds one entry or a tuple."""

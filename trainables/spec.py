@@ -196,6 +196,19 @@ class TrialSpec:
         low=1.0,
         when={"optimizer": LR_FREE},
     )
+    update: str = setting(
+        "training",
+        "plain",
+        "Update: plain, sam (forget gradient at the worst weights nearby) or sign (sign of the momentum).",
+        choices=_names("updates", "UPDATES"),
+    )
+    sam_rho: float = setting(
+        "training",
+        0.01,
+        "Distance of the weights at which the update sam takes the forget gradient.",
+        above=0.0,
+        when={"update": ("sam",)},
+    )
     weight_decay: float = setting("training", 0.0, "Weight decay (decoupled for adamw).", low=0.0)
     momentum: float = setting("training", 0.0, "Momentum of sgd.", low=0.0, high=1.0, when={"optimizer": ("sgd",)})
     # Clipping is off by default, because it would change the gradient norm that normalised methods produce.
@@ -326,6 +339,8 @@ class TrialSpec:
         for name, item in FIELDS.items():
             if item.decides and item.has_effect(values):
                 content[name] = item.convert(values[name])
+        if content["update"] == "plain":
+            del content["update"]  # trials of sweeps without this setting keep their hash
         content["method"] = self.parsed_method.name
         content["options"] = sorted((name, float(value)) for name, value in self.option_values.items())
         if self.stop_epoch is not None:
@@ -346,6 +361,7 @@ class TrialSpec:
         entries = [
             ("weighting", method.weighting.name),
             ("objective", method.objective.name),
+            ("update", self.update),
             ("data set", self.dataset),
             ("model", self.model),
             ("template", self.template),

@@ -15,6 +15,7 @@ from trainables.models.registry import MODELS, TEMPLATES, find_model
 from trainables.objectives import ALIASES, OBJECTIVES, Reference
 from trainables.optimizers import LR_FREE
 from trainables.spec import FIELDS, TrialSpec
+from trainables.updates import UPDATES
 from trainables.weightings import WEIGHTINGS, Needs
 
 
@@ -54,6 +55,12 @@ def method_problems(spec: TrialSpec, method: Method) -> list[str]:
             f"weighting {weighting.name} uses only the forget loss; leave retain_objective at ce, or choose another "
             f"method, such as {objective.name}+ngdiff"
         )
+    update = UPDATES.get(spec.update)
+    if weighting.needs is Needs.RETAIN_ONLY and update is not None and update.forget_gradient is not None:
+        problems.append(
+            f"update {spec.update} has no effect with method '{method.name}': the update changes the forget gradient, "
+            f"which the weighting {weighting.name} does not use; leave update at plain, or choose another method"
+        )
     modality = dataset_modality(spec.dataset)
     if missing := modality.missing_outputs.get(objective.reference):
         problems.append(
@@ -77,7 +84,8 @@ def _setting_problems(spec: TrialSpec) -> list[str]:
     problems = []
     for field in FIELDS.values():
         is_set = values[field.name] not in (None, field.default)
-        if field.role == "auto_lr" or not is_set:  # the settings of AutoLR may be set while AutoLR is off
+        # The settings of AutoLR and of updates may be set in trials without AutoLR or with another update.
+        if field.role == "auto_lr" or "update" in field.when or not is_set:
             continue
         for name, required_values in field.when.items():
             if values[name] not in required_values:
@@ -88,6 +96,12 @@ def _setting_problems(spec: TrialSpec) -> list[str]:
         problems.append(
             f"AutoLR cannot be used with optimizer {spec.optimizer}: this optimizer chooses its own step length, and "
             "its update is not linear in lr; use adamw or sgd, or --auto-lr off"
+        )
+    optimizers = UPDATES[spec.update].optimizers if spec.update in UPDATES else ()
+    if optimizers and spec.optimizer not in optimizers:
+        problems.append(
+            f"update {spec.update} cannot be used with optimizer {spec.optimizer}; use the optimizer "
+            f"{' or '.join(optimizers)}, or the update plain"
         )
     if spec.dataset in DATASETS:
         problems += DATASETS[spec.dataset].choice_problems(spec.forget_split, spec.forget_class, spec.data_seed)
@@ -129,6 +143,7 @@ def name_conflicts() -> list[str]:
         "data set": (DATASETS, set()),
         "model": (MODELS, set()),
         "template": (TEMPLATES, set()),
+        "update": (UPDATES, set()),
     }
     problems = []
     for plugin in plugins.active():

@@ -1,4 +1,4 @@
-"""The command ``list``, which prints the available methods, optimizers, models, datasets, metrics or templates."""
+"""The command ``list``, which prints the available methods, updates, optimizers, models, data, metrics or templates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sweeper.cli.options import command, json_option
 from sweeper.settings.options import ListOptions
 from sweeper.settings.sources import Raw
 
-KINDS = ("methods", "optimizers", "models", "datasets", "metrics", "templates")
+KINDS = ("methods", "updates", "optimizers", "models", "datasets", "metrics", "templates")
 _WIDTH = 100
 _UNIFORM_GUESS = "ln|V| (V: the vocabulary or the classes)"
 """The upper bound of a loss: the loss of a uniform guess."""
@@ -19,12 +19,12 @@ _UNIFORM_GUESS = "ln|V| (V: the vocabulary or the classes)"
 
 @command(ListOptions, click.argument("kind", type=click.Choice(KINDS)), json_option())
 def listing(raw: Raw, problems: list[str], *, kind: str, as_json: bool) -> None:
-    """List the methods, optimizers, models, datasets, metrics or templates, including those of plug-ins."""
+    """List the methods, updates, optimizers, models, datasets, metrics or templates, including those of plug-ins."""
     from sweeper.checks.world import load_plugins
 
     load_plugins(raw)
     rows_of_kind = {
-        "methods": _methods, "optimizers": _optimizers, "models": _models,
+        "methods": _methods, "updates": _updates, "optimizers": _optimizers, "models": _models,
         "datasets": _datasets, "metrics": _metrics, "templates": _templates,
     }  # fmt: skip
     rows = rows_of_kind[kind]()
@@ -78,6 +78,22 @@ def _methods() -> list[dict[str, object]]:
             }
         )
     return rows
+
+
+def _updates() -> list[dict[str, object]]:
+    from trainables.updates import UPDATES
+
+    return [
+        {
+            "name": item.name,
+            "step": item.formula,
+            "forward passes over the forget batch": item.forward_passes,
+            "optimizers": ", ".join(item.optimizers) or "all",
+            "citation": item.citation,
+            "yours": _source("update", item.name),
+        }
+        for item in UPDATES.values()
+    ]
 
 
 def _optimizers() -> list[dict[str, object]]:

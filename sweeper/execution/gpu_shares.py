@@ -29,7 +29,15 @@ MemoryClass = tuple[object, ...]
 _MODEL_FIELDS = ("model", "model_path", "target_path")
 _DATA_FIELDS = ("dataset", "data_dir", "limit", "forget_split", "template", "max_length")
 _BATCH_FIELDS = ("batch_size", "micro_batch", "eval_batch_size")
-_TRAINING_FIELDS = ("lora_rank", "optimizer", "dtype", "gradient_checkpointing", "auto_lr", "retain_objective")
+_TRAINING_FIELDS = (
+    "lora_rank",
+    "optimizer",
+    "update",
+    "dtype",
+    "gradient_checkpointing",
+    "auto_lr",
+    "retain_objective",
+)
 _FIELDS = (*_MODEL_FIELDS, *_DATA_FIELDS, *_BATCH_FIELDS, *_TRAINING_FIELDS, "metrics")
 
 

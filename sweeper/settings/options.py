@@ -273,6 +273,7 @@ class FactorOptions(Options):
     lr_decay: tuple[str, ...] = _repeated("lr_decay", after="auto_lr")
     on_divergence: tuple[str, ...] = _repeated("on_divergence", after="lr_decay")
     interpolate: tuple[str, ...] = _repeated("interpolate", after="on_divergence")
+    update: tuple[str, ...] = _repeated("update", after="optimizer")
     auto_lr_probe: tuple[str, ...] = _repeated("auto_lr_probe", after="interpolate")
     auto_lr_probe_batches: tuple[int, ...] = _repeated("auto_lr_probe_batches", after="auto_lr_probe")
     auto_lr_delta: tuple[float, ...] = _repeated("auto_lr_delta", after="auto_lr_probe_batches")

@@ -23,10 +23,11 @@ from sweeper.settings.resources import local_gpu_count
 from sweeper.settings.search import read_search
 from sweeper.settings.sources import Given, Options, Raw
 from sweeper.settings.spaces import (
-    auto_lr_problems,
-    auto_lr_specs,
+    ANY_METHOD,
     built_in_space,
+    condition_specs,
     is_space_file,
+    no_effect_problems,
     read_space_file,
     spec_problems,
 )
@@ -98,7 +99,7 @@ def _run(options: RunOptions, problems: list[Problem]) -> Resolved[Any]:
     problems += _spec_problems(options, spec, methods, values_by_option)
     if problems:
         return Resolved(options, spec, problems)
-    problems += auto_lr_problems(options, [spec])
+    problems += no_effect_problems(options, [spec])
     option_values = parse_method(methods[0]).resolve({name: values[0] for name, values in values_by_option.items()})
     spec = replace(spec, method=methods[0], options=tuple(sorted(option_values.items())))
     return Resolved(options, spec, problems)
@@ -120,11 +121,16 @@ def _sweep(options: SweepOptions, problems: list[Problem]) -> Resolved[Any]:
     if len(options.auto_lr) == 1:
         base = replace(base, auto_lr=options.auto_lr[0])
     for rule in options.auto_lr[1:]:
-        problems += map(Problem, trial_problems(replace(base, auto_lr=rule, method="gd", options=())))
+        problems += map(Problem, trial_problems(replace(base, auto_lr=rule, method=ANY_METHOD, options=())))
     is_file = is_space_file(options.space)
     problems += pair_problems(options.option)
     values_by_option = method_options(options.option, options.c)
-    problems += _spec_problems(options, base, () if is_file else methods, values_by_option)
+    checked_methods = () if is_file else methods
+    spec_problems_found = [*_spec_problems(options, base, checked_methods, values_by_option)]
+    for update in options.update:
+        found = _spec_problems(options, replace(base, update=update), checked_methods, values_by_option)
+        spec_problems_found += [problem for problem in found if problem not in spec_problems_found]
+    problems += spec_problems_found
     problems += _resource_problems(options, gpus)
     if isinstance(options, StudyOptions):
         problems += study_problems(options, base, is_valid=not problems)
@@ -141,7 +147,7 @@ def _sweep(options: SweepOptions, problems: list[Problem]) -> Resolved[Any]:
     except SpaceError as error:
         problems += map(Problem, error.problems)
     if space:
-        problems += auto_lr_problems(options, auto_lr_specs(space, base), is_file=is_file)
+        problems += no_effect_problems(options, condition_specs(space, base), is_file=is_file)
     search, base, search_problems = read_search(options, space, base, is_valid=not problems)
     problems += search_problems
     if problems or space is None:

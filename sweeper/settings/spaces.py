@@ -27,9 +27,13 @@ from trainables.spec import FIELDS, TrialSpec
 from trainables.spec_checks import method_problems, trial_problems
 
 _METHOD_FIELDS = tuple(item.name for item in FIELDS.values() if item.role == "method")
-_OPTIMIZER_FIELDS = tuple(item.name for item in FIELDS.values() if "optimizer" in item.when)
-_JOINT_FIELDS = (_METHOD_FIELDS, ("optimizer", "auto_lr", "lr", *_OPTIMIZER_FIELDS))
+_STEP_FIELDS = tuple(item.name for item in FIELDS.values() if {"optimizer", "update"} & set(item.when))
+_JOINT_FIELDS = ((*_METHOD_FIELDS, "update"), ("optimizer", "update", "auto_lr", "lr", *_STEP_FIELDS))
 """Groups of fields whose combinations of values are checked. All other fields are checked one by one."""
+
+
+ANY_METHOD = "gdiff"
+"""A method that can be combined with every setting. It replaces methods that are checked separately."""
 
 
 def is_space_file(space: str | None) -> bool:
@@ -62,8 +66,7 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
         value_problems = [item.problem(value) for item in fields for value in values]
         problems |= {problem: option for problem in value_problems if problem is not None}
     problems |= dict.fromkeys(unknown_names(spec.metrics), "metrics")
-    # The methods are checked separately, so gd replaces them here: gd has no options and accepts any retain objective.
-    other_problems = trial_problems(replace(spec, method="gd", options=()))
+    other_problems = trial_problems(replace(spec, method=ANY_METHOD, options=()))
     other_problems += [text for method in parsed_methods for text in method_problems(spec, method)]
     return problems | {text: "" for text in other_problems if text not in problems}
 
@@ -157,7 +160,7 @@ def searched_settings(options: SweepOptions, base: TrialSpec, rules: Sequence[st
     for name in FACTORS:
         values = tuple(dict.fromkeys(getattr(options, name)))
         effective_rules = tuple(dict.fromkeys(spec.auto_lr for spec in specs if _has_effect(name, spec)))
-        if len(values) < 2 or not effective_rules:  # auto_lr_problems reports an option without effect
+        if len(values) < 2 or not effective_rules:  # no_effect_problems reports an option without effect
             continue
         when: dict[str, tuple[Value, ...]] = {}
         if effective_rules != tuple(dict.fromkeys(rules)):
@@ -168,31 +171,33 @@ def searched_settings(options: SweepOptions, base: TrialSpec, rules: Sequence[st
     return choices
 
 
-def auto_lr_specs(space: Space, base: TrialSpec) -> list[TrialSpec]:
-    """Return a spec for each combination of values of ``auto_lr`` and ``auto_lr_probe`` in the space."""
-    names = ("auto_lr", "auto_lr_probe")
+def condition_specs(space: Space, base: TrialSpec) -> list[TrialSpec]:
+    """Return a spec for each combination of values of ``auto_lr``, ``auto_lr_probe`` and ``update`` in the space."""
+    names = ("auto_lr", "auto_lr_probe", "update")
     configs = _corners(space, names).grid()
     changes: list[dict[str, Any]] = [{name: config[name] for name in names if name in config} for config in configs]
     return [replace(base, **values) for values in changes]
 
 
-def auto_lr_problems(options: Options, specs: Sequence[TrialSpec], *, is_file: bool = False) -> list[Problem]:
-    """Return a problem for each AutoLR option that the user typed and that has no effect in any of the specs.
+def no_effect_problems(options: Options, specs: Sequence[TrialSpec], *, is_file: bool = False) -> list[Problem]:
+    """Return a problem for each option of AutoLR or of an update that the user typed and that affects no spec.
 
     ``is_file`` is whether the rules are in a space file.
     """
     problems = []
     is_off = all(spec.auto_lr == "off" for spec in specs)
     for name, field in fields_of(type(options)).items():
-        is_typed = field.scope == "trial" and field.role == "auto_lr" and name != "auto_lr" and options.is_typed(name)
+        is_checked = field.scope == "trial" and (field.role == "auto_lr" or "update" in field.when)
+        is_typed = is_checked and name != "auto_lr" and options.is_typed(name)
         if not is_typed or any(_has_effect(name, spec) for spec in specs):
             continue
-        if is_off:
+        if is_off and field.role == "auto_lr":
             remedy = "put a rule into the space file, such as auto_lr: gen" if is_file else "give --auto-lr gen"
             text = f"{field.flag} has no effect, because AutoLR is off; to use AutoLR, {remedy}"
         else:
             *_, (condition, required) = field.when.items()  # the last condition is stricter than having a rule
-            got = ", ".join(dict.fromkeys(str(getattr(spec, condition)) for spec in specs if spec.auto_lr != "off"))
+            affected = [spec for spec in specs if field.role != "auto_lr" or spec.auto_lr != "off"]
+            got = ", ".join(dict.fromkeys(str(getattr(spec, condition)) for spec in affected))
             text = f"{field.flag} applies only to {FIELDS[condition].flag} {' or '.join(required)}, got {got}"
         problems.append(Problem(text, name))
     return problems

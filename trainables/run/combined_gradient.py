@@ -12,6 +12,7 @@ from torch.nn import Parameter
 from trainables.gradients import combine_, gramian, norm, take_gradient
 from trainables.run.divergence import check_finite
 from trainables.spec import TrialSpec
+from trainables.updates import UPDATES
 from trainables.weightings import NO_GRAMIAN, Gramian, Losses, Needs, State, Weights
 
 Loss = Callable[[], Tensor]
@@ -32,8 +33,9 @@ def combined_gradient(
     """Compute the gradients ``g_r`` and ``g_f`` of the two losses, and store their combination in ``p.grad``.
 
     The combination is ``w_r g_r + w_f g_f`` with the weighting's weights, or the output of ``Weighting.combine``. If
-    the weights depend only on the losses and there is one micro-batch, one backward pass is enough. With several
-    micro-batches, each micro-batch has a backward pass, and ``g_r`` and ``g_f`` are in memory at the same time.
+    the weights depend only on the losses and there is one micro-batch, one backward pass is enough, unless the update
+    changes the forget gradient. With several micro-batches, each micro-batch has a backward pass, and ``g_r`` and
+    ``g_f`` are in memory at the same time.
 
     Args:
         retain_loss, forget_loss: one function per micro-batch. The values of the functions add up to the loss.
@@ -55,17 +57,24 @@ def combined_gradient(
             weights = weights.unit()
         return weights, new_state
 
+    update = UPDATES[spec.update]
+
+    def forget_backward() -> Tensor:
+        if update.forget_gradient is None:
+            return _backward(forget_loss)
+        return update.forget_gradient(parameters, lambda: _backward(forget_loss), spec.values())
+
     has_one_micro_batch = len(retain_loss) == len(forget_loss) == 1
     if weighting.needs in (Needs.RETAIN_ONLY, Needs.FORGET_ONLY):
         is_retain = weighting.needs is Needs.RETAIN_ONLY
         side = "retain" if is_retain else "forget"
-        loss = _backward(retain_loss if is_retain else forget_loss)
+        loss = _backward(retain_loss) if is_retain else forget_backward()
         # The weight scale has no effect: this loss has weight 1, and the other loss has weight 0. So c_t is 1 or 0.
         columns = {
             f"train_{side}_loss": check_finite(loss.item(), f"the {side} loss", when),
             "c_t": 1.0 if is_retain else 0.0,
         }
-    elif weighting.needs is Needs.LOSSES and has_one_micro_batch:
+    elif weighting.needs is Needs.LOSSES and has_one_micro_batch and update.forget_gradient is None:
         retain, forget = retain_loss[0](), forget_loss[0]()
         losses, columns = _finite_losses(retain, forget, when)
         weights, state = weigh(losses, NO_GRAMIAN)
@@ -74,7 +83,7 @@ def combined_gradient(
     else:
         retain = _backward(retain_loss)
         g_r = take_gradient(parameters)
-        forget = _backward(forget_loss)
+        forget = forget_backward()
         g_f = take_gradient(parameters)
         losses, columns = _finite_losses(retain, forget, when)
         products = NO_GRAMIAN

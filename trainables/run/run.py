@@ -44,6 +44,7 @@ from trainables.run.workspace import Workspace
 from trainables.saved_state import load_random_state, random_state
 from trainables.scoring.base import ItemLog, Scores
 from trainables.spec import TrialSpec
+from trainables.updates import UPDATES
 
 
 class UnlearningRun:
@@ -97,6 +98,8 @@ class UnlearningRun:
             momentum=spec.momentum,
             growth=spec.d_growth,
         )
+        if (attach := UPDATES[spec.update].attach) is not None:
+            attach(self.optimizer)
         is_interpolated = spec.interpolate == "on"
         needs_initial_state = is_interpolated or spec.on_divergence == "restart"
         self._initial_state = training_state(self.model, self.optimizer) if needs_initial_state else None

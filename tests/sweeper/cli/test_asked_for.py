@@ -60,6 +60,7 @@ def test_the_number_of_trials_follows_sampler_scheduler_and_budget(
 SPACES = {
     "methods.yaml": "method: [gdiff, ngdiff]\n",
     "dogs.yaml": "method: [gdiff, ngdiff]\noptimizer: [dog, dowg]\nlr: [1]\nd_growth: [1.1, 1.3]\n",
+    "updates.yaml": "method: [ngdiff]\nupdate: [plain, sam]\nsam_rho: {values: [0.05, 0.5], when: {update: sam}}\n",
     "space.yaml": "method: [gdiff, npo]\nc: {values: [0.3], when: {method: gdiff}}\nauto_lr: [on]\nepochs: [2, 4]\n"
     "interpolate: on\n",
 }
@@ -88,6 +89,11 @@ OF_A_RUN |= {"weight_scale": "unit", "retain_objective": "kl", "lora_rank": 2, "
             "--auto-lr off --auto-lr gen-trust --auto-lr-delta 0 --auto-lr-delta 0.1",
             {"auto_lr": {"off", "gen-trust"}, "auto_lr_delta": {0.0, 0.1, 0.02}},
         ),
+        (
+            "--update plain --update sam --update sign --sam-rho 0.1",
+            {"update": {"plain", "sam", "sign"}, "sam_rho": {0.1}},
+        ),
+        ("--space updates.yaml", {"update": {"plain", "sam"}, "sam_rho": {0.05, 0.5, 0.01}}),
         # Given values replace those of the paper's space; a file has only its own fields.
         ("--space paper --method gdiff --epochs 3 --lr 0.5", {"c": {0.9, 0.5, 0.1}, "epochs": {3}, "lr": {0.5}}),
         (

@@ -57,6 +57,13 @@ single --method nonsense --optimizer lion --weight-scale big --retain-objective 
     --auto-lr x --interpolate auto | auto_lr 'x' off gen gen-clip curvature | interpolate 'auto' on off \
     | lion adamw sgd | weight_scale big | retain_objective mse ce kl | fp16 fp32 bf16 \
     | nonsense gdiff ngdiff
+single --update sam --method gd | update sam 'gd'
+single --update sign --optimizer prodigy | update sign prodigy adamw sgd
+single --update swim --sam-rho 0 | update 'swim' plain sam sign | sam_rho 0
+single --sam-rho 0.1 | --sam-rho --update sam plain
+sweep --update plain --update sign --sam-rho 0.1 | --sam-rho --update sam sign
+sweep --update plain --update sam --update sign --method gd --optimizer dog \
+    | update sam 'gd' | update sign dog adamw sgd
 sweep --space paper --sampler tpe --scheduler moasha | --sampler tpe grid | --scheduler moasha
 single --c 1.5 --limit 0 --target-lora-rank -1 --lr 0 --seed -1 --epochs 0 --max-steps 0 --batch-size -8 \
     --max-length 2 --weight-decay -1 --max-grad-norm 0 --lora-rank -1 | limit 0 | target_lora_rank -1 | max_length 2 \

@@ -35,6 +35,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "undial in bf16 with checkpointing": {"method": "undial", "dtype": "bf16", "gradient_checkpointing": True},
     "jensun": {"method": "jensun", "retain_objective": "js", "lr": 1e-2},
     "max-logit": {"method": "max-logit", "lr": 1e-2},
+    "sam under LoRA": {"method": "npo+ngdiff", "update": "sam", "lora_rank": 2, "lr": 1e-2},
+    "sign": {"method": "ngdiff", "update": "sign", "auto_lr": "gen", "auto_lr_every": 2, "lr": 1e-3},
+    "sign of SGD": {"method": "ngdiff", "update": "sign", "optimizer": "sgd", "momentum": 0.9, "lr": 1e-3},
     "max_steps": {"method": "ngdiff", "max_steps": 5},
     "decay, restart, interpolation": {
         "method": "ngdiff",
