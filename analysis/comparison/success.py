@@ -3,7 +3,7 @@
 A threshold from the paper applies to a task if its metric was measured there, on a model or on the target. For example,
 the threshold of knowledge memorisation applies only to data with questions about the forgotten texts. If no threshold
 from the paper applies to the forget set (or to the retain set), the bounds of the report's stand-in metric apply, such
-as the accuracy of an image classifier (:func:`analysis.frontier.assessment.least_bound`).
+as the accuracy of an image classifier (:func:`_least_bound`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.frontier.assessment import least_bound
 from analysis.tables.columns import Columns
 from analysis.tables.out_of_bounds import is_possible
 from analysis.tables.sweep_file import SweepFile
@@ -21,6 +20,7 @@ from analysis.tables.trial_table import TrialTable, finite_cell
 from search_spaces.constraint import Constraint, all_met
 
 _SETS = ("forget", "retain")
+_FORGET_SHARE, _RETAIN_SHARE = 0.95, 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def criterion_of(table: TrialTable, sweep: SweepFile) -> Criterion:
         if any(columns[name].of == of for name in thresholds):
             continue
         names = [name for name in columns.primaries(measured) if columns[name].of == of]
-        thresholds |= {name: least_bound(name, columns) for name in names}
+        thresholds |= {name: _least_bound(name, columns) for name in names}
         if not names:
             primaries = (name for name in columns.thresholds if columns[name].primary)
             unjudged += [name for name in primaries if columns[name].of == of]
@@ -75,3 +75,14 @@ def criterion_of(table: TrialTable, sweep: SweepFile) -> Criterion:
     finished = [row for _, row in table.finished.iterrows()]
     unjudged += [name for name in thresholds if all(criterion._met(row, name) is None for row in finished)]
     return Criterion(thresholds, tuple(dict.fromkeys(unjudged)) if finished else (), sweep.baseline_of, columns)
+
+
+def _least_bound(name: str, columns: Columns) -> Constraint:
+    """Return the bound for a primary metric without a threshold: 95% (forget set) or 70% (retain set) of the target's.
+
+    If smaller values mean keeping, or larger values mean forgetting, the bound is the target's value divided by the
+    share.
+    """
+    share, is_retain = (_RETAIN_SHARE, True) if columns[name].of == "retain" else (_FORGET_SHARE, False)
+    rises = columns[name].direction == "max"
+    return Constraint(name, ">=" if rises else "<=", share if rises == is_retain else 1.0 / share, relative=True)

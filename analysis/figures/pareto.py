@@ -10,8 +10,8 @@ import pandas as pd
 
 from analysis.figures.panels import colours_of
 from analysis.figures.style import MIN_SPAN, MUTED, limits_of, scale_for
+from analysis.frontier.choice import Choice, choose_model
 from analysis.frontier.frontier import Frontier, Model, frontier, selectable_models
-from analysis.frontier.judgement import ModelChoice, choose_model
 from analysis.tables.note import Note, note
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import measured, values_of
@@ -53,7 +53,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Highlight:
-    """The model that :func:`choose_model` chose. ``recommended`` is :attr:`Judgement.recommended`."""
+    """The model that :func:`choose_model` chose. ``recommended`` is :attr:`Choice.recommended`."""
 
     position: Position
     model: Model
@@ -92,7 +92,7 @@ class ParetoData:
     paths: tuple[list[Position], ...]
 
 
-def pareto_data(table: TrialTable, sweep: SweepFile, choice: ModelChoice | None = None) -> ParetoData:
+def pareto_data(table: TrialTable, sweep: SweepFile, choice: Choice | None = None) -> ParetoData:
     """Return the data of the frontier figure. The axes are the first two objectives.
 
     Raises:
@@ -181,11 +181,11 @@ def _positions(points: pd.DataFrame) -> list[Position]:
     return list(zip(points["x"].tolist(), points["y"].tolist(), strict=True))
 
 
-def _highlight(choice: ModelChoice, table: TrialTable, pair: Sequence[Objective]) -> Highlight | None:
+def _highlight(choice: Choice, table: TrialTable, pair: Sequence[Objective]) -> Highlight | None:
     if choice.row is None:
         return None
     positions = _positions(_points(choice.row.to_frame().T.infer_objects(), pair))
-    return Highlight(positions[0], Model.of(choice.row, table), choice.judgement.recommended) if positions else None
+    return Highlight(positions[0], Model.of(choice.row, table), choice.recommended) if positions else None
 
 
 def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Iterator[list[Position]]:

@@ -127,7 +127,7 @@ class Choice:
 def choose_model(table: TrialTable, sweep: SweepFile, *, noise: Noise = NO_NOISE) -> Choice:
     """Choose one of the models of a sweep that can be selected. Rows of external tables are left out."""
     rows = selectable_models(table.without_external, sweep).trials
-    choice = choose(rows, criterion_of(sweep), sweep.objectives, noise=noise)
+    choice = choose(rows, criterion_of(sweep, table), sweep.objectives, noise=noise)
     if choice.index is None or table.fresh.empty:
         return choice
     order = _to_confirm(table, sweep, choice, noise) or [choice.index]
@@ -153,10 +153,10 @@ def models_to_confirm(
         rows = table.models.trials
         rows = rows[rows["trial_id"] == model[0]].sort_values("epoch")
         rows = rows[numbers(rows, "epoch") == model[1]] if model[1] is not None else rows.iloc[-1:]
-        criterion = criterion_of(sweep)
+        criterion = criterion_of(sweep, table)
     else:
         selectable = selectable_models(table.without_external, sweep).trials
-        choice = choose(selectable, criterion_of(sweep), sweep.objectives, noise=noise)
+        choice = choose(selectable, criterion_of(sweep, table), sweep.objectives, noise=noise)
         rows, criterion = choice.rows.iloc[_to_confirm(table, sweep, choice, noise)], choice.criterion
     return [confirmed(row, table.fresh, criterion) for _, row in rows.iterrows()]
 

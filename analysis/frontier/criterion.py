@@ -16,7 +16,7 @@ the requirement on the same column; otherwise, it is added.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -27,7 +27,7 @@ import pandas as pd
 from analysis.tables.columns import Columns
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Floats, Mask
-from analysis.tables.trial_table import finite_cell, numbers
+from analysis.tables.trial_table import TrialTable, finite_cell, numbers
 from search_spaces.constraint import Constraint, all_met, parse_constraint
 
 USABLE, PAPER, STATED = "usable", "paper", "stated"
@@ -266,28 +266,41 @@ def good_models(judged: Judged, criterion: Criterion) -> Mask:
     return np.asarray(is_good & stated.any())
 
 
-def criterion_of(sweep: SweepFile) -> Criterion:
-    """Return the criterion of a sweep: the requirements of the named criterion, and the user's constraints."""
-    columns = sweep.columns
-    files = (sweep, *sweep.files.values())
-    measured = {name for file in files for scores in (file.baseline, *file.baselines.values()) for name in scores}
+def criterion_of(sweep: SweepFile, table: TrialTable | None = None) -> Criterion:
+    """Return the criterion of a sweep: the requirements of the named criterion, and the user's constraints.
+
+    Metrics without a value for the target, or for any model of ``table``, are left out.
+    """
+    columns, files = sweep.columns, (sweep, *sweep.files.values())
+    known = {name for file in files for scores in (file.baseline, *file.baselines.values()) for name in scores}
+    models = set() if table is None else set(table.models.measured(columns.metrics))
     stated = tuple(dict.fromkeys(map(parse_constraint, sweep.constraints)))
+    measured = known & models if known & models else known
+    requirements, left_out = requirements_of(sweep.criterion, stated, columns, measured)
+    faults = tuple(_faults(requirements, TargetScores(sweep.baseline), columns))
+    return Criterion(sweep.criterion, requirements, left_out, faults, columns, _Targets(sweep))
+
+
+def requirements_of(
+    criterion: str, stated: Sequence[Constraint], columns: Columns, measured: Collection[str]
+) -> tuple[tuple[Requirement, ...], tuple[str, ...]]:
+    """Return the requirements of a criterion, and the columns of the criterion that other requirements replace.
+
+    Args:
+        stated: the thresholds that the user stated.
+        measured: the metrics with a value.
+    """
     own: list[Requirement] = []
     left_out: tuple[str, ...] = ()
-    if sweep.criterion == USABLE:
+    if criterion == USABLE:
         own, left_out = _usable(columns, measured)
-    elif sweep.criterion == PAPER:
+    elif criterion == PAPER:
         own = [item for of in _ROLES for item in _paper(columns, measured, of)]
     if own:
-        own += _fluency(columns)
+        own += [item for item in _fluency(columns) if item.column in measured]
     replaced = {item.name for item in stated}
-    requirements = [
-        *(Requirement(item, role_of(item, columns), STATED) for item in stated),
-        *(item for item in own if item.column not in replaced),
-    ]
-    scores = TargetScores(sweep.baseline, sweep.never_saw, sweep.items)
-    faults = tuple(_faults(own, scores, columns))
-    return Criterion(sweep.criterion, tuple(requirements), left_out, faults, columns, _Targets(sweep))
+    requirements = [Requirement(item, role_of(item, columns), STATED) for item in stated]
+    return (*requirements, *(item for item in own if item.column not in replaced)), left_out
 
 
 _ROLES = {"forget": Role.FORGET, "retain": Role.KEEP}
@@ -304,16 +317,7 @@ def role_of(limit: Constraint, columns: Columns) -> Role:
     return Role.FORGET if wants_better == (column.of == "forget") else Role.KEEP
 
 
-def stated_and_paper(sweep: SweepFile) -> tuple[Constraint, ...]:
-    """Return the thresholds of a learning-rate study: the stated ones, and the paper's on other data sets."""
-    criterion = criterion_of(sweep)
-    stated = [item.limit for item in criterion.requirements if item.source == STATED]
-    stated_sets = {sweep.columns[item.name].of for item in stated}
-    papers = [item.limit for item in criterion.requirements if item.source == PAPER]
-    return (*stated, *(item for item in papers if sweep.columns[item.name].of not in stated_sets))
-
-
-def _usable(columns: Columns, measured: set[str]) -> tuple[list[Requirement], tuple[str, ...]]:
+def _usable(columns: Columns, measured: Collection[str]) -> tuple[list[Requirement], tuple[str, ...]]:
     """Return the requirements of ``usable`` on forgetting and keeping, and the columns that others replace."""
     requirements: list[Requirement] = []
     left_out: list[str] = []
@@ -341,7 +345,7 @@ def _share(name: str, part: Mapping[str, Any], role: Role, columns: Columns) -> 
     return Requirement(limit, role, USABLE, sampled=True, reference=str(part.get("of") or ""), preferred=is_preferred)
 
 
-def _paper(columns: Columns, measured: set[str], of: str) -> list[Requirement]:
+def _paper(columns: Columns, measured: Collection[str], of: str) -> list[Requirement]:
     """Return the paper's thresholds on a data set or, for data without them, shares of the primary metric's score."""
     papers = [item for name, item in columns.thresholds.items() if columns[name].of == of and name in measured]
     if papers:

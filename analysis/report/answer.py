@@ -1,7 +1,7 @@
 """The answer of a sweep: the recommended model, the reason for the choice, and the model's scores.
 
-The selected model is recommended if it is good (see :mod:`analysis.frontier.assessment`), or if no model of the sweep
-can be compared with the thresholds. The candidates include finished trials that are not on the frontier.
+A model is recommended only if it meets the criterion (:mod:`analysis.frontier.criterion`). Otherwise, the answer names
+the closest model. The candidates include finished trials that are not on the frontier.
 """
 
 from __future__ import annotations
@@ -10,36 +10,53 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import pandas as pd
 
-from analysis.frontier.assessment import NEAR_GUESS, Thresholds, assess
-from analysis.frontier.confirmation import Confirmed, confirmed
-from analysis.frontier.criterion import criterion_of
+from analysis.frontier.choice import Choice, Outcome
+from analysis.frontier.correction import Interval
+from analysis.frontier.criterion import Criterion, Verdict
 from analysis.frontier.frontier import Frontier, Model, frontier
-from analysis.frontier.judgement import Judgement, ModelChoice, Outcome, TriedSettings, tried_settings
+from analysis.frontier.tried import Tried, tried_settings
 from analysis.report.outcomes import status_counts
 from analysis.report.render import render_line, render_lines
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable, finite_cell
 from analysis.words import cell
-from search_spaces.constraint import Constraint, all_met
+
+NEAR_GUESS = 0.75
+"""A model keeps nothing if its retain loss is at least this fraction of the loss of a random guess."""
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One score of the target and of the model in an :class:`Answer`.
+    """One score of a model.
 
-    ``before`` is the value of the target, and ``after`` the value of the model. A value is None if it was not measured.
-    ``met`` is whether the model meets ``thresholds``; None if unknown.
+    Attributes:
+        before, after: the values of the target and of the model; None if not measured.
+        never_saw: the value of a model that never saw the forget set; None if there is no such model.
+        corrected: the value corrected for the choice of the model, with its interval; None if it is not known.
+        verdict: the comparison with the criterion's requirement; None without a requirement.
     """
 
     column: str
     label: str
     before: float | None
     after: float | None
+    never_saw: float | None = None
+    corrected: Interval | None = None
     direction: str = ""
-    thresholds: tuple[Constraint, ...] = ()
-    met: bool | None = None
+    verdict: Verdict | None = None
+
+    @property
+    def met(self) -> bool | None:
+        return self.verdict.met if self.verdict else None
+
+    def to_dict(self) -> dict[str, object]:
+        item = self.corrected
+        interval = {"corrected": item.corrected, "low": item.low, "high": item.high} if item else {}
+        empty = dict.fromkeys(("corrected", "low", "high"))
+        return {"value": self.after, **empty, **interval, "target": self.before, "never_saw": self.never_saw}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +65,7 @@ class Member:
 
     Attributes:
         contribution: the hypervolume that would be lost without the model, in [0, 1].
-        met: whether the model meets all thresholds; None if unknown.
+        met: whether the model meets all requirements; None if unknown.
         roles: labels such as "nearest to ideal".
         measured: whether a metric other than the losses was measured on the model.
         collapsed: whether a minimized loss is near or above the loss of a random guess.
@@ -72,43 +89,42 @@ class Answer:
         statuses: the number of trials for each status that occurs.
         has_target: whether the target has been prepared.
         members: the models on the frontier.
-        model: the recommended model, otherwise the model closest to the thresholds; None if no model can be compared
-            with the thresholds. The fields below describe this model.
+        measured: the number of judged epochs and of all evaluated epochs; of trials if ``noun`` is ``trial``.
+        model: the chosen model; None if there is none. The fields below describe this model.
         objectives: the model's scores in the objectives of the sweep.
         scores: all scores that were measured on the model or on the target.
-        model_count: the number of evaluated epochs or, if ``noun`` is ``trial``, of finished trials.
+        ties: the other models that cannot be told apart from the model.
+        forget_answers: the number of forget questions by kind of answer: ``fluent``, ``refusal`` and ``loops``.
         on_front: whether the model is on the frontier.
         no_gain: whether the target is at least as good as the model in every objective.
         seeds: the number of good trials and the number of finished trials, counting all trials that differ from the
             model's trial only in the seed. None if all these trials are good, if the model is not good, or if epochs
             are compared.
-        confirmed: the results of the model's fresh runs; None if it has none.
     """
 
     noun: str
     statuses: Mapping[str, int]
     has_target: bool
-    judgement: Judgement
-    thresholds: Thresholds
+    choice: Choice
     members: tuple[Member, ...]
-    tried: TriedSettings
+    tried: Tried
+    measured: tuple[int, int]
     model: Model | None = None
     objectives: tuple[Score, ...] = ()
     scores: tuple[Score, ...] = ()
-    model_count: int = 0
+    ties: tuple[Model, ...] = ()
+    forget_answers: Mapping[str, int] | None = None
     on_front: bool = False
     no_gain: bool = False
     seeds: tuple[int, int] | None = None
-    confirmed: Confirmed | None = None
 
     @property
     def recommended(self) -> bool:
-        return self.model is not None and self.judgement.recommended
+        return self.model is not None and self.choice.recommended
 
     @property
-    def outcome(self) -> str:
-        """The outcome of the sweep as text; "" if there is no model to judge."""
-        return "" if self.model is None else str(self.judgement.outcome)
+    def criterion(self) -> Criterion:
+        return self.choice.criterion
 
     @cached_property
     def headline(self) -> str:
@@ -121,78 +137,94 @@ class Answer:
         return render_line("answer.advice", answer=self)
 
     @cached_property
-    def reason(self) -> str:
-        """Why the model was selected; "" if no model is recommended."""
-        return render_line("answer.reason", answer=self)
-
-    @cached_property
     def judgement_lines(self) -> tuple[str, ...]:
-        """Sentences that say whether the model meets the thresholds, followed by :attr:`reason`."""
-        lines = render_lines("answer.judgement_lines", answer=self)
-        return (*lines, self.reason) if self.reason else lines
+        """Sentences that compare the model with the criterion, and say why it was chosen."""
+        lines = model_lines(self.criterion, self.choice.verdicts, self.forget_answers) if self.model else ()
+        return (*lines, *render_lines("answer.reason", answer=self))
 
     def to_dict(self) -> dict[str, object]:
         """Return the entry ``answer`` of pareto.json. The console and MLflow read this entry."""
-        model, selection = self.model, self.judgement.selection
+        model = self.model
         return {
             "headline": self.headline,
-            "outcome": self.outcome,
+            "criterion": self.criterion.name,
+            "outcome": str(self.choice.outcome if model else Outcome.NONE),
             "recommended": self.recommended,
             "trial_id": model.trial_id if model else "",
             "epoch": model.epoch if model else None,
             "checkpoint": model.checkpoint if model else "",
-            "confirmed": self.confirmed.to_dict() if self.confirmed else None,
+            "confirmed": self.choice.confirmed.to_dict() if self.choice.confirmed else None,
+            "scores": {item.column: item.to_dict() for item in self.scores},
+            "ties": [{"trial_id": item.trial_id, "epoch": item.epoch} for item in self.ties],
+            "forget_answers": self.forget_answers,
+            "measured": dict(zip(("epochs", "of"), self.measured, strict=True)),
+            "decided": {"by": self.choice.decision, "eligible": self.choice.eligible, "lacking": self.choice.lacking},
             "advice": self.advice,
             "judged": self.judgement_lines,
-            "thresholds": render_line("answer.thresholds", answer=self),
-            "selection": selection.to_dict() | {"reason": self.reason} if model and selection else None,
+            "thresholds": render_line("answer.thresholds", criterion=self.criterion),
         }
 
 
-def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: ModelChoice) -> Answer:
+def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: Choice) -> Answer:
     """Return the recommended model of a sweep, with the reason.
 
     Models of external tables are not recommended, even if they are on the frontier.
     """
-    thresholds, judgement = choice.thresholds, choice.judgement
-    own_table = table.without_external
+    own_table, criterion = table.without_external, choice.criterion
     own_front = frontier(own_table.models, sweep.objectives)
     row = choice.row if sweep.objectives else None
-    roles = {} if row is None else _roles(own_front, judgement, row, table)
+    roles = {} if row is None else _roles(own_front, choice, row, table)
+    candidates = own_table.models.trials if own_table.every_epoch else own_table.finished
+    judged = criterion.judge(candidates)
     result = Answer(
         noun="epoch" if own_table.every_epoch else "trial",
         statuses={status: count for status, count in status_counts(own_table).items() if count},
         has_target=bool(sweep.objectives),
-        judgement=judgement,
-        thresholds=thresholds,
-        members=_members(front, roles, sweep, table, thresholds),
-        tried=tried_settings(choice.rows, own_table.with_status("diverged")),
+        choice=choice,
+        members=_members(front, roles, sweep, table, criterion),
+        tried=tried_settings(choice, own_table.with_status("diverged")),
+        measured=(int(np.isfinite(judged.met[:, judged.required]).any(axis=1).sum()), len(candidates)),
     )
     if row is None:
         return result
-    baseline = sweep.baseline_of(row)
-    fresh = confirmed(row, table.fresh, criterion_of(sweep))
+    scores = tuple(_scores(row, sweep, choice))
+    values = {item.column: item for item in scores}
     objectives = tuple(
-        Score(
-            column=item.column,
-            label=item.label.partition(" (")[0],
-            before=baseline.get(item.column),
-            after=finite_cell(row, item.column),
-            direction=item.direction,
-        )
+        replace(values[item.column], label=item.label.partition(" (")[0], direction=item.direction)
         for item in sweep.objectives
+        if item.column in values
     )
     return replace(
         result,
         model=Model.of(row, table),
         objectives=objectives,
-        scores=tuple(_scores(row, sweep, thresholds)),
-        model_count=len(own_table.models.trials if own_table.every_epoch else own_table.finished),
+        scores=scores,
+        ties=tuple(Model.of(choice.rows.iloc[i], table) for i in choice.ties),
+        forget_answers=forget_answers(row, criterion),
         on_front=bool(row.name in own_front.members.index),
-        no_gain=all(_has_no_gain(score) for score in objectives),
-        seeds=_seeds(row, own_table, thresholds),
-        confirmed=fresh if fresh.runs else None,
+        no_gain=bool(objectives) and all(_has_no_gain(score) for score in objectives),
+        seeds=_seeds(row, own_table, criterion),
     )
+
+
+def model_lines(
+    criterion: Criterion, verdicts: Sequence[Verdict], answers: Mapping[str, int] | None
+) -> tuple[str, ...]:
+    """Return sentences that compare one model with the criterion, and say how it answers forget questions."""
+    return render_lines("answer.model_lines", criterion=criterion, verdicts=verdicts, answers=answers)
+
+
+def forget_answers(row: pd.Series, criterion: Criterion) -> dict[str, int] | None:
+    """Return the number of forget questions that a model answers in each way; None if it is not known."""
+    (target,) = criterion.targets_of(row.to_frame().T)
+    counts = {}
+    for name, column in criterion.columns.entries.items():
+        if (column.usable or {}).get("kind"):
+            share, items = finite_cell(row, name), target.items.get(name)
+            if share is None or items is None:
+                return None
+            counts[str(column.usable["kind"])] = round(share * items)  # type: ignore[index]
+    return counts or None
 
 
 def _has_no_gain(score: Score) -> bool:
@@ -202,23 +234,23 @@ def _has_no_gain(score: Score) -> bool:
     return score.after <= score.before if score.direction == "max" else score.after >= score.before
 
 
-def _seeds(row: pd.Series, own_table: TrialTable, thresholds: Thresholds) -> tuple[int, int] | None:
+def _seeds(row: pd.Series, own_table: TrialTable, criterion: Criterion) -> tuple[int, int] | None:
     """Return the value of :attr:`Answer.seeds` for the model in ``row``."""
-    if own_table.every_epoch or not assess(row, thresholds).is_good:
+    if own_table.every_epoch or not criterion.is_good(row.to_frame().T.infer_objects()).all():
         return None
     repeats = own_table.finished
     for name in own_table.varying:
         if name not in ("seed", "target_key"):
             is_same = (repeats[name] == row[name]) | (repeats[name].isna() & pd.isna(row[name]))
             repeats = repeats[is_same]
-    good = [assess(other, thresholds).is_good for _, other in repeats.iterrows()]
-    return None if all(good) else (sum(good), len(good))
+    good = criterion.is_good(repeats)
+    return None if good.all() else (int(good.sum()), len(good))
 
 
-def _roles(front: Frontier, judgement: Judgement, row: pd.Series, table: TrialTable) -> dict[Model, list[str]]:
+def _roles(front: Frontier, choice: Choice, row: pd.Series, table: TrialTable) -> dict[Model, list[str]]:
     roles: dict[Model, list[str]] = {}
-    if judgement.outcome is Outcome.GOOD:
-        roles[Model.of(row, table)] = ["good trade-off"]
+    if choice.recommended:
+        roles[Model.of(row, table)] = ["recommended"]
     if len(front.members):
         positions = {"nearest to ideal": front.distances.argmin(), "largest contribution": front.contributions.argmax()}
         for role, index in positions.items():
@@ -226,13 +258,15 @@ def _roles(front: Frontier, judgement: Judgement, row: pd.Series, table: TrialTa
     return roles
 
 
-def _scores(row: pd.Series, sweep: SweepFile, thresholds: Thresholds) -> Iterator[Score]:
-    columns, baseline = sweep.columns, sweep.baseline_of(row)
+def _scores(row: pd.Series, sweep: SweepFile, choice: Choice) -> Iterator[Score]:
+    columns = sweep.columns
+    (target,) = choice.criterion.targets_of(row.to_frame().T)
+    verdicts = {item.requirement.column: item for item in reversed(choice.verdicts)}
     labels = {item.column: item.label for item in sweep.objectives}
-    for name in (*baseline, *columns.losses, *columns.metrics):
+    for name in (*target.values, *columns.losses, *columns.metrics):
         labels.setdefault(name, columns.axis(name))
     for name, label in labels.items():
-        before, after = baseline.get(name), finite_cell(row, name)
+        before, after = target.values.get(name), finite_cell(row, name)
         if name not in row or (before is None and after is None):
             continue
         # If a data set has two losses, only one is capped. The labels must say which.
@@ -240,19 +274,18 @@ def _scores(row: pd.Series, sweep: SweepFile, thresholds: Thresholds) -> Iterato
         suffix = ""
         if name in losses and len(losses) > 1:
             suffix = ", uncapped" if name == losses[0] else ", capped at a random guess"
-        limits = thresholds.of(name)
         yield Score(
             column=name,
             label=label + suffix,
             before=before,
             after=after,
-            thresholds=limits,
-            met=all_met(item.met(after, before) for item in limits),
+            never_saw=target.never_saw.get(name),
+            verdict=verdicts.get(name),
         )
 
 
 def _members(
-    front: Frontier, roles: Mapping[Model, Sequence[str]], sweep: SweepFile, table: TrialTable, thresholds: Thresholds
+    front: Frontier, roles: Mapping[Model, Sequence[str]], sweep: SweepFile, table: TrialTable, criterion: Criterion
 ) -> tuple[Member, ...]:
     guess = sweep.random_guess_loss
     minimized = [item.column for item in sweep.objectives if item.direction == "min"]
@@ -262,7 +295,7 @@ def _members(
             model=Model.of(row, table),
             values=tuple(front.values[index].tolist()),
             contribution=float(front.contributions[index]),
-            met=assess(row, thresholds).met,
+            met=criterion.met(row),
             roles=tuple(roles.get(Model.of(row, table), ())),
             measured=any(cell(row.get(name)) is not None for name in sweep.columns.metrics),
             collapsed=guess is not None and any(float(row[name]) >= NEAR_GUESS * guess for name in losses),

@@ -12,8 +12,8 @@ from importlib import resources
 from typing import NamedTuple
 
 from analysis.figures.pareto import sweep_title
+from analysis.frontier.choice import Choice
 from analysis.frontier.frontier import Frontier
-from analysis.frontier.judgement import ModelChoice
 from analysis.frontier.pareto_json import json_value
 from analysis.report.answer import Answer
 from analysis.report.example_answers import ExampleAnswers
@@ -117,7 +117,7 @@ class PageAnswer:
 
     title: str
     anchor: str
-    choice: ModelChoice
+    choice: Choice
     answer: Answer
     examples: ExampleAnswers | None
     front: Frontier

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from analysis.errors import AnalysisError
-from analysis.frontier.assessment import assess, thresholds_of
+from analysis.frontier.choice import Outcome, choose, choose_model
+from analysis.frontier.criterion import Criterion, Role, criterion_of
 from analysis.frontier.frontier import frontier, has_begun_unlearning, selectable_models
-from analysis.frontier.judgement import choose_model, judge
-from analysis.report.answer import answer
-from analysis.report.render import render_line, render_lines
+from analysis.report.answer import answer, forget_answers, model_lines
+from analysis.report.render import render_line
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import scored
 from analysis.tables.trial_table import TrialTable, numbers
@@ -23,9 +23,10 @@ from search_spaces.common.messages import columns_hint, counted
 from search_spaces.common.objective import Objective
 from search_spaces.constraint import Constraint
 
-KNEE, CONSTRAINT, SUCCESS = "knee", "constraint", "success"
+KNEE, CONSTRAINT, SUCCESS, BUDGET = "knee", "constraint", "success", "budget"
 """``KNEE`` selects the frontier model that is nearest to the ideal corner. ``CONSTRAINT`` selects the model with the
-best primary metric of the retain set. ``SUCCESS`` selects like ``CONSTRAINT``, but only from good models."""
+best primary metric of the retain set. ``SUCCESS`` selects like ``CONSTRAINT``, but only from models that meet the
+criterion. ``BUDGET`` selects the model that forgets most within the limits."""
 
 
 class Best(NamedTuple):
@@ -47,7 +48,7 @@ class Pick:
     Attributes:
         eligible: the number of models from which the rule selected.
         noun: the word for a model in sentences: ``epoch`` if all epochs can be selected, otherwise ``trial``.
-        by_thresholds: whether only good models were eligible.
+        by_criterion: whether only models that meet the criterion were eligible.
         best: the column by which the model was selected; None if it was selected by its distance from the ideal corner.
         value: the model's value in the column ``best``.
         distance: the distance from the ideal corner; None if the model was selected by a column.
@@ -57,7 +58,7 @@ class Pick:
     eligible: int
     noun: str
     limits: tuple[Constraint, ...] = ()
-    by_thresholds: bool = False
+    by_criterion: bool = False
     best: Best | None = None
     value: float | None = None
     distance: float | None = None
@@ -96,19 +97,19 @@ def pick(
     # Epochs that have not begun to unlearn are left out, unless there are no other epochs.
     if table.every_epoch and best is None:
         rows = rows[has_begun_unlearning(rows, sweep)]
+    criterion = criterion_of(sweep, table)
     if rule == SUCCESS:
-        thresholds = thresholds_of(sweep)
-        good_models = rows[[assess(row, thresholds).is_good for _, row in rows.iterrows()]]
+        good_models = rows[criterion.is_good(rows)]
         if good_models.empty:
-            texts = "; ".join(f"{item.name} {item.format_bound()}" for item in thresholds.all)
+            text = render_line("answer.thresholds", criterion=criterion) or "no criterion applies"
             raise NothingQualifies(
-                f"none of {counted(len(rows), noun)}{_limits_text(limits)} meets all thresholds "
-                f"({texts or 'no threshold applies'})"
+                f"none of {counted(len(rows), noun)}{_limits_text(limits)} meets the criterion. {text}"
             )
         rows = good_models
     # The metric of the retain set is compared before the metric of the forget set.
     primaries = columns.primaries(table.with_trials(rows).measured(columns.metrics))
-    keys = [item for name in reversed(primaries) if (item := columns.objective(name))]
+    names = _forgetting(criterion) if rule == BUDGET else list(reversed(primaries))
+    keys = [item for name in names if (item := columns.objective(name))]
     scores: Sequence[Objective | Best] = ()
     if best is not None:
         scores = [best]
@@ -117,7 +118,7 @@ def pick(
             hint = f": {columns_hint([best.column], rows.columns)}" if best.column not in rows.columns else ""
             raise NothingQualifies(f"no {noun}{_limits_text(limits)} has a number in the column {best.column}{hint}")
         rows = rows[has_value]
-    elif rule != KNEE and keys and columns[keys[0].column].of == "retain":
+    elif keys and (rule == BUDGET or (rule != KNEE and columns[keys[0].column].of == "retain")):
         scores = keys
         best = Best(keys[0].column, keys[0].direction)
     distances = np.linalg.norm(scored(rows, objectives)[1], axis=1)
@@ -127,29 +128,40 @@ def pick(
     # The last key of lexsort is the primary key. NaN comes last.
     order = np.lexsort([rows["step"].to_numpy(), rows["trial_id"].to_numpy(), distances, *reversed(costs)])
     row = rows.iloc[int(order[0])]
-    result = Pick(row, len(rows), noun, tuple(limits), by_thresholds=rule == SUCCESS)
+    result = Pick(row, len(rows), noun, tuple(limits), by_criterion=rule == SUCCESS)
     if best is None:
         return replace(result, distance=float(distances[order[0]]))
     return replace(result, best=best, value=float(row[best.column]))
 
 
+def _forgetting(criterion: Criterion) -> list[str]:
+    """Return the columns that show how much a model forgets: those of the criterion, then the losses."""
+    columns = criterion.columns
+    required = [item.column for item in criterion.requirements if item.role is Role.FORGET]
+    losses = [name for name in columns.entries if columns.is_loss(name) and columns[name].of == "forget"]
+    return [*required, *reversed(losses)]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedPick:
-    """The selected model, and whether it is recommended.
+    """A selected model, and its comparison with the criterion. All fields are about this model.
 
     Attributes:
         eligible: the number of models from which the model was selected.
         reason: why the model was selected, as text.
-        outcome: the outcome of the sweep (:class:`Outcome`); "" if there is no model to judge.
-        lines: sentences that say which thresholds the model meets, and which options to change.
+        outcome: whether the model is ``good``, ``missed`` a requirement, or whether this is ``not_known``.
+        lines: sentences that compare the model with the criterion.
     """
 
     row: pd.Series
     eligible: int
     reason: str
-    recommended: bool
     outcome: str
     lines: tuple[str, ...]
+
+    @property
+    def recommended(self) -> bool:
+        return self.outcome == Outcome.GOOD
 
 
 def judged_pick(
@@ -161,21 +173,22 @@ def judged_pick(
     best: Best | None = None,
 ) -> JudgedPick:
     """Select a model by a rule or a column. Without ``rule`` and ``best``, select the model that the report shows."""
-    choice = choose_model(table, sweep)
-    result = answer(table, sweep, frontier(table.models, sweep.objectives), choice)
-    if rule is None and best is None and result.model is not None and choice.row is not None:
-        row, eligible = choice.row, len(choice.rows)
-        outcome = result.judgement.outcome
-        reason = result.reason or render_line("pick.unrecommended", outcome=outcome, count=eligible, noun=result.noun)
-    else:
-        picked = pick(table, sweep, rule=rule or KNEE, limits=limits, best=best)
-        row, eligible = picked.row, picked.eligible
-        reason = render_line("pick.reason", pick=picked)
-    judgement = judge(row.to_frame().T.infer_objects(), choice.thresholds, sweep.objectives)
-    lines = render_lines("judgement.assessed", assessment=assess(row, choice.thresholds), outcome=judgement.outcome)
-    if not result.recommended and result.outcome:
-        lines = (result.headline, result.advice, *lines)
-    return JudgedPick(row, eligible, reason, judgement.recommended, result.outcome, lines)
+    if rule is None and best is None:
+        choice = choose_model(table, sweep)
+        result = answer(table, sweep, frontier(table.models, sweep.objectives), choice)
+        if result.model is not None and choice.row is not None:
+            reason = render_line("answer.reason", answer=result) or render_line("answer.closest", answer=result)
+            return judged_model(choice.row, table, sweep, reason, eligible=choice.eligible)
+    picked = pick(table, sweep, rule=rule or KNEE, limits=limits, best=best)
+    return judged_model(picked.row, table, sweep, render_line("pick.reason", pick=picked), eligible=picked.eligible)
+
+
+def judged_model(row: pd.Series, table: TrialTable, sweep: SweepFile, reason: str, *, eligible: int = 1) -> JudgedPick:
+    """Compare one model with the criterion of its sweep."""
+    criterion = criterion_of(sweep, table)
+    alone = choose(row.to_frame().T.infer_objects(), criterion, sweep.objectives)
+    lines = model_lines(criterion, criterion.verdicts(row), forget_answers(row, criterion))
+    return JudgedPick(row, eligible, reason, str(alone.outcome), lines)
 
 
 def _limits_text(limits: Sequence[Constraint]) -> str:

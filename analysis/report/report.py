@@ -12,11 +12,10 @@ from analysis.figures.gallery import gallery
 from analysis.figures.panels import draw_panels
 from analysis.figures.pareto import ParetoData, pareto_data, score_objectives, sweep_title
 from analysis.figures.svg import inline_svg, save_figure
+from analysis.frontier.choice import choose_model
 from analysis.frontier.confirmation import fresh_results
-from analysis.frontier.criterion import criterion_of
 from analysis.frontier.frontier import frontier
 from analysis.frontier.indicators import further_objectives
-from analysis.frontier.judgement import choose_model
 from analysis.frontier.pareto_json import json_value, pareto_content
 from analysis.report.answer import answer
 from analysis.report.example_answers import example_answers
@@ -165,5 +164,5 @@ def _content(sources_by_task: Mapping[Task, Sources], answers: Mapping[Task, Pag
 def _task_content(table: TrialTable, sweep: SweepFile, item: PageAnswer) -> dict[str, object]:
     content = pareto_content(item.front, table, sweep)
     content |= {"further_hypervolumes": dict(item.hypervolumes), "answer": item.answer.to_dict()}
-    fresh_runs = [asdict(model) for model in fresh_results(table.fresh, criterion_of(sweep))]
+    fresh_runs = [asdict(model) for model in fresh_results(table.fresh, item.choice.criterion)]
     return content | {"fresh_runs": fresh_runs}

@@ -10,15 +10,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.frontier.assessment import FORGETTING, Thresholds, side_of, thresholds_of
+import pandas as pd
+
+from analysis.frontier.criterion import Role, role_of
 from analysis.study.study_runs import StudyRun
+from analysis.tables.columns import Columns
 from analysis.tables.sources import Sources
+from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import finite_cell
 from analysis.words import cell
-from search_spaces.constraint import all_met
+from search_spaces.constraint import Constraint, all_met, parse_constraint
 
 COLLAPSE = 0.5
 """A run collapsed if its retain metric is below this fraction of the target's value."""
@@ -50,6 +54,34 @@ class RunFacts:
     def is_known(self) -> bool:
         """Whether the run can be compared: it collapsed, or it finished and its quality was measured."""
         return self.run.has_outcome and self.collapsed is not None and (self.collapsed or not math.isnan(self.quality))
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """The thresholds that a successful run meets: the stated ones, then those of the paper on other data sets.
+
+    ``baseline_of`` takes the row of a run and returns the metrics of the run's target.
+    """
+
+    all: tuple[Constraint, ...]
+    baseline_of: Callable[[pd.Series], Mapping[str, float]]
+    columns: Columns
+
+
+def thresholds_of(sweep: SweepFile) -> Thresholds:
+    columns, stated = sweep.columns, tuple(dict.fromkeys(map(parse_constraint, sweep.constraints)))
+    stated_sets = {columns[item.name].of for item in stated}
+    # The paper's thresholds do not apply to the metrics of image classifiers.
+    files = (sweep, *sweep.files.values())
+    measured = {name for file in files for scores in (file.baseline, *file.baselines.values()) for name in scores}
+    unlimited = {name for name, item in columns.entries.items() if item.primary and item.threshold is None}
+    applies = bool(measured & columns.thresholds.keys()) or not measured & unlimited
+    papers = (
+        item
+        for name, item in columns.thresholds.items()
+        if applies and columns[name].of not in stated_sets and (columns[name].primary or name in measured)
+    )
+    return Thresholds((*stated, *papers), sweep.baseline_of, columns)
 
 
 def quality_measure(sources: Sequence[Sources]) -> str:
@@ -94,6 +126,6 @@ def _missed(run: StudyRun, thresholds: Thresholds, target: Mapping[str, float]) 
     for item in thresholds.all:
         excess = item.violation(finite_cell(run.row, item.name), target.get(item.name))
         low, high = columns[item.name].bounds
-        if excess is not None and side_of(item, columns) == FORGETTING and low is not None and high is not None:
+        if excess is not None and role_of(item, columns) is Role.FORGET and low is not None and high is not None:
             missed += max(0.0, excess) / (high - low)
     return missed

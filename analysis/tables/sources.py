@@ -182,6 +182,8 @@ def shared(files: Mapping[str, SweepFile]) -> SweepFile:
     constraints = all_files[0].constraints
     if constraints and all(file.constraints == constraints for file in all_files):
         settings["constraints"] = constraints
+    criteria = {file.criterion for file in all_files}
+    settings["criterion"] = criteria.pop() if len(criteria) == 1 else "usable"
     guesses = {file.random_guess_loss for file in ready.values()}
     return SweepFile(
         name=" + ".join(dict.fromkeys(file.name for file in all_files)),
@@ -190,6 +192,8 @@ def shared(files: Mapping[str, SweepFile]) -> SweepFile:
         objectives=widest([file.objectives for file in ready.values()]),
         random_guess_loss=guesses.pop() if len(guesses) == 1 else None,
         baseline=_merged_baseline([file.baseline for file in all_files]),
+        never_saw=_merged_baseline([file.never_saw for file in all_files]),
+        items=_merged_baseline([file.items for file in all_files]),
         files=files,
     )
 
@@ -221,7 +225,7 @@ def differences(sweep: SweepFile) -> list[Note]:
         notes.append(note("different_bounds"))
     if any(file.baseline for file in ready) and not _merged_baseline([file.baseline for file in ready]):
         notes.append(note("different_targets"))
-    if len({file.constraints for file in files}) > 1:
+    if len({(file.criterion, file.constraints) for file in files}) > 1:
         notes.append(note("different_thresholds"))
     if len(ready) < len(files):
         notes.append(note("target_in_progress"))

@@ -12,6 +12,7 @@ from typing import Any
 from search_spaces.common.durable import free_bytes
 from search_spaces.common.messages import counted
 from search_spaces.space import Space
+from sweeper.checks.criterion import criterion_text
 from sweeper.checks.decision import Decision, planned_decision
 from sweeper.checks.disk import FLOAT, Disk, count_parameters, estimate_sweep_disk
 from sweeper.checks.hub import Download, downloads
@@ -210,6 +211,7 @@ def _plan_settings(settings: SweepSettings) -> dict[str, object]:
         values["questions"] = ", ".join(f"{name} ({counted(len(items), 'row')})" for name, items in own_sets.items())
     if settings.kind == RUN:
         return values | dict(settings.base.options)
+    values["criterion"] = criterion_text(settings)
     ranges = settings.space.format_values(grid=settings.sampler == "grid")
     search = {name: getattr(settings, name) for name in ("sampler", "seeds", "scheduler", "objectives", "candidates")}
     return values | {name: str(value) for name, value in ranges.items()} | search

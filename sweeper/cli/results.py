@@ -150,19 +150,20 @@ def _watch(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
     PickOptions, click.argument("folder", type=click.Path()), json_option("Print the chosen model as JSON on stdout.")
 )
 def pick(raw: Raw, problems: list[str], *, folder: str, as_json: bool) -> None:
-    """Choose a checkpoint of the sweep in FOLDER, and report whether it meets the thresholds.
+    """Choose a checkpoint of the sweep in FOLDER, and report whether it meets the criterion of the sweep.
 
     Candidates are the last epochs of finished trials and all epochs on the frontier. A candidate does not meet a limit
     (such as --where 'verbmem<=0.1') if the limited metric was not measured. If neither a rule nor a limit nor a column
-    (--maximize or --minimize) is given, 'pick' chooses the same model as the report. The thresholds are the
-    --constraint options of the sweep or, by default, those of the paper. See docs/choosing.md. The rules are:
+    (--maximize or --minimize) is given, 'pick' chooses the same model as the report. The criterion is --criterion of
+    the sweep, with its --constraint options. See docs/choosing.md. The rules are:
 
     \b
     knee        the model nearest to the ideal corner (the best value of every objective), with all
                 objectives scaled to [0, 1]
     constraint  of the models within the limits, the model with the best utility
-    success     of the models that meet the thresholds, the model with the best utility; in the paper,
-                verbmem must be below 0.1, and utility and truth ratio at least 70% of the target's
+    success     of the models that meet the criterion, the model with the best utility
+    budget      of the models within the limits, the model that forgets most; the default limit is
+                retain_kl<=0.01, so that methods are compared at the same damage
 
     \b
     python -m sweeper pick DIR --where 'verbmem<=0.1' --maximize utility --export model

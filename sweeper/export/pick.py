@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.frontier.pareto_json import json_number, json_value
-from analysis.report.pick import CONSTRAINT, KNEE, Best, JudgedPick, judged_pick
+from analysis.report.pick import BUDGET, CONSTRAINT, KNEE, Best, JudgedPick, judged_pick
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from analysis.words import model_name, number
@@ -29,6 +29,10 @@ from trainables.models.weights import LoadError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+BUDGET_LIMIT = Constraint("retain_kl", "<=", 0.01)
+"""The limit of the rule ``budget`` if none is given: the divergence from the target, as in RepSelect's protocol."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,10 +227,12 @@ class _Request:
         best = [Best(column, "max") for column in options.maximize]
         best += [Best(column, "min") for column in options.minimize]
         rule = options.rule or (CONSTRAINT if limits else None)
+        if rule == BUDGET and not limits:
+            limits = [BUDGET_LIMIT]
         if rule == CONSTRAINT and not limits:
             problems.append(Problem("the rule 'constraint' needs a limit, such as --where 'verbmem<=0.1'", "rule"))
-        elif rule == KNEE and best:
-            text = f"--rule knee and --{best[0].direction}imize both choose a model; give only one of them"
+        elif rule in (KNEE, BUDGET) and best:
+            text = f"--rule {rule} and --{best[0].direction}imize both choose a model; give only one of them"
             problems.append(Problem(text, "rule"))
         if len(best) > 1:
             flags = ", ".join(f"--{column.words}" for column in best)

@@ -12,5 +12,7 @@ SCHEDULERS = (NO_SCHEDULER, "moasha")
 """The values of ``--scheduler``. :mod:`sweeper.search.schedulers` creates the schedulers."""
 LEARNERS = ("tpe", "nsga2", "nsga3", "gp")
 """The samplers that learn from results and constraints."""
+CRITERIA = ("usable", "paper", "none")
+"""The values of ``--criterion``: what a good model must meet."""
 SAMPLERS = (*LEARNERS, "qmc", "random", "grid")
 """The values of ``--sampler``. :mod:`sweeper.search.samplers` creates the samplers."""

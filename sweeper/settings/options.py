@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from sweeper.settings.fields import option, trial_option, trial_options
 from sweeper.settings.names import (
+    CRITERIA,
     DEFAULT_OBJECTIVES,
     DEFAULT_TRACKING,
     NO_FRESH_RUNS,
@@ -28,8 +29,8 @@ from trainables.spec import FIELDS
 
 _SEEDS = "Number of runs of each configuration, with different seeds."
 _CONSTRAINT = (
-    "Threshold that a good model must meet: utility>=0.7, or utility>=70% (at least 70% of the target's utility); can "
-    "be repeated."
+    "Threshold that a good model must meet, besides the criterion: utility>=0.7, or utility>=70% (at least 70% of the "
+    "target's utility); can be repeated. It replaces the criterion's bound on the same metric."
 )
 _C = "Weight of the retain loss in gdiff; can be repeated."
 _LR = "Learning rate; can be repeated."
@@ -119,6 +120,15 @@ class ParetoFields:
         "are measured only every --metrics-every epochs and at the end of a trial.",
         choices=("all", "last"),
         after="objectives",
+    )
+    criterion: str = option(
+        "usable",
+        "What a good model must meet, besides --constraint: usable (it does not tell forgotten facts, tells retained "
+        "facts, and answers retained questions fluently, compared with the target), paper (the paper's thresholds), or "
+        "none.",
+        choices=CRITERIA,
+        otherwise="usable; paper with --space paper",
+        after="front_metrics",
     )
     warm_start: tuple[str, ...] = option(
         (),
@@ -464,8 +474,9 @@ class PickOptions(Options):
     rule: str | None = option(
         None,
         "How to choose the model: knee (nearest to the best values of all objectives), constraint (best metric of the "
-        "retain set within the limits), or success (like constraint, but only models that meet all thresholds).",
-        choices=("knee", "constraint", "success"),
+        "retain set within the limits), success (like constraint, but only models that meet the criterion), or budget "
+        "(forgets most within the limits, by default retain_kl<=0.01).",
+        choices=("knee", "constraint", "success", "budget"),
         otherwise="the same model as the report; constraint if limits are given",
     )
     where: tuple[str, ...] = option(

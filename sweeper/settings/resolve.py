@@ -163,6 +163,7 @@ def _sweep(options: SweepOptions, problems: list[Problem]) -> Resolved[Any]:
         enqueue=search.enqueue,
         scheduler=search.scheduler,
         grace=search.grace,
+        criterion=PAPER if options.space == PAPER and "criterion" not in options.raw else settings.criterion,
         confirm=NO_FRESH_RUNS if options.space == PAPER and "confirm" not in options.raw else settings.confirm,
         warm_start=tuple(map(_absolute, settings.warm_start)),
         reuse=tuple(map(_absolute, settings.reuse)),

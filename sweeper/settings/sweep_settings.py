@@ -130,7 +130,7 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
 
     @property
     def parsed_constraints(self) -> tuple[Constraint, ...]:
-        """The thresholds that a good model must meet."""
+        """The thresholds that the user stated."""
         return tuple(map(parse_constraint, self.constraints))
 
     @property

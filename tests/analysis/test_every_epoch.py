@@ -112,7 +112,8 @@ def test_pareto_json_and_the_page_name_each_epoch_with_its_step_and_checkpoint(m
 def test_a_headline_about_some_epochs_calls_them_measured(make_epochs: MakeEpochs) -> None:
     """Utility was measured for the last epochs of two trials, of seven evaluated epochs."""
     answer, _ = reported(make_epochs())
-    assert re.search(r"utility.* 0\.3 .*all 2 measured epochs", answer["headline"])
+    assert re.search(r"2 measured epochs .*utility is 0\.3 ", answer["headline"])
+    assert answer["measured"] == {"epochs": 2, "of": 7}
 
 
 def test_pick_is_within_the_limit(make_epochs: MakeEpochs) -> None:

@@ -107,6 +107,7 @@ class Metric:
             :mod:`analysis.frontier.criterion`. ``share`` is a bound as a share of the target's value. ``of`` is the
             metric whose target's value is used instead. With ``preferred``, a model that misses the bound is chosen
             only if all others miss it, too. With ``tie_breaker``, the smallest value decides between equal models.
+            ``kind`` is the kind of answers to forget questions that the metric counts.
         loss: whether the metric is one of the losses, which are measured at each evaluation of a run.
         sets: the metric sets that contain the metric, except ``all``.
         needs_target: whether the metric compares the model with the target.
@@ -126,7 +127,7 @@ class Metric:
     primary: bool = False
     threshold: Mapping[Literal["below", "share", "below_share"], float] | None = None
     fluency: bool = False
-    usable: Mapping[Literal["share", "of", "preferred", "tie_breaker"], float | str | bool] | None = None
+    usable: Mapping[Literal["share", "of", "preferred", "tie_breaker", "kind"], float | str | bool] | None = None
     loss: bool = False
     sets: tuple[str, ...] = ()
     modalities: tuple[str, ...] = (LANGUAGE,)

@@ -1,0 +1,35 @@
+"""The criterion of a sweep in words, before its target exists."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sweeper.checks.hub import downloads
+from sweeper.settings.names import STUDY
+from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.store.columns import column_dictionary
+from trainables.metrics.registry import METRICS, SETS
+from trainables.modality import dataset_modality
+from trainables.target.target import target_spec_of
+
+
+def criterion_text(settings: SweepSettings) -> str:
+    """Return the requirements of a good model, and the metrics of the criterion that are left out."""
+    from analysis.frontier.criterion import PAPER, requirements_of
+    from analysis.report.render import render_line
+    from analysis.tables.columns import Columns
+
+    columns = Columns.from_dict(column_dictionary(unit=dataset_modality(settings.base.dataset).unit))
+    name = PAPER if settings.kind == STUDY else settings.criterion
+    requirements, left_out = requirements_of(name, settings.parsed_constraints, columns, _measured(settings))
+    return render_line("answer.planned", name=name, requirements=requirements, left_out=left_out)
+
+
+def _measured(settings: SweepSettings) -> Collection[str]:
+    """Return the names of the metrics that the trials measure."""
+    base = settings.base
+    if not any(item.kind == "dataset" for item in downloads(base)):
+        return target_spec_of(base).metric_names()
+    modality = dataset_modality(base.dataset).name
+    names = {name for entry in base.metrics or ("default",) for name in SETS.get(entry, (entry,))}
+    return {name for name in names if modality in METRICS[name].modalities}
