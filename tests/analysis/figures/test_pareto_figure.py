@@ -38,7 +38,7 @@ def test_a_frontier_figure_has_points_a_staircase_and_landmarks(make_sweep: Make
     assert data.staircase == ((8.0, 8.0), (6.0, 8.0), (6.0, 4.0), (4.0, 4.0), (4.0, 2.0), (0.0, 2.0))
     assert (data.corner, data.baseline, data.x.guess) == ((0.0, 8.0), (0.04, 0.05), 8.0)
     assert (mark := data.highlight) is not None
-    assert (mark.position, mark.model.name, mark.recommended) == ((6.0, 4.0), "trial 0", True)
+    assert (mark.position, mark.model.name, mark.recommended) == ((6.0, 4.0), "trial 0", False)
     assert data.title == "tiny-phi on authors"
     assert note_text(data.subtitle) == "hypervolume 0.500 · 4 of 16 trials so far, 3 on the frontier"
 

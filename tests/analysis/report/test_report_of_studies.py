@@ -45,7 +45,7 @@ def test_every_data_set_has_its_own_verdict_tuning_curve_answer_and_frontier(mer
         assert f"ngdiff on tiny-phi, {dataset}, AutoLR gen-clip/fresh" in page
         section = page[page.index(f"<h2>tiny-phi on {dataset}</h2>") :]
         assert f"<h3>{place['answer']['headline']}" in section[:200]
-        assert place["answer"]["outcome"] == "no good trade-off"
+        assert place["answer"]["outcome"] == "missed"
         methods = ("gdiff-c-0-5", "gdiff-c-0-9", "ngdiff")
         curves = {f"tuning-curve_tiny-phi_{dataset}_{method}_gen-clip-fresh" for method in methods}
         assert curves <= figures

@@ -68,7 +68,7 @@ def test_external_rows_join_the_frontier_and_are_not_recommended(make_sweep: Mak
     write_report(out, sources)
     pareto, page = json.loads((out / "pareto.json").read_text()), " ".join((out / "report.html").read_text().split())
     assert [(item["trial_id"], item["checkpoint"]) for item in pareto["front"]] == [("theirs/best", None)]
-    assert (pareto["answer"]["trial_id"], pareto["answer"]["recommended"]) == ("out/0", True)
+    assert (pareto["answer"]["trial_id"], pareto["answer"]["recommended"]) == ("out/0", False)
     for part in ("theirs/best", "theirs: line 2 has the scores of the target", "data set: theirs/far."):
         assert part in page
     read = read_sources(sources, out=out)
