@@ -13,6 +13,7 @@ from rich.console import Console
 
 from search_spaces.common.durable import exclusive
 from search_spaces.common.messages import resume_command
+from sweeper.checks.criterion import criterion_of_target
 from sweeper.driver.confirmation import confirm_answer, has_fresh_runs
 from sweeper.driver.control_server import ControlServer
 from sweeper.driver.finalize import Summary, finalize
@@ -78,6 +79,7 @@ def run(
         origin = read_origin(out)
         targets = _load_targets(settings, origin, cluster, out=out, console=console)
         write_sweep_json(out, settings, origin, targets=targets)
+        say(criterion_of_target(out))
         sweep = open_sweep(out, settings, targets, sweep_id=origin.sweep_id, console=console, retry_failed=retry_failed)
         control.follow(sweep)
         if not search:

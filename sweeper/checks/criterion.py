@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 
 from sweeper.checks.hub import downloads
 from sweeper.settings.names import STUDY
@@ -23,6 +24,18 @@ def criterion_text(settings: SweepSettings) -> str:
     name = PAPER if settings.kind == STUDY else settings.criterion
     requirements, left_out = requirements_of(name, settings.parsed_constraints, columns, _measured(settings))
     return render_line("answer.planned", name=name, requirements=requirements, left_out=left_out)
+
+
+def criterion_of_target(out: Path) -> str:
+    """Return the requirements of a good model with their bounds, which follow from the target of the sweep in ``out``.
+
+    If the target scores almost 0 in a metric of the criterion although it knows the data, the text says so.
+    """
+    from analysis.frontier.criterion import criterion_of
+    from analysis.report.render import render_line
+    from analysis.tables.sweep_file import SweepFile
+
+    return render_line("answer.in_force", criterion=criterion_of(SweepFile.read(out)))
 
 
 def _measured(settings: SweepSettings) -> Collection[str]:
