@@ -165,6 +165,8 @@ def pick(raw: Raw, problems: list[str], *, folder: str, as_json: bool) -> None:
     budget      of the models within the limits, the model that forgets most; the default limit is
                 retain_kl<=0.01, so that methods are compared at the same damage
 
+    --trial chooses the model that you name, such as a point of the report's figure.
+
     \b
     python -m sweeper pick DIR --where 'verbmem<=0.1' --maximize utility --export model
     """

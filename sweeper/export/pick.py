@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.frontier.pareto_json import json_number, json_value
-from analysis.report.pick import BUDGET, CONSTRAINT, KNEE, Best, JudgedPick, judged_pick
+from analysis.report.pick import BUDGET, CONSTRAINT, KNEE, Best, JudgedPick, judged_model, judged_pick
+from analysis.report.render import render_line
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from analysis.words import model_name, number
@@ -18,6 +19,7 @@ from search_spaces.common.messages import no_sweep
 from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
 from sweeper.export.card import Card
 from sweeper.export.export import export
+from sweeper.export.stored_models import stored_model
 from sweeper.settings.objectives import parse_metric_constraint
 from sweeper.settings.options import PickOptions
 from sweeper.settings.reading import Problem, located, read
@@ -41,7 +43,7 @@ class Choice:
 
     Attributes:
         rule: the rule that chose the model, such as ``knee`` or ``maximize utility``; ``answer`` for the model that the
-            report recommends.
+            report recommends, and ``trial`` for a model that the user named.
         checkpoint: the folder of the checkpoint, or None if no checkpoint was saved.
         outputs: the exported folder (``exported``) and the registered MLflow model version (``registered``), if any.
         notes: the messages of the export.
@@ -116,7 +118,13 @@ def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
     rule, limits, best = request.rule, request.limits, request.best
     sweep = _read_sweep_with(out, options.constraint)
     table = TrialTable.read(out, sweep=sweep.name)
-    pick = judged_pick(table, sweep, rule=rule, limits=limits, best=best)
+    if options.trial is not None:
+        rule = "trial"
+        row = stored_model(out, table, sweep, options.trial, options.epoch).row
+        reason = render_line("pick.named", trial_id=options.trial, epoch=options.epoch)
+        pick = judged_model(row, table, sweep, reason)
+    else:
+        pick = judged_pick(table, sweep, rule=rule, limits=limits, best=best)
     choice = Choice(
         rule=rule or "answer" if best is None else best.words,
         name=model_name(pick.row, with_epoch=table.every_epoch),
@@ -234,6 +242,14 @@ class _Request:
         elif rule in (KNEE, BUDGET) and best:
             text = f"--rule {rule} and --{best[0].direction}imize both choose a model; give only one of them"
             problems.append(Problem(text, "rule"))
+        selecting = {"--rule": options.rule, "--where": options.where, "--maximize": options.maximize}
+        selecting["--minimize"] = options.minimize
+        given = [flag for flag, value in selecting.items() if value]
+        if options.trial is not None and given:
+            text = f"--trial names the model, so it cannot be used with {', '.join(given)}"
+            problems.append(Problem(text, "trial"))
+        if options.epoch is not None and options.trial is None:
+            problems.append(Problem("--epoch needs --trial ID, the trial of the epoch", "epoch"))
         if len(best) > 1:
             flags = ", ".join(f"--{column.words}" for column in best)
             text = f"only one column can be optimised, got {flags}. Limit the other columns with --where"

@@ -470,6 +470,10 @@ class EvaluateOptions(ModelOptions):
 class PickOptions(Options):
     command: ClassVar[str] = "pick"
 
+    trial: str | None = option(None, "Choose the model of this trial.", metavar="ID")
+    epoch: float | None = option(
+        None, "With --trial: epoch of the model.", low=0.0, otherwise="the stored epoch that the sweep's rule chooses"
+    )
     constraint: tuple[str, ...] = option((), _CONSTRAINT, metavar="METRIC>=VALUE")
     rule: str | None = option(
         None,
