@@ -39,7 +39,7 @@ def method_problems(spec: TrialSpec, method: Method) -> list[str]:
     problems = []
     objective = method.objective
     weighting = method.weighting
-    if spec.weight_scale != "raw" and weighting.needs is Needs.GRADIENTS:
+    if spec.weight_scale != "raw" and weighting.needs.combines:
         problems.append(
             f"weight_scale {spec.weight_scale} cannot be used with {weighting.name}, because {weighting.name} combines "
             "the gradients without weights"
@@ -62,6 +62,11 @@ def method_problems(spec: TrialSpec, method: Method) -> list[str]:
             f"which the weighting {weighting.name} does not use; leave update at plain, or choose another method"
         )
     modality = dataset_modality(spec.dataset)
+    if weighting.needs is Needs.RETAIN_EXAMPLES and (reason := modality.unused_fields.get("micro_batch")):
+        problems.append(
+            f"method '{method.name}' does not apply to data set {spec.dataset}: {weighting.name} computes one gradient "
+            f"per retain example, but {reason}"
+        )
     if missing := modality.missing_outputs.get(objective.reference):
         problems.append(
             f"method '{method.name}' does not apply to data set {spec.dataset}: {modality.models} have no {missing}"

@@ -53,7 +53,8 @@ def _methods() -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for name in method_names():
         method = parse_method(name)
-        passes = 2 if method.weighting.needs in (Needs.GRAMIAN, Needs.GRADIENTS) else 1
+        passes = 2 if method.weighting.needs is Needs.GRAMIAN or method.weighting.needs.combines else 1
+        is_per_example = method.weighting.needs is Needs.RETAIN_EXAMPLES
         options = []
         for option in method.owned_options.values():
             bounds = f"allowed from {option.lower_bound:g} to {option.high:g}"
@@ -73,6 +74,7 @@ def _methods() -> list[dict[str, object]]:
                 "needs of the target": target_needs.get(method.objective.reference, ""),
                 "gradient buffers": passes + method.weighting.buffers,
                 "backward passes": passes,
+                "per retain example": "one more gradient buffer and backward pass" if is_per_example else "",
                 "citation": method.objective.citation if is_objective else method.weighting.citation,
                 "yours": _source("objective", method.objective.name) or _source("weighting", method.weighting.name),
             }

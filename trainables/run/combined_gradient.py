@@ -13,7 +13,7 @@ from trainables.gradients import combine_, gramian, norm, take_gradient
 from trainables.run.divergence import check_finite
 from trainables.spec import TrialSpec
 from trainables.updates import UPDATES
-from trainables.weightings import NO_GRAMIAN, Gramian, Losses, Needs, State, Weights
+from trainables.weightings import NO_GRAMIAN, Gradient, Gramian, Losses, Needs, State, Weights
 
 Loss = Callable[[], Tensor]
 """A function that returns a scalar with an autograd graph: a loss, or the summand of a loss from one micro-batch."""
@@ -81,8 +81,13 @@ def combined_gradient(
         (weights.retain * retain + weights.forget * forget).backward()
         columns |= _share_columns(weights)
     else:
-        retain = _backward(retain_loss)
-        g_r = take_gradient(parameters)
+        examples: Gradient = []
+        if weighting.needs is Needs.RETAIN_EXAMPLES:
+            retain, examples = _example_gradients(parameters, retain_loss)
+            g_r: Gradient = [None if rows is None else rows.sum(dim=0) for rows in examples]
+        else:
+            retain = _backward(retain_loss)
+            g_r = take_gradient(parameters)
         forget = forget_backward()
         g_f = take_gradient(parameters)
         losses, columns = _finite_losses(retain, forget, when)
@@ -97,7 +102,7 @@ def combined_gradient(
             combine_(parameters, g_r, g_f, weights)
             columns |= _share_columns(weights)
         else:
-            direction, state = weighting.combine(g_r, g_f, state, options)
+            direction, state = weighting.combine(examples or g_r, g_f, state, options)
             for parameter, gradient in zip(parameters, direction, strict=True):
                 parameter.grad = gradient
     grad_norm = norm([parameter.grad for parameter in parameters])
@@ -114,6 +119,24 @@ def _backward(summands: Sequence[Loss]) -> Tensor:
         total_loss = loss.detach() if total_loss is None else total_loss + loss.detach()
     assert total_loss is not None, "a loss needs at least one summand"
     return total_loss
+
+
+def _example_gradients(parameters: Sequence[Parameter], summands: Sequence[Loss]) -> tuple[Tensor, Gradient]:
+    """Return the sum of the summands, and for each parameter one row per summand: the gradient of the summand."""
+    losses, gradients = [], []
+    for summand in summands:
+        losses.append(_backward([summand]))
+        gradients.append(take_gradient(parameters))
+    rows: Gradient = []
+    for tensors in zip(*gradients, strict=True):
+        example = next((tensor for tensor in tensors if tensor is not None), None)
+        filled = (
+            [torch.zeros_like(example) if tensor is None else tensor for tensor in tensors]
+            if example is not None
+            else []
+        )
+        rows.append(torch.stack(filled) if filled else None)
+    return torch.stack(losses).sum(), rows
 
 
 def _finite_losses(retain: Tensor, forget: Tensor, when: str) -> tuple[Losses, Columns]:

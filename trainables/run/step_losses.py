@@ -20,6 +20,7 @@ from trainables.run.combined_gradient import Loss
 from trainables.run.workspace import Workspace
 from trainables.spec import TrialSpec
 from trainables.text.hidden import block_output, decoder_blocks, unit_direction
+from trainables.weightings import Needs
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -57,6 +58,7 @@ class StepLosses:
         self._retain_objective = spec.retain_objective
         self._bf16 = spec.dtype == "bf16"
         self._micro_batch = micro_batch
+        self._retain_micro_batch = 1 if method.weighting.needs is Needs.RETAIN_EXAMPLES else micro_batch
         self.references: dict[str, list[float]] = {}
         if self._objective.reference in (Reference.SEQUENCE_NLL, Reference.PAIR_NLL):
             self.references["forget"] = list(workspace.target.reference_nll)
@@ -72,23 +74,28 @@ class StepLosses:
     def retain_loss_is_probe(self) -> bool:
         """Whether a step's retain loss equals :meth:`retain_probe` on the same batch, up to float32 rounding."""
         is_cross_entropy = self._retain_objective == "ce" and self._objective.reference is not Reference.HIDDEN
-        same_passes = not self._bf16 and self._micro_batch is None and self._workspace.train_mode_is_eval_mode
+        same_passes = not self._bf16 and self._retain_micro_batch is None and self._workspace.train_mode_is_eval_mode
         return is_cross_entropy and same_passes
 
     def retain_summands(self, indices: Sequence[int]) -> list[Loss]:
         """Return one function per micro-batch. The values of the functions add up to the retain loss of the batch."""
         is_hidden = self._objective.reference is Reference.HIDDEN
         mean_over = MeanOver.POSITIONS if is_hidden else MeanOver.TOKENS
-        return self._summands(self.retain, self._retain, indices, mean_over)
+        return self._summands(self.retain, self._retain, indices, mean_over, self._retain_micro_batch)
 
     def forget_summands(self, indices: Sequence[int]) -> list[Loss]:
         """Return one function per micro-batch. The values of the functions add up to the forget loss of the batch."""
-        return self._summands(self.forget, self._forget, indices, self._objective.mean_over)
+        return self._summands(self.forget, self._forget, indices, self._objective.mean_over, self._micro_batch)
 
     def _summands(
-        self, loss: Callable[[Sequence[int]], Tensor], items: Any, indices: Sequence[int], mean_over: MeanOver
+        self,
+        loss: Callable[[Sequence[int]], Tensor],
+        items: Any,
+        indices: Sequence[int],
+        mean_over: MeanOver,
+        micro_batch: int | None,
     ) -> list[Loss]:
-        if self._micro_batch is None or self._micro_batch >= len(indices):
+        if micro_batch is None or micro_batch >= len(indices):
             return [partial(loss, indices)]
         batch_items = [items[index] for index in indices]
         lengths = self._workspace.modality.lengths(batch_items)
@@ -100,7 +107,7 @@ class StepLosses:
             units = lengths
         # Micro-batches of similar lengths need less padding.
         order = sorted(range(len(batch_items)), key=lambda position: lengths[position])
-        count = math.ceil(len(order) / self._micro_batch)
+        count = math.ceil(len(order) / micro_batch)
         bounds = [len(order) * number // count for number in range(count + 1)]
         micro_batches = [order[first:last] for first, last in pairwise(bounds)]
 

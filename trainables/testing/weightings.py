@@ -35,7 +35,7 @@ def check_weighting(weighting: Weighting, *, non_negative: bool = True) -> None:
     assert 0 < length < 200, f"the formula must have 1 to 199 characters, but has {length}"
     assert "\n" not in weighting.formula + weighting.citation, "formula and citation must be one line each"
     check_options(weighting.options)
-    if weighting.needs is Needs.GRADIENTS:
+    if weighting.needs.combines:
         _check_combination(weighting)
         return
     assert weighting.weigh is not None
@@ -99,6 +99,8 @@ def _check_combination(weighting: Weighting) -> None:
         retain: list[float], forget: list[float], state: State, options: dict[str, float]
     ) -> tuple[Any, State]:
         g_r, g_f = [torch.tensor(retain), None, None], [torch.tensor(forget), torch.ones(2), None]
+        if weighting.needs is Needs.RETAIN_EXAMPLES:
+            g_r[0] = torch.stack([0.25 * torch.tensor(retain), 0.75 * torch.tensor(retain).flip(0)])
         direction, new_state = combine(g_r, g_f, state, options)
         return _plain(direction), new_state
 

@@ -48,6 +48,13 @@ class Needs(StrEnum):
     """The weights depend on the gradients' norms and dot product. A step needs two backward passes."""
     GRADIENTS = "gradients"
     """The method combines the gradients itself, without weights. A step needs two backward passes."""
+    RETAIN_EXAMPLES = "gradients of retain examples"
+    """Like ``GRADIENTS``, with one retain gradient per example. A step needs one backward pass per retain example."""
+
+    @property
+    def combines(self) -> bool:
+        """Whether the method combines the gradients itself."""
+        return self in (Needs.GRADIENTS, Needs.RETAIN_EXAMPLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +127,12 @@ class Weighting:
     """A weighting in the registry.
 
     Attributes:
-        weigh: a pure function; None for ``Needs.GRADIENTS``. ``weigh(losses, gramian, state, options)`` returns the
+        weigh: a pure function; None if ``needs.combines``. ``weigh(losses, gramian, state, options)`` returns the
             weights and the new state. The Gramian is ``NO_GRAMIAN`` unless ``needs`` is ``GRAMIAN``.
         init: ``init(seed)`` returns the first state.
-        combine: only for ``Needs.GRADIENTS``. ``combine(retain, forget, state, options)`` returns the direction and the
-            new state, and may overwrite the gradients.
+        combine: only for ``Needs.GRADIENTS`` and ``Needs.RETAIN_EXAMPLES``. ``combine(retain, forget, state, options)``
+            returns the direction and the new state, and may overwrite the gradients. For ``Needs.RETAIN_EXAMPLES``,
+            the retain gradients have the shape ``(B, ...)``; the sum of the ``B`` rows is the batch's gradient.
         buffers: the number of gradients in the state, for estimates of memory and disk.
     """
 
@@ -139,7 +147,7 @@ class Weighting:
     buffers: int = 0
 
     def __post_init__(self) -> None:
-        function_name = "combine" if self.needs is Needs.GRADIENTS else "weigh"
+        function_name = "combine" if self.needs.combines else "weigh"
         if getattr(self, function_name) is None:
             raise ValueError(f"weighting {self.name} needs the function '{function_name}'")
 

@@ -33,6 +33,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "kl": {"method": "gdiff", "retain_objective": "kl", "auto_lr": "gen", "auto_lr_every": 2, "auto_lr_start": 1},
     "undial under LoRA": {"method": "undial", "lora_rank": 2, "lr": 1e-2},
     "undial in bf16 with checkpointing": {"method": "undial", "dtype": "bf16", "gradient_checkpointing": True},
+    "orthograd in micro-batches": {"method": "orthograd", "micro_batch": 2, "lr": 5e-3},
     "jensun": {"method": "jensun", "retain_objective": "js", "lr": 1e-2},
     "max-logit": {"method": "max-logit", "lr": 1e-2},
     "sam under LoRA": {"method": "npo+ngdiff", "update": "sam", "lora_rank": 2, "lr": 1e-2},

@@ -6,10 +6,12 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.trainables.weightings.gramians import Vector, combined, gramian_between, gramian_of, weigh
+from trainables.weightings import WEIGHTINGS
 
 any_norm = st.floats(-6.0, 6.0).map(lambda exponent: 10.0**exponent)
 any_cosine = st.one_of(
@@ -100,3 +102,25 @@ def test_aligned_mtl_shortens_the_longer_of_two_orthogonal_gradients(rho: float,
     weights = weigh("aligned-mtl", gramian_of(rho, phi, 0.0))
     short = min(rho, phi)
     assert (weights.retain, weights.forget) == pytest.approx((short / rho / 2, short / phi / 2), rel=1e-14)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+def test_orthograd_is_the_residual_of_least_squares_on_the_examples_gradients_of_each_tensor(alpha: float) -> None:
+    """Also where the examples' gradients are dependent or zero, and where a parameter has only one gradient."""
+    draws = np.random.default_rng(2)
+    rows = [draws.normal(size=(3, 8)), draws.normal(size=(3, 6)), np.zeros((3, 4))]
+    rows[1][2] = rows[1][0] - 2.0 * rows[1][1]
+    forget = [draws.normal(size=part.shape[1]) for part in rows]
+    orthograd = WEIGHTINGS["orthograd"]
+    assert orthograd.combine is not None
+    retain = [torch.tensor(part.reshape(3, 2, -1)) for part in rows]
+    wanted = [torch.tensor(part.reshape(2, -1)) for part in forget]
+    found, _ = orthograd.combine([*retain, None, retain[0]], [*wanted, wanted[0], None], {}, {"alpha": alpha})
+    for part, g_f, d in zip(rows, forget, found, strict=False):
+        residual = g_f - part.T @ np.linalg.lstsq(part.T, g_f, rcond=None)[0]
+        assert d is not None
+        np.testing.assert_allclose(d.flatten(), alpha * part.sum(axis=0) + (1 - alpha) * residual, rtol=0, atol=1e-12)
+    assert found[3] is not None
+    assert torch.equal(found[3], (1 - alpha) * wanted[0])
+    assert found[4] is not None
+    assert torch.equal(found[4], alpha * retain[0].sum(dim=0))
