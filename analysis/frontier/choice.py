@@ -134,7 +134,8 @@ def choose_model(table: TrialTable, sweep: SweepFile, *, noise: Noise = NO_NOISE
     results = [confirmed(rows.iloc[index], table.fresh, choice.criterion) for index in order]
     held = next((i for i, result in enumerate(results) if result.holds), 0)
     if held:
-        choice = replace(choice, index=order[held], decision=Decision.CONFIRMED, ties=())
+        others = tuple(index for index in order if index != order[held])
+        choice = replace(choice, index=order[held], decision=Decision.CONFIRMED, ties=(), runners_up=others)
     return replace(choice, confirmed=results[held] if results[held].runs else None)
 
 
@@ -142,8 +143,6 @@ def models_to_confirm(
     table: TrialTable, sweep: SweepFile, *, model: tuple[str, float | None] | None = None, noise: Noise = NO_NOISE
 ) -> list[Confirmed]:
     """Return the models whose configurations are trained again, best first, with the results of their fresh runs.
-
-    Without a good model, no model is trained again.
 
     Args:
         model: the trial id and the epoch of the only model to confirm; None for the best model and its runners-up. The
@@ -153,12 +152,17 @@ def models_to_confirm(
         rows = table.models.trials
         rows = rows[rows["trial_id"] == model[0]].sort_values("epoch")
         rows = rows[numbers(rows, "epoch") == model[1]] if model[1] is not None else rows.iloc[-1:]
-        criterion = criterion_of(sweep, table)
     else:
-        selectable = selectable_models(table.without_external, sweep).trials
-        choice = choose(selectable, criterion_of(sweep, table), sweep.objectives, noise=noise)
-        rows, criterion = choice.rows.iloc[_to_confirm(table, sweep, choice, noise)], choice.criterion
+        rows = rows_to_confirm(table, sweep, noise=noise)
+    criterion = criterion_of(sweep, table)
     return [confirmed(row, table.fresh, criterion) for _, row in rows.iterrows()]
+
+
+def rows_to_confirm(table: TrialTable, sweep: SweepFile, *, noise: Noise = NO_NOISE) -> pd.DataFrame:
+    """Return the rows of the best good model and of its runners-up, best first; without a good model, no rows."""
+    rows = selectable_models(table.without_external, sweep).trials
+    choice = choose(rows, criterion_of(sweep, table), sweep.objectives, noise=noise, runners_up=0)
+    return rows.iloc[_to_confirm(table, sweep, choice, noise)]
 
 
 def _to_confirm(table: TrialTable, sweep: SweepFile, choice: Choice, noise: Noise) -> list[int]:
@@ -174,7 +178,7 @@ def _to_confirm(table: TrialTable, sweep: SweepFile, choice: Choice, noise: Nois
         if len(order) > RUNNERS_UP or not len(remaining):
             break
         part = {name: values[np.ix_(remaining, remaining)] for name, values in noise.items()}
-        choice = choose(rows.iloc[remaining], choice.criterion, sweep.objectives, noise=part)
+        choice = choose(rows.iloc[remaining], choice.criterion, sweep.objectives, noise=part, runners_up=0)
     return order
 
 

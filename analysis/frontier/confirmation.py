@@ -10,9 +10,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from analysis.frontier.criterion import Criterion
+from analysis.tables.trade_off import Mask
 from analysis.tables.trial_table import numbers
 from search_spaces.constraint import Constraint
 
@@ -65,11 +67,15 @@ def fresh_results(fresh: pd.DataFrame, criterion: Criterion) -> list[Confirmed]:
         return []
     results = []
     for (trial_id, epoch), runs in fresh.groupby(["confirms", "stop_epoch"], sort=False):
-        is_finished = (runs["status"] == "finished").to_numpy()
-        met = int((criterion.is_good(runs) & is_finished).sum())
+        met = int(meets(runs, criterion).sum())
         expected = met == len(runs) and _is_expected(runs, criterion)
         results.append(Confirmed(str(trial_id), float(str(epoch)), len(runs), met, expected))
     return results
+
+
+def meets(runs: pd.DataFrame, criterion: Criterion) -> Mask:
+    """Return a mask of the fresh runs that meet the criterion, shape (runs,)."""
+    return np.asarray(criterion.is_good(runs) & (runs["status"] == "finished").to_numpy())
 
 
 def _is_expected(runs: pd.DataFrame, criterion: Criterion) -> bool:

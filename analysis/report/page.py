@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from analysis.figures.pareto import sweep_title
 from analysis.frontier.choice import Choice
@@ -122,6 +122,7 @@ class PageAnswer:
     examples: ExampleAnswers | None
     front: Frontier
     hypervolumes: Mapping[str, float]
+    fresh: Mapping[str, Any]
     frontiers: Sequence[PageFrontier] = ()
 
 

@@ -21,7 +21,7 @@ from analysis.report.answer import answer
 from analysis.report.example_answers import example_answers
 from analysis.report.page import PageAnswer, PageFigure, PageFrontier, page, page_notices, page_sections
 from analysis.report.render import listed, note_text, render_line, sentence
-from analysis.report.trials import anchors, point_labels
+from analysis.report.trials import anchors, fresh_section, point_labels
 from analysis.study.lr_study import study_in
 from analysis.tables.columns import Columns, short
 from analysis.tables.note import Note
@@ -119,6 +119,7 @@ def _page_answer(out: Path, task: Task, source: Sources, *, anchor: str) -> Page
         answer=sweep_answer,
         examples=examples,
         front=front,
+        fresh=fresh_section(table, choice.criterion),
         hypervolumes={name: frontier(table.models, box).hypervolume for name, box in boxes.items()},
     )
 
@@ -164,5 +165,6 @@ def _content(sources_by_task: Mapping[Task, Sources], answers: Mapping[Task, Pag
 def _task_content(table: TrialTable, sweep: SweepFile, item: PageAnswer) -> dict[str, object]:
     content = pareto_content(item.front, table, sweep)
     content |= {"further_hypervolumes": dict(item.hypervolumes), "answer": item.answer.to_dict()}
-    fresh_runs = [asdict(model) for model in fresh_results(table.fresh, item.choice.criterion)]
+    fresh = table.fresh[table.fresh["confirms"].isin(set(table.trials["trial_id"]))]
+    fresh_runs = [asdict(model) for model in fresh_results(fresh, item.choice.criterion)]
     return content | {"fresh_runs": fresh_runs}

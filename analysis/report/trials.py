@@ -10,6 +10,8 @@ import pandas as pd
 
 from analysis.figures.representatives import shown_metrics
 from analysis.figures.svg import PointLabel, point_link
+from analysis.frontier.confirmation import meets
+from analysis.frontier.criterion import Criterion
 from analysis.frontier.pareto_json import json_value
 from analysis.tables.columns import short
 from analysis.tables.trial_table import TrialTable, finite_cell, numbers, thinned
@@ -49,6 +51,23 @@ def trials_section(table: TrialTable, objectives: Sequence[Objective], on_front:
         "rows": json_value(frame[names].to_dict("records")),
         "same": {name: value for name, value in first_values.items() if value is not None},
     }
+
+
+def fresh_section(table: TrialTable, criterion: Criterion) -> dict[str, Any]:
+    """Return the table of the fresh runs: their models, seeds, and the scores that the criterion judges.
+
+    In the result, ``headings`` has pairs (text of the heading, whether the column is numeric), and ``rows`` the cells.
+    """
+    runs = table.fresh[table.fresh["confirms"].isin(set(table.trials["trial_id"]))]
+    judged = dict.fromkeys(item.column for item in criterion.requirements)
+    scores = [name for name in judged if name in runs and runs[name].notna().any()]
+    names = ["trial_id", "confirms", "stop_epoch", "seed", "status", *scores]
+    texts = ["trial", "repeats trial", "up to epoch", "seed", "status", *map(short, scores)]
+    if runs.empty:
+        return {"headings": [], "rows": []}
+    frame = runs[names].assign(met=["yes" if is_met else "no" for is_met in meets(runs, criterion)])
+    headings = [*zip(texts, (pd.api.types.is_numeric_dtype(runs[name]) for name in names), strict=True)]
+    return {"headings": [*headings, ("meets the criterion", False)], "rows": json_value(frame.to_numpy().tolist())}
 
 
 def point_labels(

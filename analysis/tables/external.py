@@ -13,7 +13,7 @@ from analysis.errors import AnalysisError
 from analysis.tables.columns import Column, Columns
 from analysis.tables.csv_rows import read_rows
 from analysis.tables.note import note
-from analysis.tables.trial_table import TrialTable, check_status, numbers, typed_trials
+from analysis.tables.trial_table import TrialTable, check_status, is_search, numbers, typed_trials
 from search_spaces.common.objective import Objective
 
 _BASELINES = ("no-unlearn", "target")
@@ -43,6 +43,7 @@ def read_external(
     rows, _ = read_rows(path, required=("method",), growing=False)
     if path.stat().st_size == 0:
         raise AnalysisError(f"{path} is empty: expected a header with the column 'method' and a column for each metric")
+    rows = rows[is_search(rows)]  # in the table of another sweep, the other trials repeat a trial of the search
     cells = rows.assign(**{name: value for name, value in _DEFAULTS.items() if name not in rows})
     names = _names(path, cells)
     trials = typed_trials(path, cells, columns, sweep, external=True)

@@ -86,7 +86,7 @@ class TrialTable:
         history, updates = _read_courses(out, sweep, columns)
         candidates = _read_candidates(out, sweep, columns)
         fresh = trials[_phase_is(trials, "confirm")].reset_index(drop=True)
-        other_ids = {trial_id for rows in (trials, history) for trial_id in rows.loc[~_is_search(rows), "trial_id"]}
+        other_ids = {trial_id for rows in (trials, history) for trial_id in rows.loc[~is_search(rows), "trial_id"]}
         trials, history, updates = (
             rows[~rows["trial_id"].isin(other_ids)].reset_index(drop=True) for rows in (trials, history, updates)
         )
@@ -238,7 +238,8 @@ def _phase_is(rows: pd.DataFrame, phase: str) -> pd.Series:
     return phases.replace("", "search").fillna("search") == phase
 
 
-def _is_search(rows: pd.DataFrame) -> pd.Series:
+def is_search(rows: pd.DataFrame) -> pd.Series:
+    """Return a mask of the rows of trials of the search, shape (rows,)."""
     return _phase_is(rows, "search")
 
 

@@ -70,14 +70,18 @@ def _folders(trial: Trial, report: EpochReport) -> list[str]:
 def answer_folders(out: Path) -> frozenset[str]:
     """Return the folders of the answer of a sweep and of its runners-up, relative to the sweep's folder ``out``.
 
+    A runner-up of another configuration may become the answer after fresh runs.
+
     Raises:
         AnalysisError: the tables cannot be read.
     """
-    from analysis.frontier.choice import choose_model
+    from analysis.frontier.choice import choose_model, rows_to_confirm
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
 
-    choice = choose_model(TrialTable.read(out), SweepFile.read(out))
+    table, sweep = TrialTable.read(out), SweepFile.read(out)
+    choice = choose_model(table, sweep)
     if choice.index is None:
         return frozenset()
-    return frozenset(choice.rows.iloc[[choice.index, *choice.runners_up]]["checkpoint"])
+    folders = choice.rows.iloc[[choice.index, *choice.runners_up]]["checkpoint"]
+    return frozenset([*folders, *rows_to_confirm(table, sweep)["checkpoint"]])

@@ -48,6 +48,7 @@ def test_a_fresh_run_meets_the_criterion_or_not(
     holds = met == 1  # equal scores in all runs are expected again
     assert models_to_confirm(source.table, source.sweep) == [Confirmed("00001", 3.0, 2, 1 + met, holds)]
     answer = write_report(out)["answer"]
+    assert f"it meets the criterion in {1 + met} of 2 fresh runs" in answer["headline"]
     assert answer["confirmed"] == {"runs": 2, "met": 1 + met, "expected": holds}
 
 
@@ -71,7 +72,16 @@ def test_a_report_with_fresh_runs_has_the_frontier_and_the_figures_of_the_search
     after = write_report(out := make_sweep([*trials, fresh(0, retain_loss=0.01, forget_loss_capped=7.9)], name="after"))
     for name in ("front", "hypervolume", "reference"):
         assert json.dumps(after[name]) == json.dumps(before[name])
-    assert "confirm-000" not in (out / "report.html").read_text()
+    page = (out / "report.html").read_text()
+    assert page.count("confirm-000") == 1, "only the table of fresh runs has the trial"
+    assert "Fresh runs" in page
+    assert "Fresh runs" not in (out.with_name("out") / "report.html").read_text()
+
+
+def test_the_table_of_another_sweep_has_no_fresh_runs(make_sweep: MakeSweep, trials: list[Row]) -> None:
+    out = make_sweep([*trials, fresh(0)])
+    table = read_source(out / "trials.csv").table
+    assert list(table.trials["seed"]) == [0, 0]
 
 
 def test_only_the_given_model_is_confirmed(make_sweep: MakeSweep, trials: list[Row]) -> None:
