@@ -128,6 +128,10 @@ def test_a_row_has_every_field_and_one_column_per_option_empty_where_it_does_not
         ({"method": "ga", "options": (("c", 0.5),)}, ("option c", "'ga'", "none")),
         ({"dataset": "tofu", "forget_split": "forget50"}, ("'forget50'", "tofu", "'forget05'")),
         ({"model": "tiny-resnet", "dataset": "digits", "micro_batch": 2}, ("micro_batch", "batch normalisation")),
+        (
+            {"model": "tiny-resnet", "dataset": "digits", "method": "orthograd"},
+            ("'orthograd'", "digits", "whole batch"),
+        ),
         ({"model": "org/name", "dataset": "digits"}, ("model org/name", "digits", "language", "authors")),
         ({"optimizer": "dog", "auto_lr": "gen"}, ("AutoLR", "dog", "lr")),
     ],

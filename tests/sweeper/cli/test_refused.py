@@ -57,7 +57,6 @@ single --method nonsense --optimizer lion --weight-scale big --retain-objective 
     --auto-lr x --interpolate auto | auto_lr 'x' off gen gen-clip curvature | interpolate 'auto' on off \
     | lion adamw sgd | weight_scale big | retain_objective mse ce kl | fp16 fp32 bf16 \
     | nonsense gdiff ngdiff
-single --model tiny-resnet --dataset digits --method orthograd | 'orthograd' digits batch
 single --update sam --method gd | update sam 'gd'
 single --update sign --optimizer prodigy | update sign prodigy adamw sgd
 single --update swim --sam-rho 0 | update 'swim' plain sam sign | sam_rho 0
