@@ -86,6 +86,8 @@ class TrialTable:
         history, updates = _read_courses(out, sweep, columns)
         candidates = _read_candidates(out, sweep, columns)
         fresh = trials[_phase_is(trials, "confirm")].reset_index(drop=True)
+        if "confirms" not in fresh:  # a table without rows, or of an earlier version
+            fresh = fresh.assign(confirms=pd.Series(dtype=object))
         other_ids = {trial_id for rows in (trials, history) for trial_id in rows.loc[~is_search(rows), "trial_id"]}
         trials, history, updates = (
             rows[~rows["trial_id"].isin(other_ids)].reset_index(drop=True) for rows in (trials, history, updates)
