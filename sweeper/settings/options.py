@@ -57,7 +57,10 @@ class MethodOptions(Options):
     """The method or methods."""
 
     method: tuple[str, ...] = trial_option(
-        "method", (), help="Name of a method (see 'list methods'); can be repeated.", otherwise="gdiff, ngdiff"
+        "method",
+        (),
+        help="Name of a method (see 'list methods'); can be repeated.",
+        otherwise="gdiff, ngdiff; with the default model and data also undial+ngdiff",
     )
 
 

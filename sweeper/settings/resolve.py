@@ -105,11 +105,26 @@ def _run(options: RunOptions, problems: list[Problem]) -> Resolved[Any]:
     return Resolved(options, spec, problems)
 
 
+def _default_methods(options: SweepOptions) -> tuple[str, ...]:
+    """Return the paper's two methods and, for the default model and data, a method whose answers stay fluent.
+
+    The evidence is docs/data/demo_methods.csv, which has only the default model.
+    """
+    paper_methods = ("gdiff", "ngdiff")
+    is_default_problem = options.model in (None, "tiny-phi") and options.dataset in (None, "authors")
+    has_other_model = bool(options.model_path or options.target_path)
+    # A grid search needs a list of values for each option of a method.
+    has_own_space = isinstance(options, StudyOptions) or options.space is not None or options.sampler == "grid"
+    if has_own_space or has_other_model or not is_default_problem:
+        return paper_methods
+    return (*paper_methods, "undial+ngdiff")
+
+
 def _sweep(options: SweepOptions, problems: list[Problem]) -> Resolved[Any]:
     gpus = options.gpus_per_trial
     if gpus is None:
         gpus = 1.0 if local_gpu_count() and not options.address else 0.0
-    methods = tuple(dict.fromkeys(options.method)) or ("gdiff", "ngdiff")
+    methods = tuple(dict.fromkeys(options.method)) or _default_methods(options)
     uri = options.tracking_uri or default_uri()
     options = replace(options, method=methods, gpus_per_trial=gpus, tracking_uri=uri)
     if isinstance(options, StudyOptions):

@@ -64,7 +64,7 @@ def test_the_defaults_are_the_documented_ones(default_plan: tuple[Any, Path, Pat
     expected = {"model": "tiny-phi", "dataset": "authors", "sampler": "tpe", "candidates": "all", "auto_lr": "off"}
     expected |= {"objectives": "forget_loss:max,retain_loss:min", "seed": 0, "seeds": 1}
     assert {name: plan["settings"][name] for name in expected} == expected
-    assert set(re.findall(r"[a-z]+", str(plan["settings"]["method"]))) == {"gdiff", "ngdiff"}
+    assert set(re.findall(r"[a-z+]+", str(plan["settings"]["method"]))) == {"gdiff", "ngdiff", "undial+ngdiff"}
     assert plan["trials"] == 32
 
 
