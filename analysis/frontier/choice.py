@@ -10,7 +10,8 @@ Of the good models (:mod:`analysis.frontier.criterion`), the model that keeps mo
 4. These models are *ties*. The tie that changes the target least is chosen, by the column with the mark ``tie_breaker``
    or, without such a column, by the distance from the ideal corner.
 
-Two scores differ only if their difference exceeds the noise. If no model is good, the model closest to the bounds is
+Two scores differ only if their difference exceeds the noise, which is measured on the items
+(:mod:`analysis.frontier.correction`). If no model is good, the model closest to the bounds is
 chosen, but not recommended.
 
 If configurations were trained again with fresh seeds (:mod:`analysis.frontier.confirmation`), the first of the chosen
@@ -29,6 +30,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.frontier.confirmation import Confirmed, confirmed
+from analysis.frontier.correction import Interval, Resampling, correct, resampling_of
 from analysis.frontier.criterion import Criterion, Judged, Role, Verdict, criterion_of, good_models
 from analysis.frontier.frontier import selectable_models
 from analysis.tables.sweep_file import SweepFile
@@ -86,6 +88,7 @@ class Choice:
         judged: the comparison of all models with the requirements.
         measured: the number of judged models: those with a known result for a requirement.
         confirmed: the results of the chosen model's fresh runs; None if it has none.
+        resampling: the scores of the models on random draws of the items; None if they were not needed.
     """
 
     outcome: Outcome
@@ -99,6 +102,7 @@ class Choice:
     ties: tuple[int, ...] = ()
     lacking: tuple[Role, ...] = ()
     confirmed: Confirmed | None = None
+    resampling: Resampling | None = None
 
     @property
     def recommended(self) -> bool:
@@ -124,10 +128,12 @@ class Choice:
         return tuple(item for item in self.verdicts if item.requirement.preferred and item.met is False)
 
 
-def choose_model(table: TrialTable, sweep: SweepFile, *, noise: Noise = NO_NOISE) -> Choice:
+def choose_model(table: TrialTable, sweep: SweepFile) -> Choice:
     """Choose one of the models of a sweep that can be selected. Rows of external tables are left out."""
     rows = selectable_models(table.without_external, sweep).trials
-    choice = choose(rows, criterion_of(sweep, table), sweep.objectives, noise=noise)
+    resampling = resampling_of(rows, sweep.columns)
+    noise = resampling.noise
+    choice = replace(choose(rows, criterion_of(sweep, table), sweep.objectives, noise=noise), resampling=resampling)
     if choice.index is None or table.fresh.empty:
         return choice
     order = _to_confirm(table, sweep, choice, noise) or [choice.index]
@@ -140,7 +146,7 @@ def choose_model(table: TrialTable, sweep: SweepFile, *, noise: Noise = NO_NOISE
 
 
 def models_to_confirm(
-    table: TrialTable, sweep: SweepFile, *, model: tuple[str, float | None] | None = None, noise: Noise = NO_NOISE
+    table: TrialTable, sweep: SweepFile, *, model: tuple[str, float | None] | None = None
 ) -> list[Confirmed]:
     """Return the models whose configurations are trained again, best first, with the results of their fresh runs.
 
@@ -153,14 +159,15 @@ def models_to_confirm(
         rows = rows[rows["trial_id"] == model[0]].sort_values("epoch")
         rows = rows[numbers(rows, "epoch") == model[1]] if model[1] is not None else rows.iloc[-1:]
     else:
-        rows = rows_to_confirm(table, sweep, noise=noise)
+        rows = rows_to_confirm(table, sweep)
     criterion = criterion_of(sweep, table)
     return [confirmed(row, table.fresh, criterion) for _, row in rows.iterrows()]
 
 
-def rows_to_confirm(table: TrialTable, sweep: SweepFile, *, noise: Noise = NO_NOISE) -> pd.DataFrame:
+def rows_to_confirm(table: TrialTable, sweep: SweepFile) -> pd.DataFrame:
     """Return the rows of the best good model and of its runners-up, best first; without a good model, no rows."""
     rows = selectable_models(table.without_external, sweep).trials
+    noise = resampling_of(rows, sweep.columns).noise
     choice = choose(rows, criterion_of(sweep, table), sweep.objectives, noise=noise, runners_up=0)
     return rows.iloc[_to_confirm(table, sweep, choice, noise)]
 
@@ -233,6 +240,24 @@ def choose(
         ties=ties,
         lacking=lacking,
     )
+
+
+def corrected_scores(choice: Choice, objectives: Sequence[Objective]) -> Mapping[str, Interval]:
+    """Return the scores of the chosen model, corrected for having been chosen by them (:func:`correct`).
+
+    The scores of a model that fresh runs decided for are not corrected, because it was not chosen by the items. Its
+    intervals are still those of other items.
+    """
+    index, resampling = choice.index, choice.resampling
+    if index is None or resampling is None:
+        return {}
+
+    def select(table: pd.DataFrame) -> int | None:
+        if choice.decision is Decision.CONFIRMED:
+            return index
+        return choose(table, choice.criterion, objectives, noise=resampling.noise, runners_up=0).index
+
+    return correct(choice.rows, resampling, select, index).scores
 
 
 def _unknown_roles(judged: Judged, index: int) -> tuple[Role, ...]:

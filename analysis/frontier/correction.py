@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.tables.columns import Columns
-from analysis.tables.item_logs import Parts
+from analysis.tables.item_logs import Parts, item_scores
 from analysis.tables.trade_off import Floats
 from analysis.tables.trial_table import numbers
 
@@ -161,6 +161,11 @@ class Resampling:
             yield rows.assign(
                 **{name: np.where(known[name], values[draw], plain[name]) for name, values in columns.items()}
             )
+
+
+def resampling_of(rows: pd.DataFrame, columns: Columns) -> Resampling:
+    """Draw the items of the models in rows of ``TrialTable.models``, from their per-item logs."""
+    return Resampling.of(ItemScores.of(item_scores(rows), columns))
 
 
 @dataclass(frozen=True, slots=True)

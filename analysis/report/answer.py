@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -140,7 +141,7 @@ class Answer:
     def judgement_lines(self) -> tuple[str, ...]:
         """Sentences that compare the model with the criterion, and say why it was chosen."""
         lines = model_lines(self.criterion, self.choice.verdicts, self.forget_answers) if self.model else ()
-        return (*lines, *render_lines("answer.reason", answer=self))
+        return (*lines, *render_lines("answer.corrected", answer=self), *render_lines("answer.reason", answer=self))
 
     def to_dict(self) -> dict[str, object]:
         """Return the entry ``answer`` of pareto.json. The console and MLflow read this entry."""
@@ -165,10 +166,19 @@ class Answer:
         }
 
 
-def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: Choice) -> Answer:
+def answer(
+    table: TrialTable,
+    sweep: SweepFile,
+    front: Frontier,
+    choice: Choice,
+    corrected: Mapping[str, Interval] = MappingProxyType({}),
+) -> Answer:
     """Return the recommended model of a sweep, with the reason.
 
     Models of external tables are not recommended, even if they are on the frontier.
+
+    Args:
+        corrected: the model's corrected scores; empty if they are not needed.
     """
     own_table, criterion = table.without_external, choice.criterion
     own_front = frontier(own_table.models, sweep.objectives)
@@ -187,7 +197,7 @@ def answer(table: TrialTable, sweep: SweepFile, front: Frontier, choice: Choice)
     )
     if row is None:
         return result
-    scores = tuple(_scores(row, sweep, choice))
+    scores = tuple(replace(item, corrected=corrected.get(item.column)) for item in _scores(row, sweep, choice))
     values = {item.column: item for item in scores}
     objectives = tuple(
         replace(values[item.column], label=item.label.partition(" (")[0], direction=item.direction)

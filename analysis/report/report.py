@@ -12,7 +12,7 @@ from analysis.figures.gallery import gallery
 from analysis.figures.panels import draw_panels
 from analysis.figures.pareto import ParetoData, pareto_data, score_objectives, sweep_title
 from analysis.figures.svg import inline_svg, save_figure
-from analysis.frontier.choice import choose_model
+from analysis.frontier.choice import choose_model, corrected_scores
 from analysis.frontier.confirmation import fresh_results
 from analysis.frontier.frontier import frontier
 from analysis.frontier.indicators import further_objectives
@@ -106,7 +106,7 @@ def _page_answer(out: Path, task: Task, source: Sources, *, anchor: str) -> Page
     table, sweep = source.table, source.sweep
     front = frontier(table.models, sweep.objectives)
     choice = choose_model(table, sweep)
-    sweep_answer = answer(table, sweep, front, choice)
+    sweep_answer = answer(table, sweep, front, choice, corrected_scores(choice, sweep.objectives))
     model, row = sweep_answer.model, choice.row
     examples = None
     if model is not None and model.checkpoint and row is not None:

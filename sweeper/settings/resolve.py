@@ -17,7 +17,15 @@ from search_spaces.common.messages import counted, expected_one_of
 from search_spaces.space import Space, SpaceError
 from sweeper.settings.fields import fields_of
 from sweeper.settings.names import NO_FRESH_RUNS
-from sweeper.settings.options import FACTORS, FactorOptions, ModelOptions, RunOptions, StudyOptions, SweepOptions
+from sweeper.settings.options import (
+    FACTORS,
+    FactorOptions,
+    ModelOptions,
+    ParetoOptions,
+    RunOptions,
+    StudyOptions,
+    SweepOptions,
+)
 from sweeper.settings.reading import Problem, about, located, method_options, pair_problems, read, trial_values
 from sweeper.settings.resources import local_gpu_count
 from sweeper.settings.search import read_search
@@ -114,8 +122,8 @@ def _default_methods(options: SweepOptions) -> tuple[str, ...]:
     is_default_problem = options.model in (None, "tiny-phi") and options.dataset in (None, "authors")
     has_other_model = bool(options.model_path or options.target_path)
     # A grid search needs a list of values for each option of a method.
-    has_own_space = isinstance(options, StudyOptions) or options.space is not None or options.sampler == "grid"
-    if has_own_space or has_other_model or not is_default_problem:
+    has_search = isinstance(options, ParetoOptions) and options.space is None and options.sampler != "grid"
+    if not has_search or has_other_model or not is_default_problem:
         return paper_methods
     return (*paper_methods, "undial+ngdiff")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from hypothesis.extra.numpy import arrays
 
 from analysis.frontier.choice import Choice, Decision, Outcome, beaten_models, choose_model
 from analysis.frontier.criterion import Role, allowance
+from analysis.report.report import write_report
 from tests.analysis.conftest import MakeSweep, tables_of, trial
 
 TARGET = {
@@ -201,6 +204,44 @@ def test_a_constructed_sweep_has_this_answer(make_sweep: MakeSweep, sweep: Sweep
     assert found.recommended is (sweep.outcome is Outcome.GOOD)
     order = [] if found.index is None else [found.index, *found.runners_up]
     assert len(set(order)) == len(order)
+
+
+KEPT = np.array([np.arange(100) < 84, np.arange(100) < 88, np.arange(100) >= 11]).astype(float)
+"""The retained facts that three models tell: the first two differ in 4 of 100, and the third in 22 from the first."""
+
+
+def with_items(make_sweep: MakeSweep, models: Sequence[Values], kept: np.ndarray) -> Path:
+    rows = [
+        trial(str(index), 6.0, 0.2, **(values | {"retain_fact_recall": kept[index].mean()}))
+        for index, values in enumerate(models)
+    ]
+    out = make_sweep(rows, baseline=TARGET, items=ITEMS, settings={"base": {"model": "tiny-phi"}})
+    (out / "items").mkdir()
+    for index, values in enumerate(kept):
+        scores = {"retain_fact_recall": [{"totals": values.tolist()}]}
+        (out / f"items/{index}.json").write_text(json.dumps({"scores": scores}))
+    return out
+
+
+def test_models_within_the_noise_of_their_items_are_ties(make_sweep: MakeSweep) -> None:
+    """A difference in 4 of 100 items, all in one direction, is beyond noise. A net difference of 1 in 25 is not."""
+    models = [model(retain_kl=0.10), model(retain_kl=0.12), model(retain_kl=0.14)]
+    found = choose_model(*tables_of(with_items(make_sweep, models, KEPT)))
+    assert (found.index, found.ties, found.decision) == (1, (2,), Decision.LEAST_CHANGE)
+
+
+def test_the_scores_of_the_answer_are_corrected_with_an_interval(make_sweep: MakeSweep, blank_figures: None) -> None:
+    """Forty models keep 85% each, but on different questions, so the best of them is the best by luck."""
+    kept = (np.random.default_rng(0).random((40, 100)) < 0.85).astype(float)
+    out = with_items(make_sweep, [model() for _ in kept], kept)
+    answer = write_report(out)["answer"]
+    score = answer["scores"]["retain_fact_recall"]
+    assert score["value"] == kept[int(answer["trial_id"])].mean()
+    assert score["low"] < 0.85 < score["high"]
+    assert score["corrected"] == pytest.approx(0.85, abs=0.03)
+    assert {answer["scores"]["utility"][name] for name in ("corrected", "low", "high")} == {None}
+    assert len(answer["ties"]) > 3
+    assert [line for line in answer["judged"] if "retain fact recall 0.8" in line and " to " in line]
 
 
 def test_a_bound_allows_for_the_sampling_error_of_the_questions(make_sweep: MakeSweep) -> None:
