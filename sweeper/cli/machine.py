@@ -193,8 +193,9 @@ _POLL_SECONDS = 0.3  # seconds between two checks whether the server responds
 def ui(raw: Raw, problems: list[str]) -> None:
     """Serve the MLflow UI on http://127.0.0.1:PORT until Ctrl-C.
 
-    In the UI, you can sort trials by metric and download checkpoints. When the UI responds, the command prints its URL
-    and, in a desktop session, opens the URL in the browser.
+    In the UI, you can sort trials by metric and download checkpoints. When the UI responds, the command prints the URLs
+    of the pages with the models and with the trials of the newest sweeps. In a desktop session, the command opens the
+    newest sweep's page with the trials in the browser.
     """
     from sweeper.settings.tracking_uri import default_uri, missing_database, tracking_problem
 
@@ -214,15 +215,20 @@ def _announce(url: str, *, browser: bool) -> None:
     import urllib.request
     import webbrowser
 
+    from sweeper.cli.mlflow_pages import sweep_pages
+
     while True:
         with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/health", timeout=5):
             break
         time.sleep(_POLL_SECONDS)
-    click.echo(f"{url}\n  filters to type into the search box of an experiment:")
-    click.echo("  tags.pareto = 'true'       the trials on the frontier")
-    click.echo("  tags.recommended = 'true'  the recommended model, if any")
+    click.echo(url)
+    pages = []
+    with contextlib.suppress(OSError, ValueError, KeyError):  # the UI itself responds
+        pages = list(sweep_pages(url))
+    for page in pages:
+        click.echo(f"{page.name}\n  models  {page.models}\n  trials  {page.trials}")
     if browser and _is_desktop():
-        webbrowser.open(url)
+        webbrowser.open(pages[0].trials if pages else url)
 
 
 def _is_desktop() -> bool:

@@ -239,8 +239,7 @@ def _tracker(
     sweep_id: str,
     syncer: Syncer | None,
 ) -> Tracker:
-    data_set = (target.data.name, target.data.content_hash[:16])
-    sweep = TrackedSweep.of(settings, id=sweep_id, out=log.path.parent.resolve(), data_set=data_set)
+    sweep = TrackedSweep.of(settings, target, id=sweep_id, out=log.path.parent.resolve())
     database = sqlite_path(settings.tracking_uri)
     database_folder = Path.cwd() if database is None else database.parent
     store = ExperimentStore(

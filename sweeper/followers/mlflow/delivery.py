@@ -160,6 +160,8 @@ class Delivery:
             trial_ids = {trial_id for trial_id, _ in end.front}
             for key in self._runs.keys() - {SWEEP}:
                 attempt(key, self._tag_front, self._runs[key], is_on_front=key in trial_ids)
+            if end.recommended is not None:
+                attempt(_MODELS, self._models.renew, end.recommended, self._runs)
             attempt(_MODELS, self._models.mark_frontier, end.front, end.recommended)
         for trial in self._state.ended_trials:
             if is_urgent():
@@ -286,6 +288,7 @@ class Delivery:
 
     def _begin_sweep(self) -> None:
         if SWEEP not in self._runs or not self._runs[SWEEP].sent:
+            self._store.save_view(self._sweep.id, self._sweep.view)
             self._begin(self._sweep.run()).sent = _RUNNING
 
     def _end_sweep(self, end: SweepEnd) -> None:

@@ -6,7 +6,7 @@ The status READY shows that the metrics and files of a model have all been sent.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from sweeper.followers.mlflow.models import Checkpoints, NewModel, kept_models, model_key
@@ -116,6 +116,19 @@ class ModelDelivery:
             del self._stored[key]
         else:
             self._registered.add(key)
+
+    def renew(self, recommendation: Recommendation, runs: Mapping[str, StoredRun]) -> None:
+        """Create the recommended model again, unless it is the newest one or was registered.
+
+        MLflow's list of models shows the newest model first, and its UI offers no other order.
+        """
+        key = self._key(*recommendation.candidate)
+        new, stored = self._kept.get(key), self._stored.get(key)
+        if new is None or stored is None or stored is max(self._stored.values(), key=lambda model: model.created_at):
+            return
+        self.remove(key)
+        if key not in self._stored:
+            self.send(runs[new.trial_id], [new], is_repeated=True)
 
     def mark_frontier(self, front: Collection[Candidate], recommendation: Recommendation | None) -> None:
         """Set the tags of the models on the frontier. Reset the tags of all others, and the previous recommendation."""

@@ -93,7 +93,9 @@ def _model(
     run = sweep.trial_run(trial)
     own_tags = {"epoch": f"{report.epoch:g}", "checkpoint": folder}
     names = ("sweep", "sweep_id", "trial_id", "phase", "spec_hash")
-    metrics = finite_metrics({**values, "epoch": report.epoch}, ("epoch", *METRIC_COLUMNS))
+    # MLflow's list of models shows the metrics in the order in which they were logged.
+    names_in_order = dict.fromkeys(["epoch", *sweep.columns, *METRIC_COLUMNS])
+    metrics = finite_metrics({**values, "epoch": report.epoch}, names_in_order)
     # MLflow stores a value once if the run already has the value with the same time and step.
     reported = {**report.values, "epoch": report.epoch}
     reported_ms, ended_ms = milliseconds(report.reported_at), milliseconds(ended_at(trial))

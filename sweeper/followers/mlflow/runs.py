@@ -14,7 +14,9 @@ from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import PARAMETERS
 from sweeper.store.progress import settings_text
 from sweeper.store.state import Trial
+from trainables.metrics.registry import primary_metrics
 from trainables.run.reports import Outcome, Status
+from trainables.target.target import Target
 
 SWEEP = "sweep"
 """The key and the ``trial_id`` tag of the sweep's parent run."""
@@ -79,7 +81,9 @@ class SweepEnd:
 class TrackedSweep:
     """A sweep as recorded in MLflow. Builds the runs of the sweep and its trials.
 
-    ``data_set`` is the name and the digest of the data.
+    Attributes:
+        data_set: the name and the digest of the data.
+        columns: the metrics that MLflow's UI shows first: the primary metrics and the columns of the objectives.
     """
 
     id: str
@@ -88,14 +92,35 @@ class TrackedSweep:
     params: Mapping[str, object] = field(default_factory=dict)
     tags: Mapping[str, object] = field(default_factory=dict)
     data_set: tuple[str, str] = ("data", "0")
+    columns: tuple[str, ...] = ()
     opened_at: int = field(default_factory=lambda: milliseconds(None))
 
     @classmethod
-    def of(cls, settings: SweepSettings, *, id: str, out: Path, data_set: tuple[str, str]) -> TrackedSweep:
+    def of(cls, settings: SweepSettings, target: Target, *, id: str, out: Path) -> TrackedSweep:
         """Return the sweep in the folder ``out``."""
         params = {"trials": settings.trials, "sampler": settings.sampler, **settings.params}
         tags = {"out": out, "objectives": settings.objectives}
-        return cls(id=id, name=settings.name, out=out, params=params, tags=tags, data_set=data_set)
+        objectives = [item.column for item in settings.parsed_objectives]
+        return cls(
+            id=id,
+            name=settings.name,
+            out=out,
+            params=params,
+            tags=tags,
+            data_set=(target.data.name, target.data.content_hash[:8]),
+            columns=tuple(dict.fromkeys([*primary_metrics(target.data.modality), *objectives])),
+        )
+
+    @property
+    def view(self) -> dict[str, object]:
+        """The state of a page of MLflow's UI that lists the trials of this sweep with :attr:`columns`."""
+        names = [f"metrics.`{name}`" for name in self.columns] + ["params.`method`", "params.`lr`"]
+        return {
+            "searchFilter": f"tags.sweep_id = '{self.id}' AND tags.trial_id != '{SWEEP}'",
+            "orderByKey": "attributes.start_time",
+            "orderByAsc": True,
+            "selectedColumns": names,
+        }
 
     def run(self) -> NewRun:
         return NewRun(

@@ -5,6 +5,7 @@ Importing MLflow takes seconds, so functions of this module import MLflow only w
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +30,8 @@ _POINTS_PER_REQUEST = 1000  # metrics in one request
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
 """The tag with which MLflow's UI shows training runs instead of LLM traces."""
 
+SAVED_VIEW = "mlflow.sharedViewState."
+"""The beginning of the tag of an experiment with the state of a page of MLflow's UI. The key of the page follows."""
 _LOG_LEVELS = {"mlflow": logging.ERROR, "mlflow.store": logging.CRITICAL, "alembic": logging.WARNING}
 
 _REFUSALS = {
@@ -91,6 +94,10 @@ class ExperimentStore:
                 f"--experiment-id {experiment.experiment_id}`, or use another experiment"
             )
         self._client, self._experiment_id = client, experiment.experiment_id
+
+    def save_view(self, key: str, state: Mapping[str, object]) -> None:
+        """Save the state of a page that lists runs. MLflow's UI shows this page at ``runs?viewStateShareKey=KEY``."""
+        self._client.set_experiment_tag(self._experiment_id, f"{SAVED_VIEW}{key}", json.dumps(state))
 
     def answers(self) -> bool:
         try:

@@ -49,10 +49,16 @@ class StoredRun:
 
 @dataclass(slots=True)
 class StoredModel:
-    """A logged model that MLflow has stored. ``location`` is the URI of its files, which are complete if ``ready``."""
+    """A logged model that MLflow has stored.
+
+    Attributes:
+        created_at: in milliseconds since 1970.
+        location: the URI of the model's files, which are complete if ``ready``.
+    """
 
     id: str
     location: str
+    created_at: int = 0
     tags: dict[str, str] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     ready: bool = False
@@ -64,6 +70,7 @@ class StoredModel:
         return cls(
             id=model.model_id,
             location=model.artifact_location,
+            created_at=model.creation_timestamp,
             tags=dict(model.tags),
             metrics={metric.key: metric.value for metric in metrics},
             ready=str(model.status) == "READY",
