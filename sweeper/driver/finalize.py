@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from analysis.errors import AnalysisError
 from search_spaces.common.messages import counted, resume_command, some_of
 from sweeper.driver.confirmation import left_out
 from sweeper.driver.frontier_metrics import unmeasured_epochs
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, is_interrupted
-from sweeper.followers.mlflow.runs import end_of_sweep
+from sweeper.followers.mlflow.runs import SWEEP, end_of_sweep
 from sweeper.search.limits import End
+from sweeper.settings.names import STUDY
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import redact_uri
 from sweeper.store.events import Phase, SweepEnded
@@ -21,7 +24,9 @@ from sweeper.store.folder import SweepError
 from sweeper.store.tables import TABLES
 from trainables.run.reports import Status
 
-_ARTIFACTS = ("sweep.json", *TABLES, "pareto.json", "pareto.png", "pareto.svg", "report.html", "figures")
+_VERDICT = "lr_study.json"
+_PARETO = ("pareto.json", "pareto.png", "pareto.svg")
+_ARTIFACTS = ("sweep.json", *TABLES, *_PARETO, _VERDICT, "lr_study.csv", "report.html", "figures")
 """The files and folders in the sweep's folder that are uploaded to the sweep's MLflow run."""
 
 
@@ -81,7 +86,7 @@ def finalize(sweep: OpenSweep) -> Summary:
     write_error: OSError | None = None
     if log.state.ended or not was_interrupted:
         try:
-            pareto = _write_results(sweep)
+            pareto = _write_results(sweep, with_verdict=not was_interrupted)
         except OSError as error:
             write_error = error
     log.record(SweepEnded("interrupted" if was_interrupted else "finished"))
@@ -96,20 +101,32 @@ def finalize(sweep: OpenSweep) -> Summary:
     return _summary(sweep, pareto, end, tracking=tracking_error or redact_uri(sweep.settings.tracking_uri))
 
 
-def _write_results(sweep: OpenSweep) -> dict[str, Any]:
-    """Write the tables and the report. Return the content of pareto.json. Raises OSError."""
+def _write_results(sweep: OpenSweep, *, with_verdict: bool) -> dict[str, Any]:
+    """Write the tables and the report. Return the content of pareto.json. Raises OSError.
+
+    With ``with_verdict``, the verdict of a learning-rate study is written, too.
+    """
     from analysis.report.report import write_report
+    from analysis.report.study_text import write_study
+    from analysis.study.lr_study import read_study
 
     sweep.log.flush()
     sweep.checkpoints.reconcile()
     sweep.tables.rewrite(sweep.log.state)
+    if with_verdict and sweep.settings.kind == STUDY:
+        with contextlib.suppress(AnalysisError):  # the command evaluates the study again, and reports the error
+            write_study(sweep.out / _VERDICT, read_study([sweep.out], ()))
     return write_report(sweep.out)
 
 
 def _close_tracker(sweep: OpenSweep, pareto: Mapping[str, Any], *, status: str) -> str:
     """Send the final results to MLflow. Return a message if some results could not be sent, otherwise ""."""
+    from analysis.report.answers_table import answers_tables
+
     artifacts = [sweep.out / name for name in _ARTIFACTS if (sweep.out / name).exists()]
-    sweep.tracker.sweep_ended(end_of_sweep(status, pareto, artifacts))
+    answers = answers_tables(sweep.out, pareto.get("answer")) if pareto else None
+    tables = {} if answers is None else {SWEEP: answers.all, **answers.by_trial}
+    sweep.tracker.sweep_ended(end_of_sweep(status, pareto, artifacts, tables))
     with sweep.console.status("sending the remaining records to MLflow"):
         return sweep.tracker.close(timeout=60.0)
 

@@ -45,6 +45,7 @@ from trainables.run.reports import EpochReport
 
 _PER_REQUEST = max(1, 1000 // len(HISTORY_METRICS))  # reports in a request; MLflow accepts up to 1,000 metrics
 _ATTEMPTS = 3  # a run is skipped after this many failed requests, if the store answers
+_ANSWERS = "answers.json"
 _MODELS = "models"  # the key of requests for all models
 _RUNNING = "running"
 _P = ParamSpec("_P")
@@ -314,6 +315,8 @@ class Delivery:
         self._store.set_tags(run, fit_tags(self._sweep_tags(end)))
         for path in end.artifacts:
             self._store.log_artifact(run, path, artifact_path=path.name if path.is_dir() else "")
+        for key in end.tables.keys() & self._runs.keys():
+            self._store.log_table(self._runs[key], _ANSWERS, end.tables[key])
         self.sweep_end = None
         self._has_ended = True
 

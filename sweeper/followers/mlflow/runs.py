@@ -7,6 +7,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from search_spaces.common.values import as_float
@@ -14,7 +15,7 @@ from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import PARAMETERS
 from sweeper.store.progress import settings_text
 from sweeper.store.state import Trial
-from trainables.metrics.registry import primary_metrics
+from trainables.metrics.registry import METRICS, primary_metrics
 from trainables.run.reports import Outcome, Status
 from trainables.target.target import Target
 
@@ -36,6 +37,7 @@ MLFLOW_STATUS = {
     Status.FAILED: "FAILED",
 }
 
+NO_TABLES: Mapping[str, object] = MappingProxyType({})
 _PARAM_LENGTH = 6000
 _TAG_LENGTH = 5000  # MLflow 3 accepts 8,000, servers before 2.16 accept 5,000
 
@@ -71,6 +73,7 @@ class SweepEnd:
     status: str
     metrics: Mapping[str, object] = field(default_factory=dict)
     artifacts: Sequence[Path] = ()
+    tables: Mapping[str, object] = field(default_factory=dict)  # by key of the run, as columns and rows
     tags: Mapping[str, object] = field(default_factory=dict)
     front: Collection[Candidate] | None = None  # if None, the tags of runs and models do not change
     recommended: Recommendation | None = None
@@ -117,8 +120,9 @@ class TrackedSweep:
         names = [f"metrics.`{name}`" for name in self.columns] + ["params.`method`", "params.`lr`"]
         return {
             "searchFilter": f"tags.sweep_id = '{self.id}' AND tags.trial_id != '{SWEEP}'",
-            "orderByKey": "attributes.start_time",
-            "orderByAsc": True,
+            # Sorted by time, the UI would fold the trials into the sweep's run.
+            "orderByKey": names[0],
+            "orderByAsc": not self.columns or METRICS[self.columns[0]].direction == "min",
             "selectedColumns": names,
         }
 
@@ -152,13 +156,16 @@ class TrackedSweep:
         return {"sweep": self.name, "status": "running", "sweep_id": self.id, "trial_id": trial_id}
 
 
-def end_of_sweep(status: str, pareto: Mapping[str, Any], artifacts: Sequence[Path] = ()) -> SweepEnd:
+def end_of_sweep(
+    status: str, pareto: Mapping[str, Any], artifacts: Sequence[Path] = (), tables: Mapping[str, object] = NO_TABLES
+) -> SweepEnd:
     """Return the final results of a sweep. ``pareto`` is the content of pareto.json."""
     answer = pareto.get("answer")
     return SweepEnd(
         status=status,
         metrics={"hypervolume": pareto.get("hypervolume")},
         artifacts=artifacts,
+        tables=tables,
         tags=_answer_tags(answer),
         front={(member["trial_id"], member["epoch"]) for member in pareto.get("front", ())},
         recommended=_recommended(answer),

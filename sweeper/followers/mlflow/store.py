@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from search_spaces.common.durable import staged
@@ -188,6 +189,17 @@ class ExperimentStore:
 
     def log_artifact(self, run: StoredRun, source: Path, *, artifact_path: str) -> None:
         log_artifact(self._client, run, source, artifact_path=artifact_path)
+
+    def log_table(self, run: StoredRun, name: str, table: object) -> None:
+        """Log columns and rows as an artifact that MLflow's UI shows and compares. Replace the existing table.
+
+        ``MlflowClient.log_table`` would append the rows to the existing table.
+        """
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / name
+            path.write_text(json.dumps(table), encoding="utf-8")
+            self.log_artifact(run, path, artifact_path="")
+        self.set_tags(run, {"mlflow.loggedArtifacts": json.dumps([{"path": name, "type": "table"}])})
 
     # Logged models ----------------------------------------------------------------------------------------------------
 

@@ -57,3 +57,18 @@ def test_the_error_of_a_full_disk_has_the_resume_command_and_counts_the_lost_tri
     with pytest.raises(SweepError) as caught:
         finalize(sweep)
     assert_names(caught.value, sweep.out, "1 ended trial")
+
+
+def test_mlflow_receives_the_verdict_of_a_learning_rate_study(
+    sweep: OpenSweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("analysis.study.lr_study.read_study", Mock())
+    monkeypatch.setattr("analysis.report.study_text.write_study", lambda path, study: path.write_text("{}"))
+    for kind, expected in (("pareto", False), ("lr-study", True)):
+        study = replace(sweep, settings=replace(sweep.settings, kind=kind))
+        if kind == "pareto":
+            run_trial(study)
+            run_trial(study)
+        finalize(study)
+        (end,) = study.tracker.sweep_ended.call_args.args
+        assert (study.out / "lr_study.json" in end.artifacts) == expected

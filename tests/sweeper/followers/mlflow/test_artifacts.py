@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from pathlib import Path
 from unittest.mock import Mock
@@ -90,3 +91,15 @@ def test_a_server_has_ten_minutes_to_store_an_upload(tmp_path: Path, monkeypatch
     log_artifact(client, StoredModel("m-1", "mlflow-artifacts:/0/models/m-1"), source)
     client.log_model_artifacts.assert_called_once_with("m-1", str(source), None)
     assert (limits, os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"]) == (["600"], "15")
+
+
+def test_a_table_replaces_the_table_of_the_previous_session(sweep: Sweep) -> None:
+    for text in ("one", "two"):
+        session = sweep.open()
+        session.run("00001")
+        table = {"columns": ["prompt", "answer"], "data": [["Q", text]]}
+        assert session.finish(tables={"sweep": table, "00001": table, "00009": table}).pending == 0
+        for run in (sweep.parent, sweep.trial("00001")):
+            kept = sweep.folder / "artifacts" / run.info.run_id / "artifacts" / "answers.json"
+            assert json.loads(kept.read_text()) == table
+            assert json.loads(run.data.tags["mlflow.loggedArtifacts"]) == [{"path": "answers.json", "type": "table"}]
