@@ -68,9 +68,10 @@ def _folders(trial: Trial, report: EpochReport) -> list[str]:
 
 
 def answer_folders(out: Path) -> frozenset[str]:
-    """Return the folders of the answer of a sweep and of its runners-up, relative to the sweep's folder ``out``.
+    """Return the folders of the answer of a sweep and of its two runners-up, relative to the sweep's folder ``out``.
 
-    A runner-up of another configuration may become the answer after fresh runs.
+    If the answer is good, its runners-up are the models of other configurations that may become the answer after fresh
+    runs.
 
     Raises:
         AnalysisError: the tables cannot be read.
@@ -81,7 +82,9 @@ def answer_folders(out: Path) -> frozenset[str]:
 
     table, sweep = TrialTable.read(out), SweepFile.read(out)
     choice = choose_model(table, sweep)
-    if choice.index is None:
+    if choice.row is None:
         return frozenset()
-    folders = choice.rows.iloc[[choice.index, *choice.runners_up]]["checkpoint"]
-    return frozenset([*folders, *rows_to_confirm(table, sweep)["checkpoint"]])
+    runners_up = rows_to_confirm(table, sweep)
+    if runners_up.empty:
+        runners_up = choice.rows.iloc[list(choice.runners_up)]
+    return frozenset([choice.row["checkpoint"], *runners_up["checkpoint"]])
