@@ -5,10 +5,11 @@ Of the good models (:mod:`analysis.frontier.criterion`), the model that keeps mo
 1. Models that miss a preferred requirement, such as that on loops in the answers to forget questions, are left out
    unless all good models miss it. So are models with more unknown results than others.
 2. Models that another model beats are left out: the other model is better in one score, and no score is worse.
-3. The models that keep most remain: those with the best first score of the requirements on keeping. If forgetting is
-   not decided, the models nearest to the ideal corner (cost 0 in all objectives) remain instead.
-4. These models are *ties*. The tie that changes the target least is chosen, by the column with the mark ``tie_breaker``
-   or, without such a column, by the distance from the ideal corner.
+3. The models that keep most remain, by the first score of the requirements on keeping. Of these, the models that
+   forget most remain. If forgetting is not decided, the model nearest to the ideal corner (cost 0 in all objectives) is
+   chosen.
+4. The remaining models are *ties*. The tie that changes the target least is chosen, by the column with the mark
+   ``tie_breaker`` or, without such a column, by the distance from the ideal corner.
 
 Two scores differ only if their difference exceeds the noise, which is measured on the items
 (:mod:`analysis.frontier.correction`). If no model is good, the model closest to the bounds is
@@ -312,17 +313,10 @@ class _Order:
         remaining = [i for i, is_beaten in zip(remaining, beaten, strict=True) if not is_beaten]
         if len(remaining) == 1:
             return remaining[0], Decision.ONLY, ()
-        keeping = self._keeping(remaining)
-        if keeping is None:
-            first = min(remaining, key=self.distance.__getitem__)
-            return first, Decision.NEAREST, ()
-        costs, margins = keeping
-        leader = int(costs.argmin())
-        ties = [
-            i
-            for i, cost, margin in zip(remaining, costs, margins[leader], strict=True)
-            if cost - costs[leader] <= margin
-        ]
+        if not self.judged.shows(Role.FORGET)[remaining].all():
+            # Without a result for forgetting, a model that forgets nothing would be best.
+            return min(remaining, key=self.distance.__getitem__), Decision.NEAREST, ()
+        ties = self._near_best(Role.FORGET, self._near_best(Role.KEEP, remaining))
         if len(ties) == 1:
             return ties[0], Decision.KEEPING, ()
         first = min(ties, key=self._change)
@@ -336,17 +330,22 @@ class _Order:
         values = [float(numbers(self.rows, name).iloc[position]) for name in marked]
         return (*(value if np.isfinite(value) else np.inf for value in values), *self.distance[position])
 
-    def _keeping(self, positions: Sequence[int]) -> tuple[Floats, Floats] | None:
-        """Return the costs in the first score about keeping, shape (n,), and their noise, shape (n, n)."""
-        if not self.judged.shows(Role.FORGET)[list(positions)].all():
-            return None
+    def _near_best(self, role: Role, positions: Sequence[int]) -> list[int]:
+        """Return the models that the best one does not beat beyond the noise in the first score about the role.
+
+        Scores that were not measured for all of the models are skipped.
+        """
         columns = self.criterion.columns
         for item in self.criterion.requirements:
-            score = columns.objective(item.column) if item.role is Role.KEEP else None
+            score = columns.objective(item.column) if item.role is role else None
             values = numbers(self.rows, item.column).to_numpy(dtype=np.float64)[list(positions)]
             if score is not None and np.isfinite(values).all():
-                return score.oriented(values), self._noise(item.column, score.high - score.low, positions)
-        return None
+                costs = score.oriented(values)
+                best = int(costs.argmin())
+                margins = self._noise(item.column, score.high - score.low, positions)[best]
+                near = costs <= costs[best] + margins
+                return [i for i, is_near in zip(positions, near, strict=True) if is_near]
+        return list(positions)
 
     def _noise(self, name: str, scale: float, positions: Sequence[int]) -> Floats:
         if name in self.noise:

@@ -114,6 +114,13 @@ SWEEPS = {
         [model(retain_fact_recall=0.9, retain_kl=0.3), model(retain_fact_recall=0.83, retain_kl=0.1)],
         *(Outcome.GOOD, 0, Decision.KEEPING),
     ),
+    "of models that keep equally much, the one that forgets most": Sweep(
+        [
+            model(retain_kl=0.05, forget_loops=0.0, forget_fact_recall=0.08),
+            model(retain_kl=0.1, forget_loops=0.022, forget_fact_recall=0.0),
+        ],
+        *(Outcome.GOOD, 1, Decision.KEEPING),
+    ),
     "all failing: some forget, the others keep": Sweep(
         [model(forget_fact_recall=0.8), model(retain_fact_recall=0.3)],
         *(Outcome.MISSED, 1, Decision.CLOSEST, (Role.FORGET, Role.KEEP)),
