@@ -8,16 +8,18 @@ A criterion is a list of requirements. The criterion ``usable`` is described by 
 - At least a stated share of the retained facts that the target tells is kept.
 - The answers to retained questions repeat themselves no more than the target's answers.
 
+- *Preferred*: the answers to forget questions loop no more than the target's answers.
+
 Each of these bounds allows for the sampling error of the questions (:func:`allowance`). The criterion ``paper`` has the
-thresholds of the paper instead, and ``none`` has no requirement of its own. A threshold that the user states replaces
-the requirement on the same column; otherwise, it is added.
+thresholds of the paper instead of the facts, and ``none`` has no requirement of its own. A threshold that the user
+states replaces the requirement on the same column; otherwise, it is added.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -325,13 +327,12 @@ def _usable(columns: Columns, measured: Collection[str]) -> tuple[list[Requireme
         own = {
             name: item.usable
             for name, item in columns.entries.items()
-            if item.of == of and item.usable and "share" in item.usable
+            if item.of == of and item.usable and "share" in item.usable and not item.usable.get("preferred")
         }
         known = [_share(name, part, role, columns) for name, part in own.items() if name in measured]
-        if not any(item.role is role and not item.preferred for item in known):
-            primaries = [name for name, part in own.items() if not part.get("reference") and not part.get("preferred")]
+        if not known:
             is_needed = any(columns[name].of == of for name in columns.thresholds if name in measured)
-            left_out += primaries[:1] if is_needed else []
+            left_out += list(own)[:1] if is_needed else []
             known += _paper(columns, measured, of)
         requirements += known
     return requirements, tuple(left_out)
@@ -340,9 +341,7 @@ def _usable(columns: Columns, measured: Collection[str]) -> tuple[list[Requireme
 def _share(name: str, part: Mapping[str, Any], role: Role, columns: Columns) -> Requirement:
     sign = "<=" if columns[name].direction == "min" else ">="
     limit = Constraint(name, sign, float(part["share"]), relative=True)
-    is_preferred = bool(part.get("preferred"))
-    role = Role.FLUENCY if is_preferred else role
-    return Requirement(limit, role, USABLE, sampled=True, reference=str(part.get("of") or ""), preferred=is_preferred)
+    return Requirement(limit, role, USABLE, sampled=True, reference=str(part.get("of") or ""))
 
 
 def _paper(columns: Columns, measured: Collection[str], of: str) -> list[Requirement]:
@@ -366,6 +365,9 @@ _BETTER = {"forget": "min", "retain": "max"}
 def _fluency(columns: Columns) -> Iterator[Requirement]:
     for name in columns.repetition("retain"):
         yield Requirement(Constraint(name, "<=", 1.0, relative=True), Role.FLUENCY, USABLE, sampled=True)
+    for name, column in columns.entries.items():
+        if column.usable and column.usable.get("preferred"):
+            yield replace(_share(name, column.usable, Role.FLUENCY, columns), preferred=True)
 
 
 def _faults(requirements: Sequence[Requirement], target: TargetScores, columns: Columns) -> Iterator[str]:
