@@ -307,8 +307,8 @@ class _Order:
         preferred = np.array([item.preferred for item in judged.requirements], dtype=bool)
         disliked = (judged.met[:, preferred] == 0.0).sum(axis=1)
         unknown = np.isnan(judged.met[:, judged.required]).sum(axis=1)
-        fewest = min((unknown[i], disliked[i]) for i in positions)
-        remaining = [i for i in positions if (unknown[i], disliked[i]) == fewest]
+        fewest = min((disliked[i], unknown[i]) for i in positions)
+        remaining = [i for i in positions if (disliked[i], unknown[i]) == fewest]
         beaten = beaten_models(*self._differences(remaining))
         remaining = [i for i, is_beaten in zip(remaining, beaten, strict=True) if not is_beaten]
         if len(remaining) == 1:

@@ -19,14 +19,11 @@ from analysis.frontier.correction import Interval
 from analysis.frontier.criterion import Criterion, Verdict
 from analysis.frontier.frontier import Frontier, Model, frontier
 from analysis.frontier.tried import Tried, tried_settings
+from analysis.report.members import Member, frontier_members, member_roles
 from analysis.report.outcomes import status_counts
 from analysis.report.render import render_line, render_lines
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable, finite_cell
-from analysis.words import cell
-
-NEAR_GUESS = 0.75
-"""A model keeps nothing if its retain loss is at least this fraction of the loss of a random guess."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +55,6 @@ class Score:
         interval = {"corrected": item.corrected, "low": item.low, "high": item.high} if item else {}
         empty = dict.fromkeys(("corrected", "low", "high"))
         return {"value": self.after, **empty, **interval, "target": self.before, "never_saw": self.never_saw}
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A model on the frontier.
-
-    Attributes:
-        contribution: the hypervolume that would be lost without the model, in [0, 1].
-        met: whether the model meets all requirements; None if unknown.
-        roles: labels such as "nearest to ideal".
-        measured: whether a metric other than the losses was measured on the model.
-        collapsed: whether a minimized loss is near or above the loss of a random guess.
-    """
-
-    model: Model
-    values: tuple[float, ...]
-    contribution: float
-    met: bool | None
-    roles: tuple[str, ...]
-    measured: bool
-    collapsed: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +159,7 @@ def answer(
     own_table, criterion = table.without_external, choice.criterion
     own_front = frontier(own_table.models, sweep.objectives)
     row = choice.row if sweep.objectives else None
-    roles = {} if row is None else _roles(own_front, choice, row, table)
+    roles = {} if row is None else member_roles(own_front, choice, row, table)
     candidates = own_table.models.trials if own_table.every_epoch else own_table.finished
     judged = criterion.judge(candidates)
     result = Answer(
@@ -191,7 +167,7 @@ def answer(
         statuses={status: count for status, count in status_counts(own_table).items() if count},
         has_target=bool(sweep.objectives),
         choice=choice,
-        members=_members(front, roles, sweep, table, criterion),
+        members=frontier_members(front, roles, sweep, table, criterion),
         tried=tried_settings(choice, own_table.with_status("diverged")),
         measured=(int(np.isfinite(judged.met[:, judged.required]).any(axis=1).sum()), len(candidates)),
     )
@@ -257,17 +233,6 @@ def _seeds(row: pd.Series, own_table: TrialTable, criterion: Criterion) -> tuple
     return None if good.all() else (int(good.sum()), len(good))
 
 
-def _roles(front: Frontier, choice: Choice, row: pd.Series, table: TrialTable) -> dict[Model, list[str]]:
-    roles: dict[Model, list[str]] = {}
-    if choice.recommended:
-        roles[Model.of(row, table)] = ["recommended"]
-    if len(front.members):
-        positions = {"nearest to ideal": front.distances.argmin(), "largest contribution": front.contributions.argmax()}
-        for role, index in positions.items():
-            roles.setdefault(Model.of(front.members.iloc[int(index)], table), []).append(role)
-    return roles
-
-
 def _scores(row: pd.Series, sweep: SweepFile, choice: Choice) -> Iterator[Score]:
     columns = sweep.columns
     (target,) = choice.criterion.targets_of(row.to_frame().T)
@@ -292,23 +257,3 @@ def _scores(row: pd.Series, sweep: SweepFile, choice: Choice) -> Iterator[Score]
             never_saw=target.never_saw.get(name),
             verdict=verdicts.get(name),
         )
-
-
-def _members(
-    front: Frontier, roles: Mapping[Model, Sequence[str]], sweep: SweepFile, table: TrialTable, criterion: Criterion
-) -> tuple[Member, ...]:
-    guess = sweep.random_guess_loss
-    minimized = [item.column for item in sweep.objectives if item.direction == "min"]
-    losses = [name for name in minimized if sweep.columns.is_loss(name)]
-    return tuple(
-        Member(
-            model=Model.of(row, table),
-            values=tuple(front.values[index].tolist()),
-            contribution=float(front.contributions[index]),
-            met=criterion.met(row),
-            roles=tuple(roles.get(Model.of(row, table), ())),
-            measured=any(cell(row.get(name)) is not None for name in sweep.columns.metrics),
-            collapsed=guess is not None and any(float(row[name]) >= NEAR_GUESS * guess for name in losses),
-        )
-        for index, (_, row) in enumerate(front.members.iterrows())
-    )

@@ -100,6 +100,9 @@ SWEEPS = {
     "loops in the answers to forget questions of every good model": Sweep(
         [model(**LOOPS), model(forget_fact_recall=0.9)], Outcome.GOOD, 0, disliked=True
     ),
+    "loops are worse than an unknown score": Sweep(
+        [model(**LOOPS), model(retain_fact_recall_rephrased=None)], Outcome.GOOD, 1
+    ),
     "refusals": Sweep([model(forget_refusals=0.9), model(forget_fact_recall=0.9)], Outcome.GOOD, 0),
     "near the target": Sweep(
         [model(forget_fact_recall=0.99, retain_fact_recall=0.9, forget_loss=0.05)],
