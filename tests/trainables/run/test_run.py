@@ -151,7 +151,8 @@ def test_every_method_runs_to_finite_scores_and_forgets_where_it_should(
         assert last.losses["retain_loss"] < target["retain_loss"]
         assert last.metrics["utility"] == 1.0
     else:
-        factor = 1 if method == "rmu" else 10  # RMU changes hidden states, and the loss rises later
+        # RMU changes hidden states, and JensUn's gradient is small while a refusal is unlikely: the loss rises later.
+        factor = 1 if method in ("rmu", "jensun") else 10
         assert last.losses["forget_loss"] > factor * target["forget_loss"]
 
 
