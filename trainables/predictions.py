@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from trainables.batches import sorted_batches
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, because ``correct`` is cached
 class Predictions:
     """A model's predictions on a batch of ``B`` items, at ``S`` positions, for ``V`` classes.
 
@@ -33,6 +34,15 @@ class Predictions:
     labels: Tensor
     nll: Tensor
     supervised: Tensor
+
+    @cached_property
+    def correct(self) -> Tensor:
+        """``(B, S)`` bool, whether the label has the largest logit. Undefined at positions that are not supervised."""
+        if self.logits.shape[1] == 1:
+            return self.logits.argmax(dim=-1) == self.labels
+        # On a CPU, argmax over many positions takes as long as the cross-entropy, and amax a twentieth as long.
+        label_logits = self.logits.gather(2, self.labels.clamp(min=0)[:, :, None])[:, :, 0]
+        return label_logits >= self.logits.amax(dim=-1)
 
 
 def mean_loss(nll: Tensor, supervised: Tensor) -> Tensor:
@@ -96,12 +106,8 @@ def _agreement(predictions: Predictions) -> tuple[torch.Tensor, torch.Tensor]:
     """Return ``agreed`` and ``first_wrong`` of :class:`~trainables.metrics.losses.ItemLosses`, both ``(B,)``."""
     import torch
 
-    logits, labels = predictions.logits, predictions.labels
-    if logits.shape[1] == 1:
-        correct = logits.argmax(dim=-1) == labels
-    else:  # On a CPU, argmax over many positions takes as long as the cross-entropy, and amax a twentieth as long.
-        correct = logits.gather(2, labels.clamp(min=0)[:, :, None])[:, :, 0] >= logits.amax(dim=-1)
-    correct_or_ignored = correct | ~predictions.supervised
+    logits = predictions.logits
+    correct_or_ignored = predictions.correct | ~predictions.supervised
     in_prefix = correct_or_ignored.long().cumprod(dim=1).bool()
     first_error = (~correct_or_ignored).long().argmax(dim=1)
     predicted_labels = logits[torch.arange(len(first_error), device=logits.device), first_error].argmax(dim=-1)

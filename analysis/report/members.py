@@ -45,6 +45,7 @@ def frontier_members(
     guess = sweep.random_guess_loss
     minimized = [item.column for item in sweep.objectives if item.direction == "min"]
     losses = [name for name in minimized if sweep.columns.is_loss(name)]
+    late_metrics = [name for name in sweep.columns.metrics if not sweep.columns[name].each_evaluation]
     return tuple(
         Member(
             model=Model.of(row, table),
@@ -52,7 +53,7 @@ def frontier_members(
             contribution=float(front.contributions[index]),
             met=criterion.met(row),
             roles=tuple(roles.get(Model.of(row, table), ())),
-            measured=any(cell(row.get(name)) is not None for name in sweep.columns.metrics),
+            measured=any(cell(row.get(name)) is not None for name in late_metrics),
             collapsed=guess is not None and any(float(row[name]) >= NEAR_GUESS * guess for name in losses),
         )
         for index, (_, row) in enumerate(front.members.iterrows())

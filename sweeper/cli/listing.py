@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +11,9 @@ from search_spaces.common.values import json_text
 from sweeper.cli.options import command, json_option
 from sweeper.settings.options import ListOptions
 from sweeper.settings.sources import Raw
+
+if TYPE_CHECKING:
+    from trainables.metrics.metric import Metric
 
 KINDS = ("methods", "updates", "optimizers", "models", "datasets", "metrics", "templates")
 _WIDTH = 100
@@ -133,6 +137,12 @@ def _models() -> list[dict[str, object]]:
     ]
 
 
+def _measured_when(metric: Metric, entries: str) -> str:
+    if metric.loss:
+        return "always, after every epoch"
+    return f"with --metrics {entries}" + ", after every evaluation of the losses" * metric.each_evaluation
+
+
 def _metrics() -> list[dict[str, object]]:
     from trainables.metrics.metric import TARGET
     from trainables.metrics.registry import METRICS, SETS
@@ -149,7 +159,7 @@ def _metrics() -> list[dict[str, object]]:
                 "label": metric.axis("token or image"),
                 "better": metric.better,
                 "bounds": f"{metric.low:g} to {high}",
-                "measured": "always, after every epoch" if metric.loss else f"with --metrics {entries}",
+                "measured": _measured_when(metric, entries),
                 "needs": ", ".join(need for need in needs if need),
                 "cost": str(metric.cost),
                 "formula": metric.formula,

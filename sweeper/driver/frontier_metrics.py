@@ -52,7 +52,11 @@ def unmeasured_epochs(out: Path, settings: SweepSettings) -> list[UnmeasuredEpoc
     requested_names: set[str] = set()
     for entry in settings.base.metrics or ("default",):
         requested_names.update(SETS.get(entry, (entry,)))  # the metrics of a set, or one metric
-    names = [name for name in table.columns.metrics if name in sweep.baseline and name in requested_names]
+    names = [
+        name
+        for name in table.columns.metrics
+        if name in sweep.baseline and name in requested_names and not table.columns[name].each_evaluation
+    ]
     if not names or table.trials.empty:
         return []
     front = frontier(table.models, sweep.objectives)

@@ -74,7 +74,8 @@ class EpochReport:
         training: the training columns of history.csv, such as the learning rate and means over the epoch's steps.
         losses: the losses on the evaluation sets; empty if they were not measured after this epoch. A diverged run
             reports its last finite losses.
-        metrics: the metrics that the spec requests; empty if they were not measured after this epoch.
+        metrics: the metrics that the spec requests. If they were not measured after this epoch, only those that are
+            measured at each evaluation of the losses.
         status: how the run ended; None while the run continues.
         error: the reason why the run diverged; None if the run did not diverge.
         updates: AutoLR's updates of the learning rate since the previous report. Each update is a row of auto_lr.csv

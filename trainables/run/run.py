@@ -181,7 +181,12 @@ class UnlearningRun:
             is_evaluated = True
         self.epoch = epoch
         self._done = self._ends_after(epoch)
-        metrics = self._measure() if self._is_measured(epoch) else {}
+        metrics: Mapping[str, float] = {}
+        if self._is_measured(epoch):
+            metrics = self._measure()
+        elif is_evaluated:
+            with self._timers.timed("eval_seconds"):
+                metrics = self._scores.measure_cheap(spec.metrics)
         status = Status.FINISHED if self._done else None
         return self._report(_means(step_rows), metrics=metrics, status=status, is_evaluated=is_evaluated)
 

@@ -203,6 +203,12 @@ class Scores(ABC):
             items[ITEM_SCORES] = {name: mean.to_json() for name, mean in self.item_means.items()}
         return Measurement(metrics, items, self.generation_seconds)
 
+    def measure_cheap(self, names: Sequence[str] = ()) -> dict[str, float]:
+        """Measure those of the metrics of :meth:`measure` that need no pass besides that of the losses."""
+        has_retain_model, has_target = self.retain is not None, self.target is not None
+        selected_names = select_metrics(names, self._data, retain_model=has_retain_model, target=has_target)
+        return self._values(name for name in selected_names if METRICS[name].each_evaluation)
+
     def _values(self, names: Iterable[str]) -> dict[str, float]:
         return {name: self._value(name) for name in names}
 

@@ -23,6 +23,7 @@ from trainables.metrics.truth_ratio import log_truth_ratio, truth_ratio
 from trainables.scoring.base import ItemLog, LazyDict, ModelEvaluator, RetainValues, Scores, TargetModel
 from trainables.scoring.item_log import item_log
 from trainables.scoring.prompted import CONTINUATION_TOKENS, prompted_sets
+from trainables.text.answer_tokens import AnswerTokens, RecordedTokens
 from trainables.text.distributions import Distributions, DivergenceFromTarget
 from trainables.text.scorer import TextScorer
 from trainables.text.token_scores import TokenScores
@@ -144,12 +145,15 @@ class ModelScores(Scores):
         scorer = evaluator.scorer
         seconds = [0.0]  # a list, so that a closure can change the value
         divergences: dict[QuestionSet, Array] = {}
+        forget_tokens = RecordedTokens(evaluator.questions["trained"].sequences, scorer.ends)
 
         def answer_losses(question_set: QuestionSet) -> ItemLosses:
+            if question_set is evaluator.questions["trained"]:
+                return scorer.nll(model, question_set.sequences, observe=forget_tokens)
             if target is None or question_set is not evaluator.questions["retain_losses"]:
                 return scorer.nll(model, question_set.sequences)
             divergence = DivergenceFromTarget(evaluator.target_distributions(target))
-            losses = scorer.nll(model, question_set.sequences, target=divergence)
+            losses = scorer.nll(model, question_set.sequences, observe=divergence)
             divergences[question_set] = divergence.totals
             return losses
 
@@ -187,6 +191,7 @@ class ModelScores(Scores):
         self.attacks: dict[str, tuple[Array, Array]] = {}
         self._seconds = seconds
         self._divergences = divergences
+        self._forget_tokens = forget_tokens
         self._answer_losses: dict[str, ItemLosses] = {}
 
     @property
@@ -201,6 +206,12 @@ class ModelScores(Scores):
     @property
     def forget_losses(self) -> ItemLosses:
         return self.answers[self.evaluator.questions["trained"]]
+
+    @property
+    def forget_tokens(self) -> list[AnswerTokens]:
+        """The answer tokens of each example in the forget set, from the pass for the forget loss."""
+        _ = self.forget_losses
+        return self._forget_tokens.texts
 
     @property
     def retain_losses(self) -> ItemLosses:

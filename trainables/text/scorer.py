@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from trainables.models.generation import without_own_settings
 from trainables.models.shapes import position_limit
 from trainables.predictions import Predictions, evaluation_mode, item_losses
 from trainables.template import QUESTION_ANSWER, end_id, text_around_answer
-from trainables.text.distributions import Distributions, DivergenceFromTarget, distributions
+from trainables.text.distributions import Distributions, distributions
 from trainables.text.losses import predict
 from trainables.text.token_scores import TokenScores, token_scores
 from trainables.text.tokens import Tokens, collate, encode_examples, pad_id
@@ -58,12 +58,16 @@ class TextScorer:
         return texts
 
     def nll(
-        self, model: PreTrainedModel, sequences: Sequence[Tokens], *, target: DivergenceFromTarget | None = None
+        self,
+        model: PreTrainedModel,
+        sequences: Sequence[Tokens],
+        *,
+        observe: Callable[[list[int], Predictions], None] | None = None,
     ) -> ItemLosses:
-        """Return the losses of each sequence. ``target`` also adds up the divergence from the target."""
+        """Return the losses of each sequence. ``observe`` gets the indices and the predictions of each batch."""
         lengths = [len(item) for item in sequences]
         predict_batch = partial(self._predict, model, sequences)
-        observers = {} if target is None else {"observe": target}
+        observers = {} if observe is None else {"observe": observe}
         return item_losses(model, lengths, predict_batch, batch_size=self.batch_size, **observers)
 
     def answer_nll(self, model: PreTrainedModel, questions: Sequence[str], answers: Sequence[str]) -> ItemLosses:

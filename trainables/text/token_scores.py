@@ -1,4 +1,4 @@
-"""The scores of a text's supervised tokens, for memorisation metrics and membership inference."""
+"""The scores of a text's supervised tokens, for membership inference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from trainables.metrics.metric import Array
 
 if TYPE_CHECKING:
     import torch
-    from numpy.typing import NDArray
 
 _ROWS = 256
 """The number of positions whose distributions are in memory at once."""
@@ -21,22 +20,19 @@ _ROWS = 256
 class TokenScores:
     """The scores of a text's T supervised tokens, without the final EOS (as in OpenUnlearning, arXiv:2506.12618).
 
-    ``log_probs``, ``means`` and ``stds`` are float64 ``(T,)`` in nats. ``means`` and ``stds`` describe ``log p(v)`` for
-    v drawn from p. ``predicted`` (the most probable tokens) and ``labels`` (the true tokens) are token ids ``(T,)``.
+    All arrays are float64 ``(T,)`` in nats. ``means`` and ``stds`` describe ``log p(v)`` for v drawn from p.
     """
 
     log_probs: Array
     means: Array
     stds: Array
-    predicted: NDArray[np.int64]
-    labels: NDArray[np.int64]
 
 
 def token_scores(logits: torch.Tensor, labels: torch.Tensor) -> TokenScores:
     """Return the scores of one text from the logits ``(T, V)`` and the labels ``(T,)``."""
     import torch
 
-    log_probs, means, stds, predicted = [], [], [], []
+    log_probs, means, stds = [], [], []
     for start in range(0, len(labels), _ROWS):
         rows, true_tokens = logits[start : start + _ROWS], labels[start : start + _ROWS]
         log_p = torch.log_softmax(rows.float(), dim=-1)
@@ -47,11 +43,8 @@ def token_scores(logits: torch.Tensor, labels: torch.Tensor) -> TokenScores:
         log_probs.append(log_p.gather(1, true_tokens[:, None])[:, 0])
         means.append(mean)
         stds.append((p * (finite - mean[:, None]).square()).sum(-1).sqrt())
-        predicted.append(rows.argmax(-1))
     return TokenScores(
         log_probs=torch.cat(log_probs).cpu().numpy().astype(np.float64),
         means=torch.cat(means).cpu().numpy().astype(np.float64),
         stds=torch.cat(stds).cpu().numpy().astype(np.float64),
-        predicted=torch.cat(predicted).cpu().numpy(),
-        labels=labels.cpu().numpy(),
     )

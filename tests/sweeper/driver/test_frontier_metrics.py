@@ -16,6 +16,7 @@ from sweeper.driver.frontier_metrics import measure_frontier, unmeasured_epochs
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution import ray_payload
 from sweeper.store.columns import column_dictionary
+from sweeper.store.events import MetricsMeasured
 from sweeper.store.tables import ResultTables
 from tests.facts import assert_names
 from tests.sweeper.conftest import SETTINGS, bare_sweep, end_trial, outcome, report, running
@@ -63,6 +64,20 @@ def test_the_nearest_epochs_with_a_checkpoint_and_without_a_requested_metric_com
     content = json.loads((out / "sweep.json").read_text())
     (out / "sweep.json").write_text(json.dumps(content | {"baseline": {"retain_loss": 0.1}}))
     assert missing(out) == [], "no metric to measure"
+
+
+def test_an_epoch_whose_only_metrics_came_with_the_losses_is_not_measured_yet(out: Path) -> None:
+    content = json.loads((out / "sweep.json").read_text())
+    baseline = content["baseline"] | {"extraction_strength": 0.9}
+    (out / "sweep.json").write_text(json.dumps(content | {"baseline": baseline}))
+    sweep = opened(out)
+    for step in (10, 40):
+        sweep.log.record(MetricsMeasured("00000", step, {"extraction_strength": 0.5}))
+    requested = ("verbmem", "extraction_strength")
+    assert missing(out, metrics=requested) == [40, 10]
+    assert missing(out, metrics=("extraction_strength",)) == []
+    sweep.log.record(MetricsMeasured("00000", 40, {"verbmem": 0.3}))
+    assert missing(out, metrics=requested) == [10]
 
 
 class SequentialTasks:

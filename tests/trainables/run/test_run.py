@@ -264,3 +264,13 @@ def test_ngdiff_and_imtl_g_differ_only_by_the_scale_of_their_weights(start: Star
     distances = {key: float((value - weights["imtl-g", "raw"]).abs().max()) for key, value in weights.items()}
     assert max(distances["imtl-g", "unit"], distances["ngdiff", "unit"]) < 1e-6
     assert distances["ngdiff", "raw"] > 1e-5
+
+
+def test_metrics_of_the_loss_pass_are_reported_at_each_evaluation(workspace: Workspace, make_spec: MakeSpec) -> None:
+    spec = make_spec(epochs=4, eval_every=2, metrics=("utility", "extraction_strength", "leak_probability"))
+    reports = list(UnlearningRun(spec, workspace))
+    cheap = {"extraction_strength", "leak_probability"}
+    assert [{*report.metrics} for report in reports] == [set(), cheap, set(), {"utility", *cheap}]
+    whole = list(UnlearningRun(replace(spec, metrics_every=2), workspace))
+    assert {name: whole[1].metrics[name] for name in cheap} == reports[1].metrics
+    assert reports[3].metrics == whole[3].metrics

@@ -151,6 +151,11 @@ class ByHand:
         scores = [self.attack(name, item, reference) for item in (*data.forget, *data.holdout)]
         return float(roc_auc_score([1] * len(data.forget) + [0] * len(data.holdout), scores))
 
+    def p(self, example: Example) -> float:
+        """Return the probability of the answer without the end token."""
+        log_p, ids = (part[:-1] for part in self.log_p(example))
+        return math.prod(math.exp(row[token]) for row, token in zip(log_p, ids, strict=True))
+
     def hits(self, example: Example) -> list[bool]:
         log_p, ids = (part[:-1] for part in self.log_p(example))
         return [bool(row.argmax() == token) for row, token in zip(log_p, ids, strict=True)]
@@ -238,6 +243,7 @@ FORMULAS: dict[str, Formula] = {
     "model_utility": lambda own, _, data: _utility(own, data),
     "extraction_strength": lambda own, _, data: fmean(_extracted(own.hits(item)) for item in data.forget),
     "exact_memorization": lambda own, _, data: fmean(fmean(own.hits(item)) for item in data.forget),
+    "leak_probability": lambda own, _, data: fmean(1.0 - (1.0 - own.p(item)) ** 100 for item in data.forget),
     **{name: lambda own, other, data, name=name: own.auc(name, data, other) for name in SETS["mia"]},
     "privleak": _leak,
 }
@@ -276,6 +282,23 @@ def test_a_metric_is_its_formula(
     own, other = ByHand(half_known, tokenizer), ByHand(retained, tokenizer)
     assert math.isfinite(found.metrics[name])
     assert found.metrics[name] == pytest.approx(FORMULAS[name](own, other, data), rel=1e-4)
+
+
+def test_the_pass_for_the_losses_also_gives_the_metrics_of_each_evaluation(
+    evaluator: Evaluator, half_known: PhiForCausalLM, found: Any
+) -> None:
+    passes: list[object] = []
+    handle = half_known.register_forward_hook(lambda *args: passes.append(args))
+    try:
+        scores = evaluator.scores(half_known)
+        scores.loss_metrics()
+        loss_passes = len(passes)
+        measured = scores.measure_cheap(("default", "extraction_strength", "exact_memorization", "leak_probability"))
+    finally:
+        handle.remove()
+    assert loss_passes == len(passes) > 0
+    assert measured == {name: found.metrics[name] for name in measured}
+    assert {*measured} == {"extraction_strength", "exact_memorization", "leak_probability"}
 
 
 def test_the_item_log_has_the_values_from_which_each_mean_can_be_computed_again(found: Any) -> None:
