@@ -34,7 +34,7 @@ def opened(out: Path) -> OpenSweep:
     """A sweep with a scheduler that pauses, an epoch budget, and reuse of its own trials."""
     halving = SuccessiveHalving(AXES, epochs=9, grace=1, reduction=3, mode="pause")
     options: dict[str, Any] = {"scheduler": halving, "limits": Limits(epoch_budget=60)}
-    return bare_sweep(out, SMALL, reusable=ReusableTrials(out), **options)
+    return bare_sweep(out, SMALL, reusable=ReusableTrials([out]), **options)
 
 
 def epoch(sweep: OpenSweep, trial_id: str, step: int, forget: float) -> None:
