@@ -179,6 +179,8 @@ def output_folder(out: str | None, *, name: str) -> Path:
 def unlearn(*, out: Path | str | None = None, **options: Any) -> dict[str, object]:
     """Run one trial with the options of the command ``unlearn``. Return the trial's row of trials.csv, keyed by column.
 
+    If ``out`` and ``tracking_uri`` are given, the run is recorded in MLflow, too.
+
     If ``out`` is given, the model is saved in ``out/checkpoint``. If ``out`` contains an interrupted run of the same
     trial, the run continues.
 
@@ -188,16 +190,21 @@ def unlearn(*, out: Path | str | None = None, **options: Any) -> dict[str, objec
     raw, problems = _raw(RunOptions, {"out": out, **options})
     resolved = resolve_and_check(RunOptions, raw, problems, continues=True)
     from sweeper.console import own_console
+    from sweeper.followers.mlflow.single_run import record_run
     from sweeper.single_run import run_once
 
-    return run_once(
+    console, tracking_uri = own_console(), resolved.options.tracking_uri
+    row = run_once(
         resolved.base,
         out=Path(out) if out is not None else None,
-        console=own_console(),
+        console=console,
         started=time.time(),
         landscape_points=resolved.options.landscape or 0,
         command=command_line(RunOptions, raw),
     )
+    if out is not None and tracking_uri is not None:
+        console.print(record_run(row, Path(out), uri=tracking_uri), soft_wrap=True)
+    return row
 
 
 def evaluate(**options: Any) -> dict[str, Any]:

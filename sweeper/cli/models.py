@@ -30,6 +30,7 @@ def unlearn(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> N
     out = Path(resolved.options.out) if resolved.options.out else None
 
     from sweeper.console import own_console
+    from sweeper.followers.mlflow.single_run import record_run
     from sweeper.single_run import run_once
     from sweeper.store.columns import METRIC_COLUMNS
     from sweeper.store.unfinished_run import other_run_problem
@@ -49,6 +50,8 @@ def unlearn(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> N
     with continues_with(rerun, note):
         console = own_console()
         row = run_once(spec, out=out, console=console, started=time.time(), landscape_points=points, command=rerun)
+    if out is not None and resolved.options.tracking_uri is not None:
+        click.echo(record_run(row, out, uri=resolved.options.tracking_uri), err=True)
     if as_json:
         click.echo(json_text(row))
     else:

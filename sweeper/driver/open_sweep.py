@@ -29,7 +29,6 @@ from sweeper.search.schedulers import open_scheduler
 from sweeper.search.study import open_study
 from sweeper.settings.keep import parse_keep
 from sweeper.settings.sweep_settings import SweepSettings
-from sweeper.settings.tracking_uri import sqlite_path
 from sweeper.settings.until import parse_until
 from sweeper.store.columns import unused_columns
 from sweeper.store.event_log import FILE, EventLog, Follower
@@ -240,10 +239,6 @@ def _tracker(
     syncer: Syncer | None,
 ) -> Tracker:
     sweep = TrackedSweep.of(settings, target, id=sweep_id, out=log.path.parent.resolve())
-    database = sqlite_path(settings.tracking_uri)
-    database_folder = Path.cwd() if database is None else database.parent
-    store = ExperimentStore(
-        uri=settings.tracking_uri, experiment=settings.experiment, artifact_root=database_folder / "mlartifacts"
-    )
+    store = ExperimentStore.at(settings.tracking_uri, settings.experiment)
     is_awaited = (lambda trial_id: False) if syncer is None else syncer.is_awaited
     return Tracker(log, sweep, store, checkpoints, is_awaited)

@@ -427,6 +427,9 @@ class RunOptions(TrainingOptions, RateOptions, ModelOptions, MethodOptions):
     out: str | None = option(
         None, "Write checkpoint/, history.csv and metrics.json to this folder.", is_path=True, after="landscape"
     )
+    tracking_uri: str | None = option(
+        None, f"Record the run in MLflow, too. {_TRACKING} Requires --out.", otherwise="not recorded", after="out"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,7 +41,7 @@ from sweeper.settings.spaces import (
 )
 from sweeper.settings.study import seed_problems, study_problems, study_space, with_study_defaults
 from sweeper.settings.sweep_settings import SweepSettings
-from sweeper.settings.tracking_uri import absolute_uri, default_uri
+from sweeper.settings.tracking_uri import absolute_uri, default_uri, tracking_problem
 from trainables.data import DATASETS
 from trainables.methods import parse_method
 from trainables.modality import dataset_modality
@@ -92,6 +92,12 @@ def _run(options: RunOptions, problems: list[Problem]) -> Resolved[Any]:
     if options.landscape is not None and not can_write_landscape:
         text = "--landscape evaluates AutoLR's steps and writes a file: give --auto-lr gen and --out DIR"
         problems.append(Problem(text, "landscape"))
+    if options.tracking_uri is not None:
+        if options.out is None:
+            text = "--tracking-uri records the model and the files of a run: give --out DIR, too"
+            problems.append(Problem(text, "tracking_uri"))
+        elif problem := tracking_problem(options.tracking_uri):
+            problems.append(Problem(problem, "tracking_uri"))
     problems += pair_problems(options.option)
     values_by_option = method_options(options.option, options.c)
     counts = {f"option {name}": len(values) for name, values in values_by_option.items()}

@@ -65,6 +65,13 @@ class ExperimentStore:
         self._client: Any = None
         self._experiment_id = ""
 
+    @classmethod
+    def at(cls, uri: str, experiment: str = "unlearning") -> ExperimentStore:
+        """Return an experiment. With a SQLite database, its artifacts are in the folder ``mlartifacts`` beside it."""
+        database = sqlite_path(uri)
+        folder = Path.cwd() if database is None else database.parent
+        return cls(uri=uri, experiment=experiment, artifact_root=folder / "mlartifacts")
+
     def connect(self) -> None:
         """Open the store, and find or create the experiment.
 
