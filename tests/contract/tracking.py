@@ -21,6 +21,10 @@ class Records:
     models: dict[tuple[str, float], Any]
 
     @property
+    def runs(self) -> list[Any]:
+        return [self.parent, *self.trials.values()]
+
+    @property
     def recommended(self) -> list[Any]:
         return [model for model in self.models.values() if model.tags.get("recommended") == "true"]
 
@@ -53,7 +57,7 @@ def records(uri: str, experiment: str) -> Records:
     trials = {run.data.tags["trial_id"]: run for run in children}
     assert len(trials) == len(children), "a trial has more than one run"
     assert len(runs) == len(trials) + 1
-    models = list(client.search_logged_models([found.experiment_id]))
+    models = list(client.search_logged_models([found.experiment_id], "tags.phase = 'search'"))
     by_epoch = {(model.tags["trial_id"], float(model.tags["epoch"])): model for model in models}
     assert len(by_epoch) == len(models), "an epoch has more than one model"
     return Records(client, parent, trials, by_epoch)
