@@ -57,6 +57,23 @@ def test_the_number_of_trials_follows_sampler_scheduler_and_budget(
     assert (settings.scheduler, settings.sampler, settings.trials) == (scheduler, sampler, trials)
 
 
+@pytest.mark.parametrize(
+    ("typed", "is_fluent_method_searched"),
+    [
+        ("", True),
+        ("--model tiny-phi --c 0.5", True),
+        ("--dataset digits", False),
+        ("--space paper", False),
+        ("--sampler grid --lr 1e-4 --c 0.5", False),
+        ("--method ngdiff", False),
+    ],
+)
+def test_only_the_default_problem_also_searches_a_method_with_fluent_answers(
+    typed: str, is_fluent_method_searched: bool
+) -> None:
+    assert ("undial+ngdiff" in sweep_settings(*typed.split()).methods) is is_fluent_method_searched
+
+
 SPACES = {
     "methods.yaml": "method: [gdiff, ngdiff]\n",
     "dogs.yaml": "method: [gdiff, ngdiff]\noptimizer: [dog, dowg]\nlr: [1]\nd_growth: [1.1, 1.3]\n",
