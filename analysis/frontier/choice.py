@@ -121,7 +121,7 @@ class Choice:
 
     @property
     def measured(self) -> int:
-        return int(np.isfinite(self.judged.met[:, self.judged.required]).any(axis=1).sum())
+        return int(self.judged.known.sum())
 
     @property
     def disliked(self) -> tuple[Verdict, ...]:
@@ -209,7 +209,7 @@ def choose(
     """
     judged = criterion.judge(rows)
     distance = _distance(rows, objectives)
-    is_judged: Mask = np.asarray(np.isfinite(judged.met[:, judged.required]).any(axis=1))
+    is_judged = judged.known
     is_missed, is_good = judged.misses(*Role), good_models(judged, criterion)
     is_scored = np.isfinite([key[0] for key in distance]).astype(bool)
     if is_good.any():

@@ -71,6 +71,8 @@ class Requirement:
         sampled: whether the bound allows for the sampling error of the items.
         reference: the column of the target's score; "" for the column of the limit.
         preferred: whether models that miss the bound can still be good, but are chosen only if all good models miss it.
+        decisive: whether meeting the bound can show that a model forgot (or kept) enough. A threshold that the user
+            adds to the criterion's own requirements cannot.
     """
 
     limit: Constraint
@@ -79,6 +81,7 @@ class Requirement:
     sampled: bool = False
     reference: str = ""
     preferred: bool = False
+    decisive: bool = True
 
     @property
     def column(self) -> str:
@@ -163,6 +166,13 @@ class Judged:
     def required(self) -> Mask:
         return self.of(*Role)
 
+    @property
+    def known(self) -> Mask:
+        """A mask, shape (n,), of the models with a known result for a requirement of the criterion itself."""
+        decisive = np.array([item.decisive for item in self.requirements], dtype=bool)
+        known: Mask = np.asarray(np.isfinite(self.met[:, self.required & decisive]).any(axis=1))
+        return known
+
     def misses(self, *roles: Role) -> Mask:
         """Return a mask, shape (n,), of the models that miss a requirement with one of these roles."""
         missed: Mask = (self.met[:, self.of(*roles)] == 0.0).any(axis=1)
@@ -244,7 +254,7 @@ class Criterion:
 
     def _decides(self, item: Requirement, target: TargetScores) -> bool:
         is_primary = item.source != PAPER or self.columns[item.column].primary
-        return is_primary and (item.role is not Role.FORGET or not item.is_met_by_target(target))
+        return item.decisive and is_primary and (item.role is not Role.FORGET or not item.is_met_by_target(target))
 
     def is_good(self, rows: pd.DataFrame) -> Mask:
         """Return a mask, shape (n,), of the models that meet the criterion."""
@@ -300,8 +310,13 @@ def requirements_of(
         own = [item for of in _ROLES for item in _paper(columns, measured, of)]
     if own:
         own += [item for item in _fluency(columns) if item.column in measured]
-    replaced = {item.name for item in stated}
-    requirements = [Requirement(item, role_of(item, columns), STATED) for item in stated]
+    replaced, own_roles = {item.name for item in stated}, {item.role for item in own}
+    requirements = []
+    for item in stated:
+        role = role_of(item, columns)
+        adds = role in own_roles or (own and role not in _ROLES.values())
+        is_decisive = not adds or any(item.name == other.column for other in own)
+        requirements.append(Requirement(item, role, STATED, decisive=is_decisive))
     return (*requirements, *(item for item in own if item.column not in replaced)), left_out
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 
-import numpy as np
 import pandas as pd
 
 from analysis.frontier.choice import Choice, Outcome
@@ -161,7 +160,6 @@ def answer(
     row = choice.row if sweep.objectives else None
     roles = {} if row is None else member_roles(own_front, choice, row, table)
     candidates = own_table.models.trials if own_table.every_epoch else own_table.finished
-    judged = criterion.judge(candidates)
     result = Answer(
         noun="epoch" if own_table.every_epoch else "trial",
         statuses={status: count for status, count in status_counts(own_table).items() if count},
@@ -169,7 +167,7 @@ def answer(
         choice=choice,
         members=frontier_members(front, roles, sweep, table, criterion),
         tried=tried_settings(choice, own_table.with_status("diverged")),
-        measured=(int(np.isfinite(judged.met[:, judged.required]).any(axis=1).sum()), len(candidates)),
+        measured=(int(criterion.judge(candidates).known.sum()), len(candidates)),
     )
     if row is None:
         return result

@@ -176,6 +176,11 @@ SWEEPS = {
         *(Outcome.GOOD, 1),
         settings={"constraints": ["retain_repetition<=0.005"]},
     ),
+    "thresholds on the losses do not show that the facts were forgotten and kept": Sweep(
+        [model(**LOSSES_ONLY, retain_loss=0.1), model()],
+        *(Outcome.GOOD, 1),
+        settings={"constraints": ["forget_loss>=0.5", "retain_loss<=1.5"]},
+    ),
     "a constraint on the same column replaces the bound": Sweep(
         [model(retain_fact_recall=0.5)], Outcome.GOOD, 0, settings={"constraints": ["retain_fact_recall>=50%"]}
     ),
