@@ -375,7 +375,8 @@ class _Order:
         # A loss is left out if the capped loss on the same data set is an objective.
         covered = {columns[name].of for name in compared if columns.is_loss(name)}
         other_losses = [name for name in columns.losses if columns[name].of not in covered]
-        for name in (*other_losses, *columns.metrics):
+        metrics = [name for name in columns.metrics if not columns[name].descriptive]
+        for name in (*other_losses, *metrics):
             if (score := columns.objective(name)) is not None:
                 compared.setdefault(name, score)
         scores = []

@@ -31,6 +31,7 @@ class Column:
         threshold: the threshold from the paper; None without such a threshold.
         fluency: whether the metric detects repetitive answers.
         usable: the metric's part in the criterion ``usable`` (``Metric.usable``); None if the metric has no part.
+        descriptive: whether the metric does not say how good a model is (``Metric.descriptive``).
         each_evaluation: whether the metric is measured together with the losses, so its value does not mean that the
             other metrics of this epoch are measured.
     """
@@ -45,6 +46,7 @@ class Column:
     threshold: Constraint | None = None
     fluency: bool = False
     usable: Mapping[str, Any] | None = None
+    descriptive: bool = False
     each_evaluation: bool = False
 
 
@@ -165,6 +167,7 @@ def _column(name: str, values: Mapping[str, Any]) -> Column:
         threshold=_threshold(name, values.get("threshold")),
         fluency=bool(values.get("fluency")),
         usable=values.get("usable"),
+        descriptive=bool(values.get("descriptive")),
         each_evaluation=bool(values.get("each_evaluation")),
     )
 

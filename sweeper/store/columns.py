@@ -178,6 +178,7 @@ def column_dictionary(*, random_guess: float | None = None, unit: str = "token")
             "threshold": metric.threshold,
             "fluency": metric.fluency or None,
             "usable": metric.usable,
+            "descriptive": metric.descriptive or None,
             "each_evaluation": metric.each_evaluation or None,
         }
     return {

@@ -34,6 +34,7 @@ class Cost(StrEnum):
     """The cost of a metric, in passes over an evaluation set."""
 
     NONE = "none: from the pass for the losses"
+    WEIGHTS = "none: from the weights, without a forward pass"
     FORWARD = "one forward pass"
     CHOICES = "one forward pass per paraphrased or perturbed answer"
     GENERATION = "greedy generation"
@@ -110,8 +111,10 @@ class Metric:
             only if all others miss it, too. With ``tie_breaker``, the smallest value decides between equal models.
             ``kind`` is the kind of answers to forget questions that the metric counts.
         loss: whether the metric is one of the losses, which are measured at each evaluation of a run.
+        descriptive: whether the metric describes how a model differs from the target, and not how good it is. The
+            recommendation compares models by such a metric only if it is an objective.
         each_evaluation: whether a run measures the metric at each evaluation of the losses, if it is requested. Use it
-            only for metrics that need no pass of their own.
+            only for metrics that need no forward pass of their own.
         sets: the metric sets that contain the metric, except ``all``.
         needs_target: whether the metric compares the model with the target.
         measure: function from the :class:`~trainables.scoring.language.ModelScores` of a language model, or from the
@@ -132,6 +135,7 @@ class Metric:
     fluency: bool = False
     usable: Mapping[Literal["share", "of", "preferred", "tie_breaker", "kind"], float | str | bool] | None = None
     loss: bool = False
+    descriptive: bool = False
     each_evaluation: bool = False
     sets: tuple[str, ...] = ()
     modalities: tuple[str, ...] = (LANGUAGE,)

@@ -18,8 +18,8 @@ _FIRST = (
     "forget_repetition", "retain_repetition", "forget_longest_loop", "retain_longest_loop",
     "truth_ratio", "forget_truth_ratio", "forget_accuracy", "retain_accuracy", "test_accuracy",
     "forget_probability", "retain_probability", "forget_quality", "model_utility", "extraction_strength",
-    "exact_memorization", "leak_probability", "mia_loss", "mia_zlib", "mia_min_k", "mia_min_k_plus_plus",
-    "mia_reference", "privleak",
+    "exact_memorization", "leak_probability", "target_distance", "nf4_changed",
+    "mia_loss", "mia_zlib", "mia_min_k", "mia_min_k_plus_plus", "mia_reference", "privleak",
 )  # fmt: skip
 # entries() also imports this module. METRICS is not yet defined then, so this module adds no entries.
 _ENTRIES: Mapping[str, Metric] = entries("trainables.metrics", trainables.metrics.__path__, "METRICS", first=_FIRST)

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from trainables import plugins
@@ -13,6 +14,7 @@ from trainables.data import DataError, TaskData
 from trainables.metrics.item_mean import ITEM_SCORES, ItemMean
 from trainables.metrics.losses import ItemLosses, agreement, standard_error
 from trainables.metrics.registry import LOSS_METRICS, METRICS, SETS
+from trainables.models.weight_changes import WeightChanges, copied_weights, weight_changes
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -151,7 +153,14 @@ class Scores(ABC):
         item_means: the measured metrics that are means over items, by name.
     """
 
-    def __init__(self, evaluator: ModelEvaluator, retain: RetainValues | None, target: TargetModel | None) -> None:
+    def __init__(
+        self,
+        evaluator: ModelEvaluator,
+        model: PreTrainedModel,
+        retain: RetainValues | None,
+        target: TargetModel | None,
+    ) -> None:
+        self._model = model
         self.retain = retain
         self.target = target
         self.random_guess = evaluator.random_guess
@@ -184,6 +193,14 @@ class Scores(ABC):
     @property
     def retain_agreement(self) -> float:
         return agreement(self.retain_losses)
+
+    @cached_property
+    def weight_changes(self) -> WeightChanges:
+        """The changes of the model's weights since the target."""
+        assert self.target is not None
+        weights = copied_weights(self._model)  # because the model may lend its memory to the target
+        with self.target() as target:
+            return weight_changes(weights, target)
 
     def loss_metrics(self) -> dict[str, float]:
         """Return the value of each metric that is a loss, in nats per token or image."""

@@ -30,7 +30,7 @@ class ImageScores(Scores):
         retain: RetainValues | None = None,
         target: TargetModel | None = None,
     ) -> None:
-        super().__init__(evaluator, retain, target)
+        super().__init__(evaluator, model, retain, target)
         self._sets = evaluator.sets
         # The closure does not reference ``self``, because a reference cycle would keep the model in memory longer.
         self.images = LazyDict[str, ItemLosses](lambda set_name: evaluator.score(model, evaluator.sets[set_name]))

@@ -140,7 +140,7 @@ class ModelScores(Scores):
         retain: RetainValues | None,
         target: TargetModel | None = None,
     ) -> None:
-        super().__init__(evaluator, retain, target)
+        super().__init__(evaluator, model, retain, target)
         # The closures do not reference ``self``, because a reference cycle would keep the model in memory longer.
         scorer = evaluator.scorer
         seconds = [0.0]  # a list, so that a closure can change the value

@@ -17,7 +17,7 @@ from search_spaces.common.durable import write_atomically
 FORMAT = 4
 """A part of every cache key. Increase the number when the meaning of a recipe or the format of cached files changes."""
 
-SCORING = 4
+SCORING = 5
 """A part of the key of cached scores. Increase the number when the value of a metric changes for the same model."""
 
 RECORD = "target.json"

@@ -274,3 +274,25 @@ def test_metrics_of_the_loss_pass_are_reported_at_each_evaluation(workspace: Wor
     whole = list(UnlearningRun(replace(spec, metrics_every=2), workspace))
     assert {name: whole[1].metrics[name] for name in cheap} == reports[1].metrics
     assert reports[3].metrics == whole[3].metrics
+
+
+@pytest.mark.parametrize("lora_rank", [None, 2])
+def test_comparing_the_weights_with_the_target_does_not_change_the_run(
+    workspace: Workspace, make_spec: MakeSpec, lora_rank: int | None
+) -> None:
+    spec = make_spec(epochs=2, lora_rank=lora_rank, metrics=("extraction_strength",))
+    plain = UnlearningRun(spec, workspace)
+    losses = [report.losses for report in plain]
+    weights = [value.clone() for value in weights_of(plain)]
+    start = [value.clone() for value in weights_of(UnlearningRun(spec, workspace))]
+    run = UnlearningRun(replace(spec, metrics=("robustness",)), workspace)
+    reports = list(run)
+    assert [report.losses for report in reports] == losses
+    assert same_bits(weights_of(run), weights)
+    first, last = (report.metrics["target_distance"] for report in reports)
+    assert 0.0 < first < last < 1.0
+    assert all(0.0 < report.metrics["nf4_changed"] < 1.0 for report in reports)
+    if lora_rank is None:
+        moved = math.sqrt(sum(float((a - b).double().square().sum()) for a, b in zip(weights, start, strict=True)))
+        norm = math.sqrt(sum(float(value.double().square().sum()) for value in start))
+        assert last == pytest.approx(moved / norm, rel=1e-5)

@@ -21,6 +21,7 @@ from sklearn.metrics import roc_auc_score
 from transformers import PhiForCausalLM
 
 from tests.facts import assert_names
+from tests.trainables.models.test_nf4 import nearest_codes
 from tests.trainables.scoring.conftest import MakeEvaluator
 from trainables import plugins
 from trainables.data.examples import Example, UnlearningData
@@ -79,12 +80,12 @@ class ByHand:
     """The values of one model, each from a forward pass of its own in float64."""
 
     def __init__(self, model: PhiForCausalLM, tokenizer: Any) -> None:
-        self._model = copy.deepcopy(model).double().eval()
+        self.model = copy.deepcopy(model).double().eval()
         self._tokenizer = tokenizer
 
     def _logits(self, ids: Sequence[int]) -> torch.Tensor:
         with torch.no_grad():
-            return self._model(input_ids=torch.tensor([list(ids)])).logits[0]
+            return self.model(input_ids=torch.tensor([list(ids)])).logits[0]
 
     def log_p(self, example: Example, answer: str | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the log-probabilities ``(T, V)`` at each answer token and EOS, and these tokens."""
@@ -204,6 +205,24 @@ def _looping(own: ByHand, other: ByHand, examples: Sequence[Example]) -> float:
     return fmean(looping)
 
 
+def _weights(model: PhiForCausalLM) -> dict[str, np.ndarray]:
+    return {name: value.detach().double().numpy() for name, value in model.named_parameters()}
+
+
+def _distance(own: ByHand, other: ByHand) -> float:
+    mine, theirs = (np.concatenate([value.ravel() for value in _weights(by.model).values()]) for by in (own, other))
+    return float(np.linalg.norm(mine - theirs) / np.linalg.norm(theirs))
+
+
+def _rounded_differently(own: ByHand, other: ByHand) -> float:
+    """Return the share of weights in linear layers, except the head, whose NF4 code differs."""
+    theirs, different = _weights(other.model), []
+    for name, value in _weights(own.model).items():
+        if value.ndim == 2 and "embed" not in name and "lm_head" not in name:
+            different.append((nearest_codes(value) != nearest_codes(theirs[name])).ravel())
+    return float(np.concatenate(different).mean())
+
+
 def _extracted(hits: list[bool]) -> float:
     return max((len(hits) - start) / len(hits) for start in range(len(hits) + 1) if all(hits[start:]))
 
@@ -244,6 +263,8 @@ FORMULAS: dict[str, Formula] = {
     "extraction_strength": lambda own, _, data: fmean(_extracted(own.hits(item)) for item in data.forget),
     "exact_memorization": lambda own, _, data: fmean(fmean(own.hits(item)) for item in data.forget),
     "leak_probability": lambda own, _, data: fmean(1.0 - (1.0 - own.p(item)) ** 100 for item in data.forget),
+    "target_distance": lambda own, other, data: min(1.0, _distance(own, other)),
+    "nf4_changed": lambda own, other, data: _rounded_differently(own, other),
     **{name: lambda own, other, data, name=name: own.auc(name, data, other) for name in SETS["mia"]},
     "privleak": _leak,
 }
@@ -268,10 +289,11 @@ def test_the_facts_that_the_retain_model_tells_are_kept_with_its_values(
 def test_every_metric_asked_for_is_there_with_the_distances_from_ideal_values(found: Any) -> None:
     assert tuple(found.metrics) == NAMES
     distances = {"privleak": 0.0, **dict.fromkeys(SETS["mia"], 0.5)}
-    assert {*NAMES} == FORMULAS.keys() | {f"{name}_distance" for name in distances}
+    distance_names = {f"{name}_distance" for name in distances}
+    assert {*NAMES} == FORMULAS.keys() | distance_names
     for name, ideal in distances.items():
         assert found.metrics[f"{name}_distance"] == abs(found.metrics[name] - ideal)
-    assert not [name for names in SETS.values() for name in names if name.endswith("_distance")]
+    assert not [name for names in SETS.values() for name in names if name in distance_names]
     assert found.generation_seconds > 0
 
 
@@ -303,7 +325,7 @@ def test_the_pass_for_the_losses_also_gives_the_metrics_of_each_evaluation(
 
 def test_the_item_log_has_the_values_from_which_each_mean_can_be_computed_again(found: Any) -> None:
     scores = found.items["scores"]
-    per_model = {"forget_quality", "privleak", *SETS["mia"]}
+    per_model = {"forget_quality", "privleak", "target_distance", "nf4_changed", *SETS["mia"]}
     assert {*scores} == {name for name in NAMES if name not in per_model and not name.endswith("_distance")}
     for name, parts in scores.items():
         counts = [part.get("counts", [1] * len(part["totals"])) for part in parts]
