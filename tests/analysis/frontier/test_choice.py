@@ -194,6 +194,11 @@ SWEEPS = {
         *(Outcome.NOT_KNOWN, 0, Decision.ONLY, (Role.FORGET, Role.KEEP)),
         settings={"criterion": "none"},
     ),
+    "larger changes of the weights do not make up for a worse model": Sweep(
+        [model(target_distance=0.1, nf4_changed=0.1), model(retain_loss=3.0, target_distance=0.9, nf4_changed=0.9)],
+        *(Outcome.NOT_KNOWN, 0, Decision.ONLY, (Role.FORGET, Role.KEEP)),
+        settings={"criterion": "none"},
+    ),
     "no finished trial": Sweep([], Outcome.NONE, None, None),
 }
 

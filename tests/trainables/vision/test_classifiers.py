@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -149,6 +151,20 @@ def logits_of(network: Any, plain_input: Any, data: ImageData, items: ImageSet) 
     values, labels = plain_input(data, items.rows)
     with torch.no_grad():
         return network(pixel_values=values).logits, labels
+
+
+def test_the_weights_of_a_classifier_are_compared_with_the_target_and_text_metrics_are_refused(
+    network: Any, data: ImageData, processor: ImageProcessor
+) -> None:
+    moved = copy.deepcopy(network)
+    with torch.no_grad():
+        for parameter in moved.parameters():
+            parameter *= 1.25
+    scores = evaluator_of(data, processor).scores(moved, target=lambda: nullcontext(network))
+    found = scores.measure(("robustness",)).metrics
+    assert found == {"target_distance": pytest.approx(0.25, rel=1e-5), "nf4_changed": pytest.approx(0.0, abs=1e-3)}
+    with pytest.raises(DataError, match="leak_probability needs a language model"):
+        scores.measure(("leak_probability",))
 
 
 def test_each_forget_image_is_capped_at_the_guess_and_accuracies_are_scikit_learns_from_the_same_passes(
