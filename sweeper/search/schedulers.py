@@ -66,13 +66,13 @@ def open_scheduler(settings: SweepSettings, target: Target) -> Scheduler | None:
 def compared_objectives(objectives: Sequence[Objective], *, metrics_every: int | None) -> tuple[Objective, ...]:
     """Return the objectives by which the scheduler compares trials.
 
-    These are the sweep's objectives if all are measured after every epoch, otherwise the forget loss and the retain
+    These are the sweep's objectives if all are measured at every evaluation, otherwise the forget loss and the retain
     loss.
     """
     from sweeper.settings.objectives import DEFAULT_OBJECTIVES, parse_objectives
     from trainables.metrics.registry import METRICS
 
-    is_measured = metrics_every == 1 or all(METRICS[item.column].loss for item in objectives)
+    is_measured = metrics_every == 1 or all(METRICS[item.column].comes_with_losses for item in objectives)
     return tuple(objectives) if is_measured else parse_objectives(DEFAULT_OBJECTIVES)
 
 

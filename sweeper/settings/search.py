@@ -25,7 +25,7 @@ from sweeper.settings.options import ParetoFields, SweepOptions
 from sweeper.settings.reading import Problem, about
 from sweeper.settings.sweep_settings import LAST
 from sweeper.settings.until import UntilError, parse_until
-from trainables.metrics.registry import LOSS_METRICS
+from trainables.metrics.registry import METRICS
 from trainables.spec import TrialSpec
 
 DEFAULT_TRIALS = {True: 16, False: 32}
@@ -73,9 +73,9 @@ def read_search(
     problems += unmeasured
     if not unmeasured:
         base = replace(base, metrics=with_objectives(base.metrics, objectives))
-    has_only_losses = all(item.column in LOSS_METRICS for item in objectives)
+    come_with_losses = all(METRICS[item.column].comes_with_losses for item in objectives)
     # Without objectives after every epoch, a trial that is stopped early might have no objective values.
-    lacks_epoch_values = base.metrics_every != 1 and not has_only_losses
+    lacks_epoch_values = base.metrics_every != 1 and not come_with_losses
     is_repeated = sampler == "grid" or options.seeds > 1
     scheduler, grace, scheduling_problems = _scheduling(
         options, base, needs_all_epochs=lacks_epoch_values or is_repeated or candidates == LAST

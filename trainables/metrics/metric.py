@@ -165,6 +165,11 @@ class Metric:
         return {"max": "higher", "min": "lower"}[self.direction]
 
     @property
+    def comes_with_losses(self) -> bool:
+        """Whether every evaluation of the losses also gives this metric, if it is requested."""
+        return self.loss or self.each_evaluation
+
+    @property
     def optimised(self) -> str:
         """The name of the metric that a search optimises if this metric is given as an objective."""
         if self.optimised_as:

@@ -254,3 +254,8 @@ def test_losses_replace_objectives_that_are_not_measured_after_every_epoch() -> 
         ]
     losses = parse_objectives("retain_loss:min,forget_loss:max")
     assert compared_objectives(losses, metrics_every=None) == losses
+
+
+def test_metrics_that_come_with_the_losses_are_compared_at_every_evaluation() -> None:
+    objectives = parse_objectives("extraction_strength:min,retain_loss:min")
+    assert compared_objectives(objectives, metrics_every=None) == objectives
