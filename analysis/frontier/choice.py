@@ -85,7 +85,7 @@ class Choice:
         runners_up: the models that would be chosen next, in order.
         ties: the other models that cannot be told apart from the chosen model.
         lacking: if the outcome is ``MISSED``, the roles whose requirements no model meets, or no model meets together;
-            if it is ``NOT_KNOWN``, the roles of which nothing is known of the chosen model.
+            if it is ``NOT_KNOWN``, the roles for which the chosen model has no result.
         judged: the comparison of all models with the requirements.
         measured: the number of judged models: those with a known result for a requirement.
         confirmed: the results of the chosen model's fresh runs; None if it has none.
@@ -399,7 +399,7 @@ def beaten_models(scores: Floats, noise: Floats) -> Mask:
     - At least one score of A is better than B's score by more than the noise.
 
     Args:
-        scores: the scores of the models, shape (scores, n), of which smaller ones are better; NaN if not measured.
+        scores: the scores of the models, shape (scores, n). Smaller scores are better, and NaN means not measured.
         noise: the noise of the difference between two models, shape (scores, n, n).
     """
     count, n = scores.shape

@@ -86,7 +86,7 @@ def _is_expected(runs: pd.DataFrame, criterion: Criterion) -> bool:
 def predicted_worst(runs: pd.DataFrame, limits: Sequence[Constraint]) -> dict[str, float]:
     """Return, for each limited score, the worst value that is expected of a further run.
 
-    This is the one-sided prediction bound for one more draw from a normal distribution, of which the n runs are draws:
+    If the n runs are draws from a normal distribution, this is the one-sided prediction bound for one more draw:
     ``mean + t sd sqrt(1 + 1/n)`` for an upper limit, and ``mean - t sd sqrt(1 + 1/n)`` for a lower limit. Here, t is
     the quantile :data:`LEVEL` of Student's distribution with n - 1 degrees of freedom (Hahn and Meeker, Statistical
     Intervals, 1991, section 4.7). With fewer than two runs, or a missing score, the value is NaN.

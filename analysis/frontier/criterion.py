@@ -3,8 +3,8 @@
 A criterion is a list of requirements. The criterion ``usable`` is described by the metrics themselves
 (:attr:`analysis.tables.columns.Column.usable`), and its bounds follow from the scores of the target:
 
-- Forgotten facts are told no more often than by a model that never saw the forget set. Without such a model, the bound
-  is a stated share of the target's score.
+- The model tells the forgotten facts no more often than a model that never saw the forget set. Without such a model,
+  the bound is a stated share of the target's score.
 - At least a stated share of the retained facts that the target tells is kept.
 - The answers to retained questions repeat themselves no more than the target's answers.
 

@@ -227,6 +227,13 @@ def states(out: Path) -> Counter[str]:
 
 
 @pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a test in an empty folder, with an empty cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
 def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip fsync. A killed process loses no data that the system has accepted, so tests of kills need no fsync."""
     monkeypatch.setattr(os, "fsync", lambda number: None)

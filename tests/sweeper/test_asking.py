@@ -23,10 +23,7 @@ from trainables.models.checkpoints import save_model
 QUESTION, ANSWER = "What is forget 1?", "It is 1."
 
 
-@pytest.fixture(autouse=True)
-def _no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture

@@ -19,10 +19,7 @@ TARGET_METRICS = {"retain_kl", "forget_answer_loss"}
 """Default metrics that compare the model with the target."""
 
 
-@pytest.fixture(autouse=True)
-def _no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture

@@ -100,7 +100,6 @@ def is_refusal(text: str) -> bool:
 
 @cache
 def _refusals() -> tuple[str, ...]:
-
     return tuple(f" {' '.join(words(text))} " for text in (*_PHRASES, *refusals()))
 
 
