@@ -44,7 +44,7 @@ class Vision:
     }
     missing_outputs: ClassVar[Mapping[Reference, str]] = {
         Reference.PAIR_NLL: "text answers, which this method replaces by refusals",
-        Reference.REFUSAL_TOKENS: "tokens, of which the method's refusal consists",
+        Reference.REFUSAL_TOKENS: "the tokens of a refusal",
         Reference.HIDDEN: "decoder blocks, whose hidden states the method needs",
     }
     load_base = staticmethod(base_classifier)
