@@ -117,7 +117,9 @@ def main() -> None:
         pairs = [(method, rate) for method in args.method for rate in sorted({best_rates[method], common}, key=float)]
         reporting = ((args.model, method, rate, seed) for seed in REPORT for method, rate in pairs)
         run_missing(args.rows, (KEY, (*KEY, *OUTCOME)), reporting, run)
-    print_results([row for row in read_rows(args.rows) if row["model"] == args.model], args.method)
+    rows = [row for row in read_rows(args.rows) if row["model"] == args.model]
+    have_rows = {row["method"] for row in rows}
+    print_results(rows, [method for method in args.method if method in have_rows])
 
 
 if __name__ == "__main__":
