@@ -9,7 +9,7 @@ Each greedy answer is of one kind, by the first rule that applies:
    a target, this rule does not apply.
 4. *Fluent*: all other answers. They can be wrong.
 
-Limitation: refusals are only known in English.
+Limitations: refusals are only known in English, and an answer with broken grammar counts as fluent.
 """
 
 from __future__ import annotations
