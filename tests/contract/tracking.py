@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from tests.contract.product import Row, Sweep
 
@@ -36,12 +38,8 @@ class Records:
         """Download the files of a model as a user would, with the address of its own store."""
         import mlflow
 
-        before = mlflow.get_tracking_uri()
-        mlflow.set_tracking_uri(self.client.tracking_uri)
-        try:
+        with mock.patch.dict(os.environ, MLFLOW_TRACKING_URI=self.client.tracking_uri):
             return Path(mlflow.artifacts.download_artifacts(f"models:/{model.model_id}", dst_path=str(folder)))
-        finally:
-            mlflow.set_tracking_uri(before)
 
 
 def records(uri: str, experiment: str) -> Records:
