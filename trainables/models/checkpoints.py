@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from search_spaces.common.durable import staged
 from search_spaces.common.lfs import LFS_POINTER, is_lfs_pointer
 from trainables.models.generation import save_with_settings
-from trainables.models.weights import hide_progress_bars, load_adapted, load_complete, loading
+from trainables.models.weights import hide_notes, load_adapted, load_complete, loading
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -30,7 +30,7 @@ def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folde
 
 def write_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Write a model and its tokenizer to a folder, not atomically."""
-    hide_progress_bars()
+    hide_notes()
     save_with_settings(model, folder)
     tokenizer.save_pretrained(folder)
     # safetensors creates files that only their owner can read. For shared storage, use the permissions of the umask.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from trainables.data.examples import Example
 from trainables.models.checkpoints import ensure_pad_token
+from trainables.models.weights import hide_notes
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -148,6 +149,7 @@ def make_tiny(name: str, tokenizer: PreTrainedTokenizerFast, *, seed: int = 0) -
     import torch
     import transformers
 
+    hide_notes()
     cls = getattr(transformers, TINY_MODELS[name].architecture)
     eos = int(tokenizer.eos_token_id)
     token_ids = {

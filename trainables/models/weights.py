@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from logging import LogRecord
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,7 @@ class WeightsError(LoadError):
 @contextmanager
 def loading(source: Path | str) -> Iterator[None]:
     """Convert errors in the block to a :class:`LoadError` that names ``source``."""
-    hide_progress_bars()
+    hide_notes()
     try:
         yield
     except LoadError:
@@ -266,7 +267,17 @@ def _only_errors() -> Iterator[None]:
         logging.set_verbosity(level)
 
 
-def hide_progress_bars() -> None:
+def hide_notes() -> None:
+    """Hide the progress bars of transformers, and its warning about padding.
+
+    The warning appears if a batch without a mask ends with the padding token. Batches are padded on the right
+    (:class:`trainables.text.tokens.Batch`), so the tokens of a causal model do not see the padding.
+    """
     from transformers.utils import logging
 
     logging.disable_progress_bar()
+    logging.get_logger("transformers.modeling_utils").addFilter(_is_not_about_padding)
+
+
+def _is_not_about_padding(record: LogRecord) -> bool:
+    return "passing in an `attention_mask`" not in record.getMessage()

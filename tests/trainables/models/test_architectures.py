@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +61,21 @@ def twin(request: pytest.FixtureRequest, tiny_data: UnlearningData, tmp_path_fac
     reference = evaluate_items(Language(), model, forget, processor=tokenizer, batch_size=8).totals.tolist()
     target = Target("0123456789abcdef", str(folder), tiny_data, VOCABULARY, {}, tuple(reference), 64)
     return Twin(name, model, tokenizer, sequences, Workspace(target, device="cpu"))
+
+
+def test_padding_on_the_right_causes_no_warning(
+    twin: Twin, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """transformers warns only once, about any batch without a mask that ends with padding."""
+    library = logging.getLogger("transformers.modeling_utils")
+    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
+    vars(logging.Logger)["warning_once"].cache_clear()
+    shortest, longest = min(twin.sequences, key=len), max(twin.sequences, key=len)
+    batch = collate([shortest, longest], range(2), pad_id=twin.tokenizer.pad_token_id, device="cpu")
+    predict(twin.model, batch)
+    assert "attention_mask" not in caplog.text
+    library.warning("another warning")
+    assert "another warning" in caplog.text
 
 
 def test_padding_on_the_left_changes_no_generated_token(twin: Twin) -> None:
