@@ -135,6 +135,12 @@ class TrialSpec:
         "gen-trust or curvature.",
         choices=("off", *RULES),
         words=MappingProxyType({"on": "gen"}),
+        hints=MappingProxyType(
+            {
+                "paper": "the paper's rule is gen",
+                "safe": "it was --auto-lr curvature --lr-decay linear --on-divergence restart --interpolate on",
+            }
+        ),
     )
     lr_decay: str = setting(
         "training",

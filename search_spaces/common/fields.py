@@ -48,6 +48,7 @@ class Field:
         above: allowed numbers are greater than this number.
         choices: the allowed texts, or a function that returns the texts; empty if any text is allowed.
         words: maps words on the command line and in space files to values, such as ``none`` to 0.
+        hints: maps texts that are not allowed to what the message recommends instead.
         repeats: whether the option may be given several times.
         otherwise: the text that ``--help`` shows instead of ``default``.
         flag: the command-line option; empty if the setting has none.
@@ -68,6 +69,7 @@ class Field:
     above: float = -math.inf
     choices: Collection[str] | Callable[[], Collection[str]] = ()
     words: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    hints: Mapping[str, str] = field(default_factory=dict, hash=False)
     role: Role = "method"
     scope: Scope = "trial"
     repeats: bool = False
@@ -167,7 +169,8 @@ class Field:
         if is_null or is_word:
             return None
         if self.allowed and not (isinstance(value, str) and value in self.allowed):
-            return f"unknown {self.name} '{value}': {expected_one_of(str(value), self.allowed)}"
+            hint = self.hints.get(str(value)) or expected_one_of(str(value), self.allowed)
+            return f"unknown {self.name} '{value}': {hint}"
         if not self.fits(value):
             return f"{self.title} must be {self.kind_name}, got {format_value(value)}"
         if isinstance(value, int | float) and self.kind is not bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, replace
 from typing import Any
 
@@ -147,3 +148,11 @@ def test_a_setting_of_another_version_is_named() -> None:
     stored = TrialSpec().to_dict() | {"auto_lr_smoothing": "safe"}
     with pytest.raises(ValueError, match=r"no settings auto_lr_smoothing; another version"):
         TrialSpec.from_dict(stored)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("paper", "is gen$"), ("safe", "--auto-lr curvature --lr-decay linear"), ("officail", "gen-official")],
+)
+def test_an_unknown_rule_names_what_replaces_it(name: str, hint: str) -> None:
+    assert re.search(f"^unknown auto_lr '{name}': .*{hint}", FIELDS["auto_lr"].problem(name) or "")
