@@ -66,7 +66,7 @@ def test_failed_trials_run_again_with_the_option_retry(cli: Cli) -> None:
     cli.run(*cli.pareto(sweep, *ONE, "--json"))
     log = sweep.out / "events.jsonl"
     (whole,) = sweep.trials
-    log.write_text(log.read_text().replace('"status": "finished", "steps"', '"status": "failed", "steps"'))
+    log.write_text(log.read_text().replace('"outcome": {"status": "finished"', '"outcome": {"status": "failed"'))
     summary = cli.run("resume", sweep.out, "--json", code=1).json
     expected = {"finished": 0, "stopped": 0, "diverged": 0, "failed": 1}
     assert summary["status"] == expected, "a failure of the trial itself is a result"
