@@ -100,6 +100,6 @@ def test_the_error_of_a_target_of_another_architecture_names_its_folder(cli: Cli
     config = json.loads((broken / "config.json").read_text())
     (broken / "config.json").write_text(json.dumps(config | {"model_type": "vit", "architectures": ["ViTModel"]}))
     problem = [str(broken) if part == str(target) else part for part in cli.problem]
-    done = cli.run("unlearn", *problem, code=1)
+    done = cli.run("unlearn", *problem, code=2)
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert str(broken) in line
