@@ -42,11 +42,11 @@ def source_file(model: PreTrainedModel) -> Path | None:
     """Return the generation_config.json from which the model was loaded; None if the file does not exist (any more)."""
     from transformers.utils import cached_file
 
-    source = getattr(model, "name_or_path", "")
-    if not source:
+    source = Path(getattr(model, "name_or_path", ""))
+    if source == Path() or (source.is_absolute() and not source.exists()):  # the folder of a plug-in's model is removed
         return None
     file = cached_file(
-        source,
+        str(source),
         FILE,
         local_files_only=True,
         _raise_exceptions_for_gated_repo=False,

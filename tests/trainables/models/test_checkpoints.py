@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, PhiConfig, PhiForCausalLM
 
+from tests.trainables.runs import same_bits
 from trainables.models.checkpoints import load_model, save_model
 from trainables.models.stored_weights import StoredWeights
 from trainables.models.weights import LoadError
@@ -154,3 +156,13 @@ def test_a_saved_model_keeps_the_bytes_of_its_generation_config(
     save_model(load_model(tmp_path / "trial"), tokenizer, tmp_path / "again")
     for name in ("trial", "again"):
         assert (tmp_path / name / "generation_config.json").read_text() == settings
+
+
+def test_a_model_can_be_saved_after_the_folder_from_which_it_was_loaded_is_removed(
+    tmp_path: Path, make_network: Any, tokenizer: Any
+) -> None:
+    save_model(make_network(), tokenizer, tmp_path / "target")
+    model = load_model(tmp_path / "target")
+    shutil.rmtree(tmp_path / "target")
+    save_model(model, tokenizer, tmp_path / "trial")
+    assert same_bits(load_model(tmp_path / "trial").parameters(), model.parameters())
