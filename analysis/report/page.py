@@ -48,6 +48,8 @@ HEADINGS = {
     "gradients": "Gradient norms and angles",
 }
 """The headings of the sections in the order of the page, keyed by anchor."""
+SCRIPTS = ("selection.js", "report.js")
+"""The scripts of the page, in order. The first one defines the selection (:mod:`analysis.report.candidates`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +135,16 @@ def page(
     notices: Sequence[str],
     *,
     study: LrStudy | None,
+    candidates: Mapping[str, Any],
 ) -> str:
-    """Return the self-contained HTML page. If a study is given, the page starts with the study's answer."""
+    """Return the self-contained HTML page. If a study is given, the page starts with the study's answer.
+
+    Args:
+        candidates: the table of all candidates (:func:`analysis.report.candidates.candidates_data`).
+    """
     templates = resources.files("analysis.report").joinpath("templates")
-    script, style, bibtex = (
-        templates.joinpath(name).read_text("utf-8") for name in ("report.js", "report.css", "cited.bib")
-    )
+    style, bibtex = (templates.joinpath(name).read_text("utf-8") for name in ("report.css", "cited.bib"))
+    script = "".join(templates.joinpath(name).read_text("utf-8") for name in SCRIPTS)
     # The content security policy allows only the script with this hash.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     table, sweep = sources.table, sources.sweep
@@ -173,6 +179,7 @@ def page(
         seeds=sorted({number(json_value(seed)) for seed in table.trials["seed"] if json_value(seed) is not None}),
         settings=[json.dumps(json_value(dict(item.settings)), indent=2) for item in sources.sweeps],
         bibtex=bibtex.strip(),
+        candidates=candidates,
         written=f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC",
         data={
             "trials": page_data(table),

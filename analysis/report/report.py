@@ -18,6 +18,7 @@ from analysis.frontier.frontier import frontier
 from analysis.frontier.indicators import further_objectives
 from analysis.frontier.pareto_json import json_value, pareto_content
 from analysis.report.answer import answer
+from analysis.report.candidates import Problem, candidates_data
 from analysis.report.example_answers import example_answers
 from analysis.report.page import PageAnswer, PageFigure, PageFrontier, page, page_notices, page_sections
 from analysis.report.render import listed, note_text, render_line, sentence
@@ -25,7 +26,7 @@ from analysis.report.trials import anchors, fresh_section, point_labels
 from analysis.study.lr_study import study_in
 from analysis.tables.columns import Columns, short
 from analysis.tables.note import Note
-from analysis.tables.sources import Sources, read_source, read_sources
+from analysis.tables.sources import Sources, read_source, read_sources, sweep_folders
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.tasks import Task, by_task, file_stem
 from analysis.tables.trial_table import TrialTable
@@ -47,7 +48,8 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> dict[str, Any]:
         AnalysisError: a table or sweep.json cannot be read. No file has been written.
         OSError: a file cannot be written.
     """
-    full = read_sources(list(sources) or [out], out=out)
+    paths = list(dict.fromkeys(sources)) or [out]
+    full = read_sources(paths, out=out)
     sources_by_task, notes = by_task(full)
     study = study_in(full)
     # If all sweeps are learning-rate studies, the page starts with the verdicts.
@@ -71,12 +73,14 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> dict[str, Any]:
         replace(item, frontiers=list(_frontiers(out, task, sources_by_task[task], full, item)))
         for task, item in answers.items()
     ]
+    problems = [Problem(item.title, sources_by_task[task], item.front, item.choice) for task, item in answers.items()]
     html = page(
         full,
         page_answers,
         list(page_sections(full, figures, study)),
         page_notices(full, notes, answers, study),
         study=study if is_study else None,
+        candidates=candidates_data(problems, sweep_folders(paths), prefixed=len(paths) > 1),
     )
     write_json(out / "pareto.json", content)
     write_atomically(out / "report.html", html)

@@ -130,6 +130,15 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
     )
 
 
+def sweep_folders(paths: Sequence[Path]) -> dict[str, Path]:
+    """Return the folder of each sweep, keyed by its name in the column ``sweep`` after :func:`read_sources`."""
+    if len(paths) == 1:
+        return {SweepFile.read(paths[0]).name: paths[0]}
+    return {
+        prefix: path for path, prefix in zip(paths, _prefixes(paths), strict=True) if (path / "sweep.json").is_file()
+    }
+
+
 def with_prefix(source: Sources, prefix: str, checkpoint: Callable[[str], str] = str, sweep: str = "") -> Sources:
     """Return a copy with the trial ids ``prefix/ID`` and ``prefix`` as the source of all notes.
 

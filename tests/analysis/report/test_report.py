@@ -39,7 +39,8 @@ class Page(HTMLParser):
         self.feed(self.source)
         self.close()
         self.text = "".join(text for tag, text in self.texts if tag not in ("script", "style"))
-        data, self.script = (text for tag, text in self.texts if tag == "script")
+        candidates, data, self.script = (text for tag, text in self.texts if tag == "script")
+        self.candidates: Any = json.loads(candidates)
         self.data: Any = json.loads(data)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

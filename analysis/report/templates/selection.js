@@ -1,0 +1,45 @@
+"use strict";
+/* The candidates of the page, and the selection that all parts of the page share. See analysis/report/candidates.py. */
+window.sweeper = (() => {
+  const data = JSON.parse(document.getElementById("sweeper-data").textContent);
+  const MAX_PINNED = 3;
+  const KEY = "sweeper";
+  let memory = {};
+  try { memory = JSON.parse(sessionStorage.getItem(KEY)) || {}; } catch { /* storage is off for this page */ }
+  const keep = (name, value) => {
+    memory[name] = value;
+    try { sessionStorage.setItem(KEY, JSON.stringify(memory)); } catch { /* storage is off, or full */ }
+  };
+  const kept = (name) => memory[name];
+
+  const { trial: trialOf, epoch } = data.rows;
+  const key = (row) => `${data.trials.id[trialOf[row]]}@${epoch[row] ?? ""}`;
+  const rowOf = new Map(trialOf.map((_, row) => [key(row), row]));
+  const row = (key) => rowOf.get(key);
+  const known = (keys) => [...new Set(keys || [])].filter((item) => rowOf.has(item));
+  const names = (key) => key === null ? { trial: null, epoch: null }
+    : { trial: data.trials.id[trialOf[row(key)]], epoch: epoch[row(key)] };
+
+  const state = { data, key, row, keep, kept, selected: known(kept("selected")), pinned: known(kept("pinned")), current: null };
+  const emit = (kind, detail) => document.dispatchEvent(new CustomEvent(kind, { detail }));
+  state.select = (keys, current = null) => {
+    state.selected = known(keys);
+    state.current = current !== null && rowOf.has(current) ? current : null;
+    keep("selected", state.selected);
+    emit("sweeper:select", { ...names(state.current), keys: state.selected });
+  };
+  state.unpin = (key) => {
+    if (!state.pinned.includes(key)) return;
+    state.pinned = state.pinned.filter((item) => item !== key);
+    keep("pinned", state.pinned);
+    emit("sweeper:pin", { ...names(key), pinned: false });
+  };
+  state.pin = (key) => {
+    if (!rowOf.has(key) || state.pinned.includes(key)) return;
+    if (state.pinned.length === MAX_PINNED) state.unpin(state.pinned[0]);
+    state.pinned = [...state.pinned, key];
+    keep("pinned", state.pinned);
+    emit("sweeper:pin", { ...names(key), pinned: true });
+  };
+  return state;
+})();
