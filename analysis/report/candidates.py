@@ -18,7 +18,7 @@
 
 - ``sweeper.data`` (the data above), ``sweeper.key(row)``, ``sweeper.row(key)`` (undefined if the page has no such row).
 - ``sweeper.selected`` and ``sweeper.pinned``: lists of keys. At most three candidates are pinned: a further one
-  replaces the oldest. Change them with ``sweeper.select(keys, current)``, ``sweeper.pin(key)`` and ``sweeper.unpin(key)``.
+  replaces the oldest. ``sweeper.select(keys, current)``, ``sweeper.pin(key)`` and ``sweeper.unpin(key)`` change them.
 - ``sweeper.current``: the key of the last candidate that was clicked, or null.
 - Each change dispatches a CustomEvent on ``document``: ``sweeper:select`` with the detail ``{trial, epoch, keys}``
   (trial and epoch of the current candidate, or null), or ``sweeper:pin`` with ``{trial, epoch, pinned}``. An empty
