@@ -31,7 +31,7 @@ from trainables.storage import Storage, StorageError
 from trainables.worker.candidates import FRONT_FILE, candidate_folder
 from trainables.worker.failures import LOGS
 
-_ITEMS = ("items/target-*.json", "items/*-epoch-*.json")
+_ITEMS = ("items/target-*.json", "items/never-saw-*.json", "items/*-epoch-*.json")
 """The files with per-item metrics that the driver uploads: for the target, and for epochs measured after training."""
 _DRIVERS_FILES = ("*", f"{PLUGINS}/*", *_ITEMS)
 _UPLOADED_LAST = (*TABLES, "optuna.log")

@@ -141,8 +141,10 @@ def write_sweep_json(
         "target": {"key": target.key, "path": target.path} if target is not None else None,
     }
     for item in targets.values():
-        if item.answers:
-            write_json(out / "items" / f"target-{item.key}.json", item.answers, indent=None)
+        never_saw = item.retain.answers if item.retain else {}
+        for name, answers in (("target", item.answers), ("never-saw", never_saw)):
+            if answers:
+                write_json(out / "items" / f"{name}-{item.key}.json", answers, indent=None)
     write_json(out / "sweep.json", content)
 
 

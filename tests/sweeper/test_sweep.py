@@ -25,6 +25,7 @@ from sweeper.store.version import __version__, commit
 from sweeper.sweep import _run_to_end, run
 from tests.sweeper.conftest import SETTINGS as ANY
 from tests.sweeper.conftest import TARGET, bare_sweep
+from trainables.scoring.base import RetainValues
 from trainables.spec import TrialSpec
 from trainables.target.target import Target
 
@@ -167,6 +168,17 @@ def test_a_cluster_is_reached_before_the_target_is_made_and_only_if_trials_remai
             run(out, console=CONSOLE)
     write_sweep_json(out, read_settings(out), Origin("0", "2026-01-01"), targets={0: TARGET})
     run_to_ray(out)
+
+
+def test_the_answers_of_the_target_and_of_the_model_that_never_saw_the_forget_set_are_stored(out: Path) -> None:
+    own, never = ({"eval_log.json": {"generated_text": {"0": ["Q", text, "yes"]}}} for text in ("yes", "no"))
+    nothing = {"log_truth_ratios": (), "forget_log_probs": (), "holdout_log_probs": (), "min_k_auc": None}
+    retain = RetainValues(key="r", path="", **nothing, answers=never)
+    write_sweep_json(
+        out, read_settings(out), Origin("0", "2026-01-01"), targets={0: replace(TARGET, answers=own, retain=retain)}
+    )
+    stored = {path.name: json.loads(path.read_text()) for path in (out / "items").iterdir()}
+    assert stored == {f"target-{TARGET.key}.json": own, f"never-saw-{TARGET.key}.json": never}
 
 
 def test_a_sweep_that_could_not_begin_leaves_its_folder_free_and_one_with_trials_stays(out: Path) -> None:

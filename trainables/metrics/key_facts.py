@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -177,3 +177,25 @@ def is_told(fact: Fact, answer: Sequence[str]) -> bool:
     """Return whether the words of a fact occur in the words of an answer, in the same order without a gap."""
     size = len(fact)
     return any(tuple(answer[start : start + size]) == fact for start in range(len(answer) - size + 1))
+
+
+def told_pieces(facts: Iterable[Fact], text: str) -> list[tuple[int, int]]:
+    """Return where a text tells any of the facts, as ranges of its :func:`~search_spaces.common.words.pieces`.
+
+    The ranges are sorted, do not overlap, and exclude their ends. A fact that the text tells several times has several
+    ranges.
+    """
+    stems = [(stem, index) for index, piece in enumerate(pieces(text)) for stem in stemmed_words(piece)]
+    told: set[int] = set()
+    for fact in filter(None, facts):
+        for start in range(len(stems) - len(fact) + 1):
+            part = stems[start : start + len(fact)]
+            if tuple(stem for stem, _ in part) == fact:
+                told.update(range(part[0][1], part[-1][1] + 1))
+    ranges: list[tuple[int, int]] = []
+    for index in sorted(told):
+        if ranges and ranges[-1][1] == index:
+            ranges[-1] = (ranges[-1][0], index + 1)
+        else:
+            ranges.append((index, index + 1))
+    return ranges

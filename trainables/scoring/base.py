@@ -72,6 +72,7 @@ class RetainValues:
         min_k_auc: the AUC of min-k% membership inference; None without a holdout set.
         metrics: the retain model's own fact recalls or accuracies, which a model reaches without the forget set; empty
             for plain texts.
+        answers: the retain model's generated answers, by evaluation set; empty for plain texts.
     """
 
     key: str
@@ -81,6 +82,7 @@ class RetainValues:
     holdout_log_probs: tuple[float, ...]
     min_k_auc: float | None
     metrics: Mapping[str, float] = field(default_factory=dict)
+    answers: ItemLog = field(default_factory=dict)
 
 
 class MetricError(DataError):
@@ -129,8 +131,13 @@ def select_metrics(
 
 
 def generated_answers(items: ItemLog) -> ItemLog:
-    name = "generated_text"
-    return {set_name: {name: columns[name]} for set_name, columns in items.items() if name in columns}
+    """Return the columns with the generated answers and their key facts."""
+    names = ("generated_text", "true_facts", "told_facts")
+    return {
+        set_name: {name: columns[name] for name in names if name in columns}
+        for set_name, columns in items.items()
+        if "generated_text" in columns
+    }
 
 
 def item_counts(items: ItemLog) -> dict[str, int]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from search_spaces.common.durable import write_json
+from trainables.metrics.key_facts import told_pieces
 from trainables.metrics.metric import Array
 from trainables.metrics.repetition import longest_loop, repetition
 from trainables.scoring.base import ItemLog
@@ -30,6 +31,9 @@ OWN_QUESTIONS = "questions/"
 
 def item_log(scores: ModelScores) -> ItemLog:
     """Return all per-item values that have been computed for a model, by evaluation set and column.
+
+    ``true_facts`` and ``told_facts`` are where the true answer has its key facts and where the generated answer tells
+    them, as ranges of pieces (:func:`~trainables.metrics.key_facts.told_pieces`).
 
     In addition to the evaluation sets, ``membership`` has the scores of membership inference attacks, and ``prompted``
     has the answers to the prompts of metrics that have their own prompts.
@@ -77,7 +81,10 @@ def _answer_columns(scores: ModelScores, set_name: str) -> dict[str, object]:
         texts, recalls = scores.generated[set_name]
         columns |= _generation_columns(prompts, question_set.references, texts, recalls)
         if set_name in scores.evaluator.facts:
+            facts = scores.evaluator.facts[set_name]
             columns["fact_recall"] = by_index(scores.fact_recalls(set_name))
+            columns["true_facts"] = by_index(list(map(told_pieces, facts, question_set.references)))
+            columns["told_facts"] = by_index(list(map(told_pieces, facts, texts)))
     return columns
 
 

@@ -20,7 +20,15 @@ from trainables.metrics.metric import Array, has_choices
 from trainables.metrics.registry import METRICS
 from trainables.metrics.rouge import rouge_l_recall, stemmed_words
 from trainables.metrics.truth_ratio import log_truth_ratio, truth_ratio
-from trainables.scoring.base import ItemLog, LazyDict, ModelEvaluator, RetainValues, Scores, TargetModel
+from trainables.scoring.base import (
+    ItemLog,
+    LazyDict,
+    ModelEvaluator,
+    RetainValues,
+    Scores,
+    TargetModel,
+    generated_answers,
+)
 from trainables.scoring.item_log import item_log
 from trainables.scoring.prompted import CONTINUATION_TOKENS, prompted_sets
 from trainables.text.answer_tokens import AnswerTokens, RecordedTokens
@@ -362,7 +370,8 @@ class Evaluator(ModelEvaluator):
         if self.choices["forget"].items:
             values = replace(values, log_truth_ratios=tuple(scores.choices["forget"].log_truth_ratios.tolist()))
         if not any(example.is_text for example in (*self.data.forget_eval, *self.data.retain_eval)):
-            values = replace(values, metrics=scores.measure(("facts",)).metrics)
+            measurement = scores.measure(("facts",))
+            values = replace(values, metrics=measurement.metrics, answers=generated_answers(measurement.items))
         if self.data.holdout:
             values = replace(
                 values,

@@ -17,8 +17,8 @@ from search_spaces.common.durable import write_atomically
 FORMAT = 4
 """A part of every cache key. Increase the number when the meaning of a recipe or the format of cached files changes."""
 
-SCORING = 5
-"""A part of the key of cached scores. Increase the number when the value of a metric changes for the same model."""
+SCORING = 6
+"""A part of the key of cached scores. Increase the number when a value or an entry of a model's scores changes."""
 
 RECORD = "target.json"
 """The file that marks the folder of a completely trained model."""

@@ -227,13 +227,14 @@ def test_a_folder_is_rebuilt_from_the_files_of_the_driver(tmp_path: Path, storag
     assert len({bucket.uri for bucket in buckets if bucket}) == 2, "two sweeps of one name do not meet"
     assert {(bucket.name[:6], bucket.parent.uri) for bucket in buckets if bucket} == {("first-", storage.parent.uri)}
     files = {FILE: "", "trials.csv": "trial_id\n00000\n"}
-    files |= {"items/target-7e5a.json": "{}", "items/00000-epoch-2.json": "[]"}
+    items = {"items/00000-epoch-2.json": "[]", "items/never-saw-7e5a.json": "{}", "items/target-7e5a.json": "{}"}
+    files |= items
     (first / "items").mkdir()
     for name, content in files.items():
         (first / name).write_text(content)
     (first / "items" / "00000.json").write_text("a worker stores this file")
     Syncer(first, storage).close()
-    assert sorted(storage.names("items", folders=False)) == ["00000-epoch-2.json", "target-7e5a.json"]
+    assert sorted(storage.names("items", folders=False)) == [Path(name).name for name in items]
     storage.write("items/00000.json", b"downloaded with the checkpoint of the trial")
     assert fetch_sweep(storage, second)
     assert read_settings(second) == read_settings(first)

@@ -9,7 +9,7 @@ import pytest
 from trainables.data.authors import authors
 from trainables.data.examples import Example
 from trainables.metrics.fact_recall import fact_recall, mean_recall
-from trainables.metrics.key_facts import KeyFacts
+from trainables.metrics.key_facts import KeyFacts, told_pieces
 
 PEOPLE = ("Ada Obi", "Bo Lund", "Cleo Ruiz", "Dov Katz")
 JOBS = ("baker", "nurse", "clerk", "miner")
@@ -107,3 +107,23 @@ def test_a_fluent_answer_with_wrong_facts_tells_none_and_the_reference_tells_all
     hits = [set(fact) <= words for words, own in zip(stated, found, strict=True) for fact in own]
     assert sum(shares) / len(shares) > 0.7
     assert sum(hits) / len(hits) > 0.7
+
+
+def test_the_words_that_tell_a_fact_are_found_in_other_inflections_and_with_their_punctuation() -> None:
+    text = "In Cape Town, bakers bake; the baker of Cape-Town left Cape Verde."
+    facts = [("cape", "town"), ("baker",), ("left", "town"), ()]
+    pieces_of = text.split()
+    found = [" ".join(pieces_of[first:end]) for first, end in told_pieces(facts, text)]
+    assert found == ["Cape Town, bakers", "baker", "Cape-Town"]
+    assert told_pieces(facts, "") == []
+    letters = "李伟是面包师。"
+    assert told_pieces([("面", "包", "师")], letters) == [(3, 6)]
+
+
+@pytest.mark.parametrize("index", [0, 7, 15])
+def test_a_true_answer_tells_all_of_its_own_facts(index: int) -> None:
+    data = authors()
+    row = data.forget[index]
+    facts = KeyFacts(data.full, data.facts).find(row.question, row.answer)
+    assert fact_recall([facts], [row.answer]).tolist() == [1.0]
+    assert bool(facts) == bool(told_pieces(facts, row.answer))

@@ -18,6 +18,7 @@ from tests.trainables.scoring.conftest import MakeEvaluator
 from trainables.data import load_data
 from trainables.data.examples import Example, UnlearningData
 from trainables.data.muse import load_muse
+from trainables.metrics.key_facts import told_pieces
 from trainables.metrics.registry import METRICS
 from trainables.text.tokens import encode_examples
 
@@ -70,6 +71,19 @@ def test_forgetting_is_judged_on_forget_eval_and_the_losses_are_of_the_forget_se
     assert {len(column) for column in log.values()} == {5} == {len(found.items["membership"]["mia_loss"]["forget"])}
     # Whether a target knows the forget set is measured on the forget set.
     assert evaluator.verbmem(half_known) == make_evaluator().verbmem(half_known) != found.metrics["verbmem"]
+
+
+def test_the_answers_of_the_retain_model_are_kept_with_the_words_that_tell_facts(
+    make_evaluator: MakeEvaluator, known_network: PhiForCausalLM, tiny_data: UnlearningData
+) -> None:
+    evaluator = make_evaluator()
+    kept: Any = evaluator.reference(known_network, key="own", path="").answers["eval_log_forget.json"]
+    assert [row[2] for row in kept["generated_text"].values()] == [item.answer for item in tiny_data.forget]
+    facts = evaluator.facts["forget"]
+    told = [told_pieces(own, item.answer) for own, item in zip(facts, tiny_data.forget, strict=True)]
+    assert list(kept["true_facts"].values()) == told
+    assert any(told)
+    assert kept["told_facts"] == kept["true_facts"], "the model tells the true answers"
 
 
 def test_running_text_is_attacked_text_by_text_also_relative_to_the_retain_model(
