@@ -210,7 +210,8 @@ def unlearn(*, out: Path | str | None = None, **options: Any) -> dict[str, objec
 def evaluate(**options: Any) -> dict[str, Any]:
     """Return the metrics of the model in a folder (``model_path``) or of a published evaluation log (``eval_log``).
 
-    If the model's target is known, the key ``target`` has the target's metrics.
+    If the model's target is known, the key ``target`` has the target's metrics. With ``retain_path``, the key
+    ``never_saw`` has the metrics of the retain model, which never saw the forget set.
 
     Raises:
         Problems: some options are invalid; the exception lists all problems.
@@ -293,7 +294,7 @@ def _scores_of_model(folder: Path, options: EvaluateOptions, raw: Raw, problems:
     from trainables.models.adapters import adapter_problems
     from trainables.models.checkpoints import ADAPTER_CONFIG
     from trainables.models.registry import MODELS
-    from trainables.target.prepare import score_checkpoint
+    from trainables.target.prepare import Preparation, score_checkpoint
 
     errors = list(problems)
     if options.retain_eval_log is not None:
@@ -329,6 +330,8 @@ def _scores_of_model(folder: Path, options: EvaluateOptions, raw: Raw, problems:
         with progress_shown(resolved.base, console, first="scoring the target") as (show, _):
             spec = replace(resolved.base, target_path=str(target))
             content["target"] = dict(score_checkpoint(spec, target=target, on_progress=show).metrics)
+    if target_spec.retain_path is not None and (retain := Preparation(spec=target_spec).retain_values()) is not None:
+        content["never_saw"] = dict(retain.metrics)
     if options.out:
         out = Path(options.out)
         out.mkdir(parents=True, exist_ok=True)

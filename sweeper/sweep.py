@@ -17,7 +17,7 @@ from sweeper.checks.criterion import criterion_of_target
 from sweeper.driver.confirmation import confirm_answer, has_fresh_runs
 from sweeper.driver.control_server import ControlServer
 from sweeper.driver.finalize import Summary, finalize
-from sweeper.driver.frontier_metrics import measure_frontier, unmeasured_epochs
+from sweeper.driver.frontier_metrics import measure_frontier, unmeasured_models
 from sweeper.driver.open_sweep import OpenSweep, open_sweep
 from sweeper.driver.tune_run import run_trials, watch_head
 from sweeper.execution.cluster import Cluster
@@ -105,7 +105,7 @@ def _load_targets(
     base = settings.base_spec(first)
 
     def load(seed: int, while_loading: Callable[[], object] = lambda: None) -> Target:
-        spec = settings.base_spec(seed)
+        spec = settings.measured_spec(seed)
         process = target_process(spec, python=lambda: cluster.python, is_new=origin.target_path is None)
         local_process = nullcontext() if is_prepared_remotely(settings) else process
         with local_process as wait_for_target:
@@ -152,7 +152,7 @@ def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], N
             sweep.checkpoints.fetch_models()
             if controller.failure is not None:
                 return
-            if not unmeasured_epochs(sweep.out, sweep.settings) and not has_fresh_runs(sweep):
+            if not unmeasured_models(sweep.out, sweep.settings) and not has_fresh_runs(sweep):
                 return
         folders = [sweep.out.resolve(), *(Path(target.path) for target in sweep.targets.values())]
         capacity = cluster.slots(shared_folders=sweep.settings.shared_folders(*folders))

@@ -34,6 +34,7 @@ KINDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "MODELS": ("model", "ModelInfo"),
         "TEMPLATES": ("template", "Template"),
         "UPDATE": ("update", "Update"),
+        "ATTACK": ("attack", "Attack"),
     }
 )
 """The variables of a plug-in, with the kind and class of their entries. A variable holds one entry or a tuple."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,27 @@ def load_random_state(state: Mapping[str, Any]) -> None:
     torch.set_rng_state(state["rng"])
     if state["cuda_rng"] and torch.cuda.is_available():
         torch.cuda.set_rng_state(state["cuda_rng"][0])
+
+
+@contextlib.contextmanager
+def kept_random_states() -> Iterator[None]:
+    """After the block, the global random generators of Python, numpy and torch have the same states as before."""
+    import random
+
+    import numpy as np
+    import torch
+
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    cuda_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    torch_state = torch.get_rng_state()
+    try:
+        yield
+    finally:
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)
+        torch.set_rng_state(torch_state)
+        if cuda_states:
+            torch.cuda.set_rng_state_all(cuda_states)
 
 
 def read_state(folder: Path) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from search_spaces.common.messages import did_you_mean
 from trainables import plugins
+from trainables.attacks.registry import ATTACKS
 from trainables.data import DATASETS
 from trainables.methods import Method, MethodError
 from trainables.metrics.registry import METRICS, SETS, unknown_names
@@ -145,6 +146,7 @@ def name_conflicts() -> list[str]:
         "weighting": (WEIGHTINGS, {*OBJECTIVES, *ALIASES}),
         "objective": (OBJECTIVES, {*WEIGHTINGS, *ALIASES}),
         "metric": (METRICS, {*SETS}),
+        "attack": (ATTACKS, {*METRICS, *SETS} - {*ATTACKS}),
         "data set": (DATASETS, set()),
         "model": (MODELS, set()),
         "template": (TEMPLATES, set()),

@@ -34,6 +34,8 @@ class Column:
         descriptive: whether the metric does not say how good a model is (``Metric.descriptive``).
         each_evaluation: whether the metric is measured together with the losses, so its value does not mean that the
             other metrics of this epoch are measured.
+        attack: the attack that measures the metric; "" for a metric of the model itself.
+        attacked: the metric whose value after the attack the column has; "" if there is none.
     """
 
     role: str = ""
@@ -48,6 +50,8 @@ class Column:
     usable: Mapping[str, Any] | None = None
     descriptive: bool = False
     each_evaluation: bool = False
+    attack: str = ""
+    attacked: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +173,8 @@ def _column(name: str, values: Mapping[str, Any]) -> Column:
         usable=values.get("usable"),
         descriptive=bool(values.get("descriptive")),
         each_evaluation=bool(values.get("each_evaluation")),
+        attack=str(values.get("attack") or ""),
+        attacked=str(values.get("attacked") or ""),
     )
 
 

@@ -40,7 +40,7 @@ def criterion_of_target(out: Path) -> str:
 
 def _measured(settings: SweepSettings) -> Collection[str]:
     """Return the names of the metrics that the trials measure."""
-    base = settings.base
+    base = settings.measured_spec(settings.seed)
     if not any(item.kind == "dataset" for item in downloads(base)):
         return target_spec_of(base).metric_names()
     modality = dataset_modality(base.dataset).name

@@ -126,10 +126,13 @@ def check_files_and_services(resolved: Resolved[M], *, continues: bool = False) 
     # Checks over the network take seconds, so they run only if no other problem was found.
     spec = resolved.base
     if resolved.settings is not None:
+        from sweeper.settings.sweep_settings import attacked_spec
+
         space = resolved.settings.space
         is_searched = any(item.name == "interpolate" and item.accepts("on") for item in space.parameters)
         if is_searched or space.constants.get("interpolate") == "on":
             spec = replace(spec, interpolate="on")
+        spec = attacked_spec(spec, resolved.settings.attack_names)
     problems += map(Problem, source_problems(spec, ask_hub=not problems))
     if isinstance(options, SweepOptions) and options.storage and is_address(options.storage) and not problems:
         problems += about("storage", storage_problem(options.storage))

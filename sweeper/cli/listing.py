@@ -1,4 +1,4 @@
-"""The command ``list``, which prints the available methods, updates, optimizers, models, data, metrics or templates."""
+"""The command ``list``, which prints the registered methods, models, data sets, metrics, attacks and others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sweeper.settings.sources import Raw
 if TYPE_CHECKING:
     from trainables.metrics.metric import Metric
 
-KINDS = ("methods", "updates", "optimizers", "models", "datasets", "metrics", "templates")
+KINDS = ("methods", "updates", "optimizers", "models", "datasets", "metrics", "attacks", "templates")
 _WIDTH = 100
 _UNIFORM_GUESS = "ln|V| (V: the vocabulary or the classes)"
 """The upper bound of a loss: the loss of a uniform guess."""
@@ -23,13 +23,13 @@ _UNIFORM_GUESS = "ln|V| (V: the vocabulary or the classes)"
 
 @command(ListOptions, click.argument("kind", type=click.Choice(KINDS)), json_option())
 def listing(raw: Raw, problems: list[str], *, kind: str, as_json: bool) -> None:
-    """List the methods, updates, optimizers, models, datasets, metrics or templates, including those of plug-ins."""
+    """List the methods, updates, optimizers, models, datasets, metrics, attacks or templates, with all plug-ins."""
     from sweeper.checks.world import load_plugins
 
     load_plugins(raw)
     rows_of_kind = {
         "methods": _methods, "updates": _updates, "optimizers": _optimizers, "models": _models,
-        "datasets": _datasets, "metrics": _metrics, "templates": _templates,
+        "datasets": _datasets, "metrics": _metrics, "attacks": _attacks, "templates": _templates,
     }  # fmt: skip
     rows = rows_of_kind[kind]()
     if as_json:
@@ -140,6 +140,8 @@ def _models() -> list[dict[str, object]]:
 def _measured_when(metric: Metric, entries: str) -> str:
     if metric.loss:
         return "always, after every epoch"
+    if metric.attack:
+        return f"with --attacks {metric.attack}"
     return f"with --metrics {entries}" + ", after every evaluation of the losses" * metric.each_evaluation
 
 
@@ -168,6 +170,26 @@ def _metrics() -> list[dict[str, object]]:
             }
         )
     return rows
+
+
+def _attacks() -> list[dict[str, object]]:
+    from trainables.attacks.registry import ATTACKS
+    from trainables.metrics.registry import SETS
+
+    return [
+        {
+            "name": item.name,
+            "what it does": item.formula,
+            "metrics": ", ".join(SETS[item.name]),
+            "options": item.options,
+            "sets": ", ".join((*item.sets, "all")),
+            "needs": ", ".join(need.description for need in item.needs),
+            "cost": item.cost,
+            "citation": item.citation,
+            "yours": _source("attack", item.name),
+        }
+        for item in ATTACKS.values()
+    ]
 
 
 def _datasets() -> list[dict[str, object]]:

@@ -113,9 +113,11 @@ def target(raw: Raw, problems: list[str], *, as_json: bool) -> None:
 def evaluate(raw: Raw, problems: list[str], *, as_json: bool) -> None:
     """Evaluate a model folder on a data set, or aggregate a published evaluation log.
 
-    For a model folder, --model names the registered model whose prompt template is used. The model in the folder must
-    have been trained with this prompt template. The target's scores stand beside the model's if --target-path names
-    the target, or if the target is known: for a checkpoint of a sweep or run, and for an adapter.
+    For a model folder, --model names the registered model whose prompt template is used. The model in the folder
+    must have been trained with this prompt template. The target's scores stand beside the model's if --target-path
+    names the target, or if the target is known: for a checkpoint of a sweep or run, and for an adapter. With
+    --attacks, the model is attacked, and the target and the model of --retain-model, which never saw the forget
+    set, are attacked alike.
 
     For a log, the result contains the model utility and, with --retain-eval-log, the forget quality. The result also
     contains the probability, ROUGE-L recall, truth ratio and repetition on each set of questions.
@@ -128,10 +130,11 @@ def evaluate(raw: Raw, problems: list[str], *, as_json: bool) -> None:
     elif raw.get("eval_log"):
         click.echo("\n".join(_log_lines(scores)))
     else:
-        target = scores.pop("target", {})
+        others = {"target": scores.pop("target", {}), "never saw": scores.pop("never_saw", {})}
         width = max(20, *map(len, scores))
         for name, value in scores.items():
-            beside = f"   (target {target[name]:.10g})" if name in target else ""
+            known = [f"{model} {values[name]:.10g}" for model, values in others.items() if name in values]
+            beside = f"   ({', '.join(known)})" if known else ""
             click.echo(f"{name:<{width}} {value:.10g}{beside}")
 
 

@@ -1,4 +1,4 @@
-"""The commands that run sweeps: ``pareto``, ``lr-study``, ``resume`` and ``confirm``."""
+"""The commands that run sweeps: ``pareto``, ``lr-study``, ``resume``, ``confirm`` and ``attack``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ from sweeper.cli.outcome import evaluate_studies, print_study, run_to_the_end
 from sweeper.cli.plan import print_confirm_plan, print_plan
 from sweeper.settings.fields import fields_of
 from sweeper.settings.names import STUDY
-from sweeper.settings.options import ConfirmOptions, ParetoOptions, ResumeOptions, StudyOptions, SweepOptions
+from sweeper.settings.options import (
+    AttackOptions,
+    ConfirmOptions,
+    ParetoOptions,
+    ResumeOptions,
+    StudyOptions,
+    SweepOptions,
+)
 from sweeper.settings.reading import Problem, about, located, read
 from sweeper.settings.sources import Problems, Raw, raise_if_any
 
@@ -105,6 +112,26 @@ def resume(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json
             f"{error}; to continue on another cluster, resume with --address ADDRESS; to continue on this machine "
             "alone, resume with --address none"
         ) from None
+
+
+@command(AttackOptions, click.argument("folder", type=click.Path()), _JSON)
+def attack(raw: Raw, problems: list[str], *, folder: str, as_json: bool) -> None:
+    """Attack the stored models of the sweep in FOLDER, and add the results to its tables and report.
+
+    Attacked are the recommended model, its runners-up, and models on the frontier or near it. The target and, with the
+    sweep's --retain-model, the model that never saw the forget set are attacked alike. An attack that is already
+    measured does not run again. If the command is interrupted, resume continues it.
+    """
+    from sweeper.store.plugins import restore_plugins
+
+    out = Path(folder)
+    restore_plugins(out)  # run_to_the_end prints the messages
+    from sweeper.checks.attacks import attack_changes
+
+    options, found = read(AttackOptions, raw, problems)
+    changes, attack_problems = attack_changes(options, out)
+    raise_if_any(located([*found, *attack_problems], raw))
+    run_to_the_end(out, as_json=as_json, changes=changes, search=False)
 
 
 @command(ConfirmOptions, click.argument("folder", type=click.Path()), DRY_RUN, _JSON)
@@ -260,6 +287,12 @@ def _change_problems(options: ResumeOptions, out: Path) -> Iterator[Problem]:
     elif trials is not None and trials > max_trials:
         text = f"the grid of this sweep has only {max_trials} trials; start a new sweep with more values or seeds"
         yield Problem(f"--trials {trials}: {text} and --reuse {out}, which runs only the missing trials", "trials")
+    if options.attacks is not None:
+        from sweeper.checks.attacks import settings_problems
+        from sweeper.settings.search import read_attacks
+
+        _, problems = read_attacks(options.attacks)
+        yield from problems or settings_problems(replace(settings, attacks=options.attacks))
     try:
         parse_until(options.until)
     except UntilError as error:

@@ -11,7 +11,7 @@ from typing import Any
 from analysis.errors import AnalysisError
 from search_spaces.common.messages import counted, resume_command, some_of
 from sweeper.driver.confirmation import left_out
-from sweeper.driver.frontier_metrics import unmeasured_epochs
+from sweeper.driver.frontier_metrics import unmeasured_models
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, is_interrupted
 from sweeper.followers.mlflow.runs import SWEEP, end_of_sweep
@@ -45,7 +45,7 @@ class Summary:
         further: the option that lets ``resume`` run the remaining trials, such as ``--until none``; "" if no option is
             needed, and None if no trials remain that ``resume`` could run.
         run_again: the number of trials that ``resume`` runs after an infrastructure failure, such as a full disk.
-        unmeasured: the number of epochs on the frontier whose metrics could not be measured.
+        unmeasured: the number of epochs whose metrics or attacks could not be measured.
         fresh_runs: the number of fresh runs of each confirmed model, and in how many of them it meets the criterion.
         unconfirmed: the fresh runs that did not start, and the reason; "" if all ran that were requested.
     """
@@ -135,7 +135,7 @@ def _summary(sweep: OpenSweep, pareto: Mapping[str, Any], end: End | None, *, tr
     trials, outcomes = sweep.log.state.ended_of(Phase.SEARCH), sweep.log.state.outcomes
     failure = sweep.controller.failure
     frontier = pareto.get("front", ())
-    unmeasured = len(unmeasured_epochs(sweep.out, sweep.settings))
+    unmeasured = len({item.checkpoint for item in unmeasured_models(sweep.out, sweep.settings)})
     if end is None and unmeasured:
         end = failure
     run_again = sum(not trial.has_result for trial in sweep.log.state.ended_trials)

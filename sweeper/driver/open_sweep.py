@@ -122,7 +122,9 @@ def open_sweep(
     target = next(iter(targets.values()))
     log = EventLog(out / FILE)
     syncer = None if settings.bucket is None else Syncer(out, settings.bucket)
-    tables = ResultTables(out, without=unused_columns(settings.methods, settings.base.metrics))
+    metrics = settings.measured_spec(settings.seed).metrics
+    unused = unused_columns(settings.methods, metrics, modality=target.data.modality)
+    tables = ResultTables(out, without=unused)
     states = _requeue(log, settings, out, retry_failed=retry_failed, console=console)
 
     def make_spec(config: Mapping[str, Any]) -> TrialSpec:

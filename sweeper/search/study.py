@@ -334,7 +334,7 @@ def open_study(
     """Build the study of a sweep from its event log. For a new sweep, first log the priors and the planned points."""
     unit = dataset_modality(settings.base.dataset).unit
     objectives = with_bounds(settings.parsed_objectives, math.log(target.vocabulary_size), unit=unit)
-    criteria = Criteria(objectives, settings.parsed_constraints, target.baseline)
+    criteria = Criteria(objectives, settings.searched_constraints, target.baseline)
     archive = ParetoArchive(criteria, every_epoch=settings.every_epoch)
     study = SweepStudy(
         new_journal(log.path.parent),

@@ -8,6 +8,8 @@ NO_SCHEDULER = "none"
 """The value of ``--scheduler`` with which every trial runs all its epochs."""
 NO_FRESH_RUNS = "none"
 """The value of ``--confirm`` with which no configuration is trained again after the search."""
+NO_ATTACKS = "none"
+"""The value of ``--attacks`` with which no model is attacked."""
 SCHEDULERS = (NO_SCHEDULER, "moasha")
 """The values of ``--scheduler``. :mod:`sweeper.search.schedulers` creates the schedulers."""
 LEARNERS = ("tpe", "nsga2", "nsga3", "gp")

@@ -104,13 +104,16 @@ def parse_metric_constraint(text: str) -> Constraint:
     return constraint
 
 
-def constraint_problems(constraints: Sequence[str], base: TrialSpec) -> list[str]:
-    """Return an error message for each threshold that is invalid or whose metric is not measured."""
+def constraint_problems(constraints: Sequence[str], base: TrialSpec, attacks: Sequence[str] = ()) -> list[str]:
+    """Return an error message for each threshold that is invalid or whose metric is not measured.
+
+    ``attacks`` are the attacks on stored models.
+    """
     problems = []
     modality = dataset_modality(base.dataset)
     metrics = base.metrics or ("default",)
     measured = set(LOSS_METRICS)
-    for name in metrics:
+    for name in (*metrics, *attacks):
         measured.update(SETS.get(name, (name,)))
     for text in constraints:
         try:
@@ -120,6 +123,9 @@ def constraint_problems(constraints: Sequence[str], base: TrialSpec) -> list[str
             continue
         if modality.name not in METRICS[constraint.name].modalities:
             problems.append(f"--constraint {text}: {constraint.name} is not measured for {modality.models}")
+        elif constraint.name not in measured and (attack := METRICS[constraint.name].attack):
+            names = ",".join((*attacks, attack))
+            problems.append(f"--constraint {text}: {constraint.name} is measured by an attack: add --attacks {names}")
         elif constraint.name not in measured:
             names = ",".join((*metrics, constraint.name))
             problems.append(f"--constraint {text}: {constraint.name} is not measured: add it with --metrics {names}")

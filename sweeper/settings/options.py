@@ -17,6 +17,7 @@ from sweeper.settings.names import (
     CRITERIA,
     DEFAULT_OBJECTIVES,
     DEFAULT_TRACKING,
+    NO_ATTACKS,
     NO_FRESH_RUNS,
     PARETO,
     RUN,
@@ -131,7 +132,7 @@ class ParetoFields:
         "none.",
         choices=CRITERIA,
         otherwise="usable; paper with --space paper",
-        after="front_metrics",
+        after="attacks",
     )
     warm_start: tuple[str, ...] = option(
         (),
@@ -148,6 +149,13 @@ class ParetoFields:
         metavar="plateau[:N:X]",
         otherwise="none; 'plateau' means plateau:10:0.001",
         after="epoch_budget",
+    )
+    attacks: str = option(
+        NO_ATTACKS,
+        "After the search, attack the recommended model and models on or near the frontier: NAME,..., default, all or "
+        "none (see 'list attacks').",
+        metavar="NAME,...",
+        after="front_metrics",
     )
     confirm: int | str | None = option(
         None,
@@ -380,6 +388,9 @@ class ResumeOptions(Options):
         "New stopping rule, in the format of 'pareto --until'; 'none' removes the rule.",
         metavar="plateau[:N:X]",
     )
+    attacks: str | None = option(
+        None, "Attacks on the models of the sweep, instead of the previous ones.", metavar="NAME,..."
+    )
     out: str | None = option(
         None, "New local folder for the sweep if FOLDER is an address.", otherwise="runs/NAME", is_path=True
     )
@@ -389,6 +400,26 @@ class ResumeOptions(Options):
         "again.",
         metavar="failed",
         choices=("failed",),
+    )
+
+
+_ATTACK_EPSILON = (
+    "Also attack stored models at most this far from the frontier in every objective, as a share of its range."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackOptions(Options):
+    command: ClassVar[str] = "attack"
+
+    attacks: str = option("default", "Attacks: NAME,..., default or all (see 'list attacks').", metavar="NAME,...")
+    epsilon: float | None = option(None, _ATTACK_EPSILON, low=0.0, high=1.0, otherwise="the sweep's, or 0.02")
+    front_metrics: int | None = option(
+        None,
+        "Maximum number of attacked models: the recommended one, its runners-up, and those nearest to the best values "
+        "of all objectives.",
+        low=1,
+        otherwise="the sweep's",
     )
 
 
@@ -457,11 +488,17 @@ class EvaluateOptions(ModelOptions):
     )
     data: Mapping[str, Any] = trial_options("data", "placement", without=_OWN_TARGET)
     scoring: Mapping[str, Any] = trial_options("scoring", without=("metrics_every",))
+    attacks: str = option(
+        NO_ATTACKS,
+        "Also attack the model: NAME,..., default, all or none (see 'list attacks').",
+        metavar="NAME,...",
+        after="metrics",
+    )
     out: str | None = option(
         None,
         "Write metrics.json and items.json (the metrics of each item) to this folder.",
         is_path=True,
-        after="metrics",
+        after="attacks",
     )
     eval_log: str | None = option(None, "Evaluation log in the format of the TOFU authors.", is_path=True)
     retain_eval_log: str | None = option(

@@ -19,6 +19,7 @@ from sweeper.settings.fields import fields_of
 from sweeper.settings.names import NO_FRESH_RUNS
 from sweeper.settings.options import (
     FACTORS,
+    EvaluateOptions,
     FactorOptions,
     ModelOptions,
     ParetoOptions,
@@ -28,7 +29,7 @@ from sweeper.settings.options import (
 )
 from sweeper.settings.reading import Problem, about, located, method_options, pair_problems, read, trial_values
 from sweeper.settings.resources import local_gpu_count
-from sweeper.settings.search import read_search
+from sweeper.settings.search import read_attacks, read_search
 from sweeper.settings.sources import Given, Options, Raw
 from sweeper.settings.spaces import (
     ANY_METHOD,
@@ -40,7 +41,7 @@ from sweeper.settings.spaces import (
     spec_problems,
 )
 from sweeper.settings.study import seed_problems, study_problems, study_space, with_study_defaults
-from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.settings.sweep_settings import SweepSettings, attacked_spec
 from sweeper.settings.tracking_uri import absolute_uri, default_uri, tracking_problem
 from trainables.data import DATASETS
 from trainables.methods import parse_method
@@ -84,6 +85,9 @@ def resolve(options_type: type[M], raw: Raw, problems: Sequence[str] = ()) -> Re
     if isinstance(options, RunOptions):
         return _run(options, found)
     base, base_problems = _base(options)
+    if isinstance(options, EvaluateOptions):
+        attacks, attack_problems = read_attacks(options.attacks)
+        base, base_problems = attacked_spec(base, attacks), [*base_problems, *attack_problems]
     return Resolved(options, base, [*found, *base_problems, *_spec_problems(options, base, (), {})])
 
 

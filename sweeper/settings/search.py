@@ -25,6 +25,7 @@ from sweeper.settings.options import ParetoFields, SweepOptions
 from sweeper.settings.reading import Problem, about
 from sweeper.settings.sweep_settings import LAST
 from sweeper.settings.until import UntilError, parse_until
+from trainables.attacks.registry import AttackError, parse_attacks
 from trainables.metrics.registry import METRICS
 from trainables.spec import TrialSpec
 
@@ -87,7 +88,12 @@ def read_search(
         problems += grid_problems
     points, point_problems = _points(options, space, trials, sampler=sampler)
     problems += point_problems
-    problems += about("constraint", *constraint_problems(options.constraints, base))
+    attacks, attack_problems = read_attacks(search.attacks)
+    problems += attack_problems
+    if attacks and candidates == LAST:
+        text = "attacks are measured on epochs, but only last epochs of trials are candidates: give --candidates all"
+        problems += about("attacks", f"--attacks {search.attacks}: {text}, or leave out --attacks")
+    problems += about("constraint", *constraint_problems(options.constraints, base, attacks))
     try:
         parse_until(search.until)
     except UntilError as error:
@@ -114,6 +120,14 @@ def read_search(
         enqueue=tuple(points),
     )
     return settings, base, problems
+
+
+def read_attacks(text: str) -> tuple[tuple[str, ...], list[Problem]]:
+    """Return the names of the attacks in the value of ``--attacks``, and the problems."""
+    try:
+        return parse_attacks(text), []
+    except AttackError as error:
+        return (), about("attacks", f"--attacks {text}: {error}")
 
 
 def _paper_problems(options: SweepOptions, search: ParetoFields) -> list[Problem]:

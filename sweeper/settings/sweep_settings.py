@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -28,7 +28,9 @@ from sweeper.settings.options import (
 from sweeper.settings.resources import AUTO, Resources, local_gpu_count
 from sweeper.settings.sources import Raw, command_line, from_json, to_json
 from sweeper.settings.tracking_uri import redact_uri
+from trainables.attacks.registry import parse_attacks
 from trainables.methods import option_names, parse_method
+from trainables.metrics.registry import METRICS, SETS
 from trainables.spec import FIELDS, TrialSpec
 from trainables.storage import Storage, is_address
 
@@ -38,6 +40,8 @@ RUN_STATES = "ray"
 """The name of Ray Tune's folder in the sweep's folder or in the bucket."""
 AUTOMATIC_RUNS = 3
 """The number of fresh runs of a configuration if ``--confirm`` is not given."""
+ATTACK_EPSILON = 0.02
+"""The default distance from the frontier within which stored models are attacked."""
 ORDER = "order"
 SEEDS_VARY: Mapping[str, str | None] = MappingProxyType({ORDER: None, "target": "target_seed", "data": "data_seed"})
 """For each value of ``--seeds-vary``, the trial field that is set to the seed, or None."""
@@ -65,6 +69,9 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
         confirm: the number of fresh runs of the recommended configuration and, if it does not hold, of its runners-up;
             "none" for no run; None for :data:`AUTOMATIC_RUNS` if these are cheap
             (:data:`sweeper.search.confirmation.AUTOMATIC_SHARE`).
+        attacks: the attacks on stored models, in the format of :func:`trainables.attacks.registry.parse_attacks`.
+        attack_epsilon: how far from the frontier a stored model may be to be attacked, too, as a share of the range of
+            each objective.
         confirm_trial, confirm_epoch: the model whose configuration is trained again, instead of the recommended model;
             "" and None for the recommended model.
         given: the unparsed option values that the user gave.
@@ -82,6 +89,7 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
     extension: tuple[Mapping[str, Any], ...] = ()
     enqueue: tuple[Mapping[str, Value], ...] = ()
     confirm: int | str | None = NO_FRESH_RUNS
+    attack_epsilon: float = ATTACK_EPSILON
     confirm_trial: str = ""
     confirm_epoch: float | None = None
     given: Raw = field(default_factory=dict)
@@ -132,6 +140,21 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
     def parsed_constraints(self) -> tuple[Constraint, ...]:
         """The thresholds that the user stated."""
         return tuple(map(parse_constraint, self.constraints))
+
+    @property
+    def searched_constraints(self) -> tuple[Constraint, ...]:
+        """The thresholds on metrics that trials measure. Other metrics are measured by attacks after the search."""
+        measured = {name for entry in self.base.metrics for name in SETS.get(entry, (entry,))}
+        return tuple(
+            item
+            for item in self.parsed_constraints
+            if item.name in measured or item.name not in METRICS or not METRICS[item.name].attack
+        )
+
+    @property
+    def attack_names(self) -> tuple[str, ...]:
+        """The names of the attacks on stored models."""
+        return parse_attacks(self.attacks)
 
     @property
     def every_epoch(self) -> bool:
@@ -192,6 +215,10 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
         changes: dict[str, Any] = {} if varied_seed is None else {varied_seed: seed}
         return replace(self.base, **changes)
 
+    def measured_spec(self, seed: int) -> TrialSpec:
+        """Return :meth:`base_spec` with the metrics of the attacks, which are also measured on the target."""
+        return attacked_spec(self.base_spec(seed), self.attack_names)
+
     def ray_storage(self, out: Path) -> Path:
         """Return the absolute path of Ray Tune's folder."""
         if self.storage is None:
@@ -248,6 +275,11 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
             settings[name] = tuple(settings[name])
         settings["given"] = from_json(settings["given"])
         return cls(**settings)
+
+
+def attacked_spec(spec: TrialSpec, attacks: Sequence[str]) -> TrialSpec:
+    """Return the spec with the metrics of attacks beside its own metrics."""
+    return replace(spec, metrics=tuple(dict.fromkeys([*(spec.metrics or ("default",)), *attacks]))) if attacks else spec
 
 
 def _with_one_setting_per_factor(base: Mapping[str, Any], space: Space) -> dict[str, Any]:

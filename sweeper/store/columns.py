@@ -115,16 +115,19 @@ CANDIDATE_COLUMNS = ("trial_id", "epoch", "step", *METRIC_COLUMNS, "checkpoint")
 """The columns of candidates.csv. ``checkpoint`` is a path relative to the sweep's folder."""
 
 
-def unused_columns(methods: Iterable[str], metrics: Iterable[str]) -> frozenset[str]:
+def unused_columns(methods: Iterable[str], metrics: Iterable[str], *, modality: str = "") -> frozenset[str]:
     """Return the columns that a sweep's tables omit: options of unused methods, and metrics that are not requested.
 
-    The option ``c`` and the default metrics are never omitted. ``metrics`` may contain names of metric sets.
+    The option ``c`` and the default metrics are never omitted. ``metrics`` may contain names of metric sets. If
+    ``modality`` is given, the metrics of attacks that do not apply to this modality are omitted, too.
     """
     used_options = {"c"}
     for method in methods:
         used_options.update(parse_method(method).options)
     requested = {name for metric in metrics for name in SETS.get(metric, (metric,))}
     requested.update([f"{name}_distance" for name in requested])  # a metric's distance is requested with the metric
+    if modality:
+        requested -= {name for name, item in METRICS.items() if item.attack and modality not in item.modalities}
     unused_options = frozenset(option_names()) - used_options
     return unused_options.union(name for name in _OPTIONAL if name not in requested)
 
@@ -180,6 +183,8 @@ def column_dictionary(*, random_guess: float | None = None, unit: str = "token")
             "usable": metric.usable,
             "descriptive": metric.descriptive or None,
             "each_evaluation": metric.each_evaluation or None,
+            "attack": metric.attack or None,
+            "attacked": metric.attacked or None,
         }
     return {
         name: {key: value for key, value in entries[name].items() if value is not None}

@@ -39,6 +39,7 @@ class Cost(StrEnum):
     CHOICES = "one forward pass per paraphrased or perturbed answer"
     GENERATION = "greedy generation"
     ALL = "forward passes, also for wrong answers, and greedy generation, on all four sets"
+    ATTACK = "that of the attack (see 'list attacks')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,9 @@ class Metric:
         measure: function from the :class:`~trainables.scoring.language.ModelScores` of a language model, or from the
             :class:`~trainables.scoring.classification.ImageScores` of a classifier, to the metric's value.
         optimised_as: the name of another metric that a search optimises instead of this metric; None if there is none.
+        attack: the name of the attack that measures the metric; "" if the metric needs no attack.
+        attacked: for a metric of an attack, the name of the metric that is measured after the attack; "" if the value
+            has no counterpart without the attack.
     """
 
     name: str
@@ -146,6 +150,8 @@ class Metric:
     citation: str
     measure: Callable[[Any], float]
     optimised_as: str | None = None
+    attack: str = ""
+    attacked: str = ""
 
     def __post_init__(self) -> None:
         # Plug-ins are not type-checked, and an error in the report would be raised only after the sweep.

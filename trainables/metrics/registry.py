@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import trainables.metrics
 from search_spaces.common.messages import expected_one_of
 from trainables.metrics.metric import RETAIN_MODEL, Metric
 from trainables.registry import entries
+
+if TYPE_CHECKING:
+    from trainables.attacks.attack import Attack
 
 _FIRST = (
     "forget_loss", "retain_loss", "forget_loss_capped", "verbmem", "knowmem", "utility",
@@ -24,8 +29,12 @@ _FIRST = (
 # entries() also imports this module. METRICS is not yet defined then, so this module adds no entries.
 _ENTRIES: Mapping[str, Metric] = entries("trainables.metrics", trainables.metrics.__path__, "METRICS", first=_FIRST)
 _DISTANCES = [metric.distance() for metric in _ENTRIES.values() if metric.ideal is not None]
-METRICS: Mapping[str, Metric] = MappingProxyType(dict(_ENTRIES) | {metric.name: metric for metric in _DISTANCES})
-"""All metrics, in the order of the tables. Metrics that measure a distance from an ideal value come last."""
+# Imported by name, because attacks use metrics.
+_ATTACKS: Mapping[str, Attack] = import_module("trainables.attacks.registry").ATTACKS
+_ATTACKED = {name: attack.metrics_from(_ENTRIES) for name, attack in _ATTACKS.items()}
+_FURTHER = [*_DISTANCES, *(metric for metrics in _ATTACKED.values() for metric in metrics)]
+METRICS: Mapping[str, Metric] = MappingProxyType(dict(_ENTRIES) | {metric.name: metric for metric in _FURTHER})
+"""All metrics, in the order of the tables. Distances from an ideal value and the metrics of attacks come last."""
 
 LOSS_METRICS = tuple(name for name, metric in METRICS.items() if metric.loss)
 """The names of the losses, which are measured at each evaluation of a run."""
@@ -38,11 +47,11 @@ def _names_by_set() -> dict[str, tuple[str, ...]]:
     for set_name in dict.fromkeys(set_names):
         result[set_name] = tuple(metric.name for metric in metrics if set_name in metric.sets)
     result["all"] = tuple(metric.name for metric in metrics if not metric.loss)
-    return result
+    return result | {name: tuple(metric.name for metric in metrics) for name, metrics in _ATTACKED.items()}
 
 
 SETS: Mapping[str, tuple[str, ...]] = MappingProxyType(_names_by_set())
-"""The names of the metrics in each set."""
+"""The names of the metrics in each set. The metrics of an attack are the set with the attack's name."""
 
 DEFAULT_SET = SETS["default"]
 

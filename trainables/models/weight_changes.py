@@ -11,6 +11,7 @@ from trainables.models.nf4 import BLOCK, blocks_of, nf4_codes
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.nn import Parameter
     from transformers import PreTrainedModel
 
 
@@ -37,9 +38,7 @@ def weight_changes(weights: Mapping[str, Tensor], target: PreTrainedModel) -> We
     """Compare weights, as :func:`copied_weights` returns them, with those of the target."""
     import torch
 
-    kept = {id(parameter) for parameter in _unquantised(_base(target))}
-    parameters = list(_base(target).parameters())
-    quantised = {id(item): item.numel() for item in parameters if item.dim() > 1 and id(item) not in kept}
+    quantised = {id(item): item.numel() for item in quantised_weights(target)}
     share = min(1.0, MAX_BLOCKS * BLOCK / max(1, sum(quantised.values())))
     squares, target_squares, changed, count = 0.0, 0.0, 0, 0
     with torch.no_grad():
@@ -92,6 +91,12 @@ def _merged_weights(model: PreTrainedModel) -> Iterator[tuple[str, Tensor, Tenso
             for adapter in module.active_adapters:
                 merged = merged + module.get_delta_weight(adapter)
         yield name.replace(".base_layer.", "."), parameter, merged
+
+
+def quantised_weights(model: PreTrainedModel) -> list[Parameter]:
+    """Return the weights that a quantised model stores in few bits: all matrices except embeddings and the head."""
+    kept = {id(parameter) for parameter in _unquantised(_base(model))}
+    return [item for item in _base(model).parameters() if item.dim() > 1 and id(item) not in kept]
 
 
 def _unquantised(model: PreTrainedModel) -> Iterator[Tensor]:

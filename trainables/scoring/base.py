@@ -15,11 +15,14 @@ from trainables.metrics.item_mean import ITEM_SCORES, ItemMean
 from trainables.metrics.losses import ItemLosses, agreement, standard_error
 from trainables.metrics.registry import LOSS_METRICS, METRICS, SETS
 from trainables.models.weight_changes import WeightChanges, copied_weights, weight_changes
+from trainables.saved_state import kept_random_states
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from transformers import PreTrainedModel
+
+    from trainables.attacks.attack import Attack
 
 ItemLog: TypeAlias = dict[str, dict[str, object]]
 """The per-item values by evaluation set and column, as JSON values.
@@ -154,6 +157,7 @@ class Scores(ABC):
     """The per-item values of one model. The model must not change, because a value is computed when it is first used.
 
     Attributes:
+        evaluator: the evaluator that returned the object.
         retain: the values of the retain model; None if no metric needs them.
         target: gives the target's model; None if the model cannot be compared with the target.
         random_guess: the loss of a uniform guess, in nats.
@@ -168,11 +172,13 @@ class Scores(ABC):
         target: TargetModel | None,
     ) -> None:
         self._model = model
+        self.evaluator = evaluator
         self.retain = retain
         self.target = target
         self.random_guess = evaluator.random_guess
         self.item_means: dict[str, ItemMean] = {}
         self._data = evaluator.data
+        self._after_attacks: dict[str, Mapping[str, float]] = {}
 
     @property
     @abstractmethod
@@ -208,6 +214,21 @@ class Scores(ABC):
         weights = copied_weights(self._model)  # because the model may lend its memory to the target
         with self.target() as target:
             return weight_changes(weights, target)
+
+    @property
+    def model(self) -> PreTrainedModel:
+        """The evaluated model."""
+        return self._model
+
+    def after(self, attack: Attack) -> Mapping[str, float]:
+        """Return the values of an attack's metrics by name. The attack runs at the first call.
+
+        The model and the global states of the random generators are the same afterwards.
+        """
+        if attack.name not in self._after_attacks:
+            with kept_random_states():
+                self._after_attacks[attack.name] = attack.run(self)
+        return self._after_attacks[attack.name]
 
     def loss_metrics(self) -> dict[str, float]:
         """Return the value of each metric that is a loss, in nats per token or image."""

@@ -141,6 +141,8 @@ class ModelScores(Scores):
         attacks: the scores of the forget texts and of the holdout texts, by metric for membership inference.
     """
 
+    evaluator: Evaluator
+
     def __init__(
         self,
         evaluator: Evaluator,
@@ -189,7 +191,6 @@ class ModelScores(Scores):
             seconds[0] += time.perf_counter() - start
             return texts, rouge_l_recall(references, texts)
 
-        self.evaluator = evaluator
         self.answers = answers
         self.choices = LazyDict(choices)
         self.generated = LazyDict(generated)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from search_spaces.common.durable import wait_for_lock
 from trainables.data import TaskData
 from trainables.device import default_device
-from trainables.metrics.registry import needs_retain_model
+from trainables.metrics.registry import METRICS, needs_retain_model
 from trainables.modality import ModelEvaluator
 from trainables.modality.evaluation import evaluate_items
 from trainables.models.checkpoints import ADAPTER_CONFIG, base_of
@@ -222,9 +222,15 @@ class Preparation:
         def compute() -> dict[str, object]:
             folder = user_folder or self.retain_model()
             model, _, evaluator = self.load(folder)
-            return asdict(evaluator.reference(model, key=key, path=str(folder.resolve())))
+            values = evaluator.reference(model, key=key, path=str(folder.resolve()))
+            if attacked:
+                metrics = evaluator.scores(model).measure(attacked).metrics
+                values = replace(values, metrics={**values.metrics, **metrics})
+            return asdict(values)
 
-        values = self.cache.note(f"retain-values/{digest(SCORING, key)}", compute)
+        attacked = [name for name in spec.metric_names(target=False) if METRICS[name].attack]
+        parts = [attacked, spec.metric_digests(attacked)] if attacked else []
+        values = self.cache.note(f"retain-values/{digest(SCORING, key, *parts)}", compute)
         if user_folder is None:
             mark_used(Path(values["path"]) / RECORD)
         tuples = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}

@@ -39,7 +39,9 @@ def worker_workspace(target: Target, device: str) -> Workspace:
 def measure_checkpoint(
     target: Target, spec: TrialSpec, folder: Path, *, cpus: float, gpus: float, storage: Storage | None = None
 ) -> Measurement:
-    """Measure the metrics of a run's checkpoint. The values are bit-identical to those that the run itself measures.
+    """Measure the metrics ``spec.metrics`` of a checkpoint.
+
+    The values are bit-identical to those that the run itself measures.
 
     Args:
         folder: the folder of the checkpoint or, if ``storage`` is given, its key in the storage.

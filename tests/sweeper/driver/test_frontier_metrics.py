@@ -12,7 +12,7 @@ import pytest
 import ray
 from ray.exceptions import RayError
 
-from sweeper.driver.frontier_metrics import measure_frontier, unmeasured_epochs
+from sweeper.driver.frontier_metrics import measure_frontier, unattacked_epochs, unmeasured_epochs
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution import ray_payload
 from sweeper.store.columns import column_dictionary
@@ -20,7 +20,9 @@ from sweeper.store.events import MetricsMeasured
 from sweeper.store.tables import ResultTables
 from tests.facts import assert_names
 from tests.sweeper.conftest import SETTINGS, bare_sweep, end_trial, outcome, report, running
+from trainables.attacks.registry import ATTACKS
 from trainables.scoring.base import Measurement
+from trainables.spec import TrialSpec
 from trainables.worker.process import measure_checkpoint
 
 GUESS = 8.0
@@ -92,18 +94,20 @@ class SequentialTasks:
 
     def task_with(self, function: object, settings: Mapping[str, object], **options: float) -> Callable[..., Path]:
         assert function is measure_checkpoint
-        assert settings.keys() == {"target", "spec", "cpus", "gpus", "storage"}
+        assert settings.keys() == {"target", "cpus", "gpus", "storage"}
         assert options == {"max_retries": 1, "num_cpus": 1.0, "num_gpus": 0.0}
         return self.submit
 
-    def submit(self, folder: Path) -> Path:
+    def submit(self, folder: Path, spec: TrialSpec) -> Path:
         assert folder.is_dir()
-        self.submitted.append(folder.name)
-        return folder
+        self.submitted.append("-".join([folder.name, *(name for name in spec.metrics if name in ATTACKS)]))
+        return Path(self.submitted[-1])
 
-    def score(self, folder: Path) -> Measurement:
-        if error := self.fails.get(folder.name):
+    def score(self, task: Path) -> Measurement:
+        if error := self.fails.get(task.name):
             raise error
+        if task.name.endswith("quantize"):
+            return Measurement({"fact_recall_after_nf4": 0.25}, {}, 0.0)
         return Measurement({"verbmem": 0.5}, {"eval_log.json": {"rougeL_recall": {"0": 0.5}}}, 0.0)
 
 
@@ -140,3 +144,22 @@ def test_a_checkpoint_that_cannot_be_scored_is_logged_and_tried_again(
     measure(out)
     assert_names(caplog.text, "checkpoints/00000-epoch-4", "LoadError: cannot load the model")
     assert missing(out) == [40]
+
+
+def test_stored_models_near_the_frontier_are_attacked_once_after_their_metrics_are_known(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = json.loads((out / "sweep.json").read_text())
+    baseline = content["baseline"] | {"fact_recall_after_nf4": 0.9}
+    (out / "sweep.json").write_text(json.dumps(content | {"baseline": baseline}))
+    tasks = SequentialTasks(monkeypatch, {})
+    settings = replace(SETTINGS, trials=1, attacks="quantize", attack_epsilon=0.0)
+    assert [item.attack for item in unattacked_epochs(out, settings)] == ["quantize", "quantize"]
+    assert len(unattacked_epochs(out, replace(settings, front_metrics=1))) == 1
+    for _ in range(2):
+        measure_frontier(bare_sweep(out, settings), lambda: None)
+        assert tasks.submitted[:2] == ["00000-epoch-4", "00000-epoch-1"]
+        assert sorted(tasks.submitted[2:]) == ["00000-epoch-1-quantize", "00000-epoch-4-quantize"]
+    rows = ResultTables(out).candidates.read()
+    assert [row["fact_recall_after_nf4"] for row in rows] == ["0.25", "", "", "0.25"]
+    assert unattacked_epochs(out, settings) == []

@@ -121,7 +121,7 @@ def test_python_the_command_line_a_file_and_a_sweeps_records_give_equal_settings
 
 
 def test_resume_changes_the_settings_that_it_has_as_options() -> None:
-    assert set(CHANGEABLE) == {"trials", "epoch_budget", "until", "address", "no_ship", "extend"}
+    assert set(CHANGEABLE) == {"trials", "epoch_budget", "until", "address", "no_ship", "extend", "attacks"}
     assert set(fields_of(ResumeOptions)) == {*CHANGEABLE, "out", "retry"}
 
 

@@ -15,6 +15,7 @@ from sweeper.store.columns import (
     column_dictionary,
     unused_columns,
 )
+from trainables.metrics.registry import METRICS
 
 
 def test_each_column_of_a_sweep_exists_once(golden: Path) -> None:
@@ -48,4 +49,7 @@ def test_a_table_omits_options_of_unused_methods_and_metrics_that_are_not_measur
     assert plain.isdisjoint({"c", "lr", "verbmem", "utility"})
     assert {"delta", "mia_loss"} <= asked
     assert asked.isdisjoint({"c", "beta", "layer", "privleak_distance"})
-    assert unused_columns(["rmu"], ["all"]).isdisjoint(METRIC_COLUMNS)
+    attacked = {name for name, metric in METRICS.items() if metric.attack}
+    assert unused_columns(["rmu"], ["all"]) & set(METRIC_COLUMNS) == attacked
+    images = unused_columns(["rmu"], ["all", "quantize"], modality="vision")
+    assert images & {"forget_accuracy_after_nf4", "verbmem_after_nf4"} == {"verbmem_after_nf4"}

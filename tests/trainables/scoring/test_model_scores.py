@@ -36,7 +36,7 @@ from trainables.text.tokens import encode
 NAMES = tuple(
     name
     for name, metric in METRICS.items()
-    if "language" in metric.modalities and not metric.loss and name != "knowmem"
+    if "language" in metric.modalities and not metric.loss and not metric.attack and name != "knowmem"
 )
 
 

@@ -1,0 +1,65 @@
+"""Check the attacks on the stored models of a sweep, before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from search_spaces.common.messages import some_of
+from sweeper.checks.world import source_problems
+from sweeper.settings.options import AttackOptions
+from sweeper.settings.reading import Problem, about
+from sweeper.settings.search import read_attacks
+from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.store.folder import read_settings
+from trainables.attacks.registry import ATTACKS
+
+
+def attack_changes(options: AttackOptions, out: Path) -> tuple[dict[str, Any], list[Problem]]:
+    """Return the new values of the sweep's settings, by name, and the problems with the attacks.
+
+    Raises:
+        UsageError, AnalysisError: a file of the sweep cannot be read.
+    """
+    stored = read_settings(out)
+    attacks, problems = read_attacks(options.attacks)
+    names = [name for name in ATTACKS if name in (*stored.attack_names, *attacks)]
+    changes: dict[str, Any] = {"attacks": ",".join(names) or stored.attacks}
+    given = {"attack_epsilon": options.epsilon, "front_metrics": options.front_metrics}
+    changes |= {name: value for name, value in given.items() if value is not None}
+    if not problems and not attacks:
+        problems += about("attacks", f"--attacks {options.attacks}: name at least one attack ('list attacks')")
+    settings = replace(stored, **changes)
+    problems += settings_problems(settings)
+    if not problems:
+        problems += _model_problems(settings, out)
+    return changes, problems
+
+
+def settings_problems(settings: SweepSettings) -> list[Problem]:
+    """Return the problems with the attacks of an existing sweep that follow from its settings and its data."""
+    if not settings.attack_names:
+        return []
+    if not settings.every_epoch:
+        text = "the candidates of the sweep are only the last epochs of trials, but attacks are measured on epochs"
+        return about("attacks", f"--attacks: {text}; start a sweep with --candidates all")
+    return about("attacks", *source_problems(settings.measured_spec(settings.seed), ask_hub=False))
+
+
+def _model_problems(settings: SweepSettings, out: Path) -> Iterator[Problem]:
+    """Yield a problem if there is no model to attack, or if a checkpoint no longer exists."""
+    from analysis.frontier.attack_plan import models_to_attack
+    from analysis.tables.sweep_file import SweepFile
+    from analysis.tables.trial_table import TrialTable
+
+    limit, epsilon = settings.front_metrics, settings.attack_epsilon
+    rows = models_to_attack(TrialTable.read(out), SweepFile.read(out), limit=limit, epsilon=epsilon)
+    if rows.empty:
+        text = "has no stored model on or near the frontier"
+        yield Problem(f"the sweep in {out} {text}; continue it with 'resume', or give a larger --epsilon")
+    missing = [folder for folder in map(str, rows["checkpoint"]) if not (out / folder).is_dir()]
+    if missing and settings.bucket is None:
+        text = "no longer exist, so these models cannot be attacked: restore the folders, or run the sweep again"
+        yield Problem(f"the checkpoints {some_of(missing)} of the sweep in {out} {text}")

@@ -1,0 +1,132 @@
+"""Every attack leaves the model and the random states as they were, and its values repeat."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import PhiForCausalLM
+
+from tests.trainables.models.test_nf4 import nearest_codes, values_of_the_paper
+from trainables.attacks.model import editable
+from trainables.attacks.quantize import int8, nf4
+from trainables.attacks.registry import ATTACKS, AttackError, parse_attacks
+from trainables.data.examples import UnlearningData
+from trainables.metrics.registry import METRICS, SETS
+from trainables.models.adapters import add_adapter
+from trainables.saved_state import kept_random_states
+from trainables.scoring.language import Evaluator, ModelScores
+from trainables.text.scorer import TextScorer
+
+Weights = Mapping[str, torch.Tensor]
+
+
+@pytest.fixture(scope="module")
+def data(tiny_data: UnlearningData) -> UnlearningData:
+    """Return the tiny problem with the same questions in other words."""
+    rephrased = tuple(replace(item, question=f"{item.question} In which town?") for item in tiny_data.forget)
+    return replace(tiny_data, extra_eval={"forget_rephrased": rephrased})
+
+
+@pytest.fixture(scope="module")
+def scores_of(data: UnlearningData, tokenizer: Any, known_network: PhiForCausalLM) -> Callable[..., ModelScores]:
+    """Return a function that evaluates a copy of a model, by default of the known network."""
+    from contextlib import nullcontext
+
+    scorer = TextScorer(tokenizer=tokenizer, max_length=64, batch_size=8, device="cpu")
+    evaluator = Evaluator(data, scorer, vocabulary_size=len(tokenizer))
+
+    def scores(model: PhiForCausalLM = known_network) -> ModelScores:
+        target = copy.deepcopy(known_network)
+        return evaluator.scores(copy.deepcopy(model), target=lambda: nullcontext(target))
+
+    return scores
+
+
+def snapshot(model: torch.nn.Module) -> Weights:
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def random_numbers() -> tuple[float, float, float]:
+    with kept_random_states():
+        return random.random(), float(np.random.random()), float(torch.rand(1))
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_leaves_no_trace_and_gives_the_same_values_again(name: str, scores_of: Any) -> None:
+    scores = scores_of()
+    scores.model.train()
+    scores.model.get_input_embeddings().weight.requires_grad_(False)
+    next_numbers, before = random_numbers(), snapshot(scores.model)
+    flags = [parameter.requires_grad for parameter in scores.model.parameters()]
+    values = scores.measure((name,)).metrics
+    assert random_numbers() == next_numbers
+    after = snapshot(scores.model)
+    assert all(torch.equal(after[key].view(torch.int32), before[key].view(torch.int32)) for key in before)
+    assert scores.model.training
+    assert [item.requires_grad for item in scores.model.parameters()] == flags
+    measured = {key: value for key, value in values.items() if value == value}
+    assert measured
+    assert set(measured) <= set(SETS[name])
+    for key, value in measured.items():
+        assert METRICS[key].low <= value <= (METRICS[key].high or np.log(scores.random_guess))
+    torch.manual_seed(1)
+    again = scores_of().measure((name,)).metrics
+    assert {key: again[key] for key in measured} == measured
+
+
+def test_the_columns_of_an_attack_are_metrics_with_the_direction_of_the_attacked_metric() -> None:
+    metric = METRICS["fact_recall_after_nf4"]
+    assert (metric.attack, metric.attacked, metric.direction) == ("quantize", "forget_fact_recall", "min")
+    assert not metric.sets
+    assert metric.usable is None
+    assert not set(SETS["all"]) & {name for name, item in METRICS.items() if item.attack}
+
+
+def test_attacks_are_named_one_by_one_or_as_a_set() -> None:
+    assert parse_attacks("quantize") == parse_attacks(" quantize,quantize") == ("quantize",)
+    assert parse_attacks("none") == ()
+    assert parse_attacks("all") == tuple(ATTACKS)
+    with pytest.raises(AttackError, match="unknown attack 'quantise': did you mean 'quantize'"):
+        parse_attacks("quantise,all")
+
+
+def test_weights_are_rounded_to_nf4_and_to_int8() -> None:
+    weights = torch.randn(3, 70, generator=torch.Generator().manual_seed(0))
+    flat = weights.numpy().ravel()
+    scales = np.concatenate([np.full(len(part), np.abs(part).max()) for part in np.split(flat, range(64, 210, 64))])
+    expected = values_of_the_paper()[nearest_codes(weights.numpy())].ravel() * scales
+    np.testing.assert_allclose(nf4(weights).numpy().ravel(), expected, rtol=1e-5, atol=1e-6)
+    rounded = int8(weights)
+    steps = weights.abs().amax(dim=1, keepdim=True) / 127
+    assert ((rounded - weights).abs() <= steps / 2 + 1e-6).all()
+    assert len(rounded[0].unique()) <= 255
+    assert torch.equal(int8(rounded), rounded)
+    assert torch.equal(int8(torch.zeros(2, 3)), torch.zeros(2, 3))
+    assert torch.equal(nf4(torch.zeros(5)), torch.zeros(5))
+
+
+def test_rounding_to_8_bits_keeps_what_the_model_tells(scores_of: Any) -> None:
+    scores = scores_of()
+    values = scores.measure(("forget_fact_recall", "quantize")).metrics
+    assert values["fact_recall_after_int8"] == values["forget_fact_recall"] == 1.0
+
+
+def test_an_adapter_is_merged_into_the_attacked_model(known_network: PhiForCausalLM) -> None:
+    adapted = add_adapter(copy.deepcopy(known_network), rank=2, seed=0)
+    with torch.no_grad():
+        for name, parameter in adapted.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_()
+    before, ids = snapshot(adapted), torch.arange(6)[None]
+    with editable(adapted) as model, torch.no_grad():
+        torch.testing.assert_close(model(ids).logits, adapted(ids).logits, rtol=1e-4, atol=1e-4)
+        for parameter in model.parameters():
+            parameter.zero_()
+    assert all(torch.equal(tensor, before[name]) for name, tensor in adapted.state_dict().items())

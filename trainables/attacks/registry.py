@@ -1,0 +1,43 @@
+"""The registry of attacks, and the named sets of attacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import trainables.attacks
+from search_spaces.common.messages import expected_one_of
+from trainables.attacks.attack import Attack
+from trainables.registry import entries
+
+_FIRST = ("quantize", "sample", "paraphrase", "prefix", "combine", "relearn", "benign", "depth", "barrier")
+# entries() also imports this module. ATTACK is not defined here, so this module adds no entries.
+ATTACKS: Mapping[str, Attack] = entries("trainables.attacks", trainables.attacks.__path__, "ATTACK", first=_FIRST)
+"""All attacks by name."""
+NO_ATTACKS = "none"
+
+
+def attack_sets() -> Mapping[str, tuple[str, ...]]:
+    """Return the names of the attacks in each named set."""
+    names = [name for attack in ATTACKS.values() for name in attack.sets]
+    sets = {name: tuple(item.name for item in ATTACKS.values() if name in item.sets) for name in names}
+    return MappingProxyType({**sets, "all": tuple(ATTACKS), NO_ATTACKS: ()})
+
+
+class AttackError(ValueError):
+    """A text names an unknown attack. The message is for the user."""
+
+
+def parse_attacks(text: str) -> tuple[str, ...]:
+    """Return the names of the attacks in a text such as ``quantize,relearn`` or ``default``, in the registry's order.
+
+    Raises:
+        AttackError: a name is neither an attack nor a set of attacks.
+    """
+    sets = attack_sets()
+    names = [name.strip() for name in text.split(",")]
+    if unknown := [name for name in names if name not in ATTACKS and name not in sets]:
+        messages = [f"unknown attack '{name}': {expected_one_of(name, (*ATTACKS, *sets))}" for name in unknown]
+        raise AttackError("; ".join(messages))
+    chosen = {attack for name in names for attack in sets.get(name, (name,))}
+    return tuple(name for name in ATTACKS if name in chosen)
