@@ -31,10 +31,11 @@ import pandas as pd
 from replay import Arm, Table, read_tables, replay
 from study_rows import Row, print_table, read_rows, run_missing, study_parser
 
+from analysis.frontier.choice import RUNNERS_UP
 from analysis.frontier.confirmation import predicted_worst
 from search_spaces.common.values import as_float
 from search_spaces.constraint import Constraint
-from sweeper.search.confirmation import AUTOMATIC_SHARE, MODELS
+from sweeper.search.confirmation import AUTOMATIC_SHARE
 from sweeper.settings.sweep_settings import AUTOMATIC_RUNS
 
 SPLITS = 20
@@ -102,7 +103,7 @@ def ranked_models(good: Sequence[tuple[str, int, Scores]], key: Callable[[Scores
     """
     models: list[tuple[str, int]] = []
     left = list(good)
-    while left and len(models) < MODELS:
+    while left and len(models) < 1 + RUNNERS_UP:
         best = max(key(scores) for *_, scores in left)
         ties = [item for item in left if key(item[2]) >= best - KEEPING_MARGIN]
         config, epoch, _ = min(ties, key=lambda item: item[2]["retain_loss"])

@@ -29,7 +29,7 @@ import pandas as pd
 from analysis.tables.columns import Columns
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Floats, Mask
-from analysis.tables.trial_table import TrialTable, finite_cell, numbers
+from analysis.tables.trial_table import TrialTable, numbers
 from search_spaces.constraint import Constraint, all_met, parse_constraint
 
 USABLE, PAPER, STATED = "usable", "paper", "stated"
@@ -141,11 +141,13 @@ class Verdict:
     decides: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Judged:
-    """The comparison of n models with r requirements.
+    """The comparison of n models with the r requirements of a criterion.
 
     Attributes:
+        targets: the scores of each model's target, n entries.
+        values: the scores of the models; NaN if not measured; shape (n, r).
         met: 1.0 if the model meets the bound, 0.0 if not, NaN if unknown; shape (n, r).
         miss: by how much the bound is missed, in [0, 1); 0 if it is met or unknown; shape (n, r). A miss is
             ``x / (1 + x)``, where x is the distance to the bound, divided by the distance from the worst score to the
@@ -153,14 +155,16 @@ class Judged:
         decides: :attr:`Verdict.decides`, shape (n, r).
     """
 
-    requirements: tuple[Requirement, ...]
+    criterion: Criterion
+    targets: Sequence[TargetScores]
+    values: Floats
     met: Floats
     miss: Floats
     decides: Mask
 
     def of(self, *roles: Role) -> Mask:
         """Return a mask, shape (r,), of the requirements with these roles that are not merely preferred."""
-        return np.array([item.role in roles and not item.preferred for item in self.requirements], dtype=bool)
+        return self._marked(lambda item: item.role in roles and not item.preferred)
 
     @property
     def required(self) -> Mask:
@@ -169,7 +173,7 @@ class Judged:
     @property
     def known(self) -> Mask:
         """A mask, shape (n,), of the models with a known result for a requirement of the criterion itself."""
-        decisive = np.array([item.decisive for item in self.requirements], dtype=bool)
+        decisive = self._marked(lambda item: item.decisive)
         known: Mask = np.asarray(np.isfinite(self.met[:, self.required & decisive]).any(axis=1))
         return known
 
@@ -183,6 +187,39 @@ class Judged:
         columns = self.of(role)
         shown: Mask = ((self.met == 1.0) & self.decides)[:, columns].any(axis=1)
         return shown
+
+    @property
+    def good(self) -> Mask:
+        """A mask, shape (n,), of the models that meet the criterion.
+
+        A good model misses nothing, and all thresholds that the user stated are known. Unless the criterion is
+        ``none``, a good model also shows that it forgot and that it kept enough.
+        """
+        stated = self._marked(lambda item: item.source == STATED)
+        good = ~self.misses(*Role) & np.isfinite(self.met[:, stated]).all(axis=1) & (not self.criterion.faults)
+        if self.criterion.name in (USABLE, PAPER):
+            return np.asarray(good & self.shows(Role.FORGET) & self.shows(Role.KEEP))
+        return np.asarray(good & stated.any())
+
+    def verdicts(self, index: int) -> tuple[Verdict, ...]:
+        """Return the comparison of one model with every requirement."""
+        target, values, met = self.targets[index], self.values[index].tolist(), self.met[index].tolist()
+        return tuple(
+            Verdict(
+                requirement=item,
+                value=None if math.isnan(value) else value,
+                target=target.values.get(item.column),
+                bound=item.bound(target),
+                met=None if math.isnan(is_met) else bool(is_met),
+                decides=bool(decides),
+            )
+            for item, value, is_met, decides in zip(
+                self.criterion.requirements, values, met, self.decides[index], strict=True
+            )
+        )
+
+    def _marked(self, has_mark: Callable[[Requirement], bool]) -> Mask:
+        return np.array([has_mark(item) for item in self.criterion.requirements], dtype=bool)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,33 +248,27 @@ class Criterion:
 
     def verdicts(self, row: pd.Series) -> tuple[Verdict, ...]:
         """Compare one model with every requirement."""
-        (target,) = self.targets_of(row.to_frame().T)
-        verdicts = []
-        for item in self.requirements:
-            value, bound = finite_cell(row, item.column), item.bound(target)
-            met = None if bound is None else bound.met(value)
-            decides = self._decides(item, target)
-            verdicts.append(Verdict(item, value, target.values.get(item.column), bound, met, decides))
-        return tuple(verdicts)
+        return self.judge(row.to_frame().T.infer_objects()).verdicts(0)
 
     def judge(self, rows: pd.DataFrame) -> Judged:
         """Compare all models with every requirement."""
         targets = self.targets_of(rows)
         distinct = {id(target): target for target in targets}
-        met, miss = (np.full((len(rows), len(self.requirements)), np.nan) for _ in range(2))
+        values, met, miss = (np.full((len(rows), len(self.requirements)), np.nan) for _ in range(3))
         decides = np.ones(met.shape, dtype=bool)
         for index, item in enumerate(self.requirements):
             found = {key: self._bound(item, target) for key, target in distinct.items()}
             bounds, scales, shows = (np.array([found[id(target)][part] for target in targets]) for part in range(3))
-            values = numbers(rows, item.column).to_numpy(dtype=np.float64)
-            values = np.where(np.isfinite(values), values, np.nan)
-            excess = bounds - values if item.limit.sign.startswith(">") else values - bounds
+            scores = numbers(rows, item.column).to_numpy(dtype=np.float64)
+            scores = np.where(np.isfinite(scores), scores, np.nan)
+            excess = bounds - scores if item.limit.sign.startswith(">") else scores - bounds
             is_missed = excess >= 0 if len(item.limit.sign) == 1 else excess > 0
+            values[:, index] = scores
             met[:, index] = np.where(np.isnan(excess), np.nan, 1.0 - is_missed)
             size = np.maximum(excess, 0.0)
             miss[:, index] = np.where(is_missed, np.maximum(size / (size + scales), math.ulp(0.0)), 0.0)
             decides[:, index] = shows.astype(bool)
-        return Judged(self.requirements, met, miss, decides)
+        return Judged(self, targets, values, met, miss, decides)
 
     def _bound(self, item: Requirement, target: TargetScores) -> tuple[float, float, bool]:
         """Return the bound, the distance from the worst score to the bound, and :attr:`Verdict.decides`."""
@@ -258,24 +289,11 @@ class Criterion:
 
     def is_good(self, rows: pd.DataFrame) -> Mask:
         """Return a mask, shape (n,), of the models that meet the criterion."""
-        return good_models(self.judge(rows), self)
+        return self.judge(rows).good
 
     def met(self, row: pd.Series) -> bool | None:
         """Return whether a model meets all requirements; None if unknown, or if there are no requirements."""
         return all_met(item.met for item in self.verdicts(row) if not item.requirement.preferred)
-
-
-def good_models(judged: Judged, criterion: Criterion) -> Mask:
-    """Return a mask, shape (n,), of the models that meet the criterion.
-
-    A good model misses nothing, and all thresholds that the user stated are known. Unless the criterion is ``none``, a
-    good model also shows that it forgot and that it kept enough.
-    """
-    stated = np.array([item.source == STATED for item in judged.requirements], dtype=bool)
-    is_good = ~judged.misses(*Role) & np.isfinite(judged.met[:, stated]).all(axis=1) & (not criterion.faults)
-    if criterion.name in (USABLE, PAPER):
-        return np.asarray(is_good & judged.shows(Role.FORGET) & judged.shows(Role.KEEP))
-    return np.asarray(is_good & stated.any())
 
 
 def criterion_of(sweep: SweepFile, table: TrialTable | None = None) -> Criterion:

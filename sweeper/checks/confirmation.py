@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.frontier.choice import models_to_confirm
 from analysis.frontier.confirmation import Confirmed
+from analysis.frontier.to_confirm import models_to_confirm
 from analysis.tables.sources import read_source
 from search_spaces.common.messages import some_of
 from sweeper.checks.trial_time import estimate_pace
-from sweeper.search.confirmation import MODELS, FreshRun, epoch_allowance, missing_runs
+from sweeper.search.confirmation import FreshRun, epoch_allowance, missing_runs
 from sweeper.settings.options import ConfirmOptions
 from sweeper.settings.reading import Problem
 from sweeper.settings.sweep_settings import SweepSettings
@@ -100,7 +100,7 @@ def confirm_plan(settings: SweepSettings, out: Path) -> ConfirmPlan:
     models = _models(settings, out)
     runs: Sequence[FreshRun] = missing_runs(models, settings, state)
     epochs = sum(run.epoch for run in runs)
-    further = 0.0 if settings.confirmed_model else sum(model.epoch for model in models[1:MODELS])
+    further = 0.0 if settings.confirmed_model else sum(model.epoch for model in models[1:])
     pace = estimate_pace(settings.base, [out], gpus=settings.gpus_per_trial)
     model = models[0]
     return ConfirmPlan(

@@ -76,7 +76,7 @@ def answer_folders(out: Path) -> frozenset[str]:
     Raises:
         AnalysisError: the tables cannot be read.
     """
-    from analysis.frontier.choice import choose_model, rows_to_confirm
+    from analysis.frontier.choice import choose_model, to_confirm
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
 
@@ -84,7 +84,5 @@ def answer_folders(out: Path) -> frozenset[str]:
     choice = choose_model(table, sweep)
     if choice.row is None:
         return frozenset()
-    runners_up = rows_to_confirm(table, sweep)
-    if runners_up.empty:
-        runners_up = choice.rows.iloc[list(choice.runners_up)]
-    return frozenset([choice.row["checkpoint"], *runners_up["checkpoint"]])
+    runners_up = to_confirm(choice, table) or choice.runners_up
+    return frozenset([choice.row["checkpoint"], *choice.rows.iloc[list(runners_up)]["checkpoint"]])

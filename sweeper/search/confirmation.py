@@ -23,10 +23,6 @@ AUTOMATIC_SHARE = 0.25
 """If ``--confirm`` is not given, fresh runs train at most this share of the epochs that the search has trained."""
 
 
-MODELS = 3
-"""The maximum number of models that are confirmed: the answer and two runners-up."""
-
-
 @dataclass(frozen=True, slots=True)
 class FreshRun:
     """A run of a trial's configuration up to ``epoch``, with a seed that the search has not used."""
@@ -60,10 +56,12 @@ class PlannedRuns:
     @classmethod
     def of(cls, settings: SweepSettings) -> PlannedRuns | None:
         """Return the plan of a sweep, or None if the sweep starts no fresh runs."""
+        from analysis.frontier.choice import RUNNERS_UP
+
         seeds = settings.fresh_seeds
         epochs = len(seeds) * settings.base.epochs
         share = AUTOMATIC_SHARE if settings.confirm is None else None
-        return cls(seeds, epochs, MODELS * epochs, share) if seeds else None
+        return cls(seeds, epochs, (1 + RUNNERS_UP) * epochs, share) if seeds else None
 
     def format(self) -> str:
         seeds = ", ".join(map(str, self.seeds))
@@ -92,7 +90,7 @@ def missing_runs(models: Sequence[Confirmed], settings: SweepSettings, state: Sw
 def wanted_runs(models: Sequence[Confirmed], settings: SweepSettings, state: SweepState) -> list[FreshRun]:
     """Return the runs to start next, whatever they cost; empty if no run is needed. ``models`` is the same as above."""
     existing = _existing_runs(state)
-    for model in models[:MODELS]:
+    for model in models:
         runs = [FreshRun(model.trial_id, model.epoch, seed) for seed in settings.fresh_seeds]
         if missing := [run for run in runs if run not in existing]:
             return missing

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 import pandas as pd
 import pytest
 
-from analysis.frontier.choice import Decision, choose_model, models_to_confirm
+from analysis.frontier.choice import choose_model
 from analysis.frontier.confirmation import Confirmed, predicted_worst
+from analysis.frontier.ranking import Decision
+from analysis.frontier.to_confirm import models_to_confirm
 from analysis.report.report import write_report
 from analysis.tables.sources import read_source
 from search_spaces.constraint import Constraint
