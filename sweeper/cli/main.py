@@ -8,7 +8,7 @@ from types import MappingProxyType
 import click
 
 from search_spaces.common.messages import expected_one_of
-from sweeper.cli import ask, folder, listing, machine, models, results, sweeps
+from sweeper.cli import ask, folder, leaderboard, listing, machine, models, results, sweeps
 from sweeper.store.version import __version__
 
 EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -18,6 +18,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "pareto --config sweep.yaml --trials 64",
         ),
         "lr-study": ("lr-study --method ngdiff --lr 1e-4 --lr 3e-4 --lr 1e-3 --seeds 8",),
+        "leaderboard": (
+            "leaderboard --method gdiff --method ngdiff --problem tiny-phi:authors --epoch-budget 60 --out runs/board",
+            "leaderboard --from runs/board/cells.csv",
+        ),
         "resume": ("resume runs/first --trials 64",),
         "confirm": ("confirm runs/first", "confirm runs/first --trial 00007 --epoch 3 --runs 5"),
         "attack": ("attack runs/first", "attack runs/first --attacks quantize,relearn --epsilon 0.05"),
@@ -74,7 +78,7 @@ def main() -> None:
     """
 
 
-for module in (sweeps, folder, results, ask, models, listing, machine):
+for module in (sweeps, leaderboard, folder, results, ask, models, listing, machine):
     for command in vars(module).values():
         if isinstance(command, click.Command):
             command.epilog = _epilog(str(command.name))

@@ -336,6 +336,32 @@ class ParetoOptions(SweepOptions, ParetoFields):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LeaderboardOptions(ParetoOptions):
+    """The options of ``leaderboard``. The options of ``pareto`` apply to the sweep of every cell."""
+
+    command: ClassVar[str] = "leaderboard"
+
+    problem: tuple[str, ...] = option(
+        (),
+        "Model and data set of a problem, such as tiny-phi:authors or phi-1.5:tofu:forget01; can be repeated.",
+        metavar="MODEL:DATASET[:SPLIT]",
+        after="method",
+    )
+    seeds: int = option(8, "Number of training seeds. Each has its own target, search and fresh runs.", low=1)
+    confirm: int | str | None = option(
+        1, "Number of fresh training seeds on which the configuration that a cell recommends is trained again.", low=1
+    )
+    cells: str | None = option(
+        None,
+        "Rank the cells in this file (cells.csv, or a compressed copy) without running trials.",
+        flag="--from",
+        is_path=True,
+        metavar="FILE",
+        after="problem",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class StudyOptions(SweepOptions, StudyFields):
     command: ClassVar[str] = STUDY
 

@@ -1,0 +1,192 @@
+"""Rank the methods of a leaderboard from the rows of its cells, with bootstrap intervals over training seeds.
+
+Methods share their seeds, so every bootstrap draw uses the same seeds for all methods. A method's place on a measure is
+1 plus the number of methods whose rank interval lies completely above its own. Methods with overlapping intervals
+therefore never differ in place because of their means alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binomtest, rankdata
+
+from analysis.errors import AnalysisError
+from analysis.leaderboard.cell import COLUMNS, KEY, MEASURES
+from analysis.tables.trade_off import Floats
+from search_spaces.common.messages import some_of
+
+DRAWS = 10_000
+"""The number of bootstrap draws."""
+LEVEL = 0.95
+_PROBLEM = ("model", "dataset", "forget_split")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A method's result on one measure.
+
+    Attributes:
+        mean: the mean over the problems of the mean over seeds; NaN if the measure is missing in a cell.
+        low, high: the ends of the bootstrap interval of the rank; 1 is the best rank.
+        place: 1 plus the number of methods whose interval lies completely above this one.
+    """
+
+    mean: float
+    low: int
+    high: int
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoardRow:
+    """The results of one method.
+
+    Attributes:
+        seeds: the number of training seeds.
+        met, runs: the number of fresh runs that meet the criterion, and of all fresh runs. A cell whose search
+            recommends no model has no fresh runs, and counts as one run that does not meet the criterion.
+        success_interval: the exact interval of ``met / runs`` (Clopper and Pearson 1934), which treats runs as
+            independent.
+        standings: the results by measure, without the measures that some cell lacks.
+        seconds, epochs: the means per cell of the training time and of the epochs of the search.
+    """
+
+    method: str
+    seeds: int
+    met: int
+    runs: int
+    success_interval: tuple[float, float]
+    standings: dict[str, Standing]
+    seconds: float
+    epochs: float
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """The ranks of the methods on one problem, or on all problems together.
+
+    Attributes:
+        problem: text such as ``tiny-phi, authors``; "" for all problems together.
+        rows: the methods, best success first; then by hypervolume.
+        left_out: methods without a cell for each seed and problem.
+        missing: measures that no cell has, or not all cells have.
+        budget: the epochs of the search of each cell.
+    """
+
+    problem: str
+    rows: tuple[BoardRow, ...]
+    seeds: tuple[int, ...]
+    budget: int
+    left_out: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def read_cells(path: Path) -> pd.DataFrame:
+    """Read the rows of a leaderboard from cells.csv, which may be compressed.
+
+    Raises:
+        AnalysisError: the file cannot be read, lacks columns, repeats a cell, or its cells have different budgets.
+    """
+    try:
+        rows = pd.read_csv(path, dtype={"forget_split": str, "trial_id": str, "axes": str, "attacks": str})
+    except (OSError, ValueError) as error:
+        raise AnalysisError(f"{path} cannot be read as the cells of a leaderboard: {error}") from None
+    if lacking := [name for name in COLUMNS if name not in rows]:
+        raise AnalysisError(f"{path} lacks the columns {', '.join(lacking)}: expected cells.csv of a leaderboard")
+    return checked_cells(rows, path)
+
+
+def checked_cells(rows: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """Return the rows with empty texts instead of NaN, sorted by key. Raises as :func:`read_cells`."""
+    texts = ["forget_split", "trial_id", "axes", "attacks"]
+    rows = rows.assign(**{name: rows[name].fillna("").astype(str) for name in texts})
+    if rows.duplicated(list(KEY)).any():
+        repeated = rows.loc[rows.duplicated(list(KEY)), "method"].unique().tolist()
+        raise AnalysisError(f"{path} has several rows for one cell of {some_of(repeated)}: keep one row for each cell")
+    budgets = sorted(rows["epoch_budget"].unique())
+    if len(budgets) > 1:
+        text = ", ".join(f"{value:g}" for value in budgets)
+        raise AnalysisError(f"{path}: the cells have different budgets ({text} epochs), so they cannot be ranked")
+    return rows.sort_values(list(KEY), ignore_index=True)
+
+
+def boards(cells: pd.DataFrame, *, draws: int = DRAWS) -> list[Board]:
+    """Return one board for each problem and, if there are several problems, first a board on all of them."""
+    groups = [(", ".join(filter(None, map(str, key))), rows) for key, rows in cells.groupby(list(_PROBLEM), sort=True)]
+    result = [_board(name, rows, draws=draws) for name, rows in groups]
+    return [_board("", cells, draws=draws), *result] if len(result) > 1 else result
+
+
+def _board(problem: str, cells: pd.DataFrame, *, draws: int) -> Board:
+    units = cells.drop_duplicates([*_PROBLEM, "seed"])
+    count = cells.groupby("method").size()
+    complete = count.index[count == len(units)]
+    left_out = tuple(sorted(count.index[count < len(units)]))
+    rows = cells[cells["method"].isin(complete)]
+    measures = [name for name in MEASURES if len(rows) and np.isfinite(rows[name].astype(float)).all()]
+    standings = {name: _standings(rows, name, draws=draws) for name in measures}
+    board_rows = [_row(method, part, standings) for method, part in rows.groupby("method", sort=True)]
+    board_rows.sort(key=lambda row: (*(-row.standings[name].mean for name in measures[:2]), row.method))
+    return Board(
+        problem=problem,
+        rows=tuple(board_rows),
+        seeds=tuple(sorted(map(int, units["seed"].unique()))),
+        budget=int(cells["epoch_budget"].iloc[0]),
+        left_out=left_out,
+        missing=tuple(name for name in MEASURES if name not in measures),
+    )
+
+
+def _row(method: object, rows: pd.DataFrame, standings: dict[str, dict[str, Standing]]) -> BoardRow:
+    met, runs = int(rows["fresh_met"].sum()), int(rows["fresh_runs"].clip(lower=1).sum())
+    interval = binomtest(met, runs).proportion_ci(LEVEL, method="exact")
+    return BoardRow(
+        method=str(method),
+        seeds=int(rows["seed"].nunique()),
+        met=met,
+        runs=runs,
+        success_interval=(float(interval.low), float(interval.high)),
+        standings={name: found[str(method)] for name, found in standings.items()},
+        seconds=float(rows["seconds"].mean()),
+        epochs=float(rows["epochs"].mean()),
+    )
+
+
+def _standings(rows: pd.DataFrame, measure: str, *, draws: int) -> dict[str, Standing]:
+    methods = sorted(rows["method"].unique())
+    scores = [
+        part.pivot(index="method", columns="seed", values=measure).loc[methods].to_numpy(dtype=np.float64)
+        for _, part in rows.groupby(list(_PROBLEM), sort=True)
+    ]
+    means = np.mean([part.mean(axis=1) for part in scores], axis=0)
+    low, high = rank_intervals(scores, draws=draws)
+    return {
+        method: Standing(float(means[i]), int(low[i]), int(high[i]), 1 + int((high < low[i]).sum()))
+        for i, method in enumerate(methods)
+    }
+
+
+def rank_intervals(scores: Sequence[Floats], *, draws: int = DRAWS) -> tuple[Floats, Floats]:
+    """Return the ends of the percentile bootstrap intervals of the ranks of m methods, both with the shape (m,).
+
+    A draw samples the seeds of each problem with replacement, with the same seeds for all methods. Methods with equal
+    means share the ranks that they occupy, so the interval contains all of them.
+
+    Args:
+        scores: an array for each problem, shape (m, seeds). Larger scores are better.
+    """
+    generator = np.random.default_rng(0)
+    drawn = np.mean(
+        [part[:, generator.integers(part.shape[1], size=(draws, part.shape[1]))].mean(axis=2) for part in scores],
+        axis=0,
+    )
+    drawn = np.round(drawn, 12)  # equal sums in another order must tie
+    tail = (1.0 - LEVEL) / 2.0
+    best = np.quantile(rankdata(-drawn, method="min", axis=0), tail, axis=1, method="inverted_cdf")
+    worst = np.quantile(rankdata(-drawn, method="max", axis=0), 1.0 - tail, axis=1, method="inverted_cdf")
+    return np.asarray(best, dtype=np.float64), np.asarray(worst, dtype=np.float64)

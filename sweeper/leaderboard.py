@@ -1,0 +1,236 @@
+"""Plan and run the sweeps of a leaderboard: one cell for each method, problem and training seed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.leaderboard.board import Board, boards, checked_cells
+from analysis.leaderboard.cell import COLUMNS, cell_row, with_key
+from analysis.leaderboard.text import board_content, board_markdown, board_table
+from search_spaces.common.durable import is_locked, write_atomically, write_json
+from sweeper.api import Sweep
+from sweeper.checks.plan import plan_of_sweep
+from sweeper.checks.world import load_plugins, resolve_and_check
+from sweeper.settings.fields import fields_of
+from sweeper.settings.options import LeaderboardOptions, ParetoOptions
+from sweeper.settings.reading import Problem, located, read
+from sweeper.settings.sources import PYTHON, Given, Problems, Raw, raise_if_any
+from sweeper.settings.sweep_settings import SweepSettings
+
+CELLS, ROW = "cells.csv", "cell.json"
+_OWN = {
+    "model": "--problem names the model",
+    "dataset": "--problem names the data set",
+    "forget_split": "--problem names the split",
+    "seed": "each cell has its own seed",
+    "trials": "--epoch-budget ends the search",
+    "interpolate": "every cell uses 'on', which makes the models at equal retention",
+}
+"""The options of ``pareto`` that a leaderboard does not accept, with the reasons."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellJob:
+    """A cell to run. ``forget_split`` is "" for the default split of the data set."""
+
+    method: str
+    model: str
+    dataset: str
+    forget_split: str
+    seed: int
+
+    def __str__(self) -> str:
+        problem = ":".join(filter(None, (self.model, self.dataset, self.forget_split)))
+        return f"{self.method} on {problem}, seed {self.seed}"
+
+    def folder(self, out: Path) -> Path:
+        """Return the folder of the cell's sweep."""
+        problem = "-".join(filter(None, (self.model, self.dataset, self.forget_split)))
+        return out / "cells" / problem.replace("/", "_") / self.method.replace("/", "_") / f"seed-{self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class BoardPlan:
+    """The cells of a leaderboard, and what remains to be run.
+
+    Attributes:
+        missing: the cells without a result.
+        epochs: the epochs of search of the missing cells, without fresh runs and targets.
+        targets: the number of targets, which methods share.
+        fresh_runs: the number of fresh runs of the missing cells, if the first recommended model of each cell holds.
+        seconds: the estimated duration of the search of the missing cells; None if unknown.
+    """
+
+    cells: tuple[CellJob, ...]
+    missing: tuple[CellJob, ...]
+    epochs: int
+    targets: int
+    fresh_runs: int
+    seconds: float | None
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the JSON output of ``--dry-run``."""
+        numbers = {name: getattr(self, name) for name in ("epochs", "targets", "fresh_runs", "seconds")}
+        return {"cells": len(self.cells), "missing": [str(job) for job in self.missing], **numbers}
+
+
+def cell_jobs(options: LeaderboardOptions) -> list[CellJob]:
+    """Return the cells, seed by seed, so that an interrupted leaderboard has complete seeds.
+
+    The seeds of the cells are so far apart that no fresh run uses the training seed of another cell.
+    """
+    seeds = [index * (1 + int(options.confirm or 0)) for index in range(options.seeds)]
+    problems = [(*problem.split(":"), "")[:3] for problem in options.problem]
+    methods = dict.fromkeys(options.method)
+    return [
+        CellJob(method, model, dataset, split, seed)
+        for seed, (model, dataset, split), method in itertools.product(seeds, problems, methods)
+    ]
+
+
+def board_problems(options: LeaderboardOptions) -> Iterator[Problem]:
+    """Yield the problems with the options that can be found without reading a registry."""
+    if options.epoch_budget is None:
+        yield Problem(
+            "a leaderboard compares methods at one budget: give --epoch-budget N, the number of epochs that the search "
+            "of each cell trains"
+        )
+    for name in ("method", "problem", "out"):
+        if not getattr(options, name):
+            yield Problem(f"a leaderboard needs --{name}, which is not given")
+    for problem in options.problem:
+        if not 1 <= problem.count(":") <= 2 or not all(problem.split(":")):
+            text = "expected MODEL:DATASET or MODEL:DATASET:SPLIT, such as tiny-phi:authors"
+            yield Problem(f"--problem {problem}: {text}", "problem")
+    for name, reason in _OWN.items():
+        if name in options.raw:
+            flag = fields_of(LeaderboardOptions)[name].flag
+            yield Problem(f"{flag} cannot be used in a leaderboard, because {reason}", name)
+
+
+def checked_settings(raw: Raw, problems: Sequence[str]) -> dict[CellJob, SweepSettings]:
+    """Return the settings of every cell. Nothing is written.
+
+    Raises:
+        Problems: an option of the leaderboard or of its sweeps is invalid. The exception lists all problems.
+    """
+    load_plugins(raw, problems)
+    options, found = read(LeaderboardOptions, raw, problems)
+    found += board_problems(options)
+    jobs = [] if any(problem.option == "problem" for problem in found) else cell_jobs(options)
+    texts = located(found, raw)
+    by_problem: dict[CellJob, SweepSettings] = {}
+    for job in dict.fromkeys(replace(job, seed=0) for job in jobs):
+        try:
+            by_problem[job] = _settings(raw, job, confirm=options.confirm)
+        except Problems as error:
+            texts += [text for text in error.problems if text not in texts]
+    raise_if_any(texts)
+    return {job: _with_seed(by_problem[replace(job, seed=0)], job.seed) for job in jobs}
+
+
+def _settings(raw: Raw, job: CellJob, *, confirm: int | str | None) -> SweepSettings:
+    budget = raw.get("epoch_budget", ())
+    values = {
+        "method": job.method,
+        "model": job.model,
+        "dataset": job.dataset,
+        "confirm": confirm,
+        "interpolate": "on",
+        **({"forget_split": job.forget_split} if job.forget_split else {}),
+    }
+    given: dict[str, Sequence[Given]] = {name: raw[name] for name in fields_of(ParetoOptions) if name in raw}
+    given |= {name: [Given(str(value), PYTHON)] for name, value in values.items()}
+    given |= {"trials": budget} if budget else {}  # each trial trains at least one epoch, so the budget ends the search
+    for name in ("out", "seeds"):
+        given.pop(name, None)
+    settings = resolve_and_check(ParetoOptions, given).settings
+    assert settings is not None
+    return settings
+
+
+def _with_seed(settings: SweepSettings, seed: int) -> SweepSettings:
+    """Return the settings for a cell's training seed. A target that is given as a folder has no training seed."""
+    has_own_target = settings.base.target_path is None
+    settings = replace(settings, seed=seed, base=replace(settings.base, seed=seed))
+    return replace(settings, seeds_vary="target" if has_own_target else "order")
+
+
+def plan_of_board(settings: dict[CellJob, SweepSettings], out: Path) -> BoardPlan:
+    """Return what remains to be run."""
+    missing = tuple(job for job in settings if not (job.folder(out) / ROW).is_file())
+    seconds: float | None = 0.0
+    for job in missing:
+        estimate = plan_of_sweep(settings[job], job.folder(out)).seconds
+        seconds = None if seconds is None or estimate is None else seconds + estimate
+    targets = {(job.model, job.dataset, seed) for job in settings for seed in settings[job].target_seeds}
+    return BoardPlan(
+        cells=tuple(settings),
+        missing=missing,
+        epochs=sum(settings[job].epoch_budget or 0 for job in missing),
+        targets=len(targets),
+        fresh_runs=sum(len(settings[job].fresh_seeds) for job in missing),
+        seconds=seconds,
+    )
+
+
+def run_cells(settings: dict[CellJob, SweepSettings], out: Path) -> Iterator[tuple[CellJob, str]]:
+    """Run the missing cells. Yield each cell with what happened: ``done``, or ``running`` in another process.
+
+    Several processes may run the same leaderboard in one shared folder. An interrupted cell is resumed.
+
+    Raises:
+        As :meth:`.Sweep.run`.
+    """
+    from sweeper.store.folder import begin
+
+    for job, cell in settings.items():
+        folder = job.folder(out)
+        if (folder / ROW).is_file():
+            continue
+        if folder.is_dir() and is_locked(folder):
+            yield job, "running"
+            continue
+        if not (folder / "sweep.json").is_file():
+            begin(cell, folder)
+        Sweep(folder).run()
+        write_json(folder / ROW, with_key(cell_row(folder), **_key(job)))
+        yield job, "done"
+
+
+def _key(job: CellJob) -> dict[str, object]:
+    return {
+        "method": job.method,
+        "model": job.model,
+        "dataset": job.dataset,
+        "forget_split": job.forget_split,
+        "seed": job.seed,
+    }
+
+
+def collect_cells(out: Path) -> pd.DataFrame:
+    """Return the rows of all finished cells in a leaderboard's folder.
+
+    Raises:
+        AnalysisError: the cells cannot be ranked together.
+    """
+    files = sorted((out / "cells").glob(f"*/*/*/{ROW}"))
+    rows = [json.loads(path.read_text(encoding="utf-8")) for path in files]
+    return checked_cells(pd.DataFrame(rows, columns=list(COLUMNS)), out)
+
+
+def write_board(out: Path, cells: pd.DataFrame) -> list[Board]:
+    """Write cells.csv and leaderboard.csv, .json and .md. Return the boards."""
+    found = boards(cells)
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomically(out / CELLS, cells.to_csv(index=False))
+    write_atomically(out / "leaderboard.csv", board_table(found).to_csv(index=False))
+    write_json(out / "leaderboard.json", board_content(found))
+    write_atomically(out / "leaderboard.md", board_markdown(found))
+    return found

@@ -1,0 +1,105 @@
+"""The command ``leaderboard``: what is refused before work, the plan, and the ranks of stored rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.leaderboard.cell import COLUMNS
+from sweeper.leaderboard import ROW, checked_settings, collect_cells
+from sweeper.settings.options import LeaderboardOptions
+from sweeper.settings.sources import from_python
+from tests.sweeper.cli.conftest import invoke, json_of, refused
+
+BOARD = ("--method", "gdiff", "--method", "ngdiff", "--problem", "tiny-phi:authors", "--seeds", 2, "--out", "board")
+BUDGET = ("--epochs", 6, "--epoch-budget", 24)
+
+
+def message(*arguments: object) -> str:
+    """Return all messages of a refused command."""
+    return "\n".join(refused(*arguments))
+
+
+def test_a_leaderboard_without_a_budget_is_refused() -> None:
+    assert "give --epoch-budget N" in message("leaderboard", *BOARD)
+
+
+def test_all_problems_are_reported_together() -> None:
+    words = ("--method", "gdfif", "--problem", "tiny-phi:authors", "--seed", 3, "--lr", -1)
+    text = message("leaderboard", *words)
+    for expected in ("--epoch-budget", "--out", "unknown method 'gdfif'", "--seed cannot be used", "lr must be"):
+        assert expected in text, expected
+
+
+@pytest.mark.parametrize("problem", ["authors", "tiny-phi:", "a:b:c:d"])
+def test_a_problem_names_a_model_and_a_data_set(problem: str) -> None:
+    text = message("leaderboard", "--method", "gdiff", "--problem", problem, *BUDGET, "--out", "board")
+    assert f"--problem {problem}: expected MODEL:DATASET" in text
+
+
+def test_the_dry_run_states_the_cells_and_their_cost() -> None:
+    plan = json_of("leaderboard", *BOARD, *BUDGET, "--dry-run")
+    assert {name: plan[name] for name in ("cells", "epochs", "targets", "fresh_runs")} == {
+        "cells": 4,
+        "epochs": 4 * 24,
+        "targets": 4,  # two training seeds, and a fresh one for each
+        "fresh_runs": 4,
+    }
+    assert not Path("board").exists()
+
+
+def settings_of(**options: Any) -> Any:
+    values = {"method": ["gdiff"], "problem": "tiny-phi:authors", "epoch_budget": 24, "out": "board"}
+    return checked_settings(from_python(LeaderboardOptions, values | options), [])
+
+
+def test_no_two_cells_of_a_method_share_a_training_seed() -> None:
+    seeds = [seed for cell in settings_of(seeds=3, confirm=2).values() for seed in cell.target_seeds]
+    assert seeds == list(range(9))
+
+
+def test_every_cell_has_the_stated_budget_and_the_given_options() -> None:
+    for job, cell in settings_of(seeds=2, epochs=6, attacks="quantize").items():
+        assert (cell.epoch_budget, cell.base.epochs, cell.attack_names) == (24, 6, ("quantize",))
+        assert (cell.base.interpolate, cell.seed, cell.base.seed) == ("on", job.seed, job.seed)
+
+
+def write_rows(out: Path) -> None:
+    for method, success in (("good", 1.0), ("bad", 0.0)):
+        for seed in (0, 2):
+            row = dict.fromkeys(COLUMNS, "") | {"method": method, "model": "m", "dataset": "d", "seed": seed}
+            row |= {"epoch_budget": 24, "epochs": 26.0, "trials": 6, "success": success, "fresh_runs": 1}
+            row |= {"fresh_met": int(success), "hypervolume": success, "hypervolume_after_attack": None}
+            row |= {"equal_retention": success, "seconds": 30.0}
+            folder = out / "cells" / "m-d" / method / f"seed-{seed}"
+            folder.mkdir(parents=True)
+            (folder / ROW).write_text(json.dumps(row))
+
+
+def test_the_board_of_stored_rows_is_the_board_of_the_cells(tmp_path: Path) -> None:
+    write_rows(tmp_path)
+    collect_cells(tmp_path).to_csv("cells.csv.xz", index=False)
+    (board,) = json_of("leaderboard", "--from", "cells.csv.xz")
+    assert [(row["method"], row["success"], row["success_place"]) for row in board["rows"]] == [
+        ("good", 1.0, 1),
+        ("bad", 0.0, 2),
+    ]
+    assert board["missing"] == ["hypervolume_after_attack"]
+
+
+def test_from_writes_the_files_of_a_leaderboard_and_prints_its_table(tmp_path: Path) -> None:
+    write_rows(tmp_path)
+    collect_cells(tmp_path).to_csv("cells.csv", index=False)
+    result = invoke("leaderboard", "--from", "cells.csv", "--out", "ranked")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == Path("ranked/leaderboard.md").read_text()
+    assert Path("ranked/cells.csv").read_text() == Path("cells.csv").read_text()
+
+
+def test_from_does_not_accept_the_options_of_new_cells() -> None:
+    assert "--method, --seeds: --from ranks stored rows" in message(
+        "leaderboard", "--from", "cells.csv", "--method", "gdiff", "--seeds", 3
+    )
