@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from analysis.frontier.choice import choose_model
-from analysis.report.example_answers import TARGET_ITEMS
+from analysis.report.answers import MAX_QUESTIONS, evenly_spread
+from analysis.tables.item_logs import Answers, model_answers, reference_answers
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from analysis.words import model_name
-
-_ROWS_PER_SET = 100
-_LOGS = {"eval_log_forget.json": "forget", "eval_log.json": "retain"}
-
-Answers = Mapping[tuple[str, str], tuple[str, str, str]]
-"""Maps an evaluation set and the number of a question to the prompt, the model's answer and the true answer."""
-
 
 Table = dict[str, list[Any]]
 """The columns and the rows of a table."""
@@ -57,20 +50,19 @@ def answers_tables(out: Path, answer: Mapping[str, Any] | None) -> AnswersTables
     answers: dict[str, Answers] = {}
     for row in compared:
         name = model_name(row, with_epoch=table.every_epoch)
-        items = _read(out / "items" / f"{Path(row['checkpoint']).name}.json")
-        if items:
+        if items := model_answers(row):
             trial_by_model[name], answers[name] = str(row["trial_id"]), items
     if not answers:
         return None
-    target = _read(out / "items" / TARGET_ITEMS.format(key=compared[0].get("target_key", "")))
+    target = reference_answers(compared[0], "target")
     questions = next(iter(answers.values()))
 
     def rows(*columns: Answers) -> list[list[Any]]:
         return [
             [
-                questions[key][0],
-                *(items[key][1] if key in items else None for items in columns),
-                questions[key][2],
+                questions[key].prompt,
+                *(items[key].text if key in items else None for items in columns),
+                questions[key].truth,
                 key[0],
             ]
             for key in _spread(questions)
@@ -88,16 +80,4 @@ def _spread(questions: Answers) -> Iterator[tuple[str, str]]:
     """Yield the keys of at most 100 questions of each set, evenly spread."""
     for name in dict.fromkeys(["forget", "retain", *(set_name for set_name, _ in questions)]):
         keys = [key for key in questions if key[0] == name]
-        count = min(len(keys), _ROWS_PER_SET)
-        yield from (keys[index * len(keys) // count] for index in range(count))
-
-
-def _read(path: Path) -> Answers:
-    if not path.is_file():
-        return {}
-    logs: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return {
-        (_LOGS.get(name, name), number): (prompt, text, truth)
-        for name, log in logs.items()
-        for number, (prompt, text, truth) in log.get("generated_text", {}).items()
-    }
+        yield from evenly_spread(keys, MAX_QUESTIONS)

@@ -16,7 +16,6 @@ from analysis.frontier.choice import Choice
 from analysis.frontier.frontier import Frontier
 from analysis.frontier.pareto_json import json_value
 from analysis.report.answer import Answer
-from analysis.report.example_answers import ExampleAnswers
 from analysis.report.outcomes import cost, early_stops, failures, status_counts
 from analysis.report.render import note_text, render, render_line, render_lines, sentence
 from analysis.report.study_text import (
@@ -48,7 +47,7 @@ HEADINGS = {
     "gradients": "Gradient norms and angles",
 }
 """The headings of the sections in the order of the page, keyed by anchor."""
-SCRIPTS = ("selection.js", "report.js")
+SCRIPTS = ("selection.js", "answers.js", "report.js")
 """The scripts of the page, in order. The first one defines the selection (:mod:`analysis.report.candidates`)."""
 
 
@@ -114,6 +113,7 @@ class PageAnswer:
 
     Attributes:
         anchor: the suffix of all HTML ids of this task; "" if there is only one task.
+        answers: the models' answers (:func:`analysis.report.answers.answers_data`); None if no answers are stored.
         hypervolumes: the hypervolume of the frontier in each additional reference box, keyed by box.
     """
 
@@ -121,7 +121,7 @@ class PageAnswer:
     anchor: str
     choice: Choice
     answer: Answer
-    examples: ExampleAnswers | None
+    answers: Mapping[str, Any] | None
     front: Frontier
     hypervolumes: Mapping[str, float]
     fresh: Mapping[str, Any]

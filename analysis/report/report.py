@@ -18,8 +18,8 @@ from analysis.frontier.frontier import frontier
 from analysis.frontier.indicators import further_objectives
 from analysis.frontier.pareto_json import json_value, pareto_content
 from analysis.report.answer import answer
+from analysis.report.answers import answers_data
 from analysis.report.candidates import Problem, candidates_data
-from analysis.report.example_answers import example_answers
 from analysis.report.page import PageAnswer, PageFigure, PageFrontier, page, page_notices, page_sections
 from analysis.report.render import listed, note_text, render_line, sentence
 from analysis.report.trials import anchors, fresh_section, point_labels
@@ -56,7 +56,7 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> dict[str, Any]:
     is_study = bool(full.sweeps) and all(sweep.settings.get("kind") == "lr-study" for sweep in full.sweeps)
     gallery_figures = gallery(sources_by_task, study)
     answers = {
-        task: _page_answer(out, task, source, anchor=f"-{i}" if len(sources_by_task) > 1 else "")
+        task: _page_answer(task, source, anchor=f"-{i}" if len(sources_by_task) > 1 else "")
         for i, (task, source) in enumerate(sources_by_task.items())
     }
     content = cast("dict[str, Any]", json_value(_content(sources_by_task, answers)))
@@ -106,22 +106,18 @@ def draw_frontier(data: ParetoData, *, links: Mapping[str, str] | None = None) -
     return draw_pareto(data, subtitle=subtitle, notes=notes, links=links or {})
 
 
-def _page_answer(out: Path, task: Task, source: Sources, *, anchor: str) -> PageAnswer:
+def _page_answer(task: Task, source: Sources, *, anchor: str) -> PageAnswer:
     table, sweep = source.table, source.sweep
     front = frontier(table.models, sweep.objectives)
     choice = choose_model(table, sweep)
     sweep_answer = answer(table, sweep, front, choice, corrected_scores(choice, sweep.objectives))
-    model, row = sweep_answer.model, choice.row
-    examples = None
-    if model is not None and model.checkpoint and row is not None:
-        examples = example_answers(out, model.checkpoint, str(row.get("target_key", "")))
     boxes = further_objectives(sweep.objectives, sweep.columns, table.models.measured(sweep.columns.metrics))
     return PageAnswer(
         title=sweep_title(table, sweep) + (f" ({task.apart})" if task.apart else ""),
         anchor=anchor,
         choice=choice,
         answer=sweep_answer,
-        examples=examples,
+        answers=answers_data(table, sweep, choice, front),
         front=front,
         fresh=fresh_section(table, choice.criterion),
         hypervolumes={name: frontier(table.models, box).hypervolume for name, box in boxes.items()},

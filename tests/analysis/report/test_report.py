@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.report.example_answers import example_answers
 from analysis.report.outcomes import EarlyStops, cost, early_stops, failures, status_counts
 from analysis.report.render import render_line
 from analysis.report.report import write_report
 from analysis.report.trials import page_data
 from analysis.tables.trial_table import TrialTable
 from tests.analysis.conftest import MakeSweep, report, trial
+from tests.analysis.report.test_answers import write_answers
 
 WRITTEN = ("pareto.json", "pareto.png", "pareto.svg", "report.html")
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>$b_{c}$"
@@ -40,8 +40,9 @@ class Page(HTMLParser):
         self.feed(self.source)
         self.close()
         self.text = "".join(text for tag, text in self.texts if tag not in ("script", "style"))
-        candidates, data, self.script = (text for tag, text in self.texts if tag == "script")
+        candidates, answers, data, self.script = (text for tag, text in self.texts if tag == "script")
         self.candidates: Any = json.loads(candidates)
+        self.answers: Any = json.loads(answers)
         self.data: Any = json.loads(data)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -69,7 +70,8 @@ def folder(make_sweep_once: MakeSweep) -> Path:
         trial("00003", None, None, status="failed", error="nan at step 12", checkpoint="", wall_seconds=10.0),
     ]
     out = make_sweep_once(rows, [report(f"0000{i}", step, step / 10, 0.1) for i in range(3) for step in (10, 20)])
-    write(out, **{"00002": items("it is <gone>\x00\x1b")}, target_0011=items("it is here"))
+    write_answers(out, "00002", {"forget": ["it is <gone>\x00\x1b"] * 6})
+    write_answers(out, "target-0011", {"forget": ["it is here"] * 6})
     write_report(out)
     return out
 
@@ -88,8 +90,7 @@ def test_the_page_opens_with_the_answer_and_holds_all_sections_with_a_target_for
         *("arXiv:2410.22086", "@inproceedings{", "Over ROUGE", "10.0 s (25%)", "seeds 0."),
     ):
         assert expected in text
-    assert "0 of 6 answers" in text
-    assert page.source.count("it is <mark>&lt;gone&gt;␀␛</mark>") == 10
+    assert page.answers[0]["models"][0]["answers"] == [["it is ", 0, "<gone>␀␛", 1]] * 6
     assert page.values("data-trial", "tr") == ["00000", "00001", "00002", "00003"]
     ids = page.values("id")
     assert set(page.values("href", "a")) == {f"#trial-{i}" for i in range(4)} <= {f"#{name}" for name in ids}
@@ -254,43 +255,6 @@ def test_the_start_of_a_worker_is_no_cost_of_the_method_that_comes_first(make_sw
     assert (found.seconds, found.startup_seconds) == (81, 50)
     assert [(line.name, line.mean) for line in found.groups["method"]] == [("gdiff", 10), ("ngdiff", 11)]
     assert sum(line.share for line in found.groups["method"]) == pytest.approx(1.0)
-
-
-QUESTIONS = ("Who wrote it?", "Where is it?", "When was it?", "What is it?", "Why is it?", "Who read it?")
-
-
-def items(answer: str) -> dict[str, object]:
-    """A per-item log with one answer to every question of both sets."""
-    rows = {str(i): [f"Q: {text}\nA:", f"{answer} {i}", f"reference {i}"] for i, text in enumerate(QUESTIONS)}
-    return {part: {"generated_text": rows} for part in ("eval_log.json", "eval_log_forget.json")}
-
-
-def write(out: Path, **logs: dict[str, object]) -> None:
-    (out / "items").mkdir(parents=True)
-    for name, content in logs.items():
-        (out / "items" / f"{name.replace('_', '-')}.json").write_text(json.dumps(content))
-
-
-def test_the_true_answer_stands_beside_the_targets_and_the_models(tmp_path: Path) -> None:
-    write(tmp_path, t1=items("model"), target_key=items("target"))
-    found = example_answers(tmp_path, "checkpoints/t1", "key")
-    assert found is not None
-    assert ([item.name for item in found.sets], found.is_target) == (["forget", "retain"], True)
-    first = found.sets[0].examples[0]
-    assert (first.question, first.truth) == ("Who wrote it?", "reference 0")
-    assert (first.before, first.after) == ((("target ", True), ("0", False)), (("model ", True), ("0", False)))
-    assert found.sets[0].unchanged == 0
-
-
-def test_without_the_targets_answers_the_true_answers_are_compared(tmp_path: Path) -> None:
-    write(tmp_path, t1=items("reference"))
-    found = example_answers(tmp_path, "checkpoints/t1", "key")
-    assert found is not None
-    first = found.sets[0].examples[0]
-    assert (found.is_target, first.truth, first.before) == (False, "reference 0", None)
-    assert first.after == (("reference 0", False),)
-    assert found.sets[1].unchanged == found.sets[1].total
-    assert example_answers(tmp_path, "checkpoints/t2", "key") is None
 
 
 def test_each_point_of_several_tasks_links_to_its_own_trial(make_sweep: MakeSweep, tmp_path: Path) -> None:
