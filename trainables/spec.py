@@ -298,6 +298,22 @@ class TrialSpec:
         low=1,
         fixed="",
     )
+    leak_samples: int = setting(
+        "attack", 16, "Number of sampled answers to each question (n of leak@k), in the attack 'sample'.", low=1
+    )
+    leak_k: int = setting(
+        "attack", 4, "Number of answers of which one may leak a fact (k of leak@k), in the attack 'sample'.", low=1
+    )
+    relearn_epochs: int = setting(
+        "attack", 4, "Epochs of training in the attacks 'relearn' and 'benign'; a power of 2.", low=1
+    )
+    relearn_lr: float | None = setting(
+        "attack",
+        None,
+        "Learning rate of the attacks 'relearn' and 'benign'.",
+        "that of the target's fine-tuning; 2e-5 for a target that was fine-tuned with LoRA",
+        above=0.0,
+    )
     retain_path: str | None = setting(
         "placement",
         None,
@@ -431,8 +447,8 @@ def _build_fields() -> dict[str, Field]:
             "label": item.name.replace("auto_lr", "AutoLR").replace("_", " "),
             "when": _AUTO if needs_auto_lr else {},
             "flag": f"--{item.name.replace('_', '-')}" if item.metadata["help"] else "",
-            "decides": role != "placement",
-            "fixed": _SHARED if role in ("data", "placement", "scoring") else "",
+            "decides": role not in ("attack", "placement"),
+            "fixed": _SHARED if role in ("data", "placement", "scoring", "attack") else "",
         }
         field_by_name[item.name] = Field(name=item.name, default=item.default, **{**derived, **item.metadata})
     return field_by_name

@@ -109,6 +109,11 @@ def _setting_problems(spec: TrialSpec) -> list[str]:
             f"update {spec.update} cannot be used with optimizer {spec.optimizer}; use the optimizer "
             f"{' or '.join(optimizers)}, or the update plain"
         )
+    if spec.leak_k > spec.leak_samples:
+        problems.append(
+            f"--leak-k {spec.leak_k} is above --leak-samples {spec.leak_samples}: leak@k needs at least k sampled "
+            "answers to each question; give more samples or a smaller k"
+        )
     if spec.dataset in DATASETS:
         problems += DATASETS[spec.dataset].choice_problems(spec.forget_split, spec.forget_class, spec.data_seed)
     if spec.target_seed and spec.target_path is not None:

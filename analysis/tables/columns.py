@@ -10,7 +10,7 @@ from typing import Any
 from search_spaces.common.objective import Objective
 from search_spaces.constraint import Constraint
 
-SETTINGS = frozenset({"method", "training", "auto_lr", "data", "scoring", "placement"})
+SETTINGS = frozenset({"method", "training", "auto_lr", "data", "scoring", "attack", "placement"})
 """The roles of the columns that contain settings of a trial."""
 _NUMBERS = frozenset({"loss", "metric", "cost", "progress", "course"})
 _STRUCTURE = {"model": "data", "dataset": "data", "method": "method", "lr": "training", "seed": "training"} | {

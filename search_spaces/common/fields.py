@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from search_spaces.common.messages import expected_one_of
 
-Role = Literal["method", "training", "auto_lr", "data", "scoring", "placement"]
+Role = Literal["method", "training", "auto_lr", "data", "scoring", "attack", "placement"]
 """What a setting describes. A setting with the role ``placement`` is a location on this machine."""
 Scope = Literal["trial", "command"]
 """``trial`` for a field of a trial; ``command`` for an option of a command."""

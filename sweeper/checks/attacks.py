@@ -9,12 +9,21 @@ from typing import Any
 
 from search_spaces.common.messages import some_of
 from sweeper.checks.world import source_problems
+from sweeper.settings.names import NO_ATTACKS
 from sweeper.settings.options import AttackOptions
-from sweeper.settings.reading import Problem, about
+from sweeper.settings.reading import Problem, about, trial_values
 from sweeper.settings.search import read_attacks
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import read_settings
-from trainables.attacks.registry import ATTACKS
+from trainables.spec import FIELDS
+from trainables.spec_checks import trial_problems
+
+_ATTACKS_BY_SETTING = {
+    "leak_samples": ("sample",),
+    "leak_k": ("sample",),
+    "relearn_epochs": ("relearn", "benign"),
+    "relearn_lr": ("relearn", "benign"),
+}
 
 
 def attack_changes(options: AttackOptions, out: Path) -> tuple[dict[str, Any], list[Problem]]:
@@ -25,12 +34,23 @@ def attack_changes(options: AttackOptions, out: Path) -> tuple[dict[str, Any], l
     """
     stored = read_settings(out)
     attacks, problems = read_attacks(options.attacks)
-    names = [name for name in ATTACKS if name in (*stored.attack_names, *attacks)]
-    changes: dict[str, Any] = {"attacks": ",".join(names) or stored.attacks}
+    texts = [text for text in (stored.attacks, options.attacks) if not problems and text != NO_ATTACKS]
+    changes: dict[str, Any] = {"attacks": ",".join(dict.fromkeys(",".join(texts).split(","))) or stored.attacks}
     given = {"attack_epsilon": options.epsilon, "front_metrics": options.front_metrics}
     changes |= {name: value for name, value in given.items() if value is not None}
     if not problems and not attacks:
         problems += about("attacks", f"--attacks {options.attacks}: name at least one attack ('list attacks')")
+    values = trial_values(options)
+    changed = {name: value for name, value in values.items() if value != getattr(stored.base, name)}
+    changes["base"] = replace(stored.base, **changed)
+    for name in changed:
+        if measured := [attack for attack in _ATTACKS_BY_SETTING[name] if attack in stored.attack_names]:
+            was = getattr(stored.base, name) or "the default"
+            text = f"the sweep in {out} has results of {', '.join(measured)} with {was}"
+            flag = FIELDS[name].flag
+            problems += about(name, f"{flag} {changed[name]}: {text}, which would not be comparable; leave out {flag}")
+    if problem := next((text for text in trial_problems(changes["base"]) if "--leak-k" in text), None):
+        problems += about("leak_k", problem)
     settings = replace(stored, **changes)
     problems += settings_problems(settings)
     if not problems:

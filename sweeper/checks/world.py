@@ -132,7 +132,7 @@ def check_files_and_services(resolved: Resolved[M], *, continues: bool = False) 
         is_searched = any(item.name == "interpolate" and item.accepts("on") for item in space.parameters)
         if is_searched or space.constants.get("interpolate") == "on":
             spec = replace(spec, interpolate="on")
-        spec = attacked_spec(spec, resolved.settings.attack_names)
+        spec = attacked_spec(spec, resolved.settings.attacks)
     problems += map(Problem, source_problems(spec, ask_hub=not problems))
     if isinstance(options, SweepOptions) and options.storage and is_address(options.storage) and not problems:
         problems += about("storage", storage_problem(options.storage))

@@ -152,7 +152,7 @@ def _metrics() -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for name, metric in METRICS.items():
         high = _UNIFORM_GUESS if metric.high is None else f"{metric.high:g}"
-        set_names = [set_name for set_name, metric_names in SETS.items() if name in metric_names]
+        set_names = [set_name for set_name, metrics in SETS.items() if name in metrics]
         entries = " or ".join([name, *set_names])
         needs = [metric.kind] + [need.description for need in metric.needs] + [TARGET] * metric.needs_target
         rows.append(

@@ -319,6 +319,7 @@ class SweepOptions(
 class ParetoOptions(SweepOptions, ParetoFields):
     command: ClassVar[str] = PARETO
 
+    attacking: Mapping[str, Any] = trial_options("attack")
     space: str | None = option(
         None,
         "Search space: 'paper' for the grid of the paper (all methods, learning rates and values of c, without and "
@@ -440,6 +441,7 @@ class AttackOptions(Options):
 
     attacks: str = option("default", "Attacks: NAME,..., default or all (see 'list attacks').", metavar="NAME,...")
     epsilon: float | None = option(None, _ATTACK_EPSILON, low=0.0, high=1.0, otherwise="the sweep's, or 0.02")
+    attacking: Mapping[str, Any] = trial_options("attack")
     front_metrics: int | None = option(
         None,
         "Maximum number of attacked models: the recommended one, its runners-up, and those nearest to the best values "
@@ -520,6 +522,7 @@ class EvaluateOptions(ModelOptions):
         metavar="NAME,...",
         after="metrics",
     )
+    attacking: Mapping[str, Any] = trial_options("attack")
     out: str | None = option(
         None,
         "Write metrics.json and items.json (the metrics of each item) to this folder.",

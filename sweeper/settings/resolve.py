@@ -16,7 +16,7 @@ from search_spaces.builtin import PAPER, PAPER_RULES
 from search_spaces.common.messages import counted, expected_one_of
 from search_spaces.space import Space, SpaceError
 from sweeper.settings.fields import fields_of
-from sweeper.settings.names import NO_FRESH_RUNS
+from sweeper.settings.names import NO_ATTACKS, NO_FRESH_RUNS
 from sweeper.settings.options import (
     FACTORS,
     EvaluateOptions,
@@ -87,7 +87,8 @@ def resolve(options_type: type[M], raw: Raw, problems: Sequence[str] = ()) -> Re
     base, base_problems = _base(options)
     if isinstance(options, EvaluateOptions):
         attacks, attack_problems = read_attacks(options.attacks)
-        base, base_problems = attacked_spec(base, attacks), [*base_problems, *attack_problems]
+        base = attacked_spec(base, options.attacks if attacks else NO_ATTACKS)
+        base_problems = [*base_problems, *attack_problems]
     return Resolved(options, base, [*found, *base_problems, *_spec_problems(options, base, (), {})])
 
 

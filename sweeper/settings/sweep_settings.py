@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -28,7 +28,7 @@ from sweeper.settings.options import (
 from sweeper.settings.resources import AUTO, Resources, local_gpu_count
 from sweeper.settings.sources import Raw, command_line, from_json, to_json
 from sweeper.settings.tracking_uri import redact_uri
-from trainables.attacks.registry import parse_attacks
+from trainables.attacks.registry import metric_sets, parse_attacks
 from trainables.methods import option_names, parse_method
 from trainables.metrics.registry import METRICS, SETS
 from trainables.spec import FIELDS, TrialSpec
@@ -217,7 +217,7 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
 
     def measured_spec(self, seed: int) -> TrialSpec:
         """Return :meth:`base_spec` with the metrics of the attacks, which are also measured on the target."""
-        return attacked_spec(self.base_spec(seed), self.attack_names)
+        return attacked_spec(self.base_spec(seed), self.attacks)
 
     def ray_storage(self, out: Path) -> Path:
         """Return the absolute path of Ray Tune's folder."""
@@ -277,9 +277,10 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
         return cls(**settings)
 
 
-def attacked_spec(spec: TrialSpec, attacks: Sequence[str]) -> TrialSpec:
-    """Return the spec with the metrics of attacks beside its own metrics."""
-    return replace(spec, metrics=tuple(dict.fromkeys([*(spec.metrics or ("default",)), *attacks]))) if attacks else spec
+def attacked_spec(spec: TrialSpec, attacks: str) -> TrialSpec:
+    """Return the spec with the metrics of attacks, in the format of ``--attacks``, beside its own metrics."""
+    sets = metric_sets(attacks)
+    return replace(spec, metrics=tuple(dict.fromkeys([*(spec.metrics or ("default",)), *sets]))) if sets else spec
 
 
 def _with_one_setting_per_factor(base: Mapping[str, Any], space: Space) -> dict[str, Any]:

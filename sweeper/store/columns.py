@@ -129,7 +129,9 @@ def unused_columns(methods: Iterable[str], metrics: Iterable[str], *, modality: 
     if modality:
         requested -= {name for name, item in METRICS.items() if item.attack and modality not in item.modalities}
     unused_options = frozenset(option_names()) - used_options
-    return unused_options.union(name for name in _OPTIONAL if name not in requested)
+    is_attacked = any(METRICS[name].attack for name in requested & METRICS.keys())
+    unused_settings = () if is_attacked else [name for name, item in FIELDS.items() if item.role == "attack"]
+    return unused_options.union(unused_settings, (name for name in _OPTIONAL if name not in requested))
 
 
 _PROGRESS_AND_COSTS = tuple(column.name for column in _COLUMNS if column.role in ("progress", "cost"))

@@ -18,6 +18,7 @@ BASE = TrialSpec(method="gdiff")
 
 NOT_DECIDING = {
     *(
+        *(name for name, item in FIELDS.items() if item.role == "attack"),
         "model_path",
         "target_path",
         "retain_path",

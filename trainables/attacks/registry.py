@@ -15,6 +15,8 @@ _FIRST = ("quantize", "sample", "paraphrase", "prefix", "combine", "relearn", "b
 ATTACKS: Mapping[str, Attack] = entries("trainables.attacks", trainables.attacks.__path__, "ATTACK", first=_FIRST)
 """All attacks by name."""
 NO_ATTACKS = "none"
+SET = "attacks:"
+"""The beginning of the name of the metric set with the metrics of a set of attacks."""
 
 
 def attack_sets() -> Mapping[str, tuple[str, ...]]:
@@ -22,6 +24,15 @@ def attack_sets() -> Mapping[str, tuple[str, ...]]:
     names = [name for attack in ATTACKS.values() for name in attack.sets]
     sets = {name: tuple(item.name for item in ATTACKS.values() if name in item.sets) for name in names}
     return MappingProxyType({**sets, "all": tuple(ATTACKS), NO_ATTACKS: ()})
+
+
+def metric_sets(text: str) -> tuple[str, ...]:
+    """Return the names of the metric sets of the attacks in a text, which :func:`parse_attacks` accepts.
+
+    The metrics of an attack that the data cannot give are left out only if the attack is named by a set.
+    """
+    names = dict.fromkeys(name.strip() for name in text.split(","))
+    return tuple(name if name in ATTACKS else f"{SET}{name}" for name in names if name != NO_ATTACKS)
 
 
 class AttackError(ValueError):

@@ -30,7 +30,8 @@ _FIRST = (
 _ENTRIES: Mapping[str, Metric] = entries("trainables.metrics", trainables.metrics.__path__, "METRICS", first=_FIRST)
 _DISTANCES = [metric.distance() for metric in _ENTRIES.values() if metric.ideal is not None]
 # Imported by name, because attacks use metrics.
-_ATTACKS: Mapping[str, Attack] = import_module("trainables.attacks.registry").ATTACKS
+_attack_registry = import_module("trainables.attacks.registry")
+_ATTACKS: Mapping[str, Attack] = _attack_registry.ATTACKS
 _ATTACKED = {name: attack.metrics_from(_ENTRIES) for name, attack in _ATTACKS.items()}
 _FURTHER = [*_DISTANCES, *(metric for metrics in _ATTACKED.values() for metric in metrics)]
 METRICS: Mapping[str, Metric] = MappingProxyType(dict(_ENTRIES) | {metric.name: metric for metric in _FURTHER})
@@ -47,7 +48,11 @@ def _names_by_set() -> dict[str, tuple[str, ...]]:
     for set_name in dict.fromkeys(set_names):
         result[set_name] = tuple(metric.name for metric in metrics if set_name in metric.sets)
     result["all"] = tuple(metric.name for metric in metrics if not metric.loss)
-    return result | {name: tuple(metric.name for metric in metrics) for name, metrics in _ATTACKED.items()}
+    attacked = {name: tuple(metric.name for metric in metrics) for name, metrics in _ATTACKED.items()}
+    for set_name, attacks in _attack_registry.attack_sets().items():
+        if attacks:
+            result[f"{_attack_registry.SET}{set_name}"] = tuple(name for attack in attacks for name in attacked[attack])
+    return result | attacked
 
 
 SETS: Mapping[str, tuple[str, ...]] = MappingProxyType(_names_by_set())

@@ -44,6 +44,7 @@ from trainables.run.workspace import Workspace
 from trainables.saved_state import load_random_state, random_state
 from trainables.scoring.base import ItemLog, Scores
 from trainables.spec import TrialSpec
+from trainables.target.target import attack_settings
 from trainables.updates import UPDATES
 
 
@@ -83,6 +84,7 @@ class UnlearningRun:
         self._batches = TrainingBatches(forget_lengths, retain_lengths, batch_size=spec.batch_size, seed=spec.seed)
         self._eval_batch_size = memory_spec.eval_batch_size
         self._evaluator = workspace.evaluator(batch_size=self._eval_batch_size)
+        self._evaluator.attack_settings = attack_settings(spec)
         refusals = None
         if method.objective.reference is Reference.PAIR_NLL:
             refusals = workspace.refusals(batch_size=memory_spec.eval_batch_size)

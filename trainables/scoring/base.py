@@ -272,11 +272,17 @@ class Scores(ABC):
 
 
 class ModelEvaluator(ABC):
-    """Evaluates models on one unlearning task. ``random_guess`` is the loss of a uniform guess, in nats."""
+    """Evaluates models on one unlearning task.
+
+    Attributes:
+        random_guess: the loss of a uniform guess, in nats.
+        attack_settings: the settings of attacks by name (:func:`trainables.target.target.attack_settings`).
+    """
 
     def __init__(self, data: TaskData, *, classes: int) -> None:
         self.random_guess = math.log(classes)
         self.data = data
+        self.attack_settings: Mapping[str, Any] = {}
 
     @abstractmethod
     def scores(

@@ -6,13 +6,14 @@ The target's log-likelihoods of the forget set are stored, so that NPO needs no 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainables.data import DataError, TaskData, load_data
+from trainables.metrics.registry import METRICS
 from trainables.modality import Modality, ModelEvaluator, modality_of
 from trainables.models.hub_cache import hub_commit
 from trainables.models.registry import TEMPLATES, ModelInfo, TargetRecipe, find_model
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 CHAT_FILE = "chat_template.jinja"
 """The file with the chat template. In older model folders, the tokenizer's configuration contains the template."""
+
+
+RELEARN_LR = 2e-5
+"""The default learning rate of attacks that train, for a target that was fine-tuned with LoRA."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +136,13 @@ class TargetSpec:
         return f"{template}:{digest((folder / CHAT_FILE).read_text(encoding='utf-8'))}"
 
     def metric_digests(self, names: Sequence[str]) -> list[str]:
-        return digests(("metric", name.removesuffix("_distance")) for name in names)
+        """Return the digests of what decides the values of metrics: plug-ins, and the settings of attacks."""
+        attacks = {METRICS[name].attack for name in names} - {""}
+        parts = [
+            *(("metric", name.removesuffix("_distance")) for name in names),
+            *(("attack", name) for name in attacks),
+        ]
+        return [*digests(parts), *([digest(sorted(attack_settings(self.trial).items()))] if attacks else [])]
 
     @property
     def _settings(self) -> tuple[object, ...]:
@@ -163,7 +174,7 @@ class TargetSpec:
             raise DataError(*problems)
 
     def evaluator(self, model: PreTrainedModel, processor: Any, *, data: TaskData | None = None) -> ModelEvaluator:
-        return self.modality.evaluator(
+        evaluator = self.modality.evaluator(
             data or self.data,
             processor,
             classes=self.modality.classes(model.config),
@@ -171,6 +182,15 @@ class TargetSpec:
             batch_size=self.trial.eval_batch_size,
             device=model.device,
         )
+        evaluator.attack_settings = attack_settings(self.trial)
+        return evaluator
+
+
+def attack_settings(spec: TrialSpec) -> Mapping[str, Any]:
+    """Return the settings of attacks by name. The learning rate is that of the target's fine-tuning by default."""
+    recipe = target_recipe(spec)
+    rate = spec.relearn_lr or (recipe.lr if recipe.lora_rank is None else RELEARN_LR)
+    return {name: getattr(spec, name) for name, item in FIELDS.items() if item.role == "attack"} | {"relearn_lr": rate}
 
 
 def target_spec_of(spec: TrialSpec) -> TargetSpec:

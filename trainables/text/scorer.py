@@ -155,8 +155,11 @@ class TextScorer:
         *,
         limits: Sequence[int],
         prefixes: Sequence[Sequence[int]] | None = None,
+        sampled: bool = False,
     ) -> list[str]:
         """Return the greedy continuation of each prompt as text, without special tokens.
+
+        With ``sampled``, the continuations are sampled at temperature 1 with the global random generator of torch.
 
         ``limits`` has the maximum number of tokens of each continuation, which also ends if the model has no more
         positions. ``prefixes`` has the first tokens of each continuation, if they are already known. These tokens count
@@ -185,13 +188,15 @@ class TextScorer:
                     inputs = [[*prompts[index], *results[index]] for index in indices]
                     needed = max(limits[index] - len(results[index]) for index in indices)
                     free = context_length - max(map(len, inputs))
-                    outputs = self._continue(model, inputs, min(needed, free))
+                    outputs = self._continue(model, inputs, min(needed, free), sampled=sampled)
                     for index, tokens in zip(indices, outputs, strict=True):
                         results[index] = [*results[index], *tokens][: limits[index]]
         return self.decode(results)
 
-    def _continue(self, model: PreTrainedModel, inputs: Sequence[list[int]], max_new_tokens: int) -> list[list[int]]:
-        """Return the greedy continuations of one batch. After an end token, they are padded."""
+    def _continue(
+        self, model: PreTrainedModel, inputs: Sequence[list[int]], max_new_tokens: int, *, sampled: bool
+    ) -> list[list[int]]:
+        """Return the greedy or sampled continuations of one batch. After an end token, they are padded."""
         import torch
         from transformers import GenerationConfig
 
@@ -204,7 +209,8 @@ class TextScorer:
         ends = self.ends
         settings = GenerationConfig(
             max_new_tokens=max_new_tokens,
-            do_sample=False,
+            do_sample=sampled,
+            **({"temperature": 1.0, "top_k": 0, "top_p": 1.0} if sampled else {}),
             num_beams=1,
             use_cache=True,
             pad_token_id=pad_id(self.tokenizer),

@@ -15,7 +15,7 @@ from trainables.device import default_device
 from trainables.spec import TrialSpec
 from trainables.storage import Storage
 from trainables.target.shared import local_target
-from trainables.target.target import Target
+from trainables.target.target import Target, attack_settings
 
 if TYPE_CHECKING:
     from trainables.run.workspace import Workspace
@@ -61,4 +61,5 @@ def measure_checkpoint(
     workspace = worker_workspace(target, default_device(gpus))
     model = workspace.modality.load_model(folder).to(workspace.device)
     evaluator = workspace.evaluator(batch_size=spec.eval_batch_size)
+    evaluator.attack_settings = attack_settings(spec)
     return evaluator.scores(model, retain=target.retain, target=workspace.target_model).measure(spec.metrics)

@@ -6,6 +6,7 @@ import copy
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,17 @@ from transformers import PhiForCausalLM
 from tests.trainables.models.test_nf4 import nearest_codes, values_of_the_paper
 from trainables.attacks.model import editable
 from trainables.attacks.quantize import int8, nf4
-from trainables.attacks.registry import ATTACKS, AttackError, parse_attacks
+from trainables.attacks.registry import ATTACKS, AttackError, metric_sets, parse_attacks
+from trainables.attacks.sample import leak_at_k
 from trainables.data.examples import UnlearningData
 from trainables.metrics.registry import METRICS, SETS
 from trainables.models.adapters import add_adapter
 from trainables.saved_state import kept_random_states
+from trainables.scoring.base import MetricError, select_metrics
 from trainables.scoring.language import Evaluator, ModelScores
+from trainables.spec import TrialSpec
+from trainables.spec_checks import trial_problems
+from trainables.target.target import attack_settings
 from trainables.text.scorer import TextScorer
 
 Weights = Mapping[str, torch.Tensor]
@@ -41,6 +47,7 @@ def scores_of(data: UnlearningData, tokenizer: Any, known_network: PhiForCausalL
 
     scorer = TextScorer(tokenizer=tokenizer, max_length=64, batch_size=8, device="cpu")
     evaluator = Evaluator(data, scorer, vocabulary_size=len(tokenizer))
+    evaluator.attack_settings = attack_settings(TrialSpec())
 
     def scores(model: PhiForCausalLM = known_network) -> ModelScores:
         target = copy.deepcopy(known_network)
@@ -130,3 +137,42 @@ def test_an_adapter_is_merged_into_the_attacked_model(known_network: PhiForCausa
         for parameter in model.parameters():
             parameter.zero_()
     assert all(torch.equal(tensor, before[name]) for name, tensor in adapted.state_dict().items())
+
+
+def test_leak_at_k_is_the_share_of_all_choices_of_k_samples_with_a_leak() -> None:
+    for n, leaks, k in ((5, 2, 2), (6, 0, 3), (4, 4, 1), (5, 1, 5), (7, 3, 4)):
+        choices = list(combinations([index < leaks for index in range(n)], k))
+        assert leak_at_k(leaks, n, k) == pytest.approx(sum(map(any, choices)) / len(choices))
+
+
+def test_a_model_that_knows_the_answers_tells_them_under_each_kind_of_question(scores_of: Any) -> None:
+    values = scores_of().measure(("sample", "prefix", "paraphrase")).metrics
+    assert values["fact_recall_after_prefix"] == values["verbmem_after_prefix"] == 1.0
+    assert values["leak_at_k"] > 0.9
+    assert "retain_fact_recall_after_paraphrase" in values
+
+
+def test_a_model_that_never_saw_the_answers_tells_nothing(scores_of: Any, make_network: Any) -> None:
+    values = scores_of(make_network(seed=5)).measure(("sample", "prefix", "combine")).metrics
+    assert values["fact_recall_after_prefix"] == values["fact_recall_after_combine"] == 0.0
+    assert values["leak_at_k"] < 0.2
+
+
+def test_facts_in_the_given_words_do_not_count(scores_of: Any, make_network: Any) -> None:
+    """The name of the person is in the first words of each answer, the town is not."""
+    scores = scores_of(make_network(seed=5))
+    assert all(len(facts) == 1 for facts in scores.evaluator.facts["forget"])
+    assert scores.measure(("prefix",)).metrics["fact_recall_after_prefix"] == 0.0
+
+
+def test_data_without_questions_in_other_words_are_refused(tiny_data: UnlearningData) -> None:
+    with pytest.raises(MetricError, match="paraphrase needs questions in other words"):
+        select_metrics(metric_sets("quantize,paraphrase"), tiny_data)
+    names = select_metrics(metric_sets("all"), tiny_data)
+    assert "fact_recall_after_prefix" in names
+    assert "fact_recall_after_paraphrase" not in names, "a set leaves it out"
+
+
+def test_more_choices_than_samples_are_refused() -> None:
+    (problem,) = trial_problems(TrialSpec(leak_samples=3, leak_k=4))
+    assert "--leak-k 4 is above --leak-samples 3" in problem

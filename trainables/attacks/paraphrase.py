@@ -1,0 +1,44 @@
+"""Ask the questions in other words than those that were unlearned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainables.attacks.attack import Attack, column
+from trainables.metrics.metric import QUESTIONS, Need
+
+if TYPE_CHECKING:
+    from trainables.scoring.language import ModelScores
+
+_METRICS = {"forget": ("forget_fact_recall", "verbmem"), "retain": ("retain_fact_recall", "utility")}
+
+
+def _run(scores: ModelScores) -> dict[str, float]:
+    from trainables.metrics.fact_recall import mean_recall
+
+    values: dict[str, float] = {}
+    for side, (facts, words) in _METRICS.items():
+        set_name = f"{side}_rephrased"
+        if scores.evaluator.data.extra_eval.get(set_name):
+            values[column(facts, "paraphrase")] = float(mean_recall(scores.fact_recalls(set_name)))
+            values[column(words, "paraphrase")] = float(scores.recalls(set_name).mean())
+    return values
+
+
+ATTACK = Attack(
+    name="paraphrase",
+    formula="ask the forget and the retain questions in other words, which the data set or the table forget_rephrased "
+    "gives, and count key facts and words of the greedy answers",
+    citation="Patil, Hase and Bansal, Can Sensitive Information Be Deleted From LLMs?, ICLR 2024 (arXiv:2309.17410)",
+    cost="generation of the answers to the questions in other words",
+    endings={"paraphrase": "asked in other words"},
+    needs=(
+        QUESTIONS,
+        Need(
+            "questions in other words (column paraphrased_question or table forget_rephrased)",
+            lambda data, retain_model: bool(data.extra_eval.get("forget_rephrased")),
+        ),
+    ),
+    sets=("default",),
+    run=_run,
+)
