@@ -304,14 +304,11 @@ class TrialSpec:
     leak_k: int = setting(
         "attack", 4, "Number of answers of which one may leak a fact (k of leak@k), in the attack 'sample'.", low=1
     )
-    relearn_epochs: int = setting(
-        "attack", 4, "Epochs of training in the attacks 'relearn' and 'benign'; a power of 2.", low=1
-    )
     relearn_lr: float | None = setting(
         "attack",
         None,
         "Learning rate of the attacks 'relearn' and 'benign'.",
-        "that of the target's fine-tuning; 2e-5 for a target that was fine-tuned with LoRA",
+        "that of the target's fine-tuning; 2e-5 if only one of both was trained with LoRA",
         above=0.0,
     )
     retain_path: str | None = setting(

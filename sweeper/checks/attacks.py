@@ -21,7 +21,6 @@ from trainables.spec_checks import trial_problems
 _ATTACKS_BY_SETTING = {
     "leak_samples": ("sample",),
     "leak_k": ("sample",),
-    "relearn_epochs": ("relearn", "benign"),
     "relearn_lr": ("relearn", "benign"),
 }
 

@@ -32,7 +32,7 @@ CHAT_FILE = "chat_template.jinja"
 
 
 RELEARN_LR = 2e-5
-"""The default learning rate of attacks that train, for a target that was fine-tuned with LoRA."""
+"""The learning rate of attacks that train if LoRA was used for the target or for the trials, but not for both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,8 @@ class TargetSpec:
 def attack_settings(spec: TrialSpec) -> Mapping[str, Any]:
     """Return the settings of attacks by name. The learning rate is that of the target's fine-tuning by default."""
     recipe = target_recipe(spec)
-    rate = spec.relearn_lr or (recipe.lr if recipe.lora_rank is None else RELEARN_LR)
+    is_alike = (recipe.lora_rank is None) == (spec.lora_rank is None)
+    rate = spec.relearn_lr or (recipe.lr if is_alike else RELEARN_LR)
     return {name: getattr(spec, name) for name, item in FIELDS.items() if item.role == "attack"} | {"relearn_lr": rate}
 
 

@@ -15,11 +15,15 @@ import torch
 from transformers import PhiForCausalLM
 
 from tests.trainables.models.test_nf4 import nearest_codes, values_of_the_paper
+from trainables.attacks.barrier import height
+from trainables.attacks.benign import same_syntax
 from trainables.attacks.model import editable
 from trainables.attacks.quantize import int8, nf4
 from trainables.attacks.registry import ATTACKS, AttackError, metric_sets, parse_attacks
+from trainables.attacks.relearn import first_half
 from trainables.attacks.sample import leak_at_k
-from trainables.data.examples import UnlearningData
+from trainables.data.authors import authors
+from trainables.data.examples import Example, UnlearningData
 from trainables.metrics.registry import METRICS, SETS
 from trainables.models.adapters import add_adapter
 from trainables.saved_state import kept_random_states
@@ -176,3 +180,47 @@ def test_data_without_questions_in_other_words_are_refused(tiny_data: Unlearning
 def test_more_choices_than_samples_are_refused() -> None:
     (problem,) = trial_problems(TrialSpec(leak_samples=3, leak_k=4))
     assert "--leak-k 4 is above --leak-samples 3" in problem
+
+
+def test_half_of_the_entities_are_trained_again() -> None:
+    data = authors(authors=6, forget_authors=3)
+    trained = first_half(data)
+    assert trained == data.forget[:10], "one author of three, with all questions"
+    assert first_half(replace(data, name="own", forget=data.forget[:5])) == data.forget[:2]
+
+
+def test_relearning_brings_the_trained_half_back_and_its_curve_is_in_columns(scores_of: Any, make_network: Any) -> None:
+    scores = scores_of(make_network(seed=5))
+    scores.evaluator.attack_settings = {**scores.evaluator.attack_settings, "relearn_lr": 2e-2}
+    values = scores.measure(("relearn",)).metrics
+    curve = [values[f"fact_recall_after_relearn_same_{epoch}"] for epoch in (1, 2, 4)]
+    assert values["fact_recall_after_relearn_same"] == max(curve) > 0.0
+    assert values["fact_recall_after_relearn"] == max(values[f"fact_recall_after_relearn_{n}"] for n in (1, 2, 4))
+
+
+def test_rows_of_the_same_syntax_have_the_most_similar_questions() -> None:
+    forget = (Example("Where was Ada Holt born?", "-"), Example("What does Finn Oak eat?", "-"))
+    others = ("Which prize did Bo Lind win in 1999?", "Where was Eva Berg born?", "Who taught Ida Ek?")
+    retain = tuple(Example(question, "-") for question in others)
+    assert same_syntax(retain, forget, 1) == [retain[1]]
+
+
+def test_the_barrier_is_the_excess_over_the_straight_line() -> None:
+    assert height({0.0: 1.0, 0.25: 4.0, 0.5: 2.0, 1.0: 3.0}) == 2.5
+    assert height({0.0: 1.0, 0.5: 1.5, 1.0: 3.0}) == 0.0
+
+
+def test_the_losses_on_the_line_are_those_of_mixed_weights(scores_of: Any, make_network: Any) -> None:
+    assert scores_of().measure(("barrier",)).metrics["forget_loss_barrier"] == pytest.approx(0.0, abs=1e-6)
+    scores = scores_of(make_network(seed=5))
+    losses = {}
+    for position in (0.0, 0.25, 0.5, 0.75, 1.0):
+        mixed = make_network()
+        with scores.target() as target, torch.no_grad():
+            for parameter, start, end in zip(
+                mixed.parameters(), target.parameters(), scores.model.parameters(), strict=True
+            ):
+                parameter.copy_((1 - position) * start + position * end)
+        losses[position] = scores.evaluator.scores(mixed).loss_metrics()["forget_loss"]
+    measured = scores.measure(("barrier",)).metrics["forget_loss_barrier"]
+    assert measured == pytest.approx(height(losses), abs=1e-4)

@@ -1,0 +1,76 @@
+"""Train half of the forgotten entities again: do the facts of the other half come back, which are not trained?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainables.attacks.attack import FACTS, Attack, own_metric
+from trainables.attacks.training import curve, curve_columns, curve_metrics
+from trainables.metrics.metric import QUESTIONS, Need
+
+if TYPE_CHECKING:
+    from trainables.data.examples import Example, UnlearningData
+    from trainables.scoring.language import ModelScores
+
+_SAME = "relearn_same"
+
+
+def first_half(data: UnlearningData) -> tuple[Example, ...]:
+    """Return the first half of the forget set. The questions about an entity, such as an author, stay together."""
+    from trainables.data import DATASETS
+
+    data_set = DATASETS.get(data.name.partition("/")[0])
+    size = data_set.unit if data_set is not None and data_set.unit else 1
+    half = len(data.forget) // 2
+    return data.forget[: half // size * size or half]
+
+
+def _run(scores: ModelScores) -> dict[str, float]:
+    evaluator = scores.evaluator
+    trained = first_half(evaluator.data)
+    questions = {item.question for item in trained}
+    points = curve(scores, trained)
+    is_trained = [question in questions for question in evaluator.questions["forget"].questions]
+    values: dict[str, float] = {}
+    for ending, wanted in (("relearn", False), (_SAME, True)):
+        items = [index for index, trained_item in enumerate(is_trained) if trained_item is wanted]
+        if items:
+            values |= curve_columns(points, ending, items)
+    return {name: value for name, value in values.items() if name in _NAMES}
+
+
+_WORDS = "training on half of the forgotten entities"
+_OWN = (
+    *curve_metrics("relearn", f"{_WORDS}, on the other half"),
+    own_metric(
+        name="fact_recall_after_relearn_same",
+        label="facts told of the relearned half of the forget set",
+        unit="share of key facts",
+        formula="the highest forget_fact_recall along the curve, on the half that is trained again",
+        direction="min",
+        of="forget",
+        needs=(QUESTIONS,),
+    ),
+    *curve_metrics(_SAME, f"{_WORDS}, on this half"),
+)
+_NAMES = {"fact_recall_after_relearn", "verbmem_after_relearn", *(metric.name for metric in _OWN)}
+
+ATTACK = Attack(
+    name="relearn",
+    formula="train the model on the first half of the forget set (whole entities, such as authors) for 4 epochs with "
+    "AdamW, batches of 8 and a constant rate (--relearn-lr), and judge it after epochs 1, 2 and 4: on the other half "
+    "(..._after_relearn, the highest value of the curve; points ..._1, ..._2, ..._4) and on the trained half "
+    "(..._after_relearn_same). Compare with a model that never saw the forget set, which learns the trained half, too",
+    citation="Lynch et al., 2024 (arXiv:2402.16835); relearning and judging on held-out facts: Deeb and Roger, Do "
+    "Unlearning Methods Remove Information from Language Model Weights?, 2024 (arXiv:2410.08827)",
+    cost="training half of the forget set for 4 epochs, and 3 times the generation of the forget answers",
+    endings={"relearn": "after training on the other half of it"},
+    attacked=FACTS,
+    own=_OWN,
+    needs=(
+        QUESTIONS,
+        Need("at least two forget examples", lambda data, retain_model: len(data.forget) > 1),
+    ),
+    options="--relearn-lr",
+    run=_run,
+)

@@ -1,0 +1,104 @@
+"""Train an unlearned model further, as attacks do."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from trainables.attacks.attack import column, own_metric
+from trainables.attacks.model import editable
+from trainables.metrics.metric import QUESTIONS, Metric
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from trainables.data.examples import Example
+    from trainables.metrics.metric import Array
+    from trainables.scoring.language import ModelScores
+
+EPOCHS = (1, 2, 4)
+"""The epochs of training after which the model is judged: the points of a curve."""
+BATCH_SIZE = 8
+ADAPTER_RANK = 16
+"""The rank of the adapter that is trained if the attacked model has an adapter."""
+Recalls = tuple["Array", "Array"]
+"""The share of key facts and the ROUGE-L recall of each greedy answer to the forget questions, ``(n,)`` each."""
+
+
+def curve_metrics(ending: str, words: str) -> tuple[Metric, ...]:
+    """Return the metrics with the points of a curve of fact recall: one for each of :data:`EPOCHS`."""
+    return tuple(
+        own_metric(
+            name=f"{column('forget_fact_recall', ending)}_{epoch}",
+            label=f"facts told of the forget set, after {epoch} {'epoch' if epoch == 1 else 'epochs'} of {words}",
+            unit="share of key facts",
+            formula=f"forget_fact_recall after epoch {epoch} of {words}",
+            direction="min",
+            of="forget",
+            needs=(QUESTIONS,),
+        )
+        for epoch in EPOCHS
+    )
+
+
+def curve(scores: ModelScores, examples: Sequence[Example]) -> dict[int, Recalls]:
+    """Train a copy of the model on examples, and return its recalls after each of :data:`EPOCHS`."""
+    evaluator = scores.evaluator
+    recalls = {}
+    with _trainable(scores.model) as model:
+        for epoch in _epochs(scores, model, examples):
+            if epoch in EPOCHS:
+                after = evaluator.scores(model)
+                recalls[epoch] = (after.fact_recalls("forget"), after.recalls("forget"))
+    return recalls
+
+
+def curve_columns(curve: dict[int, Recalls], ending: str, items: Sequence[int]) -> dict[str, float]:
+    """Return the columns of a curve, judged on some items: each point, and the highest value of all points."""
+    from trainables.metrics.fact_recall import mean_recall
+
+    facts = {epoch: float(mean_recall(told[list(items)])) for epoch, (told, _) in curve.items()}
+    words = [float(recalls[list(items)].mean()) for _, recalls in curve.values()]
+    name = column("forget_fact_recall", ending)
+    points = {f"{name}_{epoch}": value for epoch, value in facts.items()}
+    return {name: max(facts.values()), column("verbmem", ending): max(words), **points}
+
+
+@contextmanager
+def _trainable(model: PreTrainedModel) -> Iterator[PreTrainedModel]:
+    """Yield a copy of the model to train: all weights or, if the model has an adapter, a new adapter."""
+    from trainables.models.adapters import add_adapter
+
+    has_adapter = hasattr(model, "merge_and_unload")
+    with editable(model) as copy:
+        copy.requires_grad_(True)
+        yield add_adapter(copy, rank=ADAPTER_RANK, seed=0) if has_adapter else copy
+
+
+def _epochs(scores: ModelScores, model: PreTrainedModel, examples: Sequence[Example]) -> Iterator[int]:
+    """Train with AdamW on the mean loss per token, and yield the number of each finished epoch."""
+    import torch
+
+    from trainables.text.losses import predict
+    from trainables.text.tokens import collate, pad_id
+
+    scorer = scores.evaluator.scorer
+    sequences, pad = scorer.encode(examples), pad_id(scorer.tokenizer)
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    rate = float(scores.evaluator.attack_settings["relearn_lr"])
+    optimizer = torch.optim.AdamW(parameters, lr=rate, weight_decay=0.0)
+    rng = random.Random(0)
+    torch.manual_seed(0)
+    for epoch in range(1, max(EPOCHS) + 1):
+        order = rng.sample(range(len(sequences)), len(sequences))
+        model.train()
+        for start in range(0, len(order), BATCH_SIZE):
+            batch = collate(sequences, order[start : start + BATCH_SIZE], pad_id=pad, device=scorer.device)
+            optimizer.zero_grad()
+            with torch.enable_grad():
+                predictions = predict(model, batch)
+                (predictions.nll.sum() / predictions.supervised.sum()).backward()
+            optimizer.step()
+        yield epoch
