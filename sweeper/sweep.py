@@ -14,6 +14,7 @@ from rich.console import Console
 from search_spaces.common.durable import exclusive
 from search_spaces.common.messages import resume_command
 from sweeper.checks.criterion import criterion_of_target
+from sweeper.driver.audit import audit_models, record_p_values
 from sweeper.driver.confirmation import confirm_answer, has_fresh_runs
 from sweeper.driver.control_server import ControlServer
 from sweeper.driver.finalize import Summary, finalize
@@ -25,6 +26,7 @@ from sweeper.execution.shutdown import interruptible, is_interrupted
 from sweeper.execution.target_process import target_process
 from sweeper.execution.target_task import is_prepared_remotely, prepare_for_sweep
 from sweeper.followers.mlflow.runs import SweepEnd
+from sweeper.search.audit import missing_models
 from sweeper.search.limits import SEARCH_CLOSED
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.event_log import read_state
@@ -53,7 +55,7 @@ def run(
     Args:
         changes: maps names of settings to values that replace the stored values, for example a larger ``trials``.
         retry_failed: run all failed trials again.
-        search: whether to run the remaining trials of the search. Otherwise, only confirm trials run.
+        search: whether to run the remaining trials of the search. Otherwise, only confirm and audit trials run.
         end_process: function that ends the process. If Ray's head node is lost, it is called in another thread. Its
             argument is a function that finalizes the sweep.
 
@@ -142,7 +144,10 @@ def _load_targets(
 
 
 def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], None]) -> None:
-    """Run the remaining trials and the confirm trials. After Ctrl-C, return normally, so that the report is written."""
+    """Run the remaining trials, and then the confirm trials and the audit trials.
+
+    After Ctrl-C, return normally, so that the report is written.
+    """
     controller = sweep.controller
     try:
         has_trials = sweep.remaining_trials > 0 and controller.queue_next()
@@ -152,7 +157,9 @@ def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], N
             sweep.checkpoints.fetch_models()
             if controller.failure is not None:
                 return
-            if not unmeasured_models(sweep.out, sweep.settings) and not has_fresh_runs(sweep):
+            is_measured = not unmeasured_models(sweep.out, sweep.settings)
+            if is_measured and not has_fresh_runs(sweep) and not missing_models(sweep.settings, sweep.log.state):
+                record_p_values(sweep)  # a killed driver may not have recorded them
                 return
         folders = [sweep.out.resolve(), *(Path(target.path) for target in sweep.targets.values())]
         capacity = cluster.slots(shared_folders=sweep.settings.shared_folders(*folders))
@@ -163,6 +170,9 @@ def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], N
                 controller.end_paused(all_trials=True)
                 measure_frontier(sweep, wait_for_head)
                 confirm_answer(sweep, capacity)
+                if controller.failure is None and not is_interrupted():
+                    audit_models(sweep, wait_for_head)
+                    record_p_values(sweep)
     except KeyboardInterrupt:
         pass
     except BaseException:

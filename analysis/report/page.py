@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any, NamedTuple
 
+from analysis.audit.audit import audit_of
 from analysis.figures.pareto import sweep_title
 from analysis.frontier.choice import Choice
 from analysis.frontier.frontier import Frontier
 from analysis.frontier.pareto_json import json_value
 from analysis.report.answer import Answer
+from analysis.report.audit import audit_sentences, audit_tables
 from analysis.report.outcomes import cost, early_stops, failures, status_counts
 from analysis.report.render import note_text, render, render_line, render_lines, sentence
 from analysis.report.study_text import (
@@ -42,6 +44,7 @@ HEADINGS = {
     "sensitivity": "How much does the learning rate matter?",
     "auto_lr": "AutoLR against a fixed learning rate",
     "fronts": "Which frontier is best?",
+    "audit": "As if never seen?",
     "compute": "How fast did the hypervolume grow?",
     "courses": "Training curves",
     "gradients": "Gradient norms and angles",
@@ -91,6 +94,10 @@ def page_sections(
             boxes = [(source.table, source.sweep.objectives) for source in sources.each_sweep]
             all_fronts = study.fronts if study else arm_fronts(lr_grid(boxes))
             tables = tuple(arms_table(fronts) for fronts in all_fronts if len(fronts.indicators) > 1)
+        elif anchor == "audit":
+            audits = [audit for source in sources.each_sweep if (audit := audit_of(source.table, source.sweep))]
+            sentences = tuple(line for audit in audits for line in audit_sentences(audit))
+            tables = tuple(table for audit in audits for table in audit_tables(audit))
         if section_figures or tables:
             yield Section(anchor, heading, sentences, tables, section_figures)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import or_
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -40,6 +41,8 @@ class TrialTable:
         updates: one row per AutoLR update; empty without auto_lr.csv.
         fresh: one row per confirm trial, which trained the configuration of the trial ``confirms`` with a fresh seed.
             The other tables do not contain confirm trials.
+        audited: one row per audit trial, which fine-tuned the base model with or without the forget set. The other
+            tables do not contain audit trials.
         notes: notes on rows that were left out while the tables were read.
         methods: the methods in the order of their colours in figures. A copy with fewer trials keeps all methods, so
             that the colours do not change.
@@ -52,6 +55,7 @@ class TrialTable:
     candidates: pd.DataFrame = field(default_factory=lambda: _no_rows(*_CANDIDATE))
     updates: pd.DataFrame = field(default_factory=lambda: _no_rows("trial_id", "step"))
     fresh: pd.DataFrame = field(default_factory=lambda: _no_rows("trial_id", "confirms"))
+    audited: pd.DataFrame = field(default_factory=lambda: _no_rows("trial_id", "method"))
     methods: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -88,6 +92,7 @@ class TrialTable:
         fresh = trials[_phase_is(trials, "confirm")].reset_index(drop=True)
         if "confirms" not in fresh:  # a table without rows, or of an earlier version
             fresh = fresh.assign(confirms=pd.Series(dtype=object))
+        audited = trials[_phase_is(trials, "audit")].reset_index(drop=True)
         other_ids = {trial_id for rows in (trials, history) for trial_id in rows.loc[~is_search(rows), "trial_id"]}
         trials, history, updates = (
             rows[~rows["trial_id"].isin(other_ids)].reset_index(drop=True) for rows in (trials, history, updates)
@@ -95,7 +100,7 @@ class TrialTable:
         if file.settings.get("candidates") == "all" and (missing_ids := _without_last_epoch(trials, candidates)):
             _check_exists(out / "candidates.csv")
             notes.append(note("missing_epochs", trials=missing_ids))
-        return cls(trials, history, columns, tuple(notes), candidates, updates, fresh)
+        return cls(trials, history, columns, tuple(notes), candidates, updates, fresh, audited)
 
     @classmethod
     def read_run(cls, out: Path, columns: Columns) -> TrialTable:
@@ -129,6 +134,7 @@ class TrialTable:
             concatenated([table.candidates for table in tables]),
             concatenated([table.updates for table in tables]),
             concatenated([table.fresh for table in tables]),
+            concatenated([table.audited for table in tables]),
         )
 
     def with_trials(self, trials: pd.DataFrame) -> TrialTable:
@@ -161,9 +167,9 @@ class TrialTable:
         return self._mapped(renamed)
 
     def _mapped(self, change: Callable[[pd.DataFrame], pd.DataFrame]) -> TrialTable:
-        tables = (self.trials, self.history, self.candidates, self.updates, self.fresh)
-        trials, history, candidates, updates, fresh = map(change, tables)
-        return replace(self, trials=trials, history=history, candidates=candidates, updates=updates, fresh=fresh)
+        names = ("trials", "history", "candidates", "updates", "fresh", "audited")
+        tables: dict[str, Any] = {name: change(getattr(self, name)) for name in names}
+        return replace(self, **tables)
 
     @cached_property
     def without_external(self) -> TrialTable:
@@ -376,4 +382,5 @@ def _model_rows(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
     if "interpolation" in end_columns:
         rows["interpolation"] = last_epochs["interpolation"]
     rows["epochs_done"], rows["steps"] = rows["epoch"], rows["step"]
-    return pd.concat([rows, unlisted], ignore_index=True)[["epoch", "step", *trials.columns]]
+    added = [name for name in candidates.columns if name not in ("epoch", "step", *trials.columns)]
+    return pd.concat([rows, unlisted], ignore_index=True)[["epoch", "step", *trials.columns, *added]]

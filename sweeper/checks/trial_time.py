@@ -10,6 +10,7 @@ from pathlib import Path
 
 from search_spaces.common.messages import counted
 from search_spaces.common.values import as_float
+from sweeper.store.events import Phase
 from sweeper.store.folder import SweepError, read_settings
 from sweeper.store.tables import ResultTables
 from trainables.run.reports import Status
@@ -67,7 +68,7 @@ def estimate_pace(spec: TrialSpec, folders: Iterable[Path], *, gpus: float | str
 
 def _has_times(row: Mapping[str, str]) -> bool:
     """Return whether a trial of the search ran in its own sweep, has finished, and trained for at least one epoch."""
-    is_own = not row.get("reused_from") and not row.get("confirms")
+    is_own = not row.get("reused_from") and (row.get("phase") or Phase.SEARCH) == Phase.SEARCH
     return is_own and row["status"] == Status.FINISHED and as_float(row.get("epochs_done")) > 0
 
 

@@ -25,6 +25,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "resume": ("resume runs/first --trials 64",),
         "confirm": ("confirm runs/first", "confirm runs/first --trial 00007 --epoch 3 --runs 5"),
         "attack": ("attack runs/first", "attack runs/first --attacks quantize,relearn --epsilon 0.05"),
+        "audit": ("audit runs/first --models 20 --dry-run", "audit runs/first --models 20"),
         "status": ("status runs/first",),
         "stop": ("stop runs/first 00007", "stop runs/first"),
         "report": ("report runs/first --watch", "report runs/first runs/second --out runs/both"),

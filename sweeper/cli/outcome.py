@@ -235,7 +235,7 @@ def _extension(out: Path) -> dict[str, Any]:
     from sweeper.store.tables import ResultTables
 
     settings = read_settings(out)
-    searched = [row for row in ResultTables(out).trials.read() if not row.get("confirms")]
+    searched = [row for row in ResultTables(out).trials.read() if row.get("phase") in (None, "", "search")]
     if not settings.extend or len(searched) < settings.trials:
         return {}
     grid_extensions = extensions(evaluate_studies([out]), settings)

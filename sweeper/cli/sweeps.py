@@ -1,16 +1,17 @@
-"""The commands that run sweeps: ``pareto``, ``lr-study``, ``resume``, ``confirm`` and ``attack``."""
+"""The commands that run sweeps: ``pareto``, ``lr-study``, ``resume``, ``confirm``, ``attack`` and ``audit``."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from search_spaces.common.values import json_text
+from sweeper.cli.errors import say
 from sweeper.cli.options import CONFIG, DRY_RUN, command, json_option
 from sweeper.cli.outcome import evaluate_studies, print_study, run_to_the_end
 from sweeper.cli.plan import print_confirm_plan, print_plan
@@ -18,6 +19,7 @@ from sweeper.settings.fields import fields_of
 from sweeper.settings.names import STUDY
 from sweeper.settings.options import (
     AttackOptions,
+    AuditOptions,
     ConfirmOptions,
     ParetoOptions,
     ResumeOptions,
@@ -161,6 +163,34 @@ def confirm(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_jso
         print_confirm_plan(confirm_plan(settings, out), as_json=as_json)
         return
     run_to_the_end(out, as_json=as_json, changes=changes, search=False)
+
+
+@command(AuditOptions, click.argument("folder", type=click.Path()), DRY_RUN, _JSON)
+def audit(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json: bool) -> None:
+    """Test which models of the sweep in FOLDER cannot be told from models that never saw the forget set.
+
+    The base model is fine-tuned again with the target's recipe: --models N times without the forget set, and N times
+    with it. Each evaluated model of the sweep gets two p-values, in the columns ignorance_p and knowledge_p. Fine-tuned
+    models are cached. If the command is interrupted, resume continues it.
+    """
+    from sweeper.store.plugins import restore_plugins
+
+    out = Path(folder)
+    restore_plugins(out)  # run_to_the_end prints the messages
+    from sweeper.checks.audit import audit_plan, audit_problems, format_plan
+    from sweeper.store.folder import read_settings
+
+    options, found = read(AuditOptions, raw, problems)
+    changes: dict[str, Any] = {"audit": options.models or 0}
+    settings = replace(read_settings(out), **changes)
+    raise_if_any(located([*found, *audit_problems(options, settings, out)], raw))
+    plan = audit_plan(settings, out)
+    if dry_run and as_json:
+        click.echo(json_text(asdict(plan)))
+        return
+    say("\n  ".join([f"{'dry run of ' * dry_run}audit of {out}:", *format_plan(plan)]))
+    if not dry_run:
+        run_to_the_end(out, as_json=as_json, changes=changes, search=False)
 
 
 def _run_new(options_type: type[SweepOptions], raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> None:

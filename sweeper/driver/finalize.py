@@ -26,7 +26,8 @@ from trainables.run.reports import Status
 
 _VERDICT = "lr_study.json"
 _PARETO = ("pareto.json", "pareto.png", "pareto.svg")
-_ARTIFACTS = ("sweep.json", *TABLES, *_PARETO, _VERDICT, "lr_study.csv", "report.html", "figures")
+_AUDIT = ("audit.json", "audit.csv")
+_ARTIFACTS = ("sweep.json", *TABLES, *_PARETO, *_AUDIT, _VERDICT, "lr_study.csv", "report.html", "figures")
 """The files and folders in the sweep's folder that are uploaded to the sweep's MLflow run."""
 
 
@@ -106,6 +107,7 @@ def _write_results(sweep: OpenSweep, *, with_verdict: bool) -> dict[str, Any]:
 
     With ``with_verdict``, the verdict of a learning-rate study is written, too.
     """
+    from analysis.report.audit import write_audit
     from analysis.report.report import write_report
     from analysis.report.study_text import write_study
     from analysis.study.lr_study import read_study
@@ -116,6 +118,7 @@ def _write_results(sweep: OpenSweep, *, with_verdict: bool) -> dict[str, Any]:
     if with_verdict and sweep.settings.kind == STUDY:
         with contextlib.suppress(AnalysisError):  # the command evaluates the study again, and reports the error
             write_study(sweep.out / _VERDICT, read_study([sweep.out], ()))
+    write_audit(sweep.out)
     return write_report(sweep.out)
 
 

@@ -123,7 +123,8 @@ def open_sweep(
     log = EventLog(out / FILE)
     syncer = None if settings.bucket is None else Syncer(out, settings.bucket)
     metrics = settings.measured_spec(settings.seed).metrics
-    unused = unused_columns(settings.methods, metrics, modality=target.data.modality)
+    modality, audit = target.data.modality, settings.audit > 0
+    unused = unused_columns(settings.methods, metrics, modality=modality, audit=audit)
     tables = ResultTables(out, without=unused)
     states = _requeue(log, settings, out, retry_failed=retry_failed, console=console)
 

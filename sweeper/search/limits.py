@@ -21,7 +21,7 @@ class End:
     further: str | None = ""
 
 
-SEARCH_CLOSED = End("the command confirm, which runs no trials of the search")
+SEARCH_CLOSED = End("the command, which runs no trials of the search")
 
 
 @dataclass(kw_only=True)

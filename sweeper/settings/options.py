@@ -462,6 +462,20 @@ class ConfirmOptions(Options):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions(Options):
+    command: ClassVar[str] = "audit"
+
+    models: int | None = option(
+        None,
+        "Budget: number of models to fine-tune without the forget set, and again as many with it. A test at the 5% "
+        "level needs at least 19.",
+        otherwise="none: it must be given",
+        low=2,
+        metavar="N",
+    )
+
+
 # One model ------------------------------------------------------------------------------------------------------------
 
 

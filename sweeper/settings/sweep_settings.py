@@ -74,6 +74,7 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
             each objective.
         confirm_trial, confirm_epoch: the model whose configuration is trained again, instead of the recommended model;
             "" and None for the recommended model.
+        audit: the number of models in each pool of the audit (:mod:`sweeper.search.audit`); 0 without an audit.
         given: the unparsed option values that the user gave.
     """
 
@@ -92,6 +93,7 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
     attack_epsilon: float = ATTACK_EPSILON
     confirm_trial: str = ""
     confirm_epoch: float | None = None
+    audit: int = 0
     given: Raw = field(default_factory=dict)
 
     @classmethod

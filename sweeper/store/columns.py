@@ -81,6 +81,11 @@ _RULES = (
     _Column("auto_lr_no_curvature", "course", "AutoLR updates that kept the rate (no curvature)"),
     _Column("seconds", "cost", "training and evaluation", "s"),
 )
+_AUDIT = {
+    "ignorance_p": "p-value: like a model that never saw the forget set",
+    "knowledge_p": "p-value: like a model that saw the forget set",
+}
+"""The labels of the columns that an audit adds (:mod:`analysis.audit`)."""
 _COLUMNS = (*_IDS, *_STATUS, *_COSTS, *_STEPS, *_COURSE, *_RULES, _REPORTED)
 
 
@@ -111,15 +116,18 @@ HISTORY_COLUMNS = (
     *METRIC_COLUMNS,
     *_names((*_RULES, _REPORTED)),
 )
-CANDIDATE_COLUMNS = ("trial_id", "epoch", "step", *METRIC_COLUMNS, "checkpoint")
+CANDIDATE_COLUMNS = ("trial_id", "epoch", "step", *METRIC_COLUMNS, *_AUDIT, "checkpoint")
 """The columns of candidates.csv. ``checkpoint`` is a path relative to the sweep's folder."""
 
 
-def unused_columns(methods: Iterable[str], metrics: Iterable[str], *, modality: str = "") -> frozenset[str]:
+def unused_columns(
+    methods: Iterable[str], metrics: Iterable[str], *, modality: str = "", audit: bool = False
+) -> frozenset[str]:
     """Return the columns that a sweep's tables omit: options of unused methods, and metrics that are not requested.
 
     The option ``c`` and the default metrics are never omitted. ``metrics`` may contain names of metric sets. If
-    ``modality`` is given, the metrics of attacks that do not apply to this modality are omitted, too.
+    ``modality`` is given, the metrics of attacks that do not apply to this modality are omitted, too. ``audit`` is
+    whether the sweep has an audit.
     """
     used_options = {"c"}
     for method in methods:
@@ -130,8 +138,9 @@ def unused_columns(methods: Iterable[str], metrics: Iterable[str], *, modality: 
         requested -= {name for name, item in METRICS.items() if item.attack and modality not in item.modalities}
     unused_options = frozenset(option_names()) - used_options
     is_attacked = any(METRICS[name].attack for name in requested & METRICS.keys())
-    unused_settings = () if is_attacked else [name for name, item in FIELDS.items() if item.role == "attack"]
-    return unused_options.union(unused_settings, (name for name in _OPTIONAL if name not in requested))
+    unused = [] if is_attacked else [name for name, item in FIELDS.items() if item.role == "attack"]
+    unused += [name for name in _OPTIONAL if name not in requested]
+    return unused_options.union(unused, () if audit else _AUDIT)
 
 
 _PROGRESS_AND_COSTS = tuple(column.name for column in _COLUMNS if column.role in ("progress", "cost"))
@@ -188,9 +197,11 @@ def column_dictionary(*, random_guess: float | None = None, unit: str = "token")
             "attack": metric.attack or None,
             "attacked": metric.attacked or None,
         }
+    for name, label in _AUDIT.items():
+        entries[name] = {"role": "metric", "label": label, "direction": None, "bounds": [0.0, 1.0], "descriptive": True}
     return {
         name: {key: value for key, value in entries[name].items() if value is not None}
-        for name in dict.fromkeys((*TRIAL_COLUMNS, *HISTORY_COLUMNS))
+        for name in dict.fromkeys((*TRIAL_COLUMNS, *HISTORY_COLUMNS, *CANDIDATE_COLUMNS))
     }
 
 

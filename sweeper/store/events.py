@@ -30,7 +30,7 @@ class Phase(StrEnum):
     """What a trial is for. Only trials of the search count for budgets, the remaining time, and the frontier.
 
     A trial of the phase ``confirm`` trains the configuration of a trial of the search again, with a fresh seed. A trial
-    of the phase ``audit`` attacks a model.
+    of the phase ``audit`` fine-tunes the base model as the target was fine-tuned, with or without the forget set.
     """
 
     SEARCH = "search"

@@ -1,0 +1,200 @@
+"""Compute the audit of a sweep from its tables: the p-values of its models, and the meta-evaluation of its metrics."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import pandas as pd
+
+from analysis.audit.conformal import pool_test, smallest_p
+from analysis.audit.meta_evaluation import Estimate, faithfulness, robustness
+from analysis.audit.pools import NEVER_SAW, SAW
+from analysis.tables.columns import Columns
+from analysis.tables.sweep_file import SweepFile
+from analysis.tables.trade_off import Floats
+from analysis.tables.trial_table import TrialTable, numbers
+
+LEVEL = 0.05
+"""The level of both tests."""
+IGNORANCE, KNOWLEDGE = "ignorance_p", "knowledge_p"
+"""The columns with the p-values that a model is one more model of the pool that never saw, or saw, the forget set."""
+_AFTER = "_after_"
+_UTILITY = 0.8
+"""Robustness is computed over models that keep at least this share of the target's utility."""
+_FEWEST = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedModel:
+    """A model of the sweep, compared with both pools.
+
+    Attributes:
+        ignorance_p: the p-value of the hypothesis that the model is one more model that never saw the forget set.
+        knowledge_p: the same for models that saw it.
+        metric: the metric in which the model deviates most from the models that never saw the forget set.
+        value, mean, sd: the model's value, and mean and standard deviation of those models.
+        attacked: whether the p-values include metrics after attacks.
+    """
+
+    trial_id: str
+    epoch: float
+    step: int
+    ignorance_p: float
+    knowledge_p: float
+    metric: str
+    value: float
+    mean: float
+    sd: float
+    attacked: bool
+
+    @property
+    def as_never_seen(self) -> bool:
+        """Whether the model passes both tests at :data:`LEVEL`.
+
+        It is not distinguishable from models that never saw the forget set, and it is distinguishable from models that
+        saw it. A model that is exchangeable with those that saw it passes with a probability of at most 5%, and a model
+        that is exchangeable with those that never saw it fails the first test with a probability of at most 5%.
+        """
+        return self.ignorance_p > LEVEL >= self.knowledge_p
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricQuality:
+    """The meta-evaluation of a metric. ``robustness`` is None if no attacked value of the metric was measured."""
+
+    metric: str
+    faithfulness: Estimate
+    robustness: Estimate | None
+    attacks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """The audit of a sweep.
+
+    Attributes:
+        never_saw, saw: the number of models in each pool.
+        failed: the number of models that could not be fine-tuned.
+        smallest_p: the smallest possible ``ignorance_p`` with this pool.
+        metrics: the compared metrics, each with its meta-evaluation.
+        models: the judged models, in the order of the tables. Models without a value of some metric are left out,
+            except for metrics after attacks: a model that was not attacked is judged by the other metrics.
+    """
+
+    never_saw: int
+    saw: int
+    failed: int
+    smallest_p: float
+    metrics: tuple[MetricQuality, ...]
+    models: tuple[JudgedModel, ...]
+
+    @property
+    def can_reject(self) -> bool:
+        """Whether the pool is large enough for a test at :data:`LEVEL`."""
+        return self.smallest_p <= LEVEL
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the content of audit.json."""
+        models = [asdict(model) | {"as_never_seen": model.as_never_seen} for model in self.models]
+        return asdict(self) | {"level": LEVEL, "models": models}
+
+
+def audit_of(table: TrialTable, sweep: SweepFile) -> Audit | None:
+    """Return the audit of a sweep; None if fewer than two models of a pool have been fine-tuned."""
+    never_saw, saw = pool_rows(table, NEVER_SAW), pool_rows(table, SAW)
+    names = compared_metrics(table)
+    if min(len(never_saw), len(saw)) < _FEWEST or not names:
+        return None
+    ignorant, knowing = _values(never_saw, names), _values(saw, names)
+    quality = tuple(_quality(table, sweep, name, knowing[:, i], ignorant[:, i]) for i, name in enumerate(names))
+    return Audit(
+        never_saw=len(never_saw),
+        saw=len(saw),
+        failed=len(table.audited) - len(never_saw) - len(saw),
+        smallest_p=smallest_p(len(never_saw)),
+        metrics=quality,
+        models=tuple(_judge(row, table, never_saw, saw) for _, row in judgeable_models(table).iterrows()),
+    )
+
+
+def pool_rows(table: TrialTable, pool: str) -> pd.DataFrame:
+    """Return the rows of the fine-tuned models of a pool."""
+    rows = table.audited
+    return rows[(rows["method"] == pool) & (rows["status"] == "finished")] if len(rows) else rows
+
+
+def compared_metrics(table: TrialTable) -> tuple[str, ...]:
+    """Return the losses and metrics that all models of both pools have.
+
+    Metrics that compare a model with the target are not measured in the pools, because they say from which weights a
+    model started, and not what it knows.
+    """
+    rows = table.audited[table.audited["status"] == "finished"] if len(table.audited) else table.audited
+    names = [name for name in table.columns.outcomes if name in rows.columns]
+    return tuple(name for name in names if len(rows) and np.isfinite(numbers(rows, name)).all())
+
+
+def judgeable_models(table: TrialTable) -> pd.DataFrame:
+    """Return the rows of the sweep's models with a value of each compared metric, except for those after attacks."""
+    rows = table.models.finished
+    names = tuple(name for name in compared_metrics(table) if not table.columns[name].attack)
+    return rows[np.isfinite(_values(rows, names)).all(axis=1)]
+
+
+def _values(rows: pd.DataFrame, names: tuple[str, ...]) -> Floats:
+    return np.column_stack([numbers(rows, name).to_numpy() for name in names])
+
+
+def _judge(row: pd.Series, table: TrialTable, never_saw: pd.DataFrame, saw: pd.DataFrame) -> JudgedModel:
+    model = row.to_frame().T.infer_objects()
+    all_names = compared_metrics(table)
+    attacked = bool(np.isfinite(_values(model, all_names)).all()) and any(table.columns[n].attack for n in all_names)
+    names = all_names if attacked else tuple(name for name in all_names if not table.columns[name].attack)
+    values, ignorant, knowing = _values(model, names)[0], _values(never_saw, names), _values(saw, names)
+    test = pool_test(ignorant, values)
+    return JudgedModel(
+        trial_id=str(row["trial_id"]),
+        epoch=float(row["epoch"]),
+        step=int(row["step"]),
+        ignorance_p=test.p,
+        knowledge_p=pool_test(knowing, values).p,
+        metric=names[test.metric],
+        value=float(values[test.metric]),
+        mean=float(ignorant[:, test.metric].mean()),
+        sd=float(ignorant[:, test.metric].std(ddof=1)),
+        attacked=attacked,
+    )
+
+
+def _quality(table: TrialTable, sweep: SweepFile, name: str, knowing: Floats, ignorant: Floats) -> MetricQuality:
+    sign = _sign(table.columns, name)
+    attacked = [column for column in table.columns.outcomes if table.columns[column].attacked == name]
+    rows = _useful(table.models.finished, sweep)
+    complete = [column for column in attacked if column in rows.columns and np.isfinite(numbers(rows, column)).any()]
+    robust = None
+    if complete:
+        values = _values(rows, (name, *complete))
+        values = values[np.isfinite(values).all(axis=1)]
+        robust = robustness(values[:, 0], values[:, 1:]) if len(values) else None
+    attacks = tuple(column.partition(_AFTER)[2] for column in complete)
+    return MetricQuality(
+        metric=name,
+        faithfulness=faithfulness(sign * knowing, sign * ignorant),
+        robustness=robust,
+        attacks=attacks if robust else (),
+    )
+
+
+def _sign(columns: Columns, name: str) -> float:
+    """Return the sign with which a larger value means more knowledge of the forget set.
+
+    A metric of the forget set whose larger values are better is smaller for a model that knows.
+    """
+    return -1.0 if columns[name].direction == "max" and columns[name].of != "retain" else 1.0
+
+
+def _useful(rows: pd.DataFrame, sweep: SweepFile) -> pd.DataFrame:
+    utility = sweep.baseline.get("utility", math.nan)
+    return rows[numbers(rows, "utility") >= _UTILITY * utility] if math.isfinite(utility) else rows

@@ -1,0 +1,110 @@
+"""Write audit.json and audit.csv, and describe an audit for the report page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.audit.audit import (
+    IGNORANCE,
+    KNOWLEDGE,
+    LEVEL,
+    Audit,
+    audit_of,
+    compared_metrics,
+    judgeable_models,
+    pool_rows,
+)
+from analysis.audit.meta_evaluation import Estimate
+from analysis.audit.pools import NEVER_SAW, SAW
+from analysis.report.render import render_line, render_lines
+from analysis.tables.columns import short
+from analysis.tables.sources import Sources, read_source
+from analysis.words import DataTable, number
+from search_spaces.common.durable import write_atomically, write_json
+
+LEAST = round(1 / LEVEL) - 1
+"""The smallest number of models in a pool with which a model can be rejected."""
+_CANDIDATE = "candidate"
+
+
+def write_audit(out: Path) -> None:
+    """Write audit.json and audit.csv, if the sweep in ``out`` has an audit.
+
+    Raises:
+        AnalysisError: a table or sweep.json cannot be read.
+        OSError: a file cannot be written.
+    """
+    source = read_source(out)
+    audit = audit_of(source.table, source.sweep)
+    if audit is not None:
+        write_json(out / "audit.json", audit.to_dict())
+        write_atomically(out / "audit.csv", audit_rows(source, audit).to_csv(index=False))
+
+
+def audit_rows(source: Sources, audit: Audit) -> pd.DataFrame:
+    """Return the rows from which the audit can be computed again: the models of both pools, and the judged models.
+
+    The column ``pool`` is ``never-saw``, ``saw`` or ``candidate``.
+    """
+    table = source.table
+    names = compared_metrics(table)
+    pools = [pool_rows(table, pool).assign(pool=pool) for pool in (NEVER_SAW, SAW)]
+    judged = judgeable_models(table).assign(
+        pool=_CANDIDATE,
+        **{
+            IGNORANCE: [model.ignorance_p for model in audit.models],
+            KNOWLEDGE: [model.knowledge_p for model in audit.models],
+            "deviates_in": [model.metric for model in audit.models],
+        },
+    )
+    rows = pd.concat([*pools, judged], ignore_index=True)
+    attacked = [name for name in table.columns.outcomes if table.columns[name].attacked and name in rows and name not in names]
+    return rows[["pool", "trial_id", "epoch", "target_seed", *names, *attacked, IGNORANCE, KNOWLEDGE, "deviates_in"]]
+
+
+def audit_sentences(audit: Audit) -> tuple[str, ...]:
+    lines = render_lines("audit.summary", audit=audit, level=LEVEL, least=LEAST)
+    return tuple(f"{line}." for line in lines)
+
+
+def audit_tables(audit: Audit) -> Iterator[DataTable]:
+    """Yield the table of the judged models and the table of the metrics."""
+    yield DataTable(
+        render_line("audit.models", audit=audit),
+        (
+            "model",
+            "as if never seen",
+            "ignorance p",
+            "knowledge p",
+            "deviates in",
+            "its value",
+            "never saw: mean",
+            "sd",
+        ),
+        tuple(
+            (
+                f"{model.trial_id}, epoch {model.epoch:g}",
+                "yes" if model.as_never_seen else "no",
+                number(model.ignorance_p),
+                number(model.knowledge_p),
+                short(model.metric),
+                *map(number, (model.value, model.mean, model.sd)),
+            )
+            for model in sorted(audit.models, key=lambda model: (-model.ignorance_p, model.knowledge_p))
+        ),
+    )
+    yield DataTable(
+        render_line("audit.metrics", audit=audit),
+        ("metric", "faithfulness", "robustness", "attacks"),
+        tuple(
+            (short(item.metric), _estimate(item.faithfulness), _estimate(item.robustness), ", ".join(item.attacks))
+            for item in audit.metrics
+        ),
+    )
+
+
+def _estimate(item: Estimate | None) -> str:
+    return "not measured" if item is None else f"{number(item.value)} ({number(item.low)} to {number(item.high)})"
