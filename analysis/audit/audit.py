@@ -13,7 +13,7 @@ from analysis.audit.meta_evaluation import Estimate, faithfulness, robustness
 from analysis.audit.pools import NEVER_SAW, SAW
 from analysis.tables.columns import Columns
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trade_off import Floats
+from analysis.tables.trade_off import Floats, measured
 from analysis.tables.trial_table import TrialTable, numbers
 
 LEVEL = 0.05
@@ -140,7 +140,7 @@ def judgeable_models(table: TrialTable) -> pd.DataFrame:
     """Return the rows of the sweep's models with a value of each compared metric, except for those after attacks."""
     rows = table.models.finished
     names = tuple(name for name in compared_metrics(table) if not table.columns[name].attack)
-    return rows[np.isfinite(_values(rows, names)).all(axis=1)]
+    return rows[measured(_values(rows, names))]
 
 
 def _values(rows: pd.DataFrame, names: tuple[str, ...]) -> Floats:

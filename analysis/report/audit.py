@@ -52,16 +52,13 @@ def audit_rows(source: Sources, audit: Audit) -> pd.DataFrame:
     table = source.table
     names = compared_metrics(table)
     pools = [pool_rows(table, pool).assign(pool=pool) for pool in (NEVER_SAW, SAW)]
-    judged = judgeable_models(table).assign(
-        pool=_CANDIDATE,
-        **{
-            IGNORANCE: [model.ignorance_p for model in audit.models],
-            KNOWLEDGE: [model.knowledge_p for model in audit.models],
-            "deviates_in": [model.metric for model in audit.models],
-        },
-    )
+    judged = judgeable_models(table).assign(pool=_CANDIDATE)
+    judged[IGNORANCE] = [model.ignorance_p for model in audit.models]
+    judged[KNOWLEDGE] = [model.knowledge_p for model in audit.models]
+    judged["deviates_in"] = [model.metric for model in audit.models]
     rows = pd.concat([*pools, judged], ignore_index=True)
-    attacked = [name for name in table.columns.outcomes if table.columns[name].attacked and name in rows and name not in names]
+    others = [name for name in table.columns.outcomes if name in rows and name not in names]
+    attacked = [name for name in others if table.columns[name].attacked]
     return rows[["pool", "trial_id", "epoch", "target_seed", *names, *attacked, IGNORANCE, KNOWLEDGE, "deviates_in"]]
 
 

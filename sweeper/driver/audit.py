@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
-from search_spaces.common.messages import counted
+from search_spaces.common.messages import counted, first_line
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import is_interrupted
 from sweeper.search.audit import PoolModel, missing_models
@@ -14,6 +15,8 @@ from trainables.target.target import target_recipe
 
 _POLL_SECONDS = 0.5  # seconds between two checks for signals and results
 
+logger = logging.getLogger(__name__)
+
 
 def audit_models(sweep: OpenSweep, wait_for_head: Callable[[], None]) -> None:
     """Run the audit trials that have no result, as Ray tasks. Each result is recorded at once.
@@ -22,7 +25,7 @@ def audit_models(sweep: OpenSweep, wait_for_head: Callable[[], None]) -> None:
     function ``wait_for_head`` waits until Ray's head responds.
     """
     import ray
-    from ray.exceptions import RayError
+    from ray.exceptions import RayError, RayTaskError
 
     from sweeper.execution.ray_payload import task_with
     from trainables.worker.process import measure_finetuned_model
@@ -38,7 +41,7 @@ def audit_models(sweep: OpenSweep, wait_for_head: Callable[[], None]) -> None:
     model_by_task = {}
     for model in models:
         _propose(sweep, model)
-        model_by_task[submit(model.spec(settings), saw=model.saw)] = model
+        model_by_task[submit(spec=model.spec(settings), saw=model.saw)] = model
     total = counted(len(models), "model")
     while model_by_task and not is_interrupted():
         display.activity = f"auditing: {len(model_by_task)} of {total} remain"
@@ -49,10 +52,13 @@ def audit_models(sweep: OpenSweep, wait_for_head: Callable[[], None]) -> None:
             try:
                 metrics, execution = ray.get(task)
                 outcome = Outcome(status=Status.FINISHED, metrics=metrics, execution=execution)
-            except RayError as error:
+            except RayTaskError as error:  # the model cannot be fine-tuned or measured
                 lines = str(error).strip().splitlines()
                 reason = lines[-1] if lines else type(error).__name__
                 outcome = Outcome(status=Status.FAILED, error=reason, execution=Execution())
+            except RayError as error:
+                logger.warning("%s has no result, because its worker was lost: %s", model.trial_id, first_line(error))
+                continue
             sweep.log.record(TrialEnded(model.trial_id, outcome))
 
 

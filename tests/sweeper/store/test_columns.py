@@ -8,6 +8,7 @@ from typing import get_args
 
 from search_spaces.common.fields import Role
 from sweeper.store.columns import (
+    CANDIDATE_COLUMNS,
     HISTORY_COLUMNS,
     METRIC_COLUMNS,
     PARAMETERS,
@@ -25,13 +26,13 @@ def test_each_column_of_a_sweep_exists_once(golden: Path) -> None:
         assert len(set(columns)) == len(columns)
 
 
-def test_every_column_of_both_tables_is_described_and_a_metric_as_in_the_registry() -> None:
+def test_every_column_of_the_tables_is_described_and_a_metric_as_in_the_registry() -> None:
     columns = column_dictionary(random_guess=math.log(2048), unit="token")
-    assert list(columns) == list(dict.fromkeys([*TRIAL_COLUMNS, *HISTORY_COLUMNS]))
+    assert list(columns) == list(dict.fromkeys([*TRIAL_COLUMNS, *HISTORY_COLUMNS, *CANDIDATE_COLUMNS]))
     assert all(found["label"] and None not in found.values() for found in columns.values())
     settings = [name for name, found in columns.items() if found["role"] in get_args(Role)]
     results = [name for name, found in columns.items() if found["role"] in ("loss", "metric")]
-    assert (settings, results) == (list(PARAMETERS), list(METRIC_COLUMNS))
+    assert (settings, results) == (list(PARAMETERS), [*METRIC_COLUMNS, "ignorance_p", "knowledge_p"])
     expected = {"direction": "min", "bounds": [0.0, 1.0], "of": "forget", "primary": True, "threshold": {"below": 0.1}}
     assert expected.items() <= columns["verbmem"].items()
     assert (columns["privleak"]["bounds"], columns["privleak"]["ideal"]) == ([-100.0, None], 0.0)
@@ -47,6 +48,7 @@ def test_a_table_omits_options_of_unused_methods_and_metrics_that_are_not_measur
     plain, asked = unused_columns(["gdiff"], ["default"]), unused_columns(["npo+ngdiff", "rmu"], ["privleak_distance"])
     assert {"beta", "layer", "mia_loss", "privleak", "privleak_distance"} <= plain
     assert plain.isdisjoint({"c", "lr", "verbmem", "utility"})
+    assert {"ignorance_p", "knowledge_p"} == plain - unused_columns(["gdiff"], ["default"], audit=True)
     assert {"delta", "mia_loss"} <= asked
     assert asked.isdisjoint({"c", "beta", "layer", "privleak_distance"})
     attacked = {name for name, metric in METRICS.items() if metric.attack}

@@ -1,0 +1,85 @@
+"""The p-value is calibrated for every distribution, and names the metric in which a model deviates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from analysis.audit.conformal import deviations_from_others, pool_test, smallest_p
+from analysis.tables.trade_off import Floats
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def test_deviations_are_externally_studentised_residuals_of_a_mean(rng: np.random.Generator) -> None:
+    values = rng.normal(size=(8, 3))
+    for index in range(len(values)):
+        others = np.delete(values, index, axis=0)
+        expected = np.abs(values[index] - others.mean(axis=0)) / others.std(axis=0, ddof=1)
+        assert deviations_from_others(values)[index] == pytest.approx(expected)
+
+
+def test_with_one_metric_the_p_value_is_the_rank_of_the_distance_from_the_mean_of_all(rng: np.random.Generator) -> None:
+    # The externally studentised residual increases with the residual from the mean of all values.
+    for _ in range(50):
+        values = rng.gamma(2.0, size=(12, 1))
+        distances = np.abs(values - values.mean())
+        expected = np.mean(distances >= distances[-1])
+        assert pool_test(values[:-1], values[-1]).p == pytest.approx(expected)
+
+
+def _normal(rng: np.random.Generator) -> Floats:
+    mixing = np.array([[1.0, 0.9, 0.0], [0.0, 0.4, 0.0], [0.0, 0.0, 3.0]])
+    return np.asarray(rng.normal(size=(20, 3)) @ mixing)
+
+
+def _heavy_tails(rng: np.random.Generator) -> Floats:
+    return rng.standard_t(1.5, size=(20, 3))
+
+
+def _few_values(rng: np.random.Generator) -> Floats:
+    return rng.integers(0, 3, size=(20, 3)) / 10.0
+
+
+@pytest.mark.parametrize("draw", [_normal, _heavy_tails, _few_values])
+def test_an_ignorant_model_is_rejected_in_at_most_five_per_cent_of_cases(
+    draw: Callable[[np.random.Generator], Floats], rng: np.random.Generator
+) -> None:
+    runs = 2000
+    p_values = []
+    for _ in range(runs):
+        models = draw(rng)
+        p_values.append(pool_test(models[:-1], models[-1]).p)
+    for level in (0.05, 0.1, 0.25, 0.5):
+        rejected = int(np.sum(np.array(p_values) <= level))
+        p_too_many = stats.binomtest(rejected, runs, level, alternative="greater").pvalue
+        assert p_too_many > 1e-4, f"{rejected} of {runs} rejected at level {level}"
+    if draw is not _few_values:  # without ties, the p-values are uniform on 1/20, 2/20, ...
+        assert stats.kstest(np.array(p_values) - rng.uniform(0, 1 / 20, runs), "uniform").pvalue > 1e-4
+
+
+def test_a_model_outside_the_pool_gets_the_smallest_p_value_and_the_metric_that_gives_it_away(
+    rng: np.random.Generator,
+) -> None:
+    pool = rng.normal(size=(19, 4))
+    for metric, value in [(0, 30.0), (3, -30.0)]:
+        model = np.zeros(4)
+        model[metric] = value
+        test = pool_test(pool, model)
+        assert (test.p, test.metric) == (smallest_p(19), metric)
+    assert smallest_p(19) == 0.05
+
+
+def test_equal_values_do_not_deviate_and_a_single_different_value_deviates_infinitely() -> None:
+    same = np.full((5, 1), 0.1)
+    assert deviations_from_others(same).tolist() == [[0.0]] * 5
+    assert pool_test(same[:-1], same[-1]).p == 1.0
+    model = np.array([0.1001])
+    assert deviations_from_others(np.vstack([same, model]))[-1] == [np.inf]
+    assert pool_test(same, model).p == smallest_p(5)
