@@ -23,7 +23,7 @@ from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import column_dictionary
 from sweeper.store.event_log import read_state
 from sweeper.store.events import Phase
-from tests.sweeper.conftest import SETTINGS, bare_sweep, run_trial
+from tests.sweeper.conftest import SETTINGS, bare_sweep, end_trial, report, running
 from trainables.run.reports import Execution
 
 MODELS = 2
@@ -41,7 +41,10 @@ def searched(out: Path) -> OpenSweep:
     content = {"format": 2, "objectives": objectives, "baseline": {"forget_loss": 0.1, "retain_loss": 0.1}}
     (out / "sweep.json").write_text(json.dumps(content | {"columns": column_dictionary(random_guess=8.0)}))
     sweep = bare_sweep(out, AUDIT)
-    run_trial(sweep)
+    trial_id = running(sweep)
+    for step in (1, 2):
+        report(sweep, trial_id, step, retain_loss=0.1)
+    end_trial(sweep, trial_id)
     return sweep
 
 
