@@ -90,7 +90,7 @@ def _refuse(problem: str) -> None:
 
 def _exit_on_sigint(signal_number: int, frame: FrameType | None) -> None:
     # Raise no exception: during an import, an exception could be replaced by another error.
-    os.write(2, b"error: interrupted\n")
+    os.write(2, b"interrupted\n")
     os._exit(130)
 
 

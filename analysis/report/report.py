@@ -36,13 +36,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def write_report(out: Path, sources: Sequence[Path] = ()) -> dict[str, Any]:
+def write_report(out: Path, sources: Sequence[Path] = (), *, into: Path | None = None) -> dict[str, Any]:
     """Write pareto.json, pareto.png, pareto.svg, figures/ and report.html to ``out``. Return pareto.json's content.
 
     While a sweep runs, the files contain the trials that have ended. Each file is replaced atomically.
 
     Args:
         sources: sweep folders, run folders and CSV tables. By default, the only source is the sweep in ``out``.
+        into: the folder to which the files are written instead of ``out``. Checkpoint paths stay relative to ``out``.
 
     Raises:
         AnalysisError: a table or sweep.json cannot be read. No file has been written.
@@ -60,17 +61,18 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> dict[str, Any]:
         for i, (task, source) in enumerate(sources_by_task.items())
     }
     content = cast("dict[str, Any]", json_value(_content(sources_by_task, answers)))
-    out.mkdir(parents=True, exist_ok=True)
+    folder = into or out
+    folder.mkdir(parents=True, exist_ok=True)
     figures = []
     for section, data in gallery_figures:
-        document = save_figure(draw_panels(data), out / "figures", data.name)
+        document = save_figure(draw_panels(data), folder / "figures", data.name)
         caption = data.caption or Note("")
         text = render_line(f"figure_captions.{caption.code}", **dict(caption.facts)) if caption.code else ""
         text = f"{caption.source}. {text}" if caption.source else text
         svg = inline_svg(document, prefix=data.name.replace("_", "-"), description=f"{data.title}. {text}")
         figures.append((section, PageFigure(data.name, text, svg)))
     page_answers = [
-        replace(item, frontiers=list(_frontiers(out, task, sources_by_task[task], full, item)))
+        replace(item, frontiers=list(_frontiers(folder, task, sources_by_task[task], full, item)))
         for task, item in answers.items()
     ]
     problems = [Problem(item.title, sources_by_task[task], item.front, item.choice) for task, item in answers.items()]
@@ -82,8 +84,8 @@ def write_report(out: Path, sources: Sequence[Path] = ()) -> dict[str, Any]:
         study=study if is_study else None,
         candidates=candidates_data(problems, sweep_folders(paths), prefixed=len(paths) > 1),
     )
-    write_json(out / "pareto.json", content)
-    write_atomically(out / "report.html", html)
+    write_json(folder / "pareto.json", content)
+    write_atomically(folder / "report.html", html)
     return content
 
 

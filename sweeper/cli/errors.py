@@ -49,7 +49,8 @@ def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
             sys.stdout.flush()  # raises the error of a closed pipe here; at exit, Python would print it
             return result
         except KeyboardInterrupt:
-            exit_with(["interrupted"], INTERRUPTED)
+            say("interrupted")  # by the user, so it is no error
+            sys.exit(INTERRUPTED)
         except OSError as error:
             if isinstance(error, BrokenPipeError) and _redirect_closed_stdout():
                 sys.exit(CLOSED_PIPE)

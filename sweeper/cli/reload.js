@@ -3,27 +3,29 @@
   const KEY = "report-view";
   const byId = (id) => document.getElementById(id);
   const kept = JSON.parse(sessionStorage.getItem(KEY) || "null");
-  for (const id of kept ? kept.parts : []) if (byId(id)) byId(id).open = true;
-  if (kept && byId("search")) {
-    byId("search").value = kept.search;
-    byId("status").value = kept.status;
-    byId("front-only").checked = kept.front;
-    byId("search").dispatchEvent(new Event("input"));
-    for (const id of kept.open) {
-      const row = byId(id);
-      if (row && !row.hidden && !row.classList.contains("open")) row.click();
+  if (kept) {
+    for (const [id, open] of kept.parts) if (byId(id)) byId(id).open = open;
+    if (byId("search")) {
+      byId("search").value = kept.search;
+      byId("status").value = kept.status;
+      byId("front-only").checked = kept.front;
+      byId("search").dispatchEvent(new Event("input"));
+      for (const id of kept.open) {
+        const row = byId(id);
+        if (row && !row.hidden && !row.classList.contains("open")) row.click();
+      }
     }
+    if (kept.focus && byId(kept.focus)) byId(kept.focus).focus({ preventScroll: true });
     scrollTo(0, kept.y);
   }
   sessionStorage.removeItem(KEY);
   const reload = () => {
-    if (byId("search")) {
-      sessionStorage.setItem(KEY, JSON.stringify({
-        search: byId("search").value, status: byId("status").value, front: byId("front-only").checked,
-        parts: [...document.querySelectorAll("details[id][open]")].map((part) => part.id),
-        open: [...document.querySelectorAll("tr.line.open")].map((row) => row.id), y: scrollY,
-      }));
-    }
+    sessionStorage.setItem(KEY, JSON.stringify({
+      search: byId("search")?.value || "", status: byId("status")?.value || "", front: byId("front-only")?.checked || false,
+      parts: [...document.querySelectorAll("details[id]")].map((part) => [part.id, part.open]),
+      open: [...document.querySelectorAll("tr.line.open")].map((row) => row.id),
+      focus: document.activeElement?.id || "", y: scrollY,
+    }));
     location.reload();
   };
   let made = null;

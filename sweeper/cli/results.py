@@ -64,7 +64,7 @@ def report(raw: Raw, problems: list[str], *, sources: tuple[str, ...], as_json: 
     folder = Path(out) if out else paths[0]
     if watch:
         with interrupted_by_signals():
-            _watch(folder, paths, port=options.port or 0)
+            _watch(folder, paths, writes=out is not None, port=options.port or 0)
     content = write_report(folder, paths)
     if as_json:
         click.echo(json_text(content))
@@ -135,15 +135,25 @@ def compare(raw: Raw, problems: list[str], *, sources: tuple[str, ...], as_json:
         click.echo(WRITERS[options.format](tables), nl=False)
 
 
-def _watch(folder: Path, paths: list[Path], *, port: int) -> NoReturn:
+def _watch(folder: Path, paths: list[Path], *, writes: bool, port: int) -> NoReturn:
+    """Serve the report until a signal arrives. Unless ``writes`` is true, no file in ``folder`` is written."""
+    import tempfile
+
     from analysis.report.report import write_report
     from sweeper.cli.page_server import serving, table_stamps, watch
 
-    stamps = table_stamps(paths)
-    write_report(folder, paths)
-    with serving(folder / "report.html", port=port) as address:
-        click.echo(f"report: {address} (only on this machine; updated when the tables change; stop with Ctrl-C)")
-        watch(paths, lambda: write_report(folder, paths), stamps=stamps, say=lambda text: click.echo(text, err=True))
+    with tempfile.TemporaryDirectory(prefix="sweeper-report-") as temporary:
+        into = folder if writes else Path(temporary)
+        stamps = table_stamps(paths)
+        write_report(folder, paths, into=into)
+        with serving(into / "report.html", port=port) as address:
+            click.echo(f"report: {address} (only on this machine; updated when the tables change; stop with Ctrl-C)")
+            watch(
+                paths,
+                lambda: write_report(folder, paths, into=into),
+                stamps=stamps,
+                say=lambda text: click.echo(text, err=True),
+            )
 
 
 @command(

@@ -612,7 +612,9 @@ class ReportOptions(Options):
         None, "Folder for the report; required for several sources.", otherwise="the source", is_path=True
     )
     watch: bool = option(
-        False, "Until Ctrl-C, serve the report on a local page, and update the page when the tables change."
+        False,
+        "Until Ctrl-C, serve the report on a local page, and update the page when the tables change. Files are written "
+        "only with --out.",
     )
 
 

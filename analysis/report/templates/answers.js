@@ -46,7 +46,7 @@
     const { questions, sets, models, target, never_saw: neverSaw } = data;
     const byKey = new Map(models.map((model) => [keyOf(model), model]));
     const name = `read-${box.dataset.index}`;
-    const state = { group: "all", changed: false, sort: "disagreement", blind: null, rows: ROWS, by: null, folded: false, ...sweeper.kept(name) };
+    const state = { group: "all", changed: false, sort: "disagreement", blind: null, rows: ROWS, by: null, ...sweeper.kept(name) };
     const save = () => sweeper.keep(name, state);
 
     /* Votes outlive the page: they are kept for this sweep until the browser's data are cleared. */

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from analysis.report.report import write_report
+from sweeper.cli.page_server import serving
 from tests.analysis.conftest import MakeSweep, trial, without_rendering
 from tests.analysis.report.test_answers import write_answers
 from tests.browser import CHROMIUM, Browser, Page, browsing
@@ -133,6 +134,33 @@ def test_votes_of_a_blind_comparison_are_kept_and_saved_as_json(page: Page, brow
     page.click(".read-blind")
     assert columns(page)[3:] == models
     assert f"trial {order[1].partition('@')[0]}: 1" in page.texts(".read-status")[0]
+
+
+def test_a_page_that_is_served_during_a_sweep_is_updated_and_keeps_models_filters_and_votes(
+    browser: Browser, folder: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "report.html"
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    copy.write_text(text, encoding="utf-8")
+    with serving(copy, port=0) as address:
+        page = browser.open(address)
+        first = columns(page)[3]
+        page.click(f".answers th button[aria-label='Remove {first}']")
+        page.click(model(GARBLED))
+        page.click(".read-sets button[data-group=retain]")
+        page.click("[id='read-models'] > summary")
+        page.ask("(async () => { await fetch('/made'); window.before = true; })()")
+        page.wait_for(
+            "performance.getEntriesByType('resource').filter((item) => item.name.endsWith('/made')).length > 1"
+        )
+        before = columns(page), questions(page)
+        assert f"trial {GARBLED}" in before[0]
+        copy.write_text(text.replace("<h1", "<h1 data-new='yes'", 1), encoding="utf-8")
+        page.wait_for("document.readyState === 'complete' && document.querySelector('h1[data-new]') !== null")
+        assert page.ask("window.before") is None
+        assert (columns(page), questions(page)) == before
+        assert page.ask("document.getElementById('read-models').open") is False
+        page.go("about:blank")
 
 
 def downloaded(path: Path) -> Any:

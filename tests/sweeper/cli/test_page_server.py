@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -69,24 +70,41 @@ def test_a_page_is_rebuilt_when_a_table_changes_and_survives_a_failure(
     assert ["half a row" in message for message in messages] == [True]
 
 
-def test_the_command_serves_the_report_and_can_rebuild_it_until_ctrl_c(
-    golden: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["no file is written", "the files are written to --out"])
+def test_the_command_serves_the_report_and_rebuilds_it_until_ctrl_c(
+    golden: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
 ) -> None:
     header, first, *_ = (golden / "trials.csv").read_text().splitlines(keepends=True)
     (golden / "trials.csv").write_text(header + first)
     (golden / "history.csv").unlink()
+    changed = header + first + first.replace("00000", "00099")
+    served: list[tuple[str, Path]] = []
+
+    @contextlib.contextmanager
+    def serve(page: Path, *, port: int) -> Iterator[str]:
+        with serving(page, port=port) as address:
+            served.append((address, page))
+            yield address
 
     def change(sources: Sequence[Path], make: Callable[[], None], *, stamps: object, say: object) -> None:
         assert table_stamps(sources) == stamps
-        (golden / "trials.csv").write_text(header + first + first.replace("00000", "00099"))
+        (golden / "trials.csv").write_text(changed)
         assert table_stamps(sources) != stamps
+        assert "00099" not in get(served[0][0])[1]
         make()
+        assert "00099" in get(served[0][0])[1]
         raise KeyboardInterrupt
 
+    before = {path: path.read_bytes() for path in golden.rglob("*") if path.is_file()}
+    monkeypatch.setattr(page_server, "serving", serve)
     monkeypatch.setattr(page_server, "watch", change)
-    result = invoke("report", golden, "--watch")
+    result = invoke("report", golden, "--watch", *(["--out", tmp_path / "out"] if elsewhere else []))
     assert (result.exit_code, "http://127.0.0.1:" in result.stdout) == (130, True)
-    assert "00099" in (golden / "report.html").read_text()
+    assert "error" not in f"{result.stdout}{result.stderr}".lower()
+    before[golden / "trials.csv"] = changed.encode()
+    assert {path: path.read_bytes() for path in golden.rglob("*") if path.is_file()} == before
+    assert served[0][1].is_file() == elsewhere
+    assert (tmp_path / "out" / "report.html").is_file() == elsewhere
 
 
 def test_the_figures_of_a_single_run_are_written_where_asked(tmp_path: Path) -> None:
