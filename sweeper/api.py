@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from analysis.tables.sources import Sources
     from sweeper.driver.finalize import Summary
+    from trainables.scoring.eval_log import EvalLog
 
 
 class Sweep:
@@ -276,15 +277,13 @@ def evaluate_raw(raw: Raw, problems: Sequence[str] = ()) -> dict[str, Any]:
     if log is None or folder is not None:
         raise Problems(["evaluate needs either --model-path DIR (a model to score) or --eval-log FILE (a log to read)"])
     model_fields = [
-        field
-        for field in fields_of(EvaluateOptions).values()
-        if field.scope == "trial" or field.name in ("out", "questions")
+        field for field in fields_of(EvaluateOptions).values() if field.scope == "trial" or field.name == "questions"
     ]
     if unused_flags := [field.flag for field in model_fields if field.name in raw]:
         flags = ", ".join(unused_flags)
         reason = "with --eval-log, the log determines the items and metrics"
         raise Problems([f"{flags} can be used only with --model-path; {reason}"])
-    return _scores_of_log(log, options.retain_eval_log)
+    return _scores_of_log(log, options.retain_eval_log, options.out)
 
 
 def _scores_of_model(folder: Path, options: EvaluateOptions, raw: Raw, problems: Sequence[str]) -> dict[str, Any]:
@@ -337,10 +336,36 @@ def _scores_of_model(folder: Path, options: EvaluateOptions, raw: Raw, problems:
         out.mkdir(parents=True, exist_ok=True)
         write_json(out / "metrics.json", {**content, "generation_seconds": scores.generation_seconds})
         write_item_log(out / "items.json", scores.items)
+        _write_exchange(out, content)
     return content
 
 
-def _scores_of_log(eval_log: str, retain_eval_log: str | None) -> dict[str, Any]:
+def _write_exchange(out: Path, metrics: Mapping[str, Any]) -> None:
+    """Write the formats of open-unlearning, if items.json has all evaluation sets of TOFU with all their columns."""
+    from trainables.scoring.eval_log import EvalLogError, evaluate_log, read_eval_log
+
+    try:
+        log = read_eval_log(out / "items.json")
+    except EvalLogError:
+        return
+    _write_open_unlearning(out, log, {**evaluate_log(log), **metrics})
+
+
+def _write_open_unlearning(out: Path, log: EvalLog, metrics: Mapping[str, Any]) -> None:
+    from analysis.tables.published import leaderboard_row
+    from search_spaces.common.durable import write_atomically, write_json
+    from trainables.scoring.open_unlearning import tofu_eval, tofu_summary
+
+    content = tofu_eval(log, metrics)
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(out / "TOFU_EVAL.json", content)
+    write_json(out / "TOFU_SUMMARY.json", tofu_summary(content))
+    quality, utility = metrics.get("forget_quality"), metrics["model_utility"]
+    row = leaderboard_row(out.resolve().name, forget_quality=quality, model_utility=utility)
+    write_atomically(out / "leaderboard_row.md", row)
+
+
+def _scores_of_log(eval_log: str, retain_eval_log: str | None, out: str | None) -> dict[str, Any]:
     from trainables.scoring.eval_log import EvalLogError, evaluate_log, read_eval_log
 
     paths = [eval_log] if retain_eval_log is None else [eval_log, retain_eval_log]
@@ -353,6 +378,9 @@ def _scores_of_log(eval_log: str, retain_eval_log: str | None) -> dict[str, Any]
             problems.append(str(error))
     raise_if_any(problems)
     try:
-        return dict(evaluate_log(*logs))
+        metrics = dict(evaluate_log(*logs))
     except EvalLogError as error:
         raise Problems([str(error)]) from None
+    if out is not None:
+        _write_open_unlearning(Path(out), logs[0], metrics)
+    return metrics

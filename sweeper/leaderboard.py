@@ -12,7 +12,7 @@ import pandas as pd
 
 from analysis.leaderboard.board import Board, boards, checked_cells
 from analysis.leaderboard.cell import COLUMNS, cell_row, with_key
-from analysis.leaderboard.text import board_content, board_markdown, board_table
+from analysis.report.leaderboard_text import board_content, board_markdown, board_table
 from search_spaces.common.durable import is_locked, write_atomically, write_json
 from sweeper.api import Sweep
 from sweeper.checks.plan import plan_of_sweep

@@ -175,11 +175,15 @@ def rank_intervals(scores: Sequence[Floats], *, draws: int = DRAWS) -> tuple[Flo
     """Return the ends of the percentile bootstrap intervals of the ranks of m methods, both with the shape (m,).
 
     A draw samples the seeds of each problem with replacement, with the same seeds for all methods. Methods with equal
-    means share the ranks that they occupy, so the interval contains all of them.
+    means share the ranks that they occupy, so the interval contains all of them. With a single seed, nothing is known
+    about other seeds, so the interval contains all ranks.
 
     Args:
         scores: an array for each problem, shape (m, seeds). Larger scores are better.
     """
+    count = len(scores[0])
+    if min(part.shape[1] for part in scores) < 2:
+        return np.ones(count), np.full(count, float(count))
     generator = np.random.default_rng(0)
     drawn = np.mean(
         [part[:, generator.integers(part.shape[1], size=(draws, part.shape[1]))].mean(axis=2) for part in scores],

@@ -1,4 +1,4 @@
-"""Read the results of other programs from a CSV file: trials, and the scores of the model before unlearning."""
+"""Read the results of other programs from a file: trials, and the scores of the model before unlearning."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from analysis.errors import AnalysisError
 from analysis.tables.columns import Column, Columns
 from analysis.tables.csv_rows import read_rows
 from analysis.tables.note import note
+from analysis.tables.published import SUFFIXES, published_rows
 from analysis.tables.trial_table import TrialTable, check_status, is_search, numbers, typed_trials
 from search_spaces.common.objective import Objective
 
@@ -27,6 +28,8 @@ def read_external(
 ) -> tuple[TrialTable, dict[str, float]]:
     """Read a CSV file of another program: the trials, and the metrics of the model before unlearning.
 
+    A file of another project in one of the formats of :mod:`analysis.tables.published` is read like a CSV file.
+
     The column ``method`` is required. A row whose method is No-unlearn or target is the model before unlearning. The
     columns ``name`` (default: the line number) and ``status`` (default: finished) are optional. Numeric columns that
     are not in the dictionary ``columns`` become metrics.
@@ -40,7 +43,10 @@ def read_external(
     """
     if not path.is_file():
         raise AnalysisError(f"{path} is not a file: expected the folder of a sweep, or a CSV file with a header")
-    rows, _ = read_rows(path, required=("method",), growing=False)
+    if path.suffix in SUFFIXES:
+        rows = published_rows(path)
+    else:
+        rows, _ = read_rows(path, required=("method",), growing=False)
     if path.stat().st_size == 0:
         raise AnalysisError(f"{path} is empty: expected a header with the column 'method' and a column for each metric")
     rows = rows[is_search(rows)]  # in the table of another sweep, the other trials repeat a trial of the search

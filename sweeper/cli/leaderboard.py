@@ -68,7 +68,7 @@ def _rank_stored(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool)
         texts.append("--dry-run has no effect with --from, which runs no trials")
     raise_if_any(texts)
     from analysis.leaderboard.board import boards, read_cells
-    from analysis.leaderboard.text import board_content, board_markdown
+    from analysis.report.leaderboard_text import board_content, board_markdown
     from sweeper.leaderboard import write_board
 
     cells = read_cells(Path(str(options.cells)))
@@ -77,7 +77,7 @@ def _rank_stored(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool)
 
 
 def _print_boards(out: Path, *, as_json: bool) -> None:
-    from analysis.leaderboard.text import board_content, board_markdown
+    from analysis.report.leaderboard_text import board_content, board_markdown
     from sweeper.leaderboard import collect_cells, write_board
 
     ranked = write_board(out, collect_cells(out))

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     json_option("Print the frontier, or the paths of a single run's figures, as JSON on stdout."),
 )
 def report(raw: Raw, problems: list[str], *, sources: tuple[str, ...], as_json: bool) -> None:
-    """Write a report on sweeps, single runs and CSV files, even while a sweep runs.
+    """Write a report on sweeps, single runs and result files, even while a sweep runs.
 
-    A source is the folder of a sweep, the folder of a single run, or a CSV file. A CSV file needs a column 'method' and
+    A source is the folder of a sweep, the folder of a single run, a CSV file, or a file of open-unlearning or
+    unlearning-depth-score (docs/analysis.md). A CSV file needs a column 'method' and
     the columns of two objectives: forget_loss and retain_loss, or verbmem and utility. The columns 'name', 'lr', 'c',
     'seed', 'model' and 'dataset' are optional. If several sources are given, one report on all of them is written to
     --out. If the only source is the folder of a single run, figures are drawn, but no report is written.

@@ -539,7 +539,8 @@ class EvaluateOptions(ModelOptions):
     attacking: Mapping[str, Any] = trial_options("attack")
     out: str | None = option(
         None,
-        "Write metrics.json and items.json (the metrics of each item) to this folder.",
+        "Write metrics.json and items.json (the metrics of each item) to this folder and, with all metrics of TOFU, "
+        "TOFU_EVAL.json, TOFU_SUMMARY.json and a row for open-unlearning's leaderboard.",
         is_path=True,
         after="attacks",
     )

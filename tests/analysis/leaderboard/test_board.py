@@ -10,7 +10,7 @@ import pytest
 from analysis.errors import AnalysisError
 from analysis.leaderboard.board import boards, rank_intervals, read_cells
 from analysis.leaderboard.cell import COLUMNS
-from analysis.leaderboard.text import board_markdown, board_table
+from analysis.report.leaderboard_text import board_markdown, board_table
 
 
 def cells(success: dict[str, list[float]], **changes: object) -> pd.DataFrame:
@@ -62,6 +62,11 @@ def test_the_rank_intervals_are_those_of_an_exact_enumeration_of_the_draws() -> 
     low, high = rank_intervals([np.array([[1.0, 0.0], [0.4, 0.4]])])
     assert low.tolist() == [1, 1]
     assert high.tolist() == [2, 2]
+
+
+def test_a_single_seed_does_not_order_the_methods() -> None:
+    (board,) = boards(cells({"good": [1.0], "bad": [0.0]}))
+    assert [(row.standings["success"].place, row.standings["success"].high) for row in board.rows] == [(1, 2), (1, 2)]
 
 
 def test_the_interval_of_success_is_exact() -> None:

@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import hmean
 
 from tests.facts import assert_names
 from trainables.metrics.rouge import rouge_l_recall
 from trainables.scoring.eval_log import LOG_KEYS, EvalLog, EvalLogError, evaluate_log, read_eval_log
 from trainables.scoring.item_log import by_index, write_item_log
+from trainables.scoring.open_unlearning import tofu_eval, tofu_summary
 
 Log = dict[str, Any]
 
@@ -80,6 +82,21 @@ def test_the_aggregates_are_those_by_hand(tmp_path: Path) -> None:
     assert (found["forget_quality"], found["forget_quality_statistic"]) == (None, None)
     assert [(found[name]["repetition"], found[name]["longest_loop"]) for name in EXPECTED] == [(None, None)] * 4
     assert json.loads(json.dumps(found, allow_nan=False)) == found
+
+
+def test_the_log_in_the_format_of_open_unlearning_has_the_same_aggregates(tmp_path: Path) -> None:
+    log = read(tmp_path, by_hand())
+    content = tofu_eval(log, evaluate_log(log, log))
+    prefixes = {"retain": "retain", "real_authors": "ra", "world_facts": "wf", "forget": "forget"}
+    for name, (probability, recall, ratio) in EXPECTED.items():
+        is_extra = name in ("real_authors", "world_facts")
+        names = ("Q_A_Prob_normalised" if is_extra else "Q_A_Prob", "Q_A_ROUGE", "Truth_Ratio")
+        found = [content[f"{prefixes[name]}_{metric}"]["agg_value"] for metric in names]
+        assert found == pytest.approx([float(probability), float(recall), float(ratio)], rel=1e-14)
+    assert content["model_utility"] == {"agg_value": pytest.approx(float(UTILITY), rel=1e-14)}
+    assert content["forget_quality"] == {"agg_value": 1.0}
+    assert content["forget_Q_A_Prob"]["value_by_index"]["1"] == pytest.approx({"prob": 0.5, "avg_loss": loss(0.5)})
+    assert tofu_summary(content) == {name: item["agg_value"] for name, item in content.items()}
 
 
 def test_values_that_are_not_finite_are_null_in_an_item_log(tmp_path: Path) -> None:
@@ -213,6 +230,32 @@ def test_forget_quality_is_the_published_one_and_1_for_the_retain_model_itself(f
     assert found["full"]["forget_quality"] == pytest.approx(2.1942743021891237e-16, rel=1e-9)
     assert found["full"]["forget_quality_statistic"] == pytest.approx(104 / 300, rel=0, abs=1e-12)
     assert found["retain90"]["forget_quality"] == 1.0
+
+
+@published
+@pytest.mark.parametrize("name", LOGS)
+def test_the_published_logs_in_the_format_of_open_unlearning_aggregate_by_its_formulas(
+    found: dict[str, Log], name: str
+) -> None:
+    """Recompute each aggregate from value_by_index, with the formulas of open-unlearning (commit d3d7cf9e)."""
+    content = tofu_eval(read_eval_log(LOGS[name]), found[name])
+
+    def values(metric: str, key: str) -> np.ndarray:
+        return np.array([item[key] for item in content[metric]["value_by_index"].values()])
+
+    parts = []
+    for prefix in ("retain", "ra", "wf", "forget"):
+        probability = f"{prefix}_Q_A_Prob_normalised" if prefix in ("ra", "wf") else f"{prefix}_Q_A_Prob"
+        ratios = values(f"{prefix}_Truth_Ratio", "score")
+        is_forget = prefix == "forget"
+        ratio = np.minimum(ratios, 1 / (ratios + 1e-10)) if is_forget else np.maximum(0, 1 - ratios)
+        recomputed = [values(probability, "prob"), values(f"{prefix}_Q_A_ROUGE", "rougeL_recall"), ratio]
+        names = (probability, f"{prefix}_Q_A_ROUGE", f"{prefix}_Truth_Ratio")
+        aggregates = [content[metric]["agg_value"] for metric in names]
+        assert [part.mean() for part in recomputed] == pytest.approx(aggregates, abs=1e-9)
+        parts += [] if is_forget else aggregates
+    assert content["model_utility"]["agg_value"] == pytest.approx(hmean(parts), abs=1e-12)
+    assert tofu_summary(content)["model_utility"] == pytest.approx(PUBLISHED_UTILITY[name], rel=0, abs=1e-9)
 
 
 @published

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from analysis.leaderboard.board import DRAWS, Board, Standing
+from analysis.leaderboard.board import DRAWS, Board
 from analysis.leaderboard.cell import MEASURES
+from analysis.report.render import render_line, render_lines
 from analysis.words import duration, number
 
 _TITLES = {
@@ -57,33 +58,11 @@ def board_markdown(boards: Sequence[Board]) -> str:
 def _section(board: Board) -> str:
     names = [name for name in MEASURES if name not in board.missing]
     head = ["method", *(_TITLES[name] for name in names), "epochs", "time"]
-    lines = [f"## {board.problem or 'All problems'}", ""]
-    lines += [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    lines = [f"## {board.problem or 'All problems'}", "", f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     for row in board.rows:
-        cells = [row.method]
-        for name in names:
-            cells.append(_cell(name, row.standings[name], met=row.met, runs=row.runs))
-        lines.append(f"| {' | '.join([*cells, number(row.epochs), duration(row.seconds)])} |")
-    seeds = f"{len(board.seeds)} training seeds" if len(board.seeds) != 1 else "1 training seed"
-    lines += [
-        "",
-        f"{seeds}; {board.budget} epochs of search for each method and seed. A cell has the mean, the place and, in "
-        f"brackets, the 95% interval of the rank ({DRAWS:,} bootstrap draws of the seeds). A place is 1 plus the "
-        "number of methods whose interval lies completely above, so methods with overlapping intervals are tied.",
-    ]
-    if len(board.seeds) < 5:
-        lines.append(
-            f"The bootstrap of {seeds} has few different draws, so the intervals of the ranks are too narrow. The "
-            "exact intervals of success in leaderboard.csv are not."
-        )
-    if board.left_out:
-        lines.append(f"Left out, because cells are missing: {', '.join(board.left_out)}.")
-    if board.missing:
-        lines.append(f"Not measured in all cells: {', '.join(_TITLES[name] for name in board.missing)}.")
-    return "\n".join(lines) + "\n"
-
-
-def _cell(name: str, standing: Standing, *, met: int, runs: int) -> str:
-    value = f"{met}/{runs}" if name == "success" else f"{standing.mean:.3f}"
-    ranks = f"{standing.low}" if standing.low == standing.high else f"{standing.low} to {standing.high}"
-    return f"{value}, place {standing.place} ({ranks})"
+        cells = [render_line("leaderboard.cell", row=row, name=name) for name in names]
+        lines.append(f"| {' | '.join([row.method, *cells, number(row.epochs), duration(row.seconds)])} |")
+    notes = render_lines(
+        "leaderboard.notes", board=board, draws=DRAWS, titles=[_TITLES[name] for name in board.missing]
+    )
+    return "\n".join([*lines, "", *notes]) + "\n"
