@@ -105,11 +105,16 @@ class Choice:
         return tuple(item for item in self.verdicts if item.requirement.preferred and item.met is False)
 
 
-def choose_model(table: TrialTable, sweep: SweepFile) -> Choice:
-    """Choose one of the models of a sweep that can be selected. Rows of external tables are left out."""
+def choose_model(table: TrialTable, sweep: SweepFile, *, criterion: Criterion | None = None) -> Choice:
+    """Choose one of the models of a sweep that can be selected. Rows of external tables are left out.
+
+    Args:
+        criterion: the criterion of a good model; by default, that of the sweep.
+    """
     rows = selectable_models(table.without_external, sweep).trials
     resampling = resampling_of(rows, sweep.columns)
-    found = choose(rows, criterion_of(sweep, table), sweep.objectives, noise=resampling.noise)
+    criterion = criterion or criterion_of(sweep, table)
+    found = choose(rows, criterion, sweep.objectives, noise=resampling.noise)
     choice = replace(found, resampling=resampling)
     if choice.index is None or table.fresh.empty:
         return choice
@@ -127,10 +132,15 @@ def to_confirm(choice: Choice, table: TrialTable) -> list[int]:
 
     The result does not depend on fresh runs. It is empty without a good model.
     """
-    names = [name for name in table.spec_columns if name not in _SEEDS and name in choice.rows]
-    configurations = choice.rows.groupby(["sweep", *names], dropna=False, sort=False).ngroup().tolist()
     good = np.flatnonzero(choice.judged.good).tolist()
-    return choice.ranking.order(good, 1 + RUNNERS_UP, groups=configurations)
+    return choice.ranking.order(good, 1 + RUNNERS_UP, groups=configurations_of(choice.rows, table))
+
+
+def configurations_of(rows: pd.DataFrame, table: TrialTable) -> list[int]:
+    """Return the number of each model's configuration. The trials of a configuration differ only in their seeds."""
+    names = [name for name in table.spec_columns if name not in _SEEDS and name in rows]
+    numbers: list[int] = rows.groupby(["sweep", *names], dropna=False, sort=False).ngroup().tolist()
+    return numbers
 
 
 def choose(

@@ -15,7 +15,7 @@ Two scores differ only if their difference exceeds the noise, which is measured 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -89,7 +89,7 @@ class Ranking:
         unknown = np.isnan(judged.met[:, judged.required]).sum(axis=1)
         fewest = min((disliked[i], unknown[i]) for i in positions)
         remaining = [i for i in positions if (disliked[i], unknown[i]) == fewest]
-        beaten = beaten_models(*self._differences(remaining))
+        beaten = beaten_models(*self.differences(remaining))
         remaining = [i for i, is_beaten in zip(remaining, beaten, strict=True) if not is_beaten]
         if len(remaining) == 1:
             return remaining[0], Decision.ONLY, ()
@@ -99,7 +99,7 @@ class Ranking:
         ties = self._near_best(Role.FORGET, self._near_best(Role.KEEP, remaining))
         if len(ties) == 1:
             return ties[0], Decision.KEEPING, ()
-        first = min(ties, key=self._change)
+        first = min(ties, key=self.change)
         return first, Decision.LEAST_CHANGE, tuple(i for i in ties if i != first)
 
     def order(self, positions: Sequence[int], count: int, *, groups: Sequence[int] | None = None) -> list[int]:
@@ -121,7 +121,7 @@ class Ranking:
         missed = np.nan_to_num(self.judged.miss[:, self.judged.required]).sum(axis=1)
         return sorted(positions, key=lambda i: (missed[i], self.distance[i]))
 
-    def _change(self, position: int) -> tuple[float, ...]:
+    def change(self, position: int) -> tuple[float, ...]:
         """A sort key: the change from the target by the tie-breaking column, if any, then the distance."""
         marked = [
             name for name, item in self.criterion.columns.entries.items() if (item.usable or {}).get("tie_breaker")
@@ -134,17 +134,20 @@ class Ranking:
 
         Scores that were not measured for all of the models are skipped.
         """
-        columns = self.criterion.columns
-        for item in self.criterion.requirements:
-            score = columns.objective(item.column) if item.role is role else None
-            values = numbers(self.rows, item.column).to_numpy(dtype=np.float64)[list(positions)]
-            if score is not None and np.isfinite(values).all():
-                costs = score.oriented(values)
+        for costs, noise in self.scores_about(role, positions):
+            if np.isfinite(costs).all():
                 best = int(costs.argmin())
-                margins = self._noise(item.column, score.high - score.low, positions)[best]
-                near = costs <= costs[best] + margins
+                near = costs <= costs[best] + noise[best]
                 return [i for i, is_near in zip(positions, near, strict=True) if is_near]
         return list(positions)
+
+    def scores_about(self, role: Role, positions: Sequence[int]) -> Iterator[tuple[Floats, Floats]]:
+        """Yield the costs, shape (n,), and their noise, shape (n, n), of each requirement on a score with this role."""
+        columns = self.criterion.columns
+        for item in self.criterion.requirements:
+            if item.role is role and (score := columns.objective(item.column)) is not None:
+                values = numbers(self.rows, item.column).to_numpy(dtype=np.float64)[list(positions)]
+                yield score.oriented(values), self._noise(item.column, score.high - score.low, positions)
 
     def _noise(self, name: str, scale: float, positions: Sequence[int]) -> Floats:
         if name in self.noise:
@@ -152,7 +155,7 @@ class Ranking:
             return np.where(np.isnan(noise), TOLERANCE * scale, noise)
         return np.full((len(positions), len(positions)), TOLERANCE * scale)
 
-    def _differences(self, positions: Sequence[int]) -> tuple[Floats, Floats]:
+    def differences(self, positions: Sequence[int]) -> tuple[Floats, Floats]:
         """Return the scores by which models are compared, shape (scores, n), and their noise, shape (scores, n, n).
 
         Smaller scores are better, and NaN stands for an unmeasured score.
@@ -201,15 +204,21 @@ def beaten_models(scores: Floats, noise: Floats) -> Mask:
         scores: the scores of the models, shape (scores, n). Smaller scores are better, and NaN means not measured.
         noise: the noise of the difference between two models, shape (scores, n, n).
     """
-    count, n = scores.shape
-    if not count:
-        return np.zeros(n, dtype=bool)
-    gain = scores[:, None, :] - scores[:, :, None]  # (scores, A, B): how much better A is
-    is_known, is_needed = np.isfinite(gain), np.isfinite(scores)[:, None, :]
-    gain = np.where(is_known, gain, 0.0)
-    beats = (is_known | ~is_needed).all(axis=0) & (gain >= -noise).all(axis=0) & (gain > noise).any(axis=0)
-    beaten: Mask = np.asarray(beats.any(axis=0))
+    beaten: Mask = np.asarray(beats(scores, noise).any(axis=0))
     # If models beat each other in a cycle, the model with the smallest sum of scores counts as not beaten.
-    if beaten.all():
+    if len(scores) and beaten.all():
         beaten[int(np.argmin(np.nansum(scores, axis=0)))] = False
     return beaten
+
+
+def beats(scores: Floats, noise: Floats) -> Mask:
+    """Return whether model A beats model B (:func:`beaten_models`), shape (A, B)."""
+    n = scores.shape[1]
+    not_worse, is_better = np.ones((n, n), dtype=bool), np.zeros((n, n), dtype=bool)
+    for values, margin in zip(scores, noise, strict=True):
+        gain = values[None, :] - values[:, None]  # (A, B): how much better A is
+        is_known, is_needed = np.isfinite(gain), np.isfinite(values)[None, :]
+        gain = np.where(is_known, gain, 0.0)
+        not_worse &= (is_known | ~is_needed) & (gain >= -margin)
+        is_better |= gain > margin
+    return not_worse & is_better
