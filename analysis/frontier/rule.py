@@ -1,9 +1,10 @@
 """Compile the choice of a model to a description that the report page's script evaluates for other thresholds.
 
 Moving a threshold changes which models meet it, but not which of two models is better. So the description has the
-thresholds and scores of the requirements, and all comparisons of two models (:class:`analysis.frontier.ranking.Ranking`).
-With them, ``analysis/report/templates/rule.js`` repeats the steps of :func:`analysis.frontier.choice.choose_model`. A
-threshold that the user moves is an absolute bound for all models, whatever their target.
+thresholds and scores of the requirements, and all comparisons of two models
+(:class:`analysis.frontier.ranking.Ranking`). With them, ``analysis/report/templates/rule.js`` repeats the steps of
+:func:`analysis.frontier.choice.choose_model`. A threshold that the user moves is an absolute bound for all models,
+whatever their target.
 """
 
 from __future__ import annotations

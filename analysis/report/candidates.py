@@ -3,13 +3,14 @@
 **The data.** ``<script type="application/json" id="sweeper-data">`` has one row per candidate, stored as columns:
 
 - ``problems``: a list with the ``title`` of each unlearning task, its ``axes`` (the columns of the objectives), the
-  scores of its ``target``, and the row of the ``chosen`` model (null without one).
+  scores of its ``target``, the row of the ``chosen`` model (null without one), and the ``rule`` that chose it
+  (:func:`analysis.frontier.rule.compiled_rule`, with the ``rows`` of its models; null with a ``reason``).
 - ``trials``: the lists ``id``, ``method``, ``settings`` (text), ``problem`` (index), ``folder`` (of the sweep, as in
   the command ``pick``; null for a trial that cannot be picked) and ``own_id`` (the trial's id in this folder).
 - ``rows``: the lists ``trial`` (index), ``epoch`` (null if unknown), ``front`` and ``stored`` (0 or 1: on the frontier
   of the objectives, and with a checkpoint). Row i of every list below is the same candidate.
-- ``columns``: a list with ``name``, ``label``, ``unit``, ``better`` (``higher``, ``lower`` or ""), ``low`` and ``high``
-  of each column that was measured.
+- ``columns``: a list with ``name``, ``label``, ``unit``, ``better`` (``higher``, ``lower`` or "") and ``score``
+  (whether it is a loss or a metric) of each column that was measured.
 - ``values``: a list per column name, with null where the column was not measured.
 - ``shown`` and ``of``: the number of rows here, and of all candidates. Large tables are thinned (:data:`MAX_ROWS`).
 
@@ -20,6 +21,7 @@
 - ``sweeper.selected`` and ``sweeper.pinned``: lists of keys. At most three candidates are pinned: a further one
   replaces the oldest. ``sweeper.select(keys, current)``, ``sweeper.pin(key)`` and ``sweeper.unpin(key)`` change them.
 - ``sweeper.current``: the key of the last candidate that was clicked, or null.
+- ``sweeper.problem``: the index of the task that is shown. ``sweeper.show(index)`` changes it (``sweeper:problem``).
 - Each change dispatches a CustomEvent on ``document``: ``sweeper:select`` with the detail ``{trial, epoch, keys}``
   (trial and epoch of the current candidate, or null), or ``sweeper:pin`` with ``{trial, epoch, pinned}``. An empty
   selection means that all candidates are shown.
@@ -40,13 +42,15 @@ import pandas as pd
 from analysis.frontier.choice import Choice
 from analysis.frontier.frontier import Frontier
 from analysis.frontier.pareto_json import json_number, json_value
+from analysis.frontier.rule import MAX_MODELS, compiled_rule
+from analysis.report.render import render_line
 from analysis.tables.columns import Columns
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import TrialTable, numbers
 from analysis.words import format_settings
 
 MAX_ROWS = 5000
-"""The maximum number of candidates on the page. Of more, every n-th one is left out, but none on a frontier."""
+"""The maximum number of candidates on the page, about. Models on a frontier are never left out."""
 _SETTINGS = ("epoch", "lr", "c")
 """The settings that may be an axis."""
 _DIGITS = 6
@@ -73,8 +77,11 @@ def candidates_data(problems: Sequence[Problem], folders: Mapping[str, Path], *,
     kept = [_kept(item, MAX_ROWS // len(problems)) for item in problems]
     rows = pd.concat(kept, ignore_index=True)
     problem_of = np.repeat(np.arange(len(kept)), [len(part) for part in kept])
-    firsts = rows.assign(problem=problem_of).drop_duplicates(["problem", "trial_id"])
+    firsts = rows.copy().assign(problem=problem_of).drop_duplicates(["problem", "trial_id"])
     index_of = {key: i for i, key in enumerate(zip(firsts["problem"], firsts["trial_id"], strict=True))}
+    positions: list[dict[tuple[str, float], int]] = [{} for _ in problems]
+    for i, (part, key) in enumerate(zip(problem_of, _keys(rows), strict=True)):
+        positions[part][key] = i
     columns = _merged_columns(tables)
     names = _axis_columns(rows, columns, problems)
     trials: dict[str, list[object]] = {name: [] for name in ("id", "method", "settings", "problem", "folder", "own_id")}
@@ -93,9 +100,10 @@ def candidates_data(problems: Sequence[Problem], folders: Mapping[str, Path], *,
                 "title": item.title,
                 "axes": [objective.column for objective in item.source.sweep.objectives],
                 "target": json_value(dict(item.source.sweep.baseline)),
-                "chosen": _position(rows, problem_of == i, item.choice.row),
+                "chosen": None if item.choice.row is None else position[_keys(item.choice.row.to_frame().T)[0]],
+                **_rule(item, position),
             }
-            for i, item in enumerate(problems)
+            for item, position in zip(problems, positions, strict=True)
         ],
         "trials": trials,
         "rows": {
@@ -112,21 +120,32 @@ def candidates_data(problems: Sequence[Problem], folders: Mapping[str, Path], *,
 
 
 def _kept(problem: Problem, max_rows: int) -> pd.DataFrame:
-    """Return the candidates of a problem, at most about ``max_rows``, with the column ``on_front``."""
+    """Return the candidates of a problem with the column ``on_front``.
+
+    Of more than about ``max_rows``, those on the frontier and those that the rule judges are kept.
+    """
     rows = problem.source.table.models.trials
-    marked = {*_keys(problem.front.members)}
-    if (chosen := problem.choice.row) is not None:
-        marked |= {*_keys(chosen.to_frame().T)}
-    keys = _keys(rows)
-    on_front = {*_keys(problem.front.members)}
+    keys, on_front = _keys(rows), {*_keys(problem.front.members)}
     rows = rows.assign(on_front=[key in on_front for key in keys])
     if len(rows) <= max_rows:
         return rows
+    chosen = [] if problem.choice.row is None else _keys(problem.choice.row.to_frame().T)
+    judged = _keys(problem.choice.rows) if len(problem.choice.rows) <= MAX_MODELS else []
+    marked = on_front | {*chosen, *judged}
     is_marked = np.array([key in marked for key in keys], dtype=bool)
     others = np.flatnonzero(~is_marked)
-    count = max(0, max_rows - int(is_marked.sum()))
+    count = min(len(others), max(0, max_rows - int(is_marked.sum())))
     picked = others[np.linspace(0, len(others) - 1, count).round().astype(int)]
     return rows.iloc[np.sort(np.concatenate([np.flatnonzero(is_marked), picked]))]
+
+
+def _rule(problem: Problem, position: Mapping[tuple[str, float], int]) -> dict[str, object]:
+    """Return the entries ``rule`` and ``reason`` of a problem. ``position`` has the row of each candidate."""
+    choice = problem.choice
+    rule = compiled_rule(choice, problem.source.table)
+    if rule is None:
+        return {"rule": None, "reason": render_line("page.no_rule", models=len(choice.rows), limit=MAX_MODELS)}
+    return {"rule": rule | {"rows": [position[key] for key in _keys(choice.rows)]}, "reason": ""}
 
 
 def _keys(rows: pd.DataFrame) -> list[tuple[str, float]]:
@@ -137,14 +156,6 @@ def _keys(rows: pd.DataFrame) -> list[tuple[str, float]]:
 def _steps(rows: pd.DataFrame) -> list[float]:
     steps = pd.to_numeric(rows["step"], errors="coerce") if "step" in rows else pd.Series(np.nan, rows.index)
     return steps.fillna(-1.0).astype(float).tolist()
-
-
-def _position(rows: pd.DataFrame, of_problem: np.ndarray[Any, Any], chosen: pd.Series | None) -> int | None:
-    """Return the position of the chosen model in the rows of all problems."""
-    if chosen is None:
-        return None
-    (key,) = _keys(chosen.to_frame().T)
-    return next(i for i, other in enumerate(_keys(rows)) if of_problem[i] and other == key)
 
 
 def _merged_columns(tables: Sequence[TrialTable]) -> Columns:
@@ -164,9 +175,8 @@ def _axis_columns(rows: pd.DataFrame, columns: Columns, problems: Sequence[Probl
 
 
 def _column(name: str, columns: Columns) -> dict[str, object]:
-    low, high = columns[name].bounds
     facts = {"label": columns.label(name), "unit": columns[name].unit, "better": columns.better(name)}
-    return {"name": name, **facts, "low": low, "high": high}
+    return {"name": name, **facts, "score": columns[name].role in ("loss", "metric")}
 
 
 def _rounded(values: pd.Series) -> list[float | int | None]:

@@ -12,7 +12,9 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from analysis.audit.audit import audit_of
+from analysis.figures.map_chart import page_charts
 from analysis.figures.pareto import sweep_title
+from analysis.figures.vega import vega_script
 from analysis.frontier.choice import Choice
 from analysis.frontier.frontier import Frontier
 from analysis.frontier.pareto_json import json_value
@@ -50,8 +52,10 @@ HEADINGS = {
     "gradients": "Gradient norms and angles",
 }
 """The headings of the sections in the order of the page, keyed by anchor."""
-SCRIPTS = ("selection.js", "answers.js", "report.js")
+SCRIPTS = ("selection.js", "rule.js", "decide.js", "map.js", "answers.js", "report.js")
 """The scripts of the page, in order. The first one defines the selection (:mod:`analysis.report.candidates`)."""
+
+VEGA_MARK = "<!--vega-->"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +156,7 @@ def page(
     templates = resources.files("analysis.report").joinpath("templates")
     style, bibtex = (templates.joinpath(name).read_text("utf-8") for name in ("report.css", "cited.bib"))
     script = "".join(templates.joinpath(name).read_text("utf-8") for name in SCRIPTS)
-    # The content security policy allows only the script with this hash.
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    vega = vega_script() if candidates["shown"] else ""
     table, sweep = sources.table, sources.sweep
     on_front = {trial_id for item in answers for trial_id in item.front.trial_ids}
     if study:
@@ -162,14 +165,15 @@ def page(
         headline = render_line("page.headline", tasks=len(answers))
     else:
         headline = answers[0].answer.headline
-    return render(
+    html = render(
         "report.html.j2",
         title=sweep_title(table, sweep),
         headline=headline,
         study_answer=study_lines(study) if study else (),
         cautions=study_cautions(study) if study else (),
         is_judged=study is not None and bool(study.verdicts),
-        digest=digest,
+        digests=[base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (vega, script) if text],
+        charts=page_charts(),
         script=script,
         style=style,
         answers=answers,
@@ -195,6 +199,8 @@ def page(
             "charts": charts(table),
         },
     )
+    # The bundle is inserted last, because rendering replaces control characters. Data cannot contain the mark.
+    return html.replace(VEGA_MARK, f"<script>{vega}</script>" if vega else "", 1)
 
 
 def page_notices(

@@ -20,13 +20,22 @@ window.sweeper = (() => {
   const names = (key) => key === null ? { trial: null, epoch: null }
     : { trial: data.trials.id[trialOf[row(key)]], epoch: epoch[row(key)] };
 
-  const state = { data, key, row, keep, kept, selected: known(kept("selected")), pinned: known(kept("pinned")), current: null };
+  const state = {
+    data, key, row, keep, kept, problem: data.problems[kept("problem")] ? kept("problem") : 0,
+    selected: known(kept("selected")), pinned: known(kept("pinned")), current: known([kept("current")])[0] ?? null,
+  };
   const emit = (kind, detail) => document.dispatchEvent(new CustomEvent(kind, { detail }));
   state.select = (keys, current = null) => {
     state.selected = known(keys);
     state.current = current !== null && rowOf.has(current) ? current : null;
     keep("selected", state.selected);
+    keep("current", state.current);
     emit("sweeper:select", { ...names(state.current), keys: state.selected });
+  };
+  state.show = (problem) => {
+    state.problem = problem;
+    keep("problem", problem);
+    emit("sweeper:problem", { problem });
   };
   state.unpin = (key) => {
     if (!state.pinned.includes(key)) return;

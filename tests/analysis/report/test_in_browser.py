@@ -48,6 +48,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def page(browser: Browser, folder: Path) -> Page:
     found = browser.open((folder / "report.html").as_uri())
+    found.click("#frontier > summary")
     found.click("#trials > summary")
     return found
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from analysis.errors import AnalysisError
+from analysis.figures.vega import vega_script
 from analysis.report.outcomes import EarlyStops, cost, early_stops, failures, status_counts
 from analysis.report.render import render_line
 from analysis.report.report import write_report
@@ -40,7 +41,7 @@ class Page(HTMLParser):
         self.feed(self.source)
         self.close()
         self.text = "".join(text for tag, text in self.texts if tag not in ("script", "style"))
-        candidates, answers, data, self.script = (text for tag, text in self.texts if tag == "script")
+        candidates, answers, _, data, *_, self.script = (text for tag, text in self.texts if tag == "script")
         self.candidates: Any = json.loads(candidates)
         self.answers: Any = json.loads(answers)
         self.data: Any = json.loads(data)
@@ -97,12 +98,15 @@ def test_the_page_opens_with_the_answer_and_holds_all_sections_with_a_target_for
     assert len(ids) == len(set(ids))
 
 
-def test_only_the_pages_own_script_may_run(page: Page) -> None:
-    # The script names the SVG namespace, which is an identifier; there is no other address on the page.
-    assert re.findall(r"https?://[^\s\"']+", page.source) == ["http://www.w3.org/2000/svg"]
+def test_only_the_pages_own_scripts_may_run(page: Page) -> None:
+    vega = vega_script()
+    assert f"<script>{vega}</script>" in page.source
+    # The script names the SVG namespace, which is an identifier; there is no other address outside Vega's script.
+    assert re.findall(r"https?://[^\s\"']+", page.source.replace(vega, "")) == ["http://www.w3.org/2000/svg"]
     (policy,) = [value for value in page.values("content", "meta") if value.startswith("default-src 'none'")]
-    digest = base64.b64encode(hashlib.sha256(page.script.encode()).digest()).decode()
-    assert f"script-src 'sha256-{digest}'" in policy
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (vega, page.script)]
+    assert f"script-src 'sha256-{digests[0]}' 'sha256-{digests[1]}';" in policy
+    assert "unsafe-eval" not in policy
 
 
 def test_names_and_errors_of_a_sweep_cannot_become_code(make_sweep: MakeSweep) -> None:

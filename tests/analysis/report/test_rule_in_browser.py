@@ -78,7 +78,7 @@ def facts(choice: Choice) -> dict[str, Any]:
         "index": choice.index,
         "decision": choice.decision and str(choice.decision),
         "ties": sorted(choice.ties),
-        "eligible": len(choice.eligible),
+        "eligible": choice.eligible,
     }
 
 

@@ -1,0 +1,94 @@
+"""The charts of the report page: a map of all models over two scores, and parallel coordinates.
+
+Both are Vega-Lite specifications without data. ``analysis/report/templates/map.js`` adds the data for the axes that
+the reader chooses, and sets the titles and scales of the axes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+
+HEIGHT, PARALLEL_HEIGHT = 420, 260
+"""The heights of the charts in pixels. Their width is that of the page."""
+_FIT = alt.AutoSizeParams(type="fit", contains="padding")
+
+
+def map_chart() -> alt.LayerChart | alt.FacetChart:
+    """Return a scatter plot with the frontier, the trails of trials, and rings around chosen and pinned models.
+
+    The data sets ``models``, ``trails``, ``frontier``, ``points`` (such as the target) and ``arrows`` (from a score to
+    the score after an attack) have the columns ``x`` and ``y``.
+    """
+    x, y = alt.X("x:Q").scale(zero=False).axis(tickCount=8), alt.Y("y:Q").scale(zero=False).axis(tickCount=8)
+    group = alt.Color("group:N").legend(orient="top", title=None, symbolOpacity=1)
+    brush = alt.selection_interval(name="brush", encodings=["x", "y"])
+    trails = (
+        _chart("trails").mark_line(strokeWidth=1.2, opacity=0.45).encode(x, y, group, detail="trial:N", order="epoch:Q")
+    )
+    frontier = _chart("frontier").mark_line(strokeWidth=1.5, strokeDash=[5, 3]).encode(x, y, order="order:Q")
+    arrows = _chart("arrows").mark_rule(opacity=0.7).encode(x, y, x2="x2:Q", y2="y2:Q")
+    arrow_ends = (
+        _chart("arrows")
+        .mark_point(shape="triangle", filled=True, size=40)
+        .encode(x=alt.X("x2:Q"), y=alt.Y("y2:Q"), tooltip=["name:N"])
+    )
+    models = (
+        _chart("models")
+        .mark_circle(cursor="pointer")
+        .encode(
+            x,
+            y,
+            group,
+            opacity=alt.Opacity("shade:Q").scale(None).legend(None),
+            size=alt.Size("size:Q").scale(None).legend(None),
+            tooltip=[alt.Tooltip("name:N", title="model"), alt.Tooltip("settings:N"), "x:Q", "y:Q"],
+            description="name:N",
+        )
+        .add_params(brush)
+    )
+    points = (
+        _chart("points")
+        .mark_point(strokeWidth=2)
+        .encode(
+            x, y, shape=alt.Shape("shape:N").scale(None).legend(None), size=alt.Size("size:Q").scale(None).legend(None)
+        )
+    )
+    labels = _chart("points").mark_text(align="left", dx=11, dy=-9, fontWeight="bold").encode(x, y, text="label:N")
+    chart = alt.layer(trails, frontier, arrows, arrow_ends, models, points, labels)
+    return chart.properties(width="container", height=HEIGHT, autosize=_FIT)
+
+
+def parallel_chart() -> alt.Chart | alt.FacetChart:
+    """Return parallel coordinates: a line per model over the share of each score's range, from ``worst`` to ``best``.
+
+    The data set ``lines`` has the columns ``row``, ``column`` (label), ``share``, ``value``, ``group`` and ``shade``.
+    """
+    brush = alt.selection_interval(name="brush", encodings=["x", "y"])
+    chart: alt.Chart = (
+        _chart("lines")
+        .mark_line(strokeWidth=1.2)
+        .encode(
+            x=alt.X("column:N", sort=None)
+            .axis(title=None, labelAngle=-20, labelLimit=230, grid=True, domain=False)
+            .scale(type="point"),
+            y=alt.Y("share:Q").axis(title=None, values=[0, 1], labelExpr="datum.value ? 'best' : 'worst'", grid=False),
+            color=alt.Color("group:N").legend(None),
+            detail="row:N",
+            opacity=alt.Opacity("shade:Q").scale(None).legend(None),
+            tooltip=["name:N", "column:N", "value:Q"],
+        )
+        .add_params(brush)
+    )
+    return chart.properties(width="container", height=PARALLEL_HEIGHT, autosize=_FIT)
+
+
+def page_charts() -> dict[str, Any]:
+    """Return the specifications of the page's charts."""
+    charts = {"map": map_chart().to_dict(), "parallel": parallel_chart().to_dict()}
+    return {name: {key: value for key, value in spec.items() if key != "$schema"} for name, spec in charts.items()}
+
+
+def _chart(data: str) -> alt.Chart:
+    return alt.Chart(alt.NamedData(data))

@@ -1,0 +1,250 @@
+/* The map: a scatter plot of the candidates over any two columns, and parallel coordinates. Both show and change the
+   selection (selection.js). */
+(() => {
+  const section = document.getElementById("map");
+  if (!section) return;
+  const { sweeper } = window;
+  const { problems, trials, rows, columns, values } = sweeper.data;
+  const byId = (id) => document.getElementById(id);
+  const specs = JSON.parse(byId("sweeper-charts").textContent);
+  const columnOf = Object.fromEntries(columns.map((column) => [column.name, column]));
+  const MANY = 1500, MANY_TRIALS = 40, MAX_GROUPS = 7, MAX_AXES = 8, MANY_TIMES = 50;
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  /* What is shown: the columns of the axes and their scales. A reload keeps them. */
+  const view = { x: null, y: null, xScale: null, yScale: null, trails: false, ...sweeper.kept("map") };
+  const ofProblem = (i) => trials.problem[rows.trial[i]] === sweeper.problem;
+  const measured = (name) => values[name].some((value, i) => value !== null && ofProblem(i));
+  const own = () => columns.filter((column) => measured(column.name));
+  function settle() {
+    const names = own().map((column) => column.name);
+    const [x, y] = [...problems[sweeper.problem].axes.filter((name) => names.includes(name)), ...names];
+    if (!names.includes(view.x)) view.x = x;
+    if (!names.includes(view.y)) view.y = [...problems[sweeper.problem].axes, ...names].find((name) => names.includes(name) && name !== view.x) || y;
+    view.xScale ??= usualScale(view.x);
+    view.yScale ??= usualScale(view.y);
+  }
+  /* A few ruined models have a loss that is hundreds of times that of the good ones. */
+  function usualScale(column) {
+    const known = values[column].filter((value, i) => value !== null && ofProblem(i));
+    const [low, high] = known.reduce(([a, b], value) => [Math.min(a, value), Math.max(b, value)], [Infinity, -Infinity]);
+    return columnOf[column].better === "lower" && low > 0 && high / low > MANY_TIMES ? "log" : "linear";
+  }
+
+  const counts = new Map();
+  for (const i of rows.trial.keys()) counts.set(trials.method[rows.trial[i]], (counts.get(trials.method[rows.trial[i]]) || 0) + 1);
+  const groups = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a)).slice(0, MAX_GROUPS);
+  const group = (i) => groups.includes(trials.method[rows.trial[i]]) ? trials.method[rows.trial[i]] : "other methods";
+  const name = (i) => `trial ${trials.id[rows.trial[i]]}${rows.epoch[i] === null ? "" : `, epoch ${rows.epoch[i]}`}`;
+  const title = (column) => `${column.label}${column.unit ? ` (${column.unit})` : ""}${column.better ? `, ${column.better} is better` : ""}`;
+
+  const drawable = (value, scale) => value !== null && value !== undefined && (scale !== "log" || value > 0);
+  const at = (i) => ({ x: values[view.x][i], y: values[view.y][i] });
+  const isDrawn = ({ x, y }) => drawable(x, view.xScale) && drawable(y, view.yScale);
+  const points = () => [...rows.trial.keys()].filter((i) => ofProblem(i) && isDrawn(at(i)));
+
+  /* The staircase of the models that no other one beats on the two axes; null if an axis has no better direction. */
+  function frontier(drawn) {
+    const signs = [view.x, view.y].map((column) => ({ higher: -1, lower: 1 })[columnOf[column].better]);
+    if (!signs[0] || !signs[1] || view.x === view.y) return null;
+    const cost = (i) => [signs[0] * values[view.x][i], signs[1] * values[view.y][i]];
+    const sorted = [...drawn].sort((a, b) => cost(a)[0] - cost(b)[0] || cost(a)[1] - cost(b)[1]);
+    const members = [];
+    let best = Infinity;
+    for (const i of sorted) if (cost(i)[1] < best) { best = cost(i)[1]; members.push(i); }
+    return members;
+  }
+  function stairs(members) {
+    const corners = [];
+    members.forEach((i, k) => {
+      if (k) corners.push({ x: at(i).x, y: at(members[k - 1]).y });
+      corners.push(at(i));
+    });
+    return corners.map((corner, order) => ({ ...corner, order }));
+  }
+
+  /* Where a score of an axis was also measured after an attack: from the score to the score after the attack. */
+  function arrows(drawn) {
+    const attacks = columns.flatMap(({ name }) => [view.x, view.y].filter((axis) => name.startsWith(`${axis}_after_`)).map((axis) => name.slice(`${axis}_after_`.length)));
+    const after = (axis, attack, i) => values[`${axis}_after_${attack}`]?.[i] ?? values[axis][i];
+    return [...new Set(attacks)].flatMap((attack) => drawn.map((i) => ({
+      ...at(i), x2: after(view.x, attack, i), y2: after(view.y, attack, i), name: `${name(i)} after ${attack}`,
+    })).filter((arrow) => isDrawn({ x: arrow.x2, y: arrow.y2 }) && (arrow.x !== arrow.x2 || arrow.y !== arrow.y2)));
+  }
+
+  const chosen = () => sweeper.chosen?.[sweeper.problem] ?? problems[sweeper.problem].chosen;
+  const isSelected = (i, selected) => !selected.size || selected.has(sweeper.key(i));
+  function data() {
+    const drawn = points(), selected = new Set(sweeper.selected), members = frontier(drawn) || [], first = new Set(members);
+    const few = new Set(drawn.map((i) => rows.trial[i])).size <= MANY_TRIALS;
+    const current = sweeper.current === null ? [] : [sweeper.row(sweeper.current)];
+    const marked = new Set([...current, ...sweeper.pinned.map(sweeper.row), chosen()].filter((i) => i !== null && i !== undefined).map((i) => rows.trial[i]));
+    const target = problems[sweeper.problem].target;
+    const ring = (i, label, shape, size) => i !== null && i !== undefined && ofProblem(i) && isDrawn(at(i)) ? [{ ...at(i), label, shape, size }] : [];
+    const before = { x: target[view.x], y: target[view.y] };
+    return {
+      models: drawn.map((i) => ({
+        ...at(i), row: i, name: name(i), settings: trials.settings[rows.trial[i]], group: group(i),
+        shade: !isSelected(i, selected) ? 0.12 : first.has(i) || selected.size ? 0.95 : 0.5, size: first.has(i) ? 90 : 38,
+      })),
+      trails: drawn.filter((i) => marked.has(rows.trial[i]) || (few && view.trails)).map((i) => ({
+        ...at(i), trial: rows.trial[i], epoch: rows.epoch[i] ?? 0, group: group(i),
+      })),
+      frontier: stairs(members),
+      arrows: arrows(drawn),
+      points: [
+        ...(isDrawn(before) ? [{ ...before, label: "target", shape: "diamond", size: 120 }] : []),
+        ...ring(chosen(), "recommended", "circle", 260),
+        ...current.flatMap((i) => i === chosen() ? [] : ring(i, name(i), "square", 200)),
+        ...sweeper.pinned.flatMap((key, k) => ring(sweeper.row(key), `pin ${k + 1}`, "triangle-up", 260)),
+      ],
+    };
+  }
+
+  /* The columns of the parallel coordinates: the objectives, the scores of the criterion, then other scores. */
+  function axes() {
+    const problem = problems[sweeper.problem];
+    const judged = (problem.rule?.requirements || []).map((item) => item.column);
+    const scores = own().filter((column) => column.better && column.score).map((column) => column.name);
+    const limit = section.clientWidth < 600 ? 5 : MAX_AXES;
+    return [...new Set([...problem.axes, ...judged, ...scores])].filter((item) => scores.includes(item)).slice(0, limit);
+  }
+  let extents = {};
+  function lines() {
+    const names = axes(), selected = new Set(sweeper.selected);
+    const measuredRows = [...rows.trial.keys()].filter((i) => ofProblem(i) && (rows.front[i] || rows.stored[i] || selected.has(sweeper.key(i))));
+    extents = Object.fromEntries(names.map((column) => {
+      const known = measuredRows.map((i) => values[column][i]).filter((value) => value !== null);
+      return [columnOf[column].label, [column, known.reduce((a, b) => Math.min(a, b), Infinity), known.reduce((a, b) => Math.max(a, b), -Infinity)]];
+    }));
+    return measuredRows.flatMap((i) => Object.entries(extents).filter(([, [column]]) => values[column][i] !== null).map(([label, [column]]) => ({
+      row: i, column: label, share: share(label, i), value: values[column][i], name: name(i), group: group(i),
+      shade: i === chosen() ? 1 : !isSelected(i, selected) ? 0.06 : selected.size || rows.front[i] ? 0.8 : 0.25,
+    })));
+  }
+  function share(label, i) {
+    const [column, low, high] = extents[label];
+    const part = high > low ? (values[column][i] - low) / (high - low) : 0.5;
+    return columnOf[column].better === "lower" ? 1 - part : part;
+  }
+
+  function config() {
+    const ink = css("--ink"), muted = css("--muted"), grid = css("--grid");
+    const font = "system-ui, sans-serif";
+    return {
+      background: "transparent", font, view: { stroke: null },
+      axis: { labelColor: muted, titleColor: ink, gridColor: grid, domainColor: muted, tickColor: muted, labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal" },
+      legend: { labelColor: ink, labelFontSize: 12 }, text: { color: ink, fontSize: 12 }, point: { color: ink }, rule: { color: muted },
+      range: { category: [0, 1, 2, 3, 4, 5, 6].map((k) => css(`--hue-${k}`)) },
+      line: { color: ink },
+    };
+  }
+  /* Without an interpreter, Vega would need eval, which the content security policy forbids. */
+  const embed = (node, spec, count, label) => vegaEmbed(node, { ...spec, description: label }, {
+    ast: true, actions: false, logLevel: 1, mode: "vega-lite", renderer: count > MANY ? "canvas" : "svg", config: config(), tooltip: { theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light" },
+  });
+  const frame = (() => {
+    let due = null;
+    return (work) => { clearTimeout(due); due = setTimeout(work, 80); };
+  })();
+  const charts = {};
+  let turn = 0;
+  async function draw() {
+    const mine = ++turn;
+    const spec = structuredClone(specs.map), content = data();
+    for (const layer of spec.layer) for (const [axis, column, scale] of [["x", view.x, view.xScale], ["y", view.y, view.yScale]]) {
+      const channel = layer.encoding[axis];
+      if (!channel) continue;
+      channel.title = title(columnOf[column]);
+      if (!axis.endsWith("2")) channel.scale = scale === "log" ? { type: scale } : { ...channel.scale, type: scale };
+    }
+    spec.datasets = content;
+    const label = `${columnOf[view.y].label} against ${columnOf[view.x].label} of ${content.models.length} models. The table below has the same values.`;
+    const made = await embed(byId("map-chart"), spec, content.models.length, label);
+    if (mine !== turn) return made.finalize();
+    charts.map?.finalize();
+    charts.map = made;
+    made.view.addEventListener("click", (event, item) => {
+      if (item?.datum?.row !== undefined) sweeper.select(sweeper.selected, sweeper.key(item.datum.row));
+    });
+    made.view.addSignalListener("brush", (_, box) => frame(() => {
+      const inside = (value, [a, b]) => value >= Math.min(a, b) && value <= Math.max(a, b);
+      const drawn = box.x && box.y ? points().filter((i) => inside(at(i).x, box.x) && inside(at(i).y, box.y)) : [];
+      sweeper.select(drawn.map(sweeper.key), sweeper.current);
+    }));
+    await drawParallel(mine);
+    tell();
+    section.dataset.ready = String(mine);
+  }
+  async function drawParallel(mine) {
+    const spec = structuredClone(specs.parallel), content = lines();
+    byId("map-parallel-part").hidden = Object.keys(extents).length < 3 || !content.length;
+    if (byId("map-parallel-part").hidden) return;
+    spec.datasets = { lines: content };
+    const made = await embed(byId("map-parallel"), spec, content.length, "Parallel coordinates: a line per stored model over its scores.");
+    if (mine !== turn) return made.finalize();
+    charts.parallel?.finalize();
+    charts.parallel = made;
+    made.view.addEventListener("click", (event, item) => {
+      if (item?.datum?.row !== undefined) sweeper.select(sweeper.selected, sweeper.key(item.datum.row));
+    });
+    made.view.addSignalListener("brush", (_, box) => frame(() => {
+      const labels = box.column || [], [low, high] = box.share ? [Math.min(...box.share), Math.max(...box.share)] : [0, -1];
+      const hit = [...new Set(lines().map((line) => line.row))].filter((i) => labels.length && labels.every((label) =>
+        values[extents[label][0]][i] !== null && share(label, i) >= low && share(label, i) <= high));
+      sweeper.select(hit.map(sweeper.key), sweeper.current);
+    }));
+  }
+  function refresh() {
+    if (!charts.map) return;
+    for (const [name, content] of Object.entries(data())) charts.map.view.data(name, content);
+    charts.map.view.runAsync();
+    if (charts.parallel && !byId("map-parallel-part").hidden) charts.parallel.view.data("lines", lines()).runAsync();
+    tell();
+  }
+  /* Say what the chart does not show. */
+  function tell() {
+    const all = [...rows.trial.keys()].filter(ofProblem), drawn = points(), missing = all.length - drawn.length;
+    const unmeasured = all.filter((i) => values[view.x][i] === null || values[view.y][i] === null).length;
+    const parts = [`${drawn.length} of ${all.length} models drawn`];
+    if (unmeasured) parts.push(`${unmeasured} were not measured on both axes`);
+    if (missing > unmeasured) parts.push(`${missing - unmeasured} are not above 0, so a logarithmic axis cannot show them`);
+    if (!frontier(drawn)) parts.push("no frontier, because an axis has no better direction");
+    if (sweeper.selected.length) parts.push(`${sweeper.selected.length} selected`);
+    byId("map-count").textContent = `${parts.join("; ")}.`;
+  }
+
+  function options(select, items, value) {
+    select.replaceChildren(...items.map(([key, text]) => Object.assign(document.createElement("option"), { value: key, textContent: text })));
+    select.value = value;
+  }
+  function controls() {
+    settle();
+    const items = own().map((column) => [column.name, column.label]);
+    options(byId("map-x"), items, view.x);
+    options(byId("map-y"), items, view.y);
+    byId("map-x-scale").value = view.xScale;
+    byId("map-y-scale").value = view.yScale;
+    byId("map-trails").checked = view.trails;
+    const count = new Set([...rows.trial.keys()].filter(ofProblem).map((i) => rows.trial[i])).size;
+    byId("map-trails").parentElement.hidden = count > MANY_TRIALS;
+  }
+  const change = () => { sweeper.keep("map", view); controls(); return draw(); };
+  options(byId("map-problem"), problems.map((problem, k) => [k, problem.title]), sweeper.problem);
+  byId("map-problem").parentElement.hidden = problems.length < 2;
+  byId("map-problem").addEventListener("input", (event) => sweeper.show(Number(event.target.value)));
+  document.addEventListener("sweeper:problem", change);
+  for (const [id, field] of [["map-x", "x"], ["map-y", "y"], ["map-x-scale", "xScale"], ["map-y-scale", "yScale"]]) {
+    byId(id).addEventListener("input", (event) => { 
+      view[field] = event.target.value;
+      if (field.length === 1) view[`${field}Scale`] = null;
+      change();
+    });
+  }
+  byId("map-trails").addEventListener("input", (event) => { view.trails = event.target.checked; change(); });
+  byId("map-clear").addEventListener("click", () => { sweeper.select([], null); draw(); });
+  for (const kind of ["sweeper:select", "sweeper:pin", "sweeper:chosen"]) document.addEventListener(kind, refresh);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  if (!own().length) { byId("map-count").textContent = "No score of these models was measured."; section.dataset.ready = "0"; return; }
+  change();
+})();
