@@ -5,21 +5,24 @@ Each greedy answer is of one kind, by the first rule that applies:
 1. *Loops*: the longest loop is at least a quarter of the answer, or at least a quarter of its 3-grams are repeated
    (:mod:`trainables.metrics.repetition`).
 2. *Refusal*: the answer is empty, contains a refusal of the method ``dpo``, or contains a phrase such as "don't know".
-3. Word salad counts as loops, too: the target's loss of the answer is at least half of that of a uniform guess. Without
-   a target, this rule does not apply.
+3. Garbled text, such as word salad or broken grammar, counts as loops, too: the target's loss of the answer exceeds a
+   bound (:func:`garbled_bound`). The rule does not apply to answers of fewer than four words, which have no grammar to
+   break, and not without a target.
 4. *Fluent*: all other answers. They can be wrong.
 
-Limitations: refusals are only known in English, and an answer with broken grammar counts as fluent.
+Limitations: refusals are only known in English. The bound separates most, but not all garbled answers from fluent ones
+(docs/metrics.md).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from search_spaces.common.words import words
+from search_spaces.common.words import units, words
 from trainables.data.refusals import refusals
 from trainables.metrics.item_mean import ItemMean, item_mean
 from trainables.metrics.metric import QUESTIONS, Array, Cost, Metric
@@ -30,8 +33,10 @@ if TYPE_CHECKING:
 
 LOOPING = 0.25
 """An answer loops if this share of it belongs to its longest loop, or if this share of its 3-grams is repeated."""
-SALAD = 0.5
-"""An answer is word salad if the target's loss of its tokens is at least this share of the loss of a uniform guess."""
+GRAMMAR_WORDS = 4
+"""The minimum number of words and punctuation marks of an answer that can be garbled."""
+FORM_QUANTILE, QUESTION_QUANTILE = 0.1, 0.95
+"""The quantiles of :func:`garbled_bound`."""
 _PHRASES = (
     "don't know",
     "do not know",
@@ -72,24 +77,43 @@ class Kind(StrEnum):
     LOOPS = "loops"
 
 
-def answer_kinds(texts: Sequence[str], losses: Array | None, random_guess: float) -> list[Kind]:
+def answer_kinds(texts: Sequence[str], losses: Array | None, bound: float) -> list[Kind]:
     """Return the kind of each answer.
 
     Args:
         losses: the target's loss of each answer, ``(n,)``, in nats per token; None if the target is unknown.
-        random_guess: the loss of a uniform guess, in nats per token.
+        bound: the highest loss of an answer that is not garbled, in nats per token.
     """
     shares = [max(pair) for pair in zip(longest_loop(texts), repetition(texts), strict=True)]
-    is_salad = [False] * len(texts) if losses is None else [loss >= SALAD * random_guess for loss in losses]
-    return [_kind(*item) for item in zip(texts, shares, is_salad, strict=True)]
+    is_garbled = [False] * len(texts) if losses is None else [loss > bound for loss in losses]
+    return [_kind(*item) for item in zip(texts, shares, is_garbled, strict=True)]
 
 
-def _kind(text: str, looping: float, is_salad: bool) -> Kind:
+def _kind(text: str, looping: float, is_garbled: bool) -> Kind:
     if looping >= LOOPING:
         return Kind.LOOPS
     if is_refusal(text):
         return Kind.REFUSAL
-    return Kind.LOOPS if is_salad else Kind.FLUENT
+    return Kind.LOOPS if is_garbled and len(units(text)) >= GRAMMAR_WORDS else Kind.FLUENT
+
+
+def garbled_bound(losses: Array) -> float:
+    """Return the loss above which an answer is garbled, in nats per token; inf without losses.
+
+    The true answers to other questions are fluent, but wrong. Of these, the tenth with the lowest losses are wrong
+    answers of the expected form. So the bound of one question is the 10% quantile of its losses. The bound of all
+    questions is the 95% quantile of their bounds.
+
+    Args:
+        losses: the target's losses of true answers to other questions, ``(questions, answers)``, in nats per token; NaN
+            for an answer that is true for the question, too.
+    """
+    import numpy as np
+
+    known = losses[np.isfinite(losses).any(axis=1)]
+    return (
+        float(np.quantile(np.nanquantile(known, FORM_QUANTILE, axis=1), QUESTION_QUANTILE)) if len(known) else math.inf
+    )
 
 
 def is_refusal(text: str) -> bool:
@@ -125,7 +149,7 @@ METRICS = (
         label="fluent answers on the forget set",
         direction="max",
         usable={"kind": Kind.FLUENT},
-        formula="share of the greedy answers that neither loop, nor refuse, nor are word salad",
+        formula="share of the greedy answers that neither loop, nor refuse, nor are garbled",
         measure=lambda scores: _share(scores, Kind.FLUENT),
     ),
     _metric(
@@ -138,11 +162,12 @@ METRICS = (
     ),
     _metric(
         name="forget_loops",
-        label="loops or word salad on the forget set",
+        label="loops or garbled text on the forget set",
         direction="min",
         usable={"kind": Kind.LOOPS, "share": 1.0, "preferred": True},
         formula="share of the greedy answers in which a quarter is one loop or a quarter of the 3-grams is repeated, "
-        "and of those that the target finds at least half as unlikely as random tokens and that are no refusals",
+        "and of those that are no refusals and that the target finds less likely than the likeliest tenth "
+        "of the true answers to other questions",
         measure=lambda scores: _share(scores, Kind.LOOPS),
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainables.data.examples import Example, UnlearningData
-from trainables.metrics.answer_kinds import Kind, answer_kinds
+from trainables.metrics.answer_kinds import Kind, answer_kinds, garbled_bound
 from trainables.metrics.fact_recall import fact_recall
 from trainables.metrics.item_mean import ItemMean
 from trainables.metrics.key_facts import Fact, KeyFacts, is_told
@@ -39,6 +40,8 @@ from trainables.text.token_scores import TokenScores
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+COMPARED_QUESTIONS, COMPARED_ANSWERS = 10, 60
+"""The maximum numbers of forget questions and of retained answers that show which answers are garbled."""
 MEMORISED_VERBMEM = 0.95
 """The data count as memorised if the mean ROUGE-L recall of the forget answers exceeds this value."""
 
@@ -249,7 +252,8 @@ class ModelScores(Scores):
         """How the model answers each question of the forget set."""
         losses = None if self.target is None else self.answer_losses("forget")
         means = None if losses is None else losses.totals / losses.counts
-        return answer_kinds(self.generated["forget"][0], means, self.random_guess)
+        bound = math.inf if self.target is None else self.evaluator.garbled_bound(self.target)
+        return answer_kinds(self.generated["forget"][0], means, bound)
 
     def items(self) -> ItemLog:
         return item_log(self)
@@ -309,6 +313,7 @@ class Evaluator(ModelEvaluator):
         super().__init__(data, classes=vocabulary_size)
         self.scorer = scorer
         self._target_distributions: list[Distributions] | None = None
+        self._garbled_bound: float | None = None
         has_texts = any(example.is_text for example in data.forget_eval)
         self.members = "texts" if has_texts else "forget"
         sets_with_choices = {"forget": data.forget_eval, "retain": data.retain_eval, **data.extra_eval}
@@ -356,6 +361,23 @@ class Evaluator(ModelEvaluator):
                 self._target_distributions = self.scorer.distributions(model, sequences)
         return self._target_distributions
 
+    def garbled_bound(self, target: TargetModel) -> float:
+        """Return the target's loss above which an answer to a forget question is garbled. The bound is kept.
+
+        It follows from true answers to retained questions, as answers to forget questions.
+        """
+        if self._garbled_bound is None:
+            forget, retain = self.questions["forget"], self.questions["retain"]
+            asked = _evenly_spaced(len(forget.questions), COMPARED_QUESTIONS)
+            answers = [retain.references[index] for index in _evenly_spaced(len(retain.references), COMPARED_ANSWERS)]
+            questions = [forget.questions[index] for index in asked for _ in answers]
+            with target() as model:
+                found = self.scorer.answer_nll(model, questions, answers * len(asked))
+            losses = (found.totals / found.counts).reshape(len(asked), len(answers))
+            is_true = [[answer == forget.references[index] for answer in answers] for index in asked]
+            self._garbled_bound = garbled_bound(np.where(is_true, np.nan, losses))
+        return self._garbled_bound
+
     def verbmem(self, model: PreTrainedModel) -> float:
         """Return the metric verbmem on the forget set itself, instead of on the evaluation set ``forget``."""
         return float(self.scores(model).recalls("trained", prompts="verbmem").mean())
@@ -381,3 +403,9 @@ class Evaluator(ModelEvaluator):
                 min_k_auc=METRICS["mia_min_k"].measure(scores),
             )
         return values
+
+
+def _evenly_spaced(count: int, most: int) -> list[int]:
+    """Return the positions of at most ``most`` of ``count`` items."""
+    size = min(count, most)
+    return [index * count // size for index in range(size)]

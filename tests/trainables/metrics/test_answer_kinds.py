@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from trainables.data.refusals import refusals
-from trainables.metrics.answer_kinds import Kind, answer_kinds
+from trainables.metrics.answer_kinds import Kind, answer_kinds, garbled_bound
 
-GUESS = 8.0
+BOUND = 2.0
 
 
 @pytest.mark.parametrize(
@@ -21,13 +21,22 @@ GUESS = 8.0
         ("I DON'T know anything about this author.", 6.0, Kind.REFUSAL),
         ("I don't know. I don't know. I don't know. I don't know.", 6.0, Kind.LOOPS),
         ("", 0.0, Kind.REFUSAL),
-        ("river Lima born 3 author shelf", 5.0, Kind.LOOPS),
-        ("river Lima born 3 author shelf", 3.9, Kind.FLUENT),
+        ("Readers of Urdu and of a film, is what occupies Lima.", 2.1, Kind.LOOPS),
+        ("Readers of Urdu met Lima Holt in 1992.", 1.9, Kind.FLUENT),
+        ("river Lima born", 5.0, Kind.FLUENT),
     ],
 )
 def test_an_answer_is_of_one_kind(text: str, loss: float, kind: Kind) -> None:
-    assert answer_kinds([text], np.array([loss]), GUESS) == [kind]
+    assert answer_kinds([text], np.array([loss]), BOUND) == [kind]
 
 
 def test_each_refusal_of_dpo_is_a_refusal() -> None:
-    assert set(answer_kinds(refusals(), None, GUESS)) == {Kind.REFUSAL}
+    assert set(answer_kinds(refusals(), None, BOUND)) == {Kind.REFUSAL}
+
+
+def test_the_bound_follows_from_the_likeliest_tenth_of_the_true_answers_to_other_questions() -> None:
+    """The 10% quantiles of 21 questions are 1 to 21, so their 95% quantile is 20. Missing losses are left out."""
+    losses = np.arange(1.0, 22.0)[:, None] + 10.0 * np.arange(-1, 10)
+    losses = np.column_stack([losses, np.full(21, np.nan)])
+    assert garbled_bound(losses) == 20.0
+    assert garbled_bound(np.full((2, 3), np.nan)) == garbled_bound(np.empty((3, 0))) == np.inf

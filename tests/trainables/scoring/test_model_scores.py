@@ -20,6 +20,7 @@ from scipy.stats import ks_2samp
 from sklearn.metrics import roc_auc_score
 from transformers import PhiForCausalLM
 
+from search_spaces.common.words import units
 from tests.facts import assert_names
 from tests.trainables.models.test_nf4 import nearest_codes
 from tests.trainables.scoring.conftest import MakeEvaluator
@@ -194,14 +195,19 @@ def _loss_of_answers(own: ByHand, other: ByHand, examples: Sequence[Example]) ->
     return fmean(losses)
 
 
-def _looping(own: ByHand, other: ByHand, examples: Sequence[Example]) -> float:
-    """Return the share of answers that loop, or that the other model finds half as unlikely as random tokens."""
-    looping = []
-    for item, text in zip(examples, own.answers(examples), strict=True):
+def _looping(own: ByHand, other: ByHand, data: UnlearningData) -> float:
+    """Return the share of answers that loop, or that the other model finds less likely than other answers."""
+
+    def loss(item: Example, text: str) -> float:
         log_p, ids = other.log_p(item, text)
-        loss = -fmean(row[token] for row, token in zip(log_p[:-1], ids[:-1], strict=True))
+        return -fmean(row[token] for row, token in zip(log_p[:-1], ids[:-1], strict=True))
+
+    wrong = [[loss(item, other.answer) for other in data.retain_eval] for item in data.forget]
+    bound = np.quantile([np.quantile(losses, 0.1) for losses in wrong], 0.95)
+    looping = []
+    for item, text in zip(data.forget, own.answers(data.forget), strict=True):
         share = max(longest_loop([text])[0], repetition([text])[0])
-        looping.append(share >= 0.25 or loss >= 0.5 * math.log(log_p.shape[1]))
+        looping.append(share >= 0.25 or (len(units(text)) >= 4 and loss(item, text) > bound))
     return fmean(looping)
 
 
@@ -245,9 +251,9 @@ FORMULAS: dict[str, Formula] = {
     ),
     "retain_kl": lambda own, other, data: _divergence(own, other, data.retain),
     "forget_answer_loss": lambda own, other, data: _loss_of_answers(own, other, data.forget),
-    "forget_fluent": lambda own, other, data: 1.0 - _looping(own, other, data.forget),
+    "forget_fluent": lambda own, other, data: 1.0 - _looping(own, other, data),
     "forget_refusals": lambda own, other, data: 0.0,
-    "forget_loops": lambda own, other, data: _looping(own, other, data.forget),
+    "forget_loops": lambda own, other, data: _looping(own, other, data),
     "forget_repetition": lambda own, _, data: repetition(own.answers(data.forget)).mean(),
     "retain_repetition": lambda own, _, data: repetition(own.answers(data.retain)).mean(),
     "forget_longest_loop": lambda own, _, data: longest_loop(own.answers(data.forget)).mean(),
