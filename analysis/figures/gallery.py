@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from analysis.figures.ablation import ablation_data
+from analysis.figures.attacked import attacked_figure
 from analysis.figures.attainment import attainment_figures
 from analysis.figures.auto_lr import auto_lr_data
 from analysis.figures.compute import anytime_figure
@@ -20,6 +21,7 @@ from analysis.tables.sources import Sources
 from analysis.tables.tasks import Task, file_stem
 
 FIGURES: tuple[tuple[str, Callable[[Sources], PanelFigure | None]], ...] = (
+    ("attacks", attacked_figure),
     ("sensitivity", final_metrics_data),
     ("sensitivity", lr_curves_data),
     ("sensitivity", over_options_data),

@@ -22,6 +22,7 @@ from analysis.frontier.correction import Interval, Resampling, correct, resampli
 from analysis.frontier.criterion import Criterion, Judged, Role, Verdict, criterion_of
 from analysis.frontier.frontier import selectable_models
 from analysis.frontier.ranking import NO_NOISE, Decision, Noise, Ranking
+from analysis.frontier.robust import attacked_rows, under_attack
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from search_spaces.common.objective import Objective
@@ -105,15 +106,22 @@ class Choice:
         return tuple(item for item in self.verdicts if item.requirement.preferred and item.met is False)
 
 
-def choose_model(table: TrialTable, sweep: SweepFile, *, criterion: Criterion | None = None) -> Choice:
+def choose_model(
+    table: TrialTable, sweep: SweepFile, *, criterion: Criterion | None = None, robust: bool = False
+) -> Choice:
     """Choose one of the models of a sweep that can be selected. Rows of external tables are left out.
 
     Args:
         criterion: the criterion of a good model; by default, that of the sweep.
+        robust: whether the model must also meet the criterion after each attack (:mod:`analysis.frontier.robust`). Only
+            models with the results of all attacks can then be chosen.
     """
     rows = selectable_models(table.without_external, sweep).trials
-    resampling = resampling_of(rows, sweep.columns)
     criterion = criterion or criterion_of(sweep, table)
+    if robust:
+        criterion = under_attack(criterion, table.with_trials(rows).measured(sweep.columns.metrics))
+        rows = rows[attacked_rows(rows, criterion)]
+    resampling = resampling_of(rows, sweep.columns)
     found = choose(rows, criterion, sweep.objectives, noise=resampling.noise)
     choice = replace(found, resampling=resampling)
     if choice.index is None or table.fresh.empty:

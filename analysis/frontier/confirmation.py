@@ -65,6 +65,7 @@ def fresh_results(fresh: pd.DataFrame, criterion: Criterion) -> list[Confirmed]:
     """Return the results of all fresh runs, in the order in which their models were confirmed first."""
     if fresh.empty:
         return []
+    criterion = criterion.of_runs
     results = []
     for (trial_id, epoch), runs in fresh.groupby(["confirms", "stop_epoch"], sort=False):
         met = int(meets(runs, criterion).sum())

@@ -242,6 +242,12 @@ class Criterion:
     targets_of: Callable[[pd.DataFrame], Sequence[TargetScores]]
 
     @property
+    def of_runs(self) -> Criterion:
+        """The requirements on scores that every run measures: all except those on attacked scores."""
+        kept = tuple(item for item in self.requirements if not self.columns[item.column].attack)
+        return self if len(kept) == len(self.requirements) else replace(self, requirements=kept)
+
+    @property
     def shared(self) -> TargetScores:
         """The scores of the target if all models have the same target; otherwise their means."""
         return self.targets_of(pd.DataFrame({"_": [0]}))[0]
@@ -432,5 +438,7 @@ class _Targets:
         for key in set(keys):
             file = self.sweep.files.get(str(key[0]), self.sweep)
             values = self.sweep.baseline_of({"sweep": key[0], "seed": key[1]})
-            found[key] = TargetScores(values, file.never_saw, file.items)
+            entries = self.sweep.columns.entries.items()
+            attacked = {name: file.items[item.attacked] for name, item in entries if item.attacked in file.items}
+            found[key] = TargetScores(values, file.never_saw, {**attacked, **file.items})
         return [found[key] for key in keys]

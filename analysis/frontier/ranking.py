@@ -177,7 +177,7 @@ class Ranking:
         # A loss is left out if the capped loss on the same data set is an objective.
         covered = {columns[name].of for name in compared if columns.is_loss(name)}
         other_losses = [name for name in columns.losses if columns[name].of not in covered]
-        metrics = [name for name in columns.metrics if not columns[name].descriptive]
+        metrics = [name for name in columns.metrics if not (columns[name].descriptive or columns[name].attack)]
         for name in (*other_losses, *metrics):
             if (score := columns.objective(name)) is not None:
                 compared.setdefault(name, score)

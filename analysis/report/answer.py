@@ -17,6 +17,7 @@ from analysis.frontier.choice import Choice, Outcome
 from analysis.frontier.correction import Interval
 from analysis.frontier.criterion import Criterion, Verdict
 from analysis.frontier.frontier import Frontier, Model, frontier
+from analysis.frontier.robust import Survival, survival
 from analysis.frontier.tried import Tried, tried_settings
 from analysis.report.members import Member, frontier_members, member_roles
 from analysis.report.outcomes import status_counts
@@ -72,6 +73,7 @@ class Answer:
         ties: the other models that cannot be told apart from the model.
         forget_answers: the number of forget questions by kind of answer: ``fluent``, ``refusal`` and ``loops``.
         on_front: whether the model is on the frontier.
+        survival: how the model stands after the attacks; None if no attack is measured on it.
         no_gain: whether the target is at least as good as the model in every objective.
         seeds: the number of good trials and the number of finished trials, counting all trials that differ from the
             model's trial only in the seed. None if all these trials are good, if the model is not good, or if epochs
@@ -92,6 +94,7 @@ class Answer:
     forget_answers: Mapping[str, int] | None = None
     on_front: bool = False
     no_gain: bool = False
+    survival: Survival | None = None
     seeds: tuple[int, int] | None = None
 
     @property
@@ -116,7 +119,8 @@ class Answer:
     def judgement_lines(self) -> tuple[str, ...]:
         """Sentences that compare the model with the criterion, and say why it was chosen."""
         lines = model_lines(self.criterion, self.choice.verdicts, self.forget_answers) if self.model else ()
-        return (*lines, *render_lines("answer.corrected", answer=self), *render_lines("answer.reason", answer=self))
+        further = (render_lines(f"answer.{part}", answer=self) for part in ("attacks", "corrected", "reason"))
+        return (*lines, *(line for part in further for line in part))
 
     def to_dict(self) -> dict[str, object]:
         """Return the entry ``answer`` of pareto.json. The console and MLflow read this entry."""
@@ -133,6 +137,7 @@ class Answer:
             "scores": {item.column: item.to_dict() for item in self.scores},
             "ties": [{"trial_id": item.trial_id, "epoch": item.epoch} for item in self.ties],
             "forget_answers": self.forget_answers,
+            "attacked": self.survival.to_dict() if self.survival else None,
             "measured": dict(zip(("epochs", "of"), self.measured, strict=True)),
             "decided": {"by": self.choice.decision, "eligible": self.choice.eligible, "lacking": self.choice.lacking},
             "advice": self.advice,
@@ -186,6 +191,7 @@ def answer(
         ties=tuple(Model.of(choice.rows.iloc[i], table) for i in choice.ties),
         forget_answers=forget_answers(row, criterion),
         on_front=bool(row.name in own_front.members.index),
+        survival=survival(row, criterion),
         no_gain=bool(objectives) and all(_has_no_gain(score) for score in objectives),
         seeds=_seeds(row, own_table, criterion),
     )
@@ -240,7 +246,7 @@ def _scores(row: pd.Series, sweep: SweepFile, choice: Choice) -> Iterator[Score]
         labels.setdefault(name, columns.axis(name))
     for name, label in labels.items():
         before, after = target.values.get(name), finite_cell(row, name)
-        if name not in row or (before is None and after is None):
+        if name not in row or (after is None and (before is None or columns[name].attack)):
             continue
         # If a data set has two losses, only one is capped. The labels must say which.
         losses = [item for item in columns.entries if columns.is_loss(item) and columns[item].of == columns[name].of]

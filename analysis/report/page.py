@@ -43,6 +43,7 @@ from analysis.tables.tasks import Task
 from analysis.words import DataTable, number
 
 HEADINGS = {
+    "attacks": "Does the frontier survive attacks?",
     "sensitivity": "How much does the learning rate matter?",
     "auto_lr": "AutoLR against a fixed learning rate",
     "fronts": "Which frontier is best?",

@@ -171,8 +171,19 @@ def judged_pick(
     rule: str | None = None,
     limits: Sequence[Constraint] = (),
     best: Best | None = None,
+    robust: bool = False,
 ) -> JudgedPick:
-    """Select a model by a rule or a column. Without ``rule`` and ``best``, select the model that the report shows."""
+    """Select a model by a rule or a column. Without ``rule`` and ``best``, select the model that the report shows.
+
+    With ``robust``, select the best model under attack instead (:func:`~analysis.frontier.choice.choose_model`).
+    """
+    if robust:
+        choice = choose_model(table, sweep, robust=True)
+        if choice.row is None:
+            raise NothingQualifies("no model has the results of all attacks: measure them with 'attack DIR' first")
+        reason = render_line("pick.robust", choice=choice)
+        lines = model_lines(choice.criterion, choice.verdicts, forget_answers(choice.row, choice.criterion))
+        return JudgedPick(choice.row, choice.eligible, reason, str(choice.outcome), lines)
     if rule is None and best is None:
         choice = choose_model(table, sweep)
         result = answer(table, sweep, frontier(table.models, sweep.objectives), choice)

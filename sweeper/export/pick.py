@@ -124,9 +124,9 @@ def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
         reason = render_line("pick.named", trial_id=options.trial, epoch=options.epoch)
         pick = judged_model(row, table, sweep, reason)
     else:
-        pick = judged_pick(table, sweep, rule=rule, limits=limits, best=best)
+        pick = judged_pick(table, sweep, rule=rule, limits=limits, best=best, robust=options.robust)
     choice = Choice(
-        rule=rule or "answer" if best is None else best.words,
+        rule=rule or ("robust" if options.robust else "answer") if best is None else best.words,
         name=model_name(pick.row, with_epoch=table.every_epoch),
         checkpoint=out / str(pick.row["checkpoint"]) if pick.row["checkpoint"] else None,
         out=out,
@@ -245,6 +245,11 @@ class _Request:
         selecting = {"--rule": options.rule, "--where": options.where, "--maximize": options.maximize}
         selecting["--minimize"] = options.minimize
         given = [flag for flag, value in selecting.items() if value]
+        if options.robust and (given or limits or options.trial is not None):
+            text = (
+                "--robust chooses by the criterion under attack, so it cannot be used with a rule, a limit, a column or"
+            )
+            problems.append(Problem(f"{text} --trial", "robust"))
         if options.trial is not None and given:
             text = f"--trial names the model, so it cannot be used with {', '.join(given)}"
             problems.append(Problem(text, "trial"))

@@ -570,6 +570,10 @@ class PickOptions(Options):
         choices=("knee", "constraint", "success", "budget"),
         otherwise="the same model as the report; constraint if limits are given",
     )
+    robust: bool = option(
+        False,
+        "Choose under attack: the model must also meet the criterion after each attack that is measured on the sweep.",
+    )
     where: tuple[str, ...] = option(
         (),
         "Limit on any numeric column, such as 'verbmem<=0.1' or 'lr<=1e-4'; can be repeated.",

@@ -1,0 +1,105 @@
+"""Under attack, a model must also meet the bounds after each attack, compared with models that are attacked alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from analysis.errors import AnalysisError
+from analysis.figures.attacked import attacked_figure
+from analysis.frontier.choice import Outcome, choose_model
+from analysis.frontier.frontier import frontier
+from analysis.report.answer import answer
+from analysis.report.pick import judged_pick
+from analysis.tables.sources import read_source
+from tests.analysis.conftest import MakeSweep, tables_of, trial
+from tests.analysis.frontier.test_choice import ITEMS, TARGET, model
+
+ATTACKED = {"fact_recall_after_nf4": 1.0, "retain_fact_recall_after_nf4": 0.9, "fact_recall_after_prefix": 1.0}
+HELD = {"fact_recall_after_nf4": 0.05, "retain_fact_recall_after_nf4": 0.85, "fact_recall_after_prefix": 0.1}
+BROKEN = {**HELD, "fact_recall_after_nf4": 0.6}
+
+
+def swept(
+    make_sweep: MakeSweep, models: Sequence[Mapping[str, float | str | None]], **entries: Mapping[str, object]
+) -> Path:
+    rows = [trial(str(index), 6.0, 0.2, **model(**values)) for index, values in enumerate(models)]
+    baseline = {**TARGET, **ATTACKED, **entries.pop("target", {})}
+    return make_sweep(rows, baseline=baseline, items=ITEMS, settings={"base": {"model": "tiny-phi"}}, **entries)
+
+
+def test_the_answer_says_which_attack_it_does_not_survive(make_sweep: MakeSweep) -> None:
+    out = swept(make_sweep, [{**BROKEN, "retain_fact_recall": 0.9}, HELD])
+    table, sweep = tables_of(out)
+    choice = choose_model(table, sweep)
+    assert (choice.outcome, choice.index) == (Outcome.GOOD, 0), "attacks do not change the usual choice"
+    found = answer(table, sweep, frontier(table.models, sweep.objectives), choice)
+    assert found.survival is not None
+    assert (found.survival.attacks, found.survival.broken) == (("quantize", "prefix"), ("quantize",))
+    assert [item.requirement.column for item in found.survival.worst] == ["fact_recall_after_nf4"]
+    assert "It does not survive quantize" in found.headline
+    assert "0.6" in found.headline
+
+
+def test_the_robust_choice_meets_the_bounds_after_every_attack(make_sweep: MakeSweep) -> None:
+    models = [{**BROKEN, "retain_fact_recall": 0.9}, HELD, {"retain_fact_recall": 0.95}]
+    out = swept(make_sweep, models)
+    choice = choose_model(*tables_of(out), robust=True)
+    assert choice.row is not None
+    assert (choice.outcome, choice.row["trial_id"]) == (Outcome.GOOD, "1"), "the third model is not attacked"
+    found = judged_pick(*tables_of(out), robust=True)
+    assert (found.row["trial_id"], found.recommended) == ("1", True)
+    broken = judged_pick(*tables_of(swept(make_sweep, [BROKEN], name="broken")), robust=True)
+    assert not broken.recommended
+    assert "fact recall after nf4 0.6" in broken.lines[0]
+
+
+def test_without_attacks_there_is_no_robust_choice(make_sweep: MakeSweep) -> None:
+    out = swept(make_sweep, [{}])
+    with pytest.raises(AnalysisError, match="attack DIR"):
+        judged_pick(*tables_of(out), robust=True)
+    table, sweep = tables_of(out)
+    found = answer(table, sweep, frontier(table.models, sweep.objectives), choose_model(table, sweep))
+    assert found.survival is None
+    assert attacked_figure(read_source(out)) is None
+
+
+def test_a_model_is_compared_with_a_model_that_never_saw_the_data_and_is_attacked_alike(make_sweep: MakeSweep) -> None:
+    never_saw = {"forget_fact_recall": 0.05, "fact_recall_after_nf4": 0.6, "fact_recall_after_prefix": 0.1}
+    choice = choose_model(*tables_of(swept(make_sweep, [BROKEN], never_saw=never_saw)), robust=True)
+    assert choice.outcome is Outcome.GOOD, "guesses after the attack are no memory"
+
+
+def test_an_attack_that_the_target_does_not_survive_says_nothing(make_sweep: MakeSweep) -> None:
+    target = {"retain_fact_recall_after_nf4": 0.2, "fact_recall_after_prefix": 0.1}
+    models = [{**HELD, "retain_fact_recall_after_nf4": 0.1}]
+    table, sweep = tables_of(swept(make_sweep, models, target=target))
+    choice = choose_model(table, sweep)
+    found = answer(table, sweep, frontier(table.models, sweep.objectives), choice)
+    assert found.survival is not None
+    assert (found.survival.attacks, found.survival.broken) == (("quantize",), ())
+    assert "it survives the attack quantize" in found.headline
+
+
+def test_a_constraint_on_an_attacked_score_judges_the_attacked_models(make_sweep: MakeSweep) -> None:
+    rows = [trial(str(index), 6.0, 0.2, **model(**values)) for index, values in enumerate([BROKEN, HELD, {}])]
+    settings = {"base": {"model": "tiny-phi"}, "constraints": ["fact_recall_after_nf4<=0.1"]}
+    out = make_sweep(rows, baseline={**TARGET, **ATTACKED}, items=ITEMS, settings=settings)
+    choice = choose_model(*tables_of(out))
+    assert (choice.outcome, choice.index, choice.eligible) == (Outcome.GOOD, 1, 1)
+
+
+def test_the_figure_joins_each_model_before_and_after_each_attack(make_sweep: MakeSweep) -> None:
+    figure = attacked_figure(read_source(swept(make_sweep, [BROKEN, HELD, {}])))
+    assert figure is not None
+    nf4, prefix = figure.panels
+    assert (nf4.title, prefix.title) == ("fact_recall_after_nf4", "fact_recall_after_prefix")
+    assert [(line.xs, line.ys) for line in nf4.lines if line.style == "dashed"] == [
+        ((0.05, 0.6), (0.85, 0.85)),
+        ((0.05, 0.05), (0.85, 0.85)),
+    ]
+    assert {line.name: line.xs for line in prefix.lines if line.name} == {
+        "before": (0.05, 0.05), "after": (0.1, 0.1), "target, attacked": (1.0,),
+    }  # fmt: skip
