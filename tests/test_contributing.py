@@ -97,7 +97,7 @@ ADDITIONS = {
     "option": Addition(
         {
             "sweeper/settings/options.py": (
-                "    front_metrics: int = option(",
+                "    keep_checkpoints: str | None = option(",
                 '    toy: int = option(3, "How warm.", low=1)\n',
             ),
         },

@@ -73,7 +73,7 @@ def _model_problems(settings: SweepSettings, out: Path) -> Iterator[Problem]:
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
 
-    limit, epsilon = settings.front_metrics, settings.attack_epsilon
+    limit, epsilon = settings.max_attacked_models, settings.attack_epsilon
     rows = models_to_attack(TrialTable.read(out), SweepFile.read(out), limit=limit, epsilon=epsilon)
     if rows.empty:
         text = "has no stored model on or near the frontier"

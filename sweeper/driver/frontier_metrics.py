@@ -48,11 +48,11 @@ class UnmeasuredEpoch:
 def unmeasured_epochs(out: Path, settings: SweepSettings) -> list[UnmeasuredEpoch]:
     """Return the epochs on the frontier whose metrics are not measured, nearest to the ideal corner first.
 
-    At the ideal corner, all objectives have their best possible values. Only the ``settings.front_metrics`` epochs
-    nearest to the ideal corner are considered. Epochs without a checkpoint are left out. If only losses are requested,
-    the result is empty.
+    At the ideal corner, all objectives have their best possible values. Only the epochs nearest to the ideal corner are
+    considered, at most ``settings.max_measured_epochs``. Epochs without a checkpoint are left out. If only losses are
+    requested, the result is empty.
     """
-    max_epochs = settings.front_metrics
+    max_epochs = settings.max_measured_epochs
     if not (max_epochs and settings.every_epoch and (out / "candidates.csv").is_file()):
         return []
     import numpy as np
@@ -88,9 +88,9 @@ def unmeasured_epochs(out: Path, settings: SweepSettings) -> list[UnmeasuredEpoc
 def unattacked_epochs(out: Path, settings: SweepSettings) -> list[UnmeasuredEpoch]:
     """Return the stored models on which an attack is not measured, once for each such attack.
 
-    At most ``settings.front_metrics`` models are attacked (:func:`~analysis.frontier.attack_plan.models_to_attack`).
+    :func:`~analysis.frontier.attack_plan.models_to_attack` chooses at most ``settings.max_attacked_models`` models.
     """
-    if not (settings.attack_names and settings.front_metrics and (out / "candidates.csv").is_file()):
+    if not (settings.attack_names and settings.max_attacked_models and (out / "candidates.csv").is_file()):
         return []
     import numpy as np
 
@@ -100,7 +100,7 @@ def unattacked_epochs(out: Path, settings: SweepSettings) -> list[UnmeasuredEpoc
     from trainables.metrics.registry import SETS
 
     sweep = SweepFile.read(out)
-    limit, epsilon = settings.front_metrics, settings.attack_epsilon
+    limit, epsilon = settings.max_attacked_models, settings.attack_epsilon
     rows = models_to_attack(TrialTable.read(out), sweep, limit=limit, epsilon=epsilon)
     unattacked = []
     for attack in settings.attack_names:

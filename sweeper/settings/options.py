@@ -195,11 +195,12 @@ class SearchFields:
         "state, and the trial continues later if enough new trials are worse.",
         choices=("stop", "pause"),
     )
-    front_metrics: int = option(
-        8,
-        "Maximum number of frontier epochs for which all metrics are measured at the end of the sweep. The epochs "
-        "nearest to the best values of all objectives are measured first.",
+    front_metrics: int | None = option(
+        None,
+        "Maximum number of frontier epochs for which all metrics are measured and answers are stored at the end of the "
+        "sweep, and of models that are attacked. Those nearest to the best values of all objectives come first.",
         low=0,
+        otherwise="24, of which 8 are attacked",
     )
     keep_checkpoints: str | None = option(
         None,

@@ -40,6 +40,8 @@ RUN_STATES = "ray"
 """The name of Ray Tune's folder in the sweep's folder or in the bucket."""
 AUTOMATIC_RUNS = 3
 """The number of fresh runs of a configuration if ``--confirm`` is not given."""
+_MEASURED_EPOCHS, _ATTACKED_MODELS = 24, 8
+"""The default of ``--front-metrics``. The report page has room for the answers of 24 models (MAX_MODELS)."""
 ATTACK_EPSILON = 0.02
 """The default distance from the frontier within which stored models are attacked."""
 ORDER = "order"
@@ -152,6 +154,15 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
             for item in self.parsed_constraints
             if item.name in measured or item.name not in METRICS or not METRICS[item.name].attack
         )
+
+    @property
+    def max_measured_epochs(self) -> int:
+        """The maximum number of frontier epochs for which all metrics are measured at the end of the sweep."""
+        return _MEASURED_EPOCHS if self.front_metrics is None else self.front_metrics
+
+    @property
+    def max_attacked_models(self) -> int:
+        return _ATTACKED_MODELS if self.front_metrics is None else self.front_metrics
 
     @property
     def attack_names(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import pytest
 import ray
 from ray.exceptions import RayError
 
+from analysis.report.answers import MAX_MODELS
 from sweeper.driver.frontier_metrics import measure_frontier, unattacked_epochs, unmeasured_epochs
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution import ray_payload
@@ -66,6 +67,12 @@ def test_the_nearest_epochs_with_a_checkpoint_and_without_a_requested_metric_com
     content = json.loads((out / "sweep.json").read_text())
     (out / "sweep.json").write_text(json.dumps(content | {"baseline": {"retain_loss": 0.1}}))
     assert missing(out) == [], "no metric to measure"
+
+
+def test_by_default_as_many_epochs_are_measured_as_the_report_page_has_answers_of() -> None:
+    assert (SETTINGS.max_measured_epochs, SETTINGS.max_attacked_models) == (MAX_MODELS, 8)
+    given = replace(SETTINGS, front_metrics=3)
+    assert (given.max_measured_epochs, given.max_attacked_models) == (3, 3)
 
 
 def test_an_epoch_whose_only_metrics_came_with_the_losses_is_not_measured_yet(out: Path) -> None:
