@@ -55,9 +55,12 @@
     try { votes = JSON.parse(localStorage.getItem(STORE)) || {}; } catch { /* storage is off */ }
     const storeVotes = () => { try { localStorage.setItem(STORE, JSON.stringify(votes)); } catch { /* off or full */ } };
 
+    /* The first models are pinned at first. Among several tasks, a task without a pinned model shows its first models. */
+    const firstKeys = models.slice(0, MAX_SHOWN).map(keyOf);
+    if (tasks.length === 1 && sweeper.kept("pinned") === undefined) firstKeys.forEach(sweeper.pin);
     function shown() {
       const pinned = sweeper.pinned.filter((key) => byKey.has(key));
-      return (pinned.length ? pinned : models.slice(0, MAX_SHOWN).map(keyOf)).map((key) => byKey.get(key));
+      return (pinned.length || tasks.length === 1 ? pinned : firstKeys).map((key) => byKey.get(key));
     }
     /* The models in the order of the columns. A blind comparison has its own order, and ends when other models are chosen. */
     function columns() {
@@ -69,7 +72,7 @@
     }
     function toggle(model) {
       const key = keyOf(model), keys = shown().map(keyOf);
-      /* The first choice keeps the models that are shown without being pinned. */
+      /* Models that are shown without being pinned stay. */
       for (const other of keys) if (!sweeper.pinned.includes(other)) sweeper.pin(other);
       if (keys.includes(key)) sweeper.unpin(key); else sweeper.pin(key);
     }
@@ -86,11 +89,10 @@
       details.hidden = Boolean(state.blind);
       const head = make("tr", {}, make("th", { scope: "col" }, "model"), ...sets.map((set, i) =>
         make("th", { scope: "col", class: "n", "aria-sort": state.by === i ? "descending" : false },
-          button(set.label, () => { state.by = state.by === i ? null : i; save(); drawModels(); }, { title: "Sort by disagreement" }))));
-      const order = [...models];
-      if (state.by !== null) order.sort((a, b) => (parts.get(b)[state.by].mean ?? -1) - (parts.get(a)[state.by].mean ?? -1));
+          button(set.label, () => { state.by = state.by === i ? null : i; save(); redraw(); }, { "data-key": set.name, title: "Sort by disagreement" }))));
       const chosen = shown();
-      const focused = document.activeElement?.dataset?.key;
+      const order = models.filter((model) => !sweeper.selected.length || sweeper.selected.includes(keyOf(model)) || chosen.includes(model));
+      if (state.by !== null) order.sort((a, b) => (parts.get(b)[state.by].mean ?? -1) - (parts.get(a)[state.by].mean ?? -1));
       const rows = order.map((model) => make("tr", {},
         make("th", { scope: "row" }, make("span", { class: "choices" },
           button(model.name, () => toggle(model), { "aria-pressed": String(chosen.includes(model)), "data-key": keyOf(model) }),
@@ -99,7 +101,13 @@
           mean === null ? "–" : `${Math.round(mean)}%`, of ? make("div", { class: "fine" }, `${changed} of ${of}`) : null))));
       details.querySelector("thead").replaceChildren(head);
       details.querySelector("tbody").replaceChildren(...rows);
-      if (focused) rows.map((row) => row.querySelector("button")).find((node) => node.dataset.key === focused)?.focus();
+    }
+    /* Drawing replaces buttons. The focus moves to the new button with the same key. */
+    function redraw() {
+      const { key } = document.activeElement?.dataset || {};
+      drawModels();
+      draw();
+      if (key && !box.contains(document.activeElement)) [...box.querySelectorAll("button[data-key]")].find((node) => node.dataset.key === key)?.focus();
     }
 
     /* The questions that the filters keep, in order. */
@@ -119,7 +127,7 @@
       const headings = ["question", ...references.map(([text]) => text)].map((text) => make("th", { scope: "col", role: "columnheader" }, text));
       headings.push(...chosen.map((model, k) => {
         const cell = make("th", { scope: "col", role: "columnheader" }, labels[k]);
-        if (!blind && chosen.length > 1) cell.append(" ", button("×", () => toggle(model), { class: "plain", "aria-label": `Remove ${model.name}` }));
+        if (!blind) cell.append(" ", button("×", () => toggle(model), { class: "plain", "data-key": keyOf(model), "aria-label": `Remove ${model.name}` }));
         return cell;
       }));
       if (blind && chosen.length > 1) headings.push(make("th", { scope: "col", role: "columnheader" }, "better"));
@@ -184,9 +192,9 @@
       find(".read-changed").checked = state.changed;
       find(".read-sort").value = state.sort;
       find(".read-blind").checked = Boolean(state.blind);
+      find(".read-blind").disabled = !state.blind && shown().length < 2;
       find(".read-export").hidden = !Object.keys(votes).length;
     }
-    const redraw = () => { drawModels(); draw(); };
     find(".read-changed").addEventListener("change", (event) => { state.changed = event.target.checked; save(); draw(); });
     find(".read-sort").addEventListener("change", (event) => { state.sort = event.target.value; save(); draw(); });
     find(".read-blind").addEventListener("change", (event) => {
@@ -202,6 +210,7 @@
       setTimeout(() => URL.revokeObjectURL(url), 1000);
     });
     document.addEventListener("sweeper:pin", redraw);
+    document.addEventListener("sweeper:select", redraw);
     redraw();
   }
   for (const box of document.querySelectorAll(".read")) section(box, tasks[Number(box.dataset.index)]);

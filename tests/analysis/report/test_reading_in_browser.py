@@ -90,11 +90,14 @@ def test_one_of_ten_models_that_garbles_retained_answers_is_found_in_three_actio
 def test_models_are_pinned_and_questions_filtered_and_the_page_says_what_is_missing(page: Page) -> None:
     assert len(columns(page)) == 6, "question, truth, target and three models"
     shown = columns(page)[3:]
-    page.ask("sweeper.pinned.length === 0 || sweeper.pinned.forEach(sweeper.unpin)")
     page.click(f".answers th button[aria-label='Remove {shown[0]}']")
     assert columns(page)[3:] == shown[1:]
-    page.ask("sweeper.pin('00010@3')")  # as a click on the map
+    page.ask("sweeper.pin('00010@3')")  # as from the map
     assert columns(page)[3:] == shown[1:]
+    page.ask("sweeper.select(['00004@3'])")
+    assert len(page.texts(".read-models tbody tr")) == 3, "the selected model and the pinned ones"
+    page.ask("sweeper.select([])")
+    assert len(page.texts(".read-models tbody tr")) == 10
     assert "trial 00010 after epoch 3" in page.texts(".read-missing")[0]
     page.click(".read-sets button[data-group=retain]")
     assert {name.split("/")[0] for name in questions(page)} == {"retain"}
