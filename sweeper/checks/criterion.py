@@ -9,6 +9,7 @@ from sweeper.checks.hub import downloads
 from sweeper.settings.names import STUDY
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import column_dictionary
+from sweeper.store.folder import UsageError
 from trainables.metrics.registry import METRICS, SETS
 from trainables.modality import dataset_modality
 from trainables.target.target import target_spec_of
@@ -29,13 +30,18 @@ def criterion_text(settings: SweepSettings) -> str:
 def criterion_of_target(out: Path) -> str:
     """Return the requirements of a good model with their bounds, which follow from the target of the sweep in ``out``.
 
-    If the target scores almost 0 in a metric of the criterion although it knows the data, the text says so.
+    Raises:
+        UsageError: the target scores almost 0 in a metric of the criterion although it knows the data, so no model
+            could be judged.
     """
     from analysis.frontier.criterion import criterion_of
     from analysis.report.render import render_line
     from analysis.tables.sweep_file import SweepFile
 
-    return render_line("answer.in_force", criterion=criterion_of(SweepFile.read(out)))
+    criterion = criterion_of(SweepFile.read(out))
+    if criterion.faults:
+        raise UsageError(render_line("answer.no_judgement", criterion=criterion))
+    return render_line("answer.in_force", criterion=criterion)
 
 
 def _measured(settings: SweepSettings) -> Collection[str]:
