@@ -61,7 +61,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_page_has_a_file_of_each_kind_of_fewer_than_thirty_lines() -> None:
-    kinds = ("weighting", "objective", "metric", "data", "model")
+    kinds = ("weighting", "objective", "metric", "attack", "data", "model")
     assert set(FILES) == {*(f"my_{kind}.py" for kind in kinds), "my_prompt.jinja"}
     assert all(len(text.splitlines()) < 30 for text in FILES.values())
 
@@ -70,17 +70,18 @@ def test_the_page_has_a_file_of_each_kind_of_fewer_than_thirty_lines() -> None:
 def test_each_passes_its_suite_and_the_pages_way_to_test_them_works(folder: Path) -> None:
     assert "check_weighting(plugins.read" in BLOCKS[-1][1]
     done = python(folder, "-c", BLOCKS[-1][1] + SUITES, *FILES)
-    assert done.stdout.strip() == "['data set', 'metric', 'model', 'objective', 'template', 'weighting']"
+    assert done.stdout.strip() == "['attack', 'data set', 'metric', 'model', 'objective', 'template', 'weighting']"
 
 
 @pytest.mark.slow
 def test_all_of_them_can_be_used_in_one_run(folder: Path) -> None:
     plugins = [word for name in FILES if name.endswith(".py") for word in ("--plugin", name)]
     chosen = ("--method", "capped+seesaw", "--option", "cap=5", "--dataset", "elements", "--model", "two-layers")
-    further = ("--template", "my_prompt.jinja", "--metrics", "default,worst_answer")
+    further = ("--template", "my_prompt.jinja", "--metrics", "default,worst_answer,noise")
     short = ("--target-epochs", "3", "--epochs", "1", "--batch-size", "2")
     done = python(folder, "-m", "sweeper", "unlearn", *plugins, *chosen, *further, *short, "--out", "run", "--json")
     row = json.loads(done.stdout)
     assert (row["status"], row["template"], row["cap"], row["tilt"]) == ("finished", "my_prompt", 5.0, 1.0)
     assert 0 <= row["worst_answer"] <= 1
+    assert 0 <= row["utility_after_noise"] <= 1
     assert (folder / "run" / "checkpoint" / "model.safetensors").is_file()

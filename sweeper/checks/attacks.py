@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from search_spaces.common.messages import some_of
+from search_spaces.common.messages import counted, some_of
+from sweeper.checks.trial_time import TrialPace
 from sweeper.checks.world import source_problems
 from sweeper.settings.names import NO_ATTACKS
 from sweeper.settings.options import AttackOptions
@@ -15,8 +17,43 @@ from sweeper.settings.reading import Problem, about, trial_values
 from sweeper.settings.search import read_attacks
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import read_settings
+from trainables.attacks.registry import ATTACKS
 from trainables.spec import FIELDS
 from trainables.spec_checks import trial_problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedAttacks:
+    """The attacks after the search of a new sweep.
+
+    Attributes:
+        names: the names of the attacks.
+        models: the maximum number of attacked models, besides the target.
+        seconds: the estimated duration, including the attacks on the target; None if it is unknown.
+    """
+
+    names: tuple[str, ...]
+    models: int
+    seconds: float | None
+
+    @classmethod
+    def of(cls, settings: SweepSettings, pace: TrialPace | None, *, slots: int) -> PlannedAttacks | None:
+        """Return the plan for a sweep that runs ``slots`` tasks at once; None if no model is attacked."""
+        names, models = settings.attack_names, settings.front_metrics
+        if not names or not models:
+            return None
+        seconds = None
+        if pace is not None and pace.generation:
+            rounds = math.ceil(models * len(names) / slots) / len(names) + 1  # the target is attacked first
+            seconds = pace.generation * sum(ATTACKS[name].effort for name in names) * rounds
+        return cls(names=names, models=models, seconds=seconds)
+
+    def format(self) -> str:
+        from analysis.words import duration
+
+        time = f"about {duration(self.seconds)} in all" if self.seconds else "duration unknown"
+        return f"{', '.join(self.names)} on the target and at most {counted(self.models, 'model')}; {time}"
+
 
 _ATTACKS_BY_SETTING = {
     "leak_samples": ("sample",),

@@ -12,6 +12,7 @@ from typing import Any
 from search_spaces.common.durable import free_bytes
 from search_spaces.common.messages import counted
 from search_spaces.space import Space
+from sweeper.checks.attacks import PlannedAttacks
 from sweeper.checks.criterion import criterion_text
 from sweeper.checks.decision import Decision, planned_decision
 from sweeper.checks.disk import FLOAT, Disk, count_parameters, estimate_sweep_disk
@@ -57,6 +58,7 @@ class Plan:
         free: the free disk space in bytes.
         notes: notes about the data and the search space, such as the number of answers that are cut.
         decision: what a learning-rate study can decide; None for other commands.
+        attacks: the attacks after the search; None if there are none.
         confirm: the fresh runs after the search; None if there are none.
     """
 
@@ -80,6 +82,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     decision: Decision | None = None
     confirm: PlannedRuns | None = None
+    attacks: PlannedAttacks | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON output of ``--dry-run``."""
@@ -137,6 +140,7 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
         free=free_bytes(out or Path()),
         decision=planned_decision(settings) if settings.kind == STUDY else None,
         confirm=PlannedRuns.of(settings),
+        attacks=PlannedAttacks.of(settings, pace, slots=max_concurrent),
         **model_fields,
     )
 

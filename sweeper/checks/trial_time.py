@@ -28,12 +28,14 @@ class TrialPace:
     Attributes:
         epoch: the seconds per epoch.
         beside: the seconds that do not depend on the number of epochs: loading, final metrics and saving.
+        generation: the seconds for generating the answers of the final metrics.
         source: the number of these trials and their sweep, such as ``8 trials of runs/small``.
     """
 
     epoch: float
     beside: float
     source: str
+    generation: float = 0.0
 
     def trial_seconds(self, epochs: float) -> float:
         """Return the estimated seconds of a trial with this number of epochs."""
@@ -62,6 +64,7 @@ def estimate_pace(spec: TrialSpec, folders: Iterable[Path], *, gpus: float | str
             epoch=statistics.median(_epoch_seconds(row) / as_float(row["epochs_done"]) for row in trials),
             beside=statistics.median(max(0.0, as_float(row["wall_seconds"]) - _epoch_seconds(row)) for row in trials),
             source=f"{counted(len(trials), 'trial')} of {folder}",
+            generation=statistics.median(_seconds(row, "generation") for row in trials),
         )
     return None
 
@@ -74,6 +77,10 @@ def _has_times(row: Mapping[str, str]) -> bool:
 
 def _epoch_seconds(row: Mapping[str, str]) -> float:
     """Return the seconds that a trial spent on training and evaluation, except for the generation of answers."""
-    seconds = {name: as_float(row.get(f"{name}_seconds")) for name in ("train", "eval", "generation")}
-    finite_seconds = {name: value if math.isfinite(value) else 0.0 for name, value in seconds.items()}
-    return finite_seconds["train"] + max(0.0, finite_seconds["eval"] - finite_seconds["generation"])
+    return _seconds(row, "train") + max(0.0, _seconds(row, "eval") - _seconds(row, "generation"))
+
+
+def _seconds(row: Mapping[str, str], name: str) -> float:
+    """Return a duration in a row of trials.csv; 0 if it is unknown."""
+    value = as_float(row.get(f"{name}_seconds"))
+    return value if math.isfinite(value) else 0.0

@@ -35,6 +35,8 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
     lines["placement"] = f"{counted(plan.at_once, 'trial')} at once {plan.place}; each trial takes {cpus}{gpus}"
     if plan.decision is not None:
         lines["decision"] = plan.decision.format()
+    if plan.attacks is not None:
+        lines["attacks"] = plan.attacks.format()
     if plan.confirm is not None:
         lines["confirm"] = plan.confirm.format()
     lines["downloads"] = "; ".join(item.format() for item in plan.downloads) or "none"

@@ -39,6 +39,8 @@ class Attack:
     Attributes:
         formula: what the attack does.
         cost: the cost of the attack, in passes over an evaluation set or in training steps.
+        effort: the duration of the attack, as a multiple of the time in which a trial generates its answers to forget
+            and retain questions. It is used only to estimate durations.
         endings: maps the ending of the attack's columns, such as ``nf4``, to what was done, such as ``after rounding``.
         attacked: the metrics that are measured after the attack. Each has one column for each ending.
         own: the attack's further metrics, without a counterpart before the attack. Create them with :func:`own_metric`.
@@ -54,6 +56,7 @@ class Attack:
     formula: str
     citation: str
     cost: str
+    effort: float = 1.0
     endings: Mapping[str, str]
     attacked: tuple[str, ...] = (*FACTS, *KEPT)
     own: tuple[Metric, ...] = ()

@@ -1,0 +1,65 @@
+"""How much longer does a sweep take with attacks, and is the estimate of the plan right?
+
+    python benchmarks/attack_cost.py [--rounds 3] [--attacks default] [-- OPTIONS OF pareto]
+
+Sweeps without and with attacks alternate, with the target in a cache that both share; before, one sweep of each kind
+fills the cache, so the attacks on the target are measured, too, in the first sweep with attacks only. The estimate is
+that of ``pareto --dry-run`` after the first sweep without attacks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from start_time import timed_sweep
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--attacks", default="default")
+    parser.add_argument("options", nargs="*", help="options of pareto")
+    arguments = parser.parse_args()
+    command = ["pareto", "--confirm", "none", *arguments.options]
+    commands = {"without": command, "with": [*command, "--attacks", arguments.attacks]}
+    times: dict[str, list[float]] = {side: [] for side in commands}
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = Path(folder)
+        first = {side: _seconds(scratch, f"warm-{side}", words) for side, words in commands.items()}
+        estimate = _estimate(scratch, commands["with"])
+        for number in range(arguments.rounds):
+            for side, words in commands.items():
+                times[side].append(_seconds(scratch, f"{side}-{number}", words))
+                print(f"{side:8} {times[side][-1]:7.1f} s", flush=True)
+    without, attacked = (statistics.median(values) for values in times.values())
+    print(f"first sweeps, with an empty cache: {first['without']:.1f} s without, {first['with']:.1f} s with attacks")
+    print(
+        f"median of {arguments.rounds}: {without:.1f} s without, {attacked:.1f} s with: {attacked / without - 1:+.0%}"
+    )
+    text = "unknown" if estimate is None else f"{estimate:.1f} s"
+    print(f"attacks: {attacked - without:.1f} s; estimated with the target: {text}")
+
+
+def _seconds(scratch: Path, name: str, command: list[str]) -> float:
+    started, ended, _ = timed_sweep(scratch, name, command)
+    return ended - started
+
+
+def _estimate(scratch: Path, command: list[str]) -> float | None:
+    """Return the duration of the attacks in the plan, in seconds."""
+    words = [sys.executable, "-m", "sweeper", *command, "--out", str(scratch / "planned"), "--dry-run", "--json"]
+    environment = os.environ | {"XDG_CACHE_HOME": str(scratch / "cache")}
+    plan = json.loads(subprocess.run(words, check=True, env=environment, capture_output=True).stdout)
+    seconds: float | None = plan["attacks"]["seconds"]
+    return seconds
+
+
+if __name__ == "__main__":
+    main()
