@@ -131,11 +131,16 @@ def read_sources(paths: Sequence[Path], *, out: Path) -> Sources:
 
 
 def sweep_folders(paths: Sequence[Path]) -> dict[str, Path]:
-    """Return the folder of each sweep, keyed by its name in the column ``sweep`` after :func:`read_sources`."""
-    if len(paths) == 1:
-        return {SweepFile.read(paths[0]).name: paths[0]}
+    """Return the folder of each sweep, keyed by its name in the column ``sweep`` after :func:`read_sources`.
+
+    A folder in the working directory is relative to it, so that a report does not contain the paths of a machine.
+    """
+    names = [SweepFile.read(paths[0]).name] if len(paths) == 1 else _prefixes(paths)
+    here = Path.cwd()
     return {
-        prefix: path for path, prefix in zip(paths, _prefixes(paths), strict=True) if (path / "sweep.json").is_file()
+        name: path.relative_to(here) if path.is_relative_to(here) else path
+        for name, path in zip(names, paths, strict=True)
+        if (path / "sweep.json").is_file()
     }
 
 
