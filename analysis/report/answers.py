@@ -126,7 +126,9 @@ def _readable(table: TrialTable, choice: Choice, front: Frontier) -> Iterator[_M
     chosen = [] if choice.row is None else [("recommended" if choice.recommended else "closest", choice.row)]
     runners_up = [("runner-up", choice.rows.iloc[index]) for index in choice.runners_up]
     members = (("frontier", row) for _, row in front.members.iterrows())
-    others = (("", row) for _, row in table.models.trials.iterrows())
+    rows = table.models.trials
+    # Rows of external tables have no checkpoints, and reading many rows one by one is slow.
+    others = (("", row) for _, row in rows[rows["checkpoint"].fillna("") != ""].iterrows())
     seen: set[tuple[str, str]] = set()
     target_key: object = None
     for role, row in chain(chosen, runners_up, members, others):

@@ -140,7 +140,7 @@
           return node;
         };
         const set = sets[questions.set[i]], value = disagreement(i, chosen);
-        const note = value < 0 || blind ? set.label : `${set.label}, ${value ? `disagreement ${value}%` : "unchanged"}`;
+        const note = value < 0 || blind ? set.label : `${set.label}, ${value ? `disagree\u00adment ${value}%` : "unchanged"}`;
         const row = make("tr", { role: "row", "data-question": `${set.name}/${questions.number[i]}` },
           make("th", { scope: "row", role: "rowheader" }, questions.text[i], make("div", { class: "fine" }, note)),
           ...references.map(([label, texts]) => cell(label, texts[i])),

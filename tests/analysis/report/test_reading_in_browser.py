@@ -185,3 +185,6 @@ def test_the_table_has_headers_and_names_for_a_screen_reader_at_every_width(page
             "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500
         )
         assert page.ask("document.documentElement.scrollWidth <= innerWidth")
+    page.call("Emulation.setEmulatedMedia", media="print")
+    assert page.texts(".answers tbody th"), "the answers are printed"
+    assert page.texts(".read-controls button") == []
