@@ -54,6 +54,7 @@ ATTACK = Attack(
     "minus the straight line between the losses at both ends; the largest excess is the barrier (0: none)",
     citation="Frankle et al., Linear Mode Connectivity and the Lottery Ticket Hypothesis, ICML 2020 (arXiv:1912.05671)",
     cost="four passes for the losses",
+    effort=1.1,
     endings={},
     attacked=(),
     own=tuple(

@@ -64,6 +64,7 @@ ATTACK = Attack(
     "Siddiqui et al., From Dormant to Deleted, 2025 (arXiv:2505.22310)",
     cost="training as many rows as the forget set has for 4 epochs, and 3 times the generation of the forget answers; "
     "all twice",
+    effort=2.5,
     endings={
         "benign": "after training on retained rows",
         "benign_syntax": "after training on retained rows of the same syntax",

@@ -43,6 +43,7 @@ ATTACK = Attack(
     "in the greedy answer",
     citation="Hu et al., BLUR: A Benchmark for LLM Unlearning Robust to Forget-Retain Overlap, 2025 (arXiv:2506.15699)",
     cost="generation of an answer to each forget question",
+    effort=0.6,
     endings={"combine": "asked together with a retain question"},
     attacked=("forget_fact_recall", "retain_fact_recall"),
     needs=(QUESTIONS,),

@@ -31,6 +31,7 @@ ATTACK = Attack(
     "gives, and count key facts and words of the greedy answers",
     citation="Patil, Hase and Bansal, Can Sensitive Information Be Deleted From LLMs?, ICLR 2024 (arXiv:2309.17410)",
     cost="generation of the answers to the questions in other words",
+    effort=1.3,
     endings={"paraphrase": "asked in other words"},
     needs=(
         QUESTIONS,

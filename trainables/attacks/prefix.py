@@ -56,6 +56,7 @@ ATTACK = Attack(
     citation="completion of a given beginning: Carlini et al., arXiv:2202.07646; as an attack on unlearned models: "
     "Lynch et al., Eight Methods to Evaluate Robust Unlearning in LLMs, 2024 (arXiv:2402.16835)",
     cost="generation of the rest of the forget answers",
+    effort=0.35,
     endings={"prefix": "with the first words given"},
     attacked=FACTS,
     needs=(QUESTIONS,),

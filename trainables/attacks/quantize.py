@@ -57,6 +57,7 @@ ATTACK = Attack(
     citation="Zhang et al., Catastrophic Failure of LLM Unlearning via Quantization, ICLR 2025 (arXiv:2410.16454); "
     "8 and 4 bits compared: arXiv:2605.02196; NF4: Dettmers et al., QLoRA, NeurIPS 2023 (arXiv:2305.14314)",
     cost="generation of the forget and retain answers, twice",
+    effort=2.0,
     endings={"int8": "after rounding the weights to 8 bits", "nf4": "after rounding the weights to 4 bits (NF4)"},
     attacked=(*FACTS, *KEPT, *ACCURACIES),
     sets=("default",),

@@ -64,6 +64,7 @@ ATTACK = Attack(
     citation="Lynch et al., 2024 (arXiv:2402.16835); relearning and judging on held-out facts: Deeb and Roger, Do "
     "Unlearning Methods Remove Information from Language Model Weights?, 2024 (arXiv:2410.08827)",
     cost="training half of the forget set for 4 epochs, and 3 times the generation of the forget answers",
+    effort=1.1,
     endings={"relearn": "after training on the other half of it"},
     attacked=FACTS,
     own=_OWN,

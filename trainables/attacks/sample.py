@@ -56,6 +56,7 @@ ATTACK = Attack(
     "mean over the key facts of a question, then over the questions. With k = 1 this is the expected fact recall",
     citation="leak@k: arXiv:2511.04934, which counts whole answers by entailment; here, key facts are counted",
     cost="n sampled answers to each forget question",
+    effort=4.0,
     endings={},
     attacked=(),
     own=(
