@@ -14,9 +14,11 @@ import pytest
 import torch
 from transformers import PhiForCausalLM
 
+import trainables.attacks.depth as depth_module
 from tests.trainables.models.test_nf4 import nearest_codes, values_of_the_paper
 from trainables.attacks.barrier import height
 from trainables.attacks.benign import same_syntax
+from trainables.attacks.depth import depth_scores
 from trainables.attacks.model import editable
 from trainables.attacks.quantize import int8, nf4
 from trainables.attacks.registry import ATTACKS, AttackError, metric_sets, parse_attacks
@@ -26,6 +28,7 @@ from trainables.data.authors import authors
 from trainables.data.examples import Example, UnlearningData
 from trainables.metrics.registry import METRICS, SETS
 from trainables.models.adapters import add_adapter
+from trainables.models.checkpoints import write_model
 from trainables.saved_state import kept_random_states
 from trainables.scoring.base import MetricError, select_metrics
 from trainables.scoring.language import Evaluator, ModelScores
@@ -45,17 +48,29 @@ def data(tiny_data: UnlearningData) -> UnlearningData:
 
 
 @pytest.fixture(scope="module")
-def scores_of(data: UnlearningData, tokenizer: Any, known_network: PhiForCausalLM) -> Callable[..., ModelScores]:
-    """Return a function that evaluates a copy of a model, by default of the known network."""
+def scores_of(
+    data: UnlearningData,
+    tokenizer: Any,
+    known_network: PhiForCausalLM,
+    make_network: Any,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[..., ModelScores]:
+    """Return a function that evaluates a copy of a model, by default of the known network.
+
+    A network that is not trained is the model that never saw the forget set.
+    """
     from contextlib import nullcontext
 
     scorer = TextScorer(tokenizer=tokenizer, max_length=64, batch_size=8, device="cpu")
     evaluator = Evaluator(data, scorer, vocabulary_size=len(tokenizer))
     evaluator.attack_settings = attack_settings(TrialSpec())
+    folder, network = tmp_path_factory.mktemp("retain"), make_network(seed=9)
+    write_model(network, tokenizer, folder)
+    retain = evaluator.reference(network, key="retain", path=str(folder))
 
     def scores(model: PhiForCausalLM = known_network) -> ModelScores:
         target = copy.deepcopy(known_network)
-        return evaluator.scores(copy.deepcopy(model), target=lambda: nullcontext(target))
+        return evaluator.scores(copy.deepcopy(model), retain=retain, target=lambda: nullcontext(target))
 
     return scores
 
@@ -224,3 +239,60 @@ def test_the_losses_on_the_line_are_those_of_mixed_weights(scores_of: Any, make_
         losses[position] = scores.evaluator.scores(mixed).loss_metrics()["forget_loss"]
     measured = scores.measure(("barrier",)).metrics["forget_loss_barrier"]
     assert measured == pytest.approx(height(losses), abs=1e-4)
+
+
+# Depth ----------------------------------------------------------------------------------------------------------------
+
+
+def depth(scores: ModelScores) -> float:
+    return scores.measure(("depth",)).metrics["unlearning_depth"]
+
+
+def test_the_depth_is_0_for_the_target_and_1_for_the_model_that_never_saw_the_data(
+    scores_of: Any, make_network: Any
+) -> None:
+    assert depth(scores_of()) == pytest.approx(0.0, abs=1e-6)
+    assert depth(scores_of(make_network(seed=9))) == pytest.approx(1.0)
+
+
+def test_a_masked_head_is_not_deep(scores_of: Any) -> None:
+    scores = scores_of()
+    with torch.no_grad():
+        scores.model.lm_head.weight.zero_()
+    assert depth(scores) == pytest.approx(0.0, abs=1e-6), "the head hides the knowledge, but the states have it"
+
+
+def test_the_depth_score_weights_the_blocks_that_hold_the_answer_as_the_source_does() -> None:
+    retain_drops = np.array([[0.04, 1.0, 3.0], [0.0, 0.05, -1.0], [0.5, 0.5, 0.0]])
+    drops = np.array([[9.0, 0.5, 6.0], [1.0, 1.0, 1.0], [-1.0, 0.25, 1.0]])
+
+    def source(retain: list[float], own: list[float]) -> float:
+        """The loop in compute_uds_for_model of gnueaj/unlearning-depth-score."""
+        denominator = numerator = 0.0
+        for d1, d2 in zip(retain, own, strict=True):
+            if d1 > 0.05:
+                denominator += d1
+                numerator += d1 * max(0.0, min(d2 / d1, 1.0))
+        return numerator / denominator if denominator else float("nan")
+
+    expected = [source(*rows) for rows in zip(retain_drops.tolist(), drops.tolist(), strict=True)]
+    assert expected == pytest.approx([0.875, float("nan"), 0.25], nan_ok=True)
+    assert depth_scores(retain_drops, drops) == pytest.approx(expected, nan_ok=True)
+
+
+def test_patching_a_model_with_its_own_states_changes_nothing_and_with_other_states_only_the_answer(
+    scores_of: Any, make_network: Any
+) -> None:
+    scores, network = scores_of(), make_network(seed=9)
+    scorer, sequences = scores.evaluator.scorer, scores.evaluator.questions["forget"].sequences
+    plain = depth_module._mean_log_probs(scores.model, scorer, sequences)
+    own = depth_module._block_states(scores.model, scorer, sequences)
+    assert depth_module._patched(scores.model, scorer, sequences, own) == pytest.approx(
+        np.broadcast_to(plain, (len(own[0]), len(plain))), abs=1e-5
+    )
+    others = depth_module._block_states(network, scorer, sequences)
+    last = depth_module._patched(scores.model, scorer, sequences, others)[-1]
+    borrowed = copy.deepcopy(network)  # the last block's output decides the prediction: other blocks, this head
+    borrowed.model.final_layernorm = scores.model.model.final_layernorm
+    borrowed.lm_head = scores.model.lm_head
+    assert last == pytest.approx(depth_module._mean_log_probs(borrowed, scorer, sequences), abs=1e-4)
