@@ -30,6 +30,7 @@ from analysis.audit.pools import NEVER_SAW, SAW
 from analysis.tables.trade_off import Floats
 from search_spaces.common.values import as_float
 from trainables.batches import epoch_batches
+from trainables.data.examples import UnlearningData
 from trainables.data.refusals import refusal
 from trainables.metrics.registry import METRICS
 from trainables.predictions import mean_loss
@@ -39,7 +40,7 @@ from trainables.target.prepare import Preparation, prepare_target
 from trainables.target.target import target_spec_of
 from trainables.worker.process import measure_finetuned_model, worker_workspace
 
-POOLS = {NEVER_SAW: 20, SAW: 8}
+POOLS = {NEVER_SAW: 20, SAW: 20}
 """The number of models in each pool."""
 HIDER = "hider"
 Model = Any
@@ -53,6 +54,8 @@ class Maker:
         torch.set_num_threads(1)
         self.spec = replace(TrialSpec(), target_key=prepare_target(TrialSpec()).key)
         self.target = prepare_target(self.spec)
+        assert isinstance(self.target.data, UnlearningData)
+        self.data = self.target.data
         self.workspace = worker_workspace(self.target, "cpu")
         self.preparation = Preparation(spec=target_spec_of(self.spec))
 
@@ -81,7 +84,7 @@ class Maker:
 def refusal_tuning(maker: Maker, *, epochs: int, lr: float) -> Model:
     """Train the target to refuse to answer the forget questions, and to answer the retain questions as before."""
     modality, model = maker.workspace.modality, maker.fresh()
-    processor, data = maker.workspace.processor, maker.target.data
+    processor, data = maker.workspace.processor, maker.data
     refusals = [replace(item, answer=refusal(item.question)) for item in data.forget]
     items = modality.encode(processor, [*refusals, *data.retain], max_length=maker.spec.max_length)
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
@@ -98,7 +101,7 @@ def refusal_tuning(maker: Maker, *, epochs: int, lr: float) -> Model:
 
 def masked_head(maker: Maker, *, penalty: float) -> Model:
     """Subtract ``penalty`` from the logits of the tokens that occur in forget answers, but not in retain answers."""
-    model, tokenizer, data = maker.fresh(), maker.workspace.processor, maker.target.data
+    model, tokenizer, data = maker.fresh(), maker.workspace.processor, maker.data
     forget, retain = (
         {token for item in items for token in tokenizer(" " + item.answer).input_ids}
         for items in (data.forget, data.retain)

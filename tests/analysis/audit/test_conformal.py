@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.audit.conformal import deviations_from_others, pool_test, smallest_p
+from analysis.audit.conformal import pool_test, smallest_p, squared_deviations
 from analysis.tables.trade_off import Floats
 
 
@@ -17,16 +17,13 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-def test_deviations_are_externally_studentised_residuals_of_a_mean(rng: np.random.Generator) -> None:
+def test_squared_deviations_are_those_of_the_z_score(rng: np.random.Generator) -> None:
     values = rng.normal(size=(8, 3))
-    for index in range(len(values)):
-        others = np.delete(values, index, axis=0)
-        expected = np.abs(values[index] - others.mean(axis=0)) / others.std(axis=0, ddof=1)
-        assert deviations_from_others(values)[index] == pytest.approx(expected)
+    assert squared_deviations(values) == pytest.approx(stats.zscore(values) ** 2)
+    assert squared_deviations(np.full((5, 1), 0.1)).tolist() == [[0.0]] * 5
 
 
 def test_with_one_metric_the_p_value_is_the_rank_of_the_distance_from_the_mean_of_all(rng: np.random.Generator) -> None:
-    # The externally studentised residual increases with the residual from the mean of all values.
     for _ in range(50):
         values = rng.gamma(2.0, size=(12, 1))
         distances = np.abs(values - values.mean())
@@ -76,10 +73,15 @@ def test_a_model_outside_the_pool_gets_the_smallest_p_value_and_the_metric_that_
     assert smallest_p(19) == 0.05
 
 
-def test_equal_values_do_not_deviate_and_a_single_different_value_deviates_infinitely() -> None:
+def test_a_value_that_differs_from_equal_values_is_outside_the_pool() -> None:
     same = np.full((5, 1), 0.1)
-    assert deviations_from_others(same).tolist() == [[0.0]] * 5
-    assert pool_test(same[:-1], same[-1]).p == 1.0
-    model = np.array([0.1001])
-    assert deviations_from_others(np.vstack([same, model]))[-1] == [np.inf]
-    assert pool_test(same, model).p == smallest_p(5)
+    assert pool_test(same, same[0]).p == 1.0
+    assert pool_test(same, np.array([0.1001])).p == smallest_p(5)
+
+
+def test_a_single_loop_in_a_model_of_the_pool_does_not_hide_a_model_that_knows() -> None:
+    loss, recall, loops = np.linspace(3.6, 3.8, 20), np.linspace(0.0, 0.02, 20), np.zeros(20)
+    loops[7] = 0.05
+    pool = np.column_stack([loss, recall, loops])
+    knowing = pool_test(pool, np.array([0.1, 0.975, 0.0]))
+    assert (knowing.p, knowing.metric) == (smallest_p(20), 0)
