@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -40,7 +40,7 @@ from trainables.target.prepare import Preparation, prepare_target
 from trainables.target.target import target_spec_of
 from trainables.worker.process import measure_finetuned_model, worker_workspace
 
-POOLS = {NEVER_SAW: 20, SAW: 20}
+POOLS = {NEVER_SAW: 20, SAW: 17}
 """The number of models in each pool."""
 HIDER = "hider"
 Model = Any
@@ -54,8 +54,7 @@ class Maker:
         torch.set_num_threads(1)
         self.spec = replace(TrialSpec(), target_key=prepare_target(TrialSpec()).key)
         self.target = prepare_target(self.spec)
-        assert isinstance(self.target.data, UnlearningData)
-        self.data = self.target.data
+        self.data = cast("UnlearningData", self.target.data)
         self.workspace = worker_workspace(self.target, "cpu")
         self.preparation = Preparation(spec=target_spec_of(self.spec))
 
@@ -234,7 +233,10 @@ def main() -> None:
         table = judged(frame)
         counts = frame["pool"].value_counts()
         print(table.round(3).to_string(index=False))
-        print(f"{int(table['rejected'].sum())} of {len(table)} hiders are rejected; pools: {counts.to_dict()}")
+        first = int((table["ignorance_p"] <= LEVEL).sum())
+        both = int(table["rejected"].sum())
+        print(f"of {len(table)} hiders, the first test rejects {first}, and {both} do not look as if never seen")
+        print(f"models: {counts.to_dict()}")
         p_values = held_out_p_values(frame)
         least = smallest_p(int(counts[NEVER_SAW]) // 2)
         print(f"held-out models: p from {p_values.min():.3f} to {p_values.max():.3f} (smallest possible {least:.3f})")
