@@ -6,7 +6,7 @@
   const { sweeper } = window;
   const { problems, trials, rows, columns, values } = sweeper.data;
   const byId = (id) => document.getElementById(id);
-  const MAX_LISTED = 200;
+  const MAX_LISTED = 100;
   const columnOf = Object.fromEntries(columns.map((column) => [column.name, column]));
   const label = (name) => columnOf[name]?.label ?? name.replaceAll("_", " ");
   const make = (tag, text, properties) => Object.assign(document.createElement(tag), { textContent: text ?? "" }, properties);

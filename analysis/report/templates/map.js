@@ -195,12 +195,16 @@
       sweeper.select(hit.map(sweeper.key), sweeper.current);
     }));
   }
+  let due = null;
   function refresh() {
     if (!charts.map) return;
-    for (const [name, content] of Object.entries(data())) charts.map.view.data(name, content);
-    charts.map.view.runAsync();
-    if (charts.parallel && !byId("map-parallel-part").hidden) charts.parallel.view.data("lines", lines()).runAsync();
     tell();
+    clearTimeout(due);
+    due = setTimeout(() => {
+      for (const [name, content] of Object.entries(data())) charts.map.view.data(name, content);
+      charts.map.view.runAsync();
+      if (charts.parallel && !byId("map-parallel-part").hidden) charts.parallel.view.data("lines", lines()).runAsync();
+    }, 50);
   }
   /* Say what the chart does not show. */
   function tell() {
