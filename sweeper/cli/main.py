@@ -8,7 +8,7 @@ from types import MappingProxyType
 import click
 
 from search_spaces.common.messages import expected_one_of
-from sweeper.cli import ask, folder, leaderboard, listing, machine, models, results, sweeps
+from sweeper.cli import ask, folder, leaderboard, listing, machine, merge, models, results, sweeps
 from sweeper.store.version import __version__
 
 EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -31,6 +31,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "report": ("report runs/first --watch", "report runs/first runs/second --out runs/both"),
         "compare": ("compare runs/first --format tex",),
         "pick": ("pick runs/first --where 'verbmem<=0.1' --copy-to model",),
+        "merge": ("merge runs/first --trial 00001 --trial 00003 --out runs/merged",),
         "ask": ('ask runs/first "Where was Ada Holt born?"', "ask runs/first --trial 00007 --epoch 3"),
         "config": ("config runs/first --out sweep.yaml",),
         "unlearn": ("unlearn --method ngdiff --auto-lr gen --epochs 10 --out model",),
@@ -79,7 +80,7 @@ def main() -> None:
     """
 
 
-for module in (sweeps, leaderboard, folder, results, ask, models, listing, machine):
+for module in (sweeps, leaderboard, merge, folder, results, ask, models, listing, machine):
     for command in vars(module).values():
         if isinstance(command, click.Command):
             command.epilog = _epilog(str(command.name))

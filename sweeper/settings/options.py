@@ -610,6 +610,24 @@ class AskOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
+class MergeOptions(Options):
+    command: ClassVar[str] = "merge"
+
+    rule: str = option("negmerge", "How task vectors are merged: negmerge or mean.")
+    trial: tuple[str, ...] = option(
+        (), "Merge the last model of this trial; can be repeated.", metavar="ID", otherwise="all finished trials"
+    )
+    finetuned: tuple[str, ...] = option(
+        (),
+        "Folder of a model that was fine-tuned from the target on the forget set, whose task vector is negated; can be "
+        "repeated.",
+        is_path=True,
+    )
+    scale: float = option(1.0, "Factor of the merged task vector.", above=0.0)
+    out: str | None = option(None, "Folder for the merged model, metrics.json and items.json.", is_path=True)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReportOptions(Options):
     command: ClassVar[str] = "report"
 

@@ -1,0 +1,70 @@
+"""The command ``merge``: what is refused before work."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sweeper.merging import PLAN, planned_merge
+from sweeper.settings.options import MergeOptions
+from sweeper.settings.sources import from_python
+from tests.sweeper.cli.conftest import invoke, refused
+
+
+@pytest.fixture
+def stored(golden: Path, tmp_path: Path) -> Path:
+    """A finished sweep whose trials 00000 and 00016 have stored models, of which only the names of the files matter."""
+    content = json.loads((golden / "sweep.json").read_text())
+    target = tmp_path / "target"
+    target.mkdir()
+    content |= {"sweep_id": "0", "created": "", "target": {"key": "0", "path": str(target)}}
+    (golden / "sweep.json").write_text(json.dumps(content))
+    for name in ("00000", "00016"):
+        folder = golden / "checkpoints" / name
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text("{}")
+    return golden
+
+
+def test_lora_and_full_models_are_refused_and_both_are_named(stored: Path) -> None:
+    adapter = stored / "checkpoints" / "00016"
+    (adapter / "config.json").rename(adapter / "adapter_config.json")
+    (message,) = refused("merge", stored, "--trial", "00000", "--trial", "00016", "--out", "merged")
+    assert "trial 00016 trained a LoRA adapter" in message
+    assert "trial 00000 trained all weights" in message
+    assert not Path("merged").exists()
+
+
+def test_a_finetuned_model_of_another_kind_is_refused_too(stored: Path) -> None:
+    Path("finetuned").mkdir()
+    Path("finetuned/adapter_config.json").write_text("{}")
+    (message,) = refused("merge", stored, "--trial", "00000", "--finetuned", "finetuned", "--out", "merged")
+    assert "finetuned trained a LoRA adapter, and trial 00000 trained all weights" in message
+
+
+def test_all_problems_are_reported_together(stored: Path) -> None:
+    found = "\n".join(refused("merge", stored, "--rule", "negmreg", "--trial", "00099", "--finetuned", "nowhere"))
+    for words in (
+        "did you mean 'negmerge'",
+        "--out DIR is missing",
+        "--trial 00099: no stored last model",
+        "nowhere: no",
+    ):
+        assert words in found, words
+
+
+def test_a_folder_without_a_sweep_is_refused(tmp_path: Path) -> None:
+    assert invoke("merge", tmp_path, "--out", "merged").exit_code == 2
+
+
+def test_the_folder_of_another_merge_is_refused_and_that_of_the_same_merge_is_continued(stored: Path) -> None:
+    out = Path("merged")
+    arguments = (stored, "--trial", "00000", "--out", out)
+    plan = planned_merge(stored, from_python(MergeOptions, {"trial": ["00000"], "out": str(out)}))
+    out.mkdir()
+    (out / PLAN).write_text(json.dumps(plan.to_dict()))
+    assert plan.is_begun
+    (message,) = refused("merge", *arguments, "--scale", 2)
+    assert "the folder is not empty" in message
