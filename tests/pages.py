@@ -18,7 +18,7 @@ OF_THEIR_OWN = {
     "paper.md": "tests/e2e/test_paper.py",
 }
 """Pages whose commands are run by a test of their own."""
-BEGIN = ("pareto", "lr-study", "unlearn")
+BEGIN = ("pareto", "lr-study", "leaderboard", "unlearn")
 """Commands that start trials."""
 _COMMAND = re.compile(r"^(?: {4})?python -m sweeper (.+?)(?:\s+#(.*))?$")
 _BENCHMARK = re.compile(r"python (benchmarks/\w+\.py[^`#|\n]*)")

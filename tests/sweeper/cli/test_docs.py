@@ -41,7 +41,8 @@ def test_a_page_s_command_has_a_plan(command: PageCommand) -> None:
     more = [option for option in ("--dry-run", "--json") if option not in command.words]
     result = invoke(*command.words, *more)
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["trials"] > 0
+    count = "cells" if command.words[0] == "leaderboard" else "trials"
+    assert json.loads(result.stdout)[count] > 0
 
 
 @pytest.mark.usefixtures("place")

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
+import shutil
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from analysis.leaderboard.cell import COLUMNS
-from sweeper.leaderboard import ROW, checked_settings, collect_cells
+from analysis.leaderboard.cell import COLUMNS, cell_row
+from search_spaces.common.durable import exclusive
+from sweeper.api import Sweep
+from sweeper.leaderboard import ROW, checked_settings, collect_cells, plan_of_board, run_cells
 from sweeper.settings.options import LeaderboardOptions
 from sweeper.settings.sources import from_python
+from sweeper.store.folder import begin
 from tests.sweeper.cli.conftest import invoke, json_of, refused
 
 BOARD = ("--method", "gdiff", "--method", "ngdiff", "--problem", "tiny-phi:authors", "--seeds", 2, "--out", "board")
@@ -103,3 +109,50 @@ def test_from_does_not_accept_the_options_of_new_cells() -> None:
     assert "--method, --seeds: --from ranks stored rows" in message(
         "leaderboard", "--from", "cells.csv", "--method", "gdiff", "--seeds", 3
     )
+
+
+@pytest.fixture
+def runs(golden: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The folders of the sweeps that ran. Each sweep has the tables of a real one."""
+    folders: list[Path] = []
+
+    def run(sweep: Sweep) -> None:
+        folders.append(sweep.out)
+        shutil.copytree(golden, sweep.out, dirs_exist_ok=True)
+
+    monkeypatch.setattr(Sweep, "run", run)
+    return folders
+
+
+def test_only_the_missing_cells_run_and_an_unfinished_one_is_resumed(runs: list[Path]) -> None:
+    settings, out = settings_of(seeds=2), Path("board")
+    first, second = settings
+    begin(settings[second], second.folder(out))  # interrupted before it had a result
+    assert [(job, state) for job, state in run_cells(settings, out)] == [(first, "done"), (second, "done")]
+    assert runs == [first.folder(out), second.folder(out)]
+    assert list(run_cells(settings, out)) == []
+    (first.folder(out) / ROW).unlink()
+    assert [job for job, _ in run_cells(settings, out)] == [first]
+    assert plan_of_board(settings, out).missing == ()
+
+
+def test_a_cell_that_another_process_runs_is_skipped(runs: list[Path]) -> None:
+    settings, out = settings_of(seeds=1), Path("board")
+    (job,) = settings
+    begin(settings[job], job.folder(out))
+    with exclusive(job.folder(out), AssertionError("the folder is locked")):
+        assert list(run_cells(settings, out)) == [(job, "running")]
+    assert runs == []
+
+
+def test_the_row_of_a_cell_has_the_hypervolume_of_its_measured_models(golden: Path) -> None:
+    row = cell_row(golden)
+    assert (row["axes"], row["outcome"], row["success"]) == ("verbmem utility", "missed", 0.0)
+    trials = pd.read_csv(golden / "trials.csv")
+    points = trials.loc[trials["status"] == "finished", ["verbmem", "utility"]].dropna().sort_values("verbmem")
+    area, best = 0.0, 0.0
+    for verbmem, utility in points.itertuples(index=False):  # the dominated area, one strip for each better utility
+        area += max(0.0, utility - best) * (1.0 - verbmem)
+        best = max(best, utility)
+    assert row["hypervolume"] == pytest.approx(area, abs=1e-9)
+    assert math.isnan(float(str(row["hypervolume_after_attack"]))), "the sweep has no attacks"
