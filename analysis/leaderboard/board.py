@@ -23,6 +23,8 @@ from search_spaces.common.messages import some_of
 DRAWS = 10_000
 """The number of bootstrap draws."""
 LEVEL = 0.95
+LEAST_SEEDS = 5
+"""With fewer seeds, not even a method that is better on each of them is better at the 5% level: 0.5^4 > 0.05."""
 _PROBLEM = ("model", "dataset", "forget_split")
 
 
@@ -175,14 +177,14 @@ def rank_intervals(scores: Sequence[Floats], *, draws: int = DRAWS) -> tuple[Flo
     """Return the ends of the percentile bootstrap intervals of the ranks of m methods, both with the shape (m,).
 
     A draw samples the seeds of each problem with replacement, with the same seeds for all methods. Methods with equal
-    means share the ranks that they occupy, so the interval contains all of them. With a single seed, nothing is known
-    about other seeds, so the interval contains all ranks.
+    means share the ranks that they occupy, so the interval contains all of them. With fewer than :data:`LEAST_SEEDS`
+    seeds, the interval contains all ranks, because a bootstrap of so few seeds is too narrow.
 
     Args:
         scores: an array for each problem, shape (m, seeds). Larger scores are better.
     """
     count = len(scores[0])
-    if min(part.shape[1] for part in scores) < 2:
+    if min(part.shape[1] for part in scores) < LEAST_SEEDS:
         return np.ones(count), np.full(count, float(count))
     generator = np.random.default_rng(0)
     drawn = np.mean(

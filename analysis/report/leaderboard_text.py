@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from analysis.leaderboard.board import DRAWS, Board
+from analysis.leaderboard.board import DRAWS, LEAST_SEEDS, Board
 from analysis.leaderboard.cell import MEASURES
 from analysis.report.render import render_line, render_lines
 from analysis.words import duration, number
@@ -63,6 +63,10 @@ def _section(board: Board) -> str:
         cells = [render_line("leaderboard.cell", row=row, name=name) for name in names]
         lines.append(f"| {' | '.join([row.method, *cells, number(row.epochs), duration(row.seconds)])} |")
     notes = render_lines(
-        "leaderboard.notes", board=board, draws=DRAWS, titles=[_TITLES[name] for name in board.missing]
+        "leaderboard.notes",
+        board=board,
+        draws=DRAWS,
+        least=LEAST_SEEDS,
+        titles=[_TITLES[name] for name in board.missing],
     )
     return "\n".join([*lines, "", *notes]) + "\n"

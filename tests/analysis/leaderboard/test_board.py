@@ -52,20 +52,21 @@ def test_methods_with_overlapping_rank_intervals_are_tied() -> None:
 
 
 def test_equal_methods_share_all_ranks_that_they_occupy() -> None:
-    low, high = rank_intervals([np.array([[0.5, 0.5], [0.5, 0.5], [0.1, 0.1]])])
+    low, high = rank_intervals([np.array([[0.5] * 5, [0.5] * 5, [0.1] * 5])])
     assert low.tolist() == [1, 1, 3]
     assert high.tolist() == [2, 2, 3]
 
 
-def test_the_rank_intervals_are_those_of_an_exact_enumeration_of_the_draws() -> None:
-    """With two seeds, method 0 is first in a draw unless the draw has only the second seed, with probability 1/4."""
-    low, high = rank_intervals([np.array([[1.0, 0.0], [0.4, 0.4]])])
-    assert low.tolist() == [1, 1]
-    assert high.tolist() == [2, 2]
+@pytest.mark.parametrize(("rival", "first"), [(0.5, [1, 1]), (0.7, [2, 1])])
+def test_a_rank_is_in_the_interval_if_enough_draws_have_it(rival: float, first: list[int]) -> None:
+    """The mean of the first method in a draw is k/5 with k ~ B(5, 1/5): above 0.5 with 5.8%, above 0.7 with 0.7%."""
+    low, _ = rank_intervals([np.array([[1.0, 0.0, 0.0, 0.0, 0.0], [rival] * 5])])
+    assert low.tolist() == first
 
 
-def test_a_single_seed_does_not_order_the_methods() -> None:
-    (board,) = boards(cells({"good": [1.0], "bad": [0.0]}))
+@pytest.mark.parametrize("seeds", [1, 4])
+def test_too_few_seeds_do_not_order_the_methods(seeds: int) -> None:
+    (board,) = boards(cells({"good": [1.0] * seeds, "bad": [0.0] * seeds}))
     assert [(row.standings["success"].place, row.standings["success"].high) for row in board.rows] == [(1, 2), (1, 2)]
 
 
