@@ -40,7 +40,7 @@ from trainables.target.prepare import Preparation, prepare_target
 from trainables.target.target import target_spec_of
 from trainables.worker.process import measure_finetuned_model, worker_workspace
 
-POOLS = {NEVER_SAW: 20, SAW: 17}
+POOLS = {NEVER_SAW: 20, SAW: 20}
 """The number of models in each pool."""
 HIDER = "hider"
 Model = Any
