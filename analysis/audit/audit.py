@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -196,5 +195,5 @@ def _sign(columns: Columns, name: str) -> float:
 
 
 def _useful(rows: pd.DataFrame, sweep: SweepFile) -> pd.DataFrame:
-    utility = sweep.baseline.get("utility", math.nan)
-    return rows[numbers(rows, "utility") >= _UTILITY * utility] if math.isfinite(utility) else rows
+    name = next((name for name in sweep.columns.primaries(sweep.baseline) if sweep.columns[name].of == "retain"), "")
+    return rows[numbers(rows, name) >= _UTILITY * sweep.baseline[name]] if name else rows

@@ -7,15 +7,10 @@ import pandas as pd
 
 from analysis.figures.panels import Line, Panel, PanelFigure, colours_of, figure_of
 from analysis.figures.style import INK
+from analysis.tables.columns import Columns
 from analysis.tables.note import note
 from analysis.tables.sources import Sources
 from analysis.tables.trial_table import numbers
-
-FORGET, KEEP = (
-    ("forget_fact_recall", "verbmem", "forget_accuracy"),
-    ("retain_fact_recall", "utility", "retain_accuracy"),
-)
-"""The scores of the two axes, in order of preference."""
 
 
 def attacked_figure(sources: Sources) -> PanelFigure | None:
@@ -25,8 +20,7 @@ def attacked_figure(sources: Sources) -> PanelFigure | None:
     after an attack, the score before the attack is shown.
     """
     rows, columns = sources.table.models.trials, sources.sweep.columns
-    forget = next((name for name in FORGET if name in rows and numbers(rows, name).notna().any()), None)
-    keep = next((name for name in KEEP if name in rows and numbers(rows, name).notna().any()), None)
+    forget, keep = _score(rows, columns, "forget"), _score(rows, columns, "retain")
     if forget is None or keep is None:
         return None
     endings = [name for name, item in columns.entries.items() if item.attacked == forget and name in rows]
@@ -59,3 +53,11 @@ def _panel(sources: Sources, rows: pd.DataFrame, forget: str, keep: str, name: s
         if name in scores and kept is not None:
             lines.append(Line(f"{model}, attacked", (scores[name],), (kept,), INK, style="marks", marker=marker))
     return Panel(name, columns.label(forget), columns.label(keep), tuple(lines), y_limits=(0.0, 1.02))
+
+
+def _score(rows: pd.DataFrame, columns: Columns, of: str) -> str | None:
+    """Return the score of an axis: one that the criterion ``usable`` needs, otherwise the primary metric."""
+    measured = [name for name in columns.entries if name in rows and numbers(rows, name).notna().any()]
+    own = [name for name in measured if columns[name].of == of]
+    shares = (name for name in own if "share" in (columns[name].usable or {}))
+    return next(shares, next(iter(columns.primaries(own)), None))

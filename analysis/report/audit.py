@@ -31,7 +31,7 @@ _CANDIDATE = "candidate"
 
 
 def write_audit(out: Path) -> None:
-    """Write audit.json and audit.csv, if the sweep in ``out`` has an audit.
+    """Write audit.json and audit.csv, if the audit of the sweep in ``out`` has models to compare.
 
     Raises:
         AnalysisError: a table or sweep.json cannot be read.

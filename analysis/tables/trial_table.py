@@ -294,7 +294,7 @@ def typed_trials(
     """Convert text cells to a table of trials. Missing required columns are added."""
     trials = typed_frame(path, cells, is_number=columns.is_number)
     missing = {name: float("nan") if name in ("lr", "seed") else "" for name in REQUIRED if name not in trials}
-    trials = trials.assign(**missing)
+    trials = trials.assign(**missing).copy()  # a copy has no fragments, of which pandas would warn
     trials.insert(0, "sweep", sweep)
     trials.insert(1, "external", external)
     return trials

@@ -118,7 +118,8 @@ def _write_results(sweep: OpenSweep, *, with_verdict: bool) -> dict[str, Any]:
     if with_verdict and sweep.settings.kind == STUDY:
         with contextlib.suppress(AnalysisError):  # the command evaluates the study again, and reports the error
             write_study(sweep.out / _VERDICT, read_study([sweep.out], ()))
-    write_audit(sweep.out)
+    if sweep.log.state.trials_of(Phase.AUDIT):
+        write_audit(sweep.out)
     return write_report(sweep.out)
 
 

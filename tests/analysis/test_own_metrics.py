@@ -83,10 +83,10 @@ def test_the_comparison_judges_it_and_says_by_what(folder: Path) -> None:
 
 
 def test_no_file_of_the_analysis_names_a_metric() -> None:
-    """No code or template names a metric. Only the losses in landscape.csv are read by name."""
+    """No code or template names a metric, except for the losses in landscape.csv and the files of other projects."""
     names = "|".join(name for name in METRICS if name not in LOSS_METRICS)
     for path in Path(analysis.__file__).parent.rglob("*"):
-        if path.suffix in (".py", ".js", ".j2"):
+        if path.suffix in (".py", ".js", ".j2") and path.name != "published.py":
             found = re.findall(rf"""["'](?:{names})["']""", path.read_text(encoding="utf-8"))
             assert not found, f"{path.name} names {found}"
 

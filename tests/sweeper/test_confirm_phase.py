@@ -188,11 +188,11 @@ def test_runs_that_exist_are_not_planned_again(searched: OpenSweep) -> None:
     assert missing_runs([held], replace(CONFIRM, confirm=5), state) == [FreshRun("00001", 2.0, seed) for seed in (4, 5)]
 
 
-def test_at_most_three_models_are_confirmed(searched: OpenSweep) -> None:
+def test_the_runs_end_if_no_model_holds(searched: OpenSweep) -> None:
     models = [Confirmed(trial_id, 2.0, runs=3, met=0) for trial_id in ("00000", "00001", "00002")]
     for model in models:
         confirm(searched, [FreshRun(model.trial_id, 2.0, seed) for seed in (1, 2, 3)])
-    assert missing_runs([*models, Confirmed("00000", 1.0)], CONFIRM, searched.log.state) == []
+    assert missing_runs(models, CONFIRM, searched.log.state) == []
 
 
 @pytest.mark.parametrize(("epoch", "starts"), [(0.5, True), (1.0, False)])

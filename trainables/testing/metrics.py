@@ -39,6 +39,8 @@ def check_metric(metric: Metric) -> None:
 def _check_values(metric: Metric) -> None:
     from trainables.models.tiny import make_tiny, tokenizer_for
     from trainables.scoring.language import Evaluator
+    from trainables.spec import TrialSpec
+    from trainables.target.target import attack_settings
     from trainables.text.scorer import TextScorer
 
     data = authors(authors=4, questions=4, forget_authors=1)
@@ -50,6 +52,7 @@ def _check_values(metric: Metric) -> None:
         model = make_tiny("tiny-phi", tokenizer, seed=seed)
         size = int(model.config.vocab_size)
         evaluator = Evaluator(data, scorer, vocabulary_size=size)
+        evaluator.attack_settings = attack_settings(TrialSpec())
         value = float(metric.measure(evaluator.scores(model)))
         repeated = float(metric.measure(evaluator.scores(model)))
         low, high = metric.bounds(math.log(size))

@@ -123,7 +123,8 @@ def test_the_first_model_that_holds_is_the_answer(
 ) -> None:
     runs = [(trial_id, scores) for trial_id, pair in results.items() for scores in pair]
     rows = [fresh(number, trial_id, **scores) for number, (trial_id, scores) in enumerate(runs)]
-    source = read_source(make_sweep([*trials, *RUNNERS_UP, *rows]))
+    fourth = trial("00099", 4.0, 0.07, lr=4e-4, verbmem=0.05, utility=0.60)
+    source = read_source(make_sweep([*trials, *RUNNERS_UP, fourth, *rows]))
     order = models_to_confirm(source.table, source.sweep)
     assert [model.trial_id for model in order] == ["00001", "00002", "00003"], "the order does not depend on fresh runs"
     choice = choose_model(source.table, source.sweep)

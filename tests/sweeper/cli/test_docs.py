@@ -74,7 +74,7 @@ def test_the_commands_of_choosing_do_what_the_page_says(golden: Path, tiny_phi: 
     for row in (golden / "trials.csv").read_text().splitlines()[1:]:
         shutil.copytree(tiny_phi, sweep / "checkpoints" / row.split(",")[0])
     run = [command for command in CHOOSING if command.words[0] == "pick" and not command.needs]
-    assert len(run) == 11
+    assert len(run) == 12
     for command in run:
         result = invoke(*command.words)
         assert result.exit_code == 0, f"{command}\n{result.output}"
