@@ -90,20 +90,22 @@ def test_errors_of_the_process_are_raised_in_the_driver(
 def test_the_process_ends_with_the_block_and_a_killed_process_is_an_error(
     spec: TrialSpec, python: Sequence[str] | None
 ) -> None:
+    long = replace(spec, target_epochs=10_000)  # the process does not end before it is killed
+
     def started() -> list[psutil.Process]:
         children = psutil.Process().children()
         return children if python is None else [fork for child in children for fork in child.children()]
 
-    with target_process(spec, python=lambda: python):
+    with target_process(long, python=lambda: python):
         wait_until(lambda: bool(started()))
     wait_until(lambda: not started())
-    with target_process(spec, python=lambda: python) as wait:
+    with target_process(long, python=lambda: python) as wait:
         assert wait is not None
         wait_until(lambda: bool(started()))
         for process in started():
             process.kill()
         with pytest.raises(TargetError, match="memory"):
-            wait(spec, lambda step: None)
+            wait(long, lambda step: None)
 
 
 def test_a_driver_that_is_interrupted_before_it_sends_the_spec_ends_the_process_silently() -> None:
