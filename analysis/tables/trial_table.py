@@ -294,7 +294,7 @@ def typed_trials(
     """Convert text cells to a table of trials. Missing required columns are added."""
     trials = typed_frame(path, cells, is_number=columns.is_number)
     missing = {name: float("nan") if name in ("lr", "seed") else "" for name in REQUIRED if name not in trials}
-    trials = trials.assign(**missing).copy()  # a copy has no fragments, of which pandas would warn
+    trials = trials.assign(**missing)
     trials.insert(0, "sweep", sweep)
     trials.insert(1, "external", external)
     return trials
@@ -373,7 +373,8 @@ def _model_rows(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
         return unlisted
     candidate_columns = [name for name in candidates.columns if name in trials.columns and name not in keys]
     settings = trials.drop(columns=[*candidate_columns, "status"])
-    rows = candidates.merge(settings, on=keys).assign(status="finished")
+    # A copy has no fragments. pandas warns if a column is added to a fragmented table.
+    rows = candidates.merge(settings, on=keys).copy().assign(status="finished")
     # The checkpoint and the interpolation in the trial's own row are those of its last epoch.
     end_columns = [name for name in ("checkpoint", "interpolation") if name in trials.columns]
     ends = trials.loc[trials["status"] == "finished", [*keys, "steps", *end_columns]]
@@ -383,4 +384,4 @@ def _model_rows(trials: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
         rows["interpolation"] = last_epochs["interpolation"]
     rows["epochs_done"], rows["steps"] = rows["epoch"], rows["step"]
     added = [name for name in candidates.columns if name not in ("epoch", "step", *trials.columns)]
-    return pd.concat([rows, unlisted], ignore_index=True)[["epoch", "step", *trials.columns, *added]]
+    return pd.concat([rows, unlisted], ignore_index=True)[["epoch", "step", *trials.columns, *added]].copy()
