@@ -101,7 +101,7 @@ class Requirement:
             bound *= before
         if self.sampled:
             error = allowance(bound, target.items.get(self.column, UNKNOWN_ITEMS))
-            bound += error if limit.sign == "<=" else -error
+            bound = min(bound + error, 1.0) if limit.sign == "<=" else max(bound - error, 0.0)
         return Constraint(self.column, limit.sign, bound)
 
     def is_met_by_target(self, target: TargetScores) -> bool:

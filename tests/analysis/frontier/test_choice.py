@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.frontier.choice import Choice, Outcome, choose_model
-from analysis.frontier.criterion import Role, allowance
+from analysis.frontier.criterion import USABLE, Requirement, Role, TargetScores, allowance
 from analysis.frontier.ranking import Decision
 from analysis.report.report import write_report
+from search_spaces.constraint import Constraint
 from tests.analysis.conftest import MakeSweep, tables_of, trial
 
 TARGET = {
@@ -273,6 +274,13 @@ def test_a_bound_allows_for_the_sampling_error_of_the_questions(make_sweep: Make
     assert keep is not None
     assert forget.bound == pytest.approx(0.1 + 1.645 * np.sqrt(12 / 104 * 92 / 104 / 100))
     assert keep.bound == pytest.approx(0.81 - 1.645 * np.sqrt(83 / 104 * 21 / 104 / 100))
+
+
+@pytest.mark.parametrize(("sign", "before", "bound"), [("<=", 0.99, 1.0), (">=", 0.01, 0.0)])
+def test_a_bound_on_a_share_is_a_share(sign: Literal["<=", ">="], before: float, bound: float) -> None:
+    limit = Constraint("forget_loops", sign, 1.0, relative=True)
+    requirement = Requirement(limit, Role.FLUENCY, USABLE, sampled=True)
+    assert requirement.bound(TargetScores({"forget_loops": before})) == Constraint("forget_loops", sign, bound)
 
 
 @given(st.floats(0, 1), st.integers(1, 10_000))
