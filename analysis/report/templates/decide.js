@@ -143,7 +143,7 @@
       cells[1].append(pin);
       if (found === null) cells[2].append(make("span", rows.stored[i] ? "not judged" : "not stored", { className: "fine" }));
       else if (!found.isKnown) cells[2].append(make("span", "not measured", { className: "fine" }));
-      else if (found.good) cells[2].append(make("span", "✓ none", { className: "met" }));
+      else if (found.good && !found.missed.length) cells[2].append(make("span", "✓ none", { className: "met" }));
       else {
         if (found.missed.length) cells[2].append(make("span", `✗ ${found.missed.join(", ")}`, { className: "missed words" }));
         if (found.unknown.length) cells[2].append(make("div", `not measured: ${found.unknown.join(", ")}`, { className: "fine" }));
