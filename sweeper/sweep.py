@@ -14,7 +14,7 @@ from rich.console import Console
 from search_spaces.common.durable import exclusive
 from search_spaces.common.messages import resume_command
 from sweeper.checks.criterion import criterion_of_target
-from sweeper.driver.audit import audit_models, record_p_values
+from sweeper.driver.audit import audit_models, missing_audit_models, record_p_values
 from sweeper.driver.confirmation import confirm_answer, has_fresh_runs
 from sweeper.driver.control_server import ControlServer
 from sweeper.driver.finalize import Summary, finalize
@@ -26,7 +26,6 @@ from sweeper.execution.shutdown import interruptible, is_interrupted
 from sweeper.execution.target_process import target_process
 from sweeper.execution.target_task import is_prepared_remotely, prepare_for_sweep
 from sweeper.followers.mlflow.runs import SweepEnd
-from sweeper.search.audit import missing_models
 from sweeper.search.limits import SEARCH_CLOSED
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.event_log import read_state
@@ -158,7 +157,7 @@ def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], N
             if controller.failure is not None:
                 return
             is_measured = not unmeasured_models(sweep.out, sweep.settings)
-            if is_measured and not has_fresh_runs(sweep) and not missing_models(sweep.settings, sweep.log.state):
+            if is_measured and not has_fresh_runs(sweep) and not missing_audit_models(sweep):
                 record_p_values(sweep)  # a killed driver may not have recorded them
                 return
         folders = [sweep.out.resolve(), *(Path(target.path) for target in sweep.targets.values())]

@@ -39,7 +39,7 @@ class PlannedAttacks:
     @classmethod
     def of(cls, settings: SweepSettings, pace: TrialPace | None, *, slots: int) -> PlannedAttacks | None:
         """Return the plan for a sweep that runs ``slots`` tasks at once; None if no model is attacked."""
-        names, models = settings.attack_names, settings.front_metrics
+        names, models = settings.attack_names, settings.max_attacked_models
         if not names or not models:
             return None
         seconds = None
@@ -53,13 +53,6 @@ class PlannedAttacks:
 
         time = f"about {duration(self.seconds)} in all" if self.seconds else "duration unknown"
         return f"{', '.join(self.names)} on the target and at most {counted(self.models, 'model')}; {time}"
-
-
-_ATTACKS_BY_SETTING = {
-    "leak_samples": ("sample",),
-    "leak_k": ("sample",),
-    "relearn_lr": ("relearn", "benign"),
-}
 
 
 def attack_changes(options: AttackOptions, out: Path) -> tuple[dict[str, Any], list[Problem]]:
@@ -80,10 +73,10 @@ def attack_changes(options: AttackOptions, out: Path) -> tuple[dict[str, Any], l
     changed = {name: value for name, value in values.items() if value != getattr(stored.base, name)}
     changes["base"] = replace(stored.base, **changed)
     for name in changed:
-        if measured := [attack for attack in _ATTACKS_BY_SETTING[name] if attack in stored.attack_names]:
+        flag = FIELDS[name].flag
+        if measured := [attack for attack in stored.attack_names if flag in ATTACKS[attack].options.split(", ")]:
             was = getattr(stored.base, name) or "the default"
             text = f"the sweep in {out} has results of {', '.join(measured)} with {was}"
-            flag = FIELDS[name].flag
             problems += about(name, f"{flag} {changed[name]}: {text}, which would not be comparable; leave out {flag}")
     if problem := next((text for text in trial_problems(changes["base"]) if "--leak-k" in text), None):
         problems += about("leak_k", problem)

@@ -9,6 +9,7 @@ from statistics import median
 
 from analysis.audit.audit import LEVEL
 from analysis.audit.conformal import smallest_p
+from analysis.tables.sweep_file import SweepFile
 from search_spaces.common.messages import counted, resume_command, some_of
 from sweeper.checks.world import source_problems
 from sweeper.search.audit import PoolModel, missing_models
@@ -82,7 +83,7 @@ def audit_problems(options: AuditOptions, settings: SweepSettings, out: Path) ->
 def audit_plan(settings: SweepSettings, out: Path) -> AuditPlan:
     """Return the budget of an audit. The settings must have no problems (:func:`audit_problems`)."""
     state = read_state(out)
-    missing = missing_models(settings, state)
+    missing = missing_models(settings, state, SweepFile.read(out).baseline)
     to_train = [model for model in missing if not _is_cached(model, settings)]
     times = [
         trial.outcome.execution.wall_seconds
@@ -105,7 +106,7 @@ def format_plan(plan: AuditPlan) -> list[str]:
     from analysis.words import duration
 
     pools = f"{plan.models} that never see the forget set, and {plan.models} that see it"
-    lines = [f"models  {pools}; {plan.missing} are missing, of which {plan.cached} are in the cache"]
+    lines = [f"models  {pools}; {plan.missing} not yet measured, {plan.cached} of them in the cache"]
     time = "unknown before a first model has ended" if plan.seconds is None else f"about {duration(plan.seconds)}"
     lines.append(f"cost    at most {counted(plan.max_epochs, 'epoch')} of fine-tuning; time: {time}")
     ability = "can" if plan.can_reject else "cannot"

@@ -117,8 +117,7 @@ def _print_outcome(get_summary: Callable[[], Summary], out: Path, *, is_study: b
         if study is not None:
             print_study(study)
     all_failed = summary.status.get("failed", 0) == summary.trials
-    is_incomplete = summary.run_again or (summary.unmeasured and summary.ended_because)
-    return FAILED if all_failed or is_incomplete else 0
+    return FAILED if all_failed or summary.is_incomplete else 0
 
 
 def summary_lines(summary: Summary) -> list[str]:
@@ -137,8 +136,8 @@ def summary_lines(summary: Summary) -> list[str]:
         lines.append(f"no result for {failed}, because a disk, memory or a node failed; resume runs these trials again")
     if summary.unmeasured:
         reason = f" ({summary.ended_because})" if summary.ended_because else ""
-        epochs = counted(summary.unmeasured, "epoch")
-        lines.append(f"metrics are missing for {epochs} on the frontier{reason}; resume measures these metrics")
+        models = counted(summary.unmeasured, "stored model")
+        lines.append(f"metrics or attacks are not measured for {models}{reason}; resume measures the missing values")
     return lines + _next_step_lines(summary)
 
 

@@ -12,10 +12,16 @@ from sweeper.search.audit import PoolModel, missing_models
 from sweeper.store.events import MetricsMeasured, Phase, TrialEnded, TrialProposed, TrialRequeued, TrialStarted
 from trainables.run.reports import Execution, Outcome, Status
 from trainables.target.target import target_recipe
+from trainables.worker.failures import one_line
 
 _POLL_SECONDS = 0.5  # seconds between two checks for signals and results
 
 logger = logging.getLogger(__name__)
+
+
+def missing_audit_models(sweep: OpenSweep) -> list[PoolModel]:
+    """Return the models of the audit that are not measured (:func:`.missing_models`)."""
+    return missing_models(sweep.settings, sweep.log.state, sweep.target.baseline)
 
 
 def audit_models(sweep: OpenSweep, wait_for_head: Callable[[], None]) -> None:
@@ -31,7 +37,7 @@ def audit_models(sweep: OpenSweep, wait_for_head: Callable[[], None]) -> None:
     from trainables.worker.process import measure_finetuned_model
 
     settings, display = sweep.settings, sweep.display
-    models = missing_models(settings, sweep.log.state)
+    models = missing_audit_models(sweep)
     if not models:
         return
     cpus, gpus = settings.cpus_per_trial, sweep.gpus_per_trial
@@ -53,8 +59,7 @@ def audit_models(sweep: OpenSweep, wait_for_head: Callable[[], None]) -> None:
                 metrics, execution = ray.get(task)
                 outcome = Outcome(status=Status.FINISHED, metrics=metrics, execution=execution)
             except RayTaskError as error:  # the model cannot be fine-tuned or measured
-                lines = str(error).strip().splitlines()
-                reason = lines[-1] if lines else type(error).__name__
+                reason = one_line(str(error)) or type(error).__name__
                 outcome = Outcome(status=Status.FAILED, error=reason, execution=Execution())
             except RayError as error:
                 logger.warning("%s has no result, because its worker was lost: %s", model.trial_id, first_line(error))
@@ -64,7 +69,7 @@ def audit_models(sweep: OpenSweep, wait_for_head: Callable[[], None]) -> None:
 
 def record_p_values(sweep: OpenSweep) -> None:
     """Record the p-values of the sweep's models, if they are new. The audit trials must have ended."""
-    if not sweep.settings.audit or missing_models(sweep.settings, sweep.log.state):
+    if not sweep.settings.audit or missing_audit_models(sweep):
         return
     from analysis.audit.audit import IGNORANCE, KNOWLEDGE, audit_of
     from analysis.tables.sources import read_source

@@ -68,6 +68,11 @@ class Summary:
     fresh_runs: Sequence[Mapping[str, Any]] = ()
     unconfirmed: str = ""
 
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether an infrastructure failure left trials or measurements without a result."""
+        return self.run_again > 0 or (self.unmeasured > 0 and self.ended_because is not None)
+
 
 def finalize(sweep: OpenSweep) -> Summary:
     """Write the tables and the report, send both to MLflow, and return the summary.

@@ -138,19 +138,28 @@ def _measure(
 
     from sweeper.execution.ray_payload import task_with
     from trainables.scoring.item_log import write_item_log
+    from trainables.worker.failures import one_line
     from trainables.worker.process import measure_checkpoint
 
     settings, display = sweep.settings, sweep.display
     cpus, gpus = settings.cpus_per_trial, sweep.gpus_per_trial
-    inputs = {"target": sweep.target, "cpus": cpus, "gpus": gpus, "storage": settings.bucket}
+    inputs = {"cpus": cpus, "gpus": gpus, "storage": settings.bucket}
+    trials = sweep.log.state.trials
+    key_by_trial = {epoch.trial_id: trials[epoch.trial_id].settings["target_key"] for epoch in epochs}
+    target_by_key = {target.key: target for target in sweep.targets.values()}
     wait_for_head()
-    score = task_with(measure_checkpoint, inputs, max_retries=1, num_cpus=cpus, num_gpus=gpus)
+    score_by_key = {
+        key: task_with(
+            measure_checkpoint, {"target": target_by_key[key], **inputs}, max_retries=1, num_cpus=cpus, num_gpus=gpus
+        )
+        for key in set(key_by_trial.values())
+    }
 
     def submit(epoch: UnmeasuredEpoch) -> ray.ObjectRef[Measurement]:
         checkpoint = epoch.checkpoint
         folder = Path(checkpoint) if settings.bucket else (sweep.out / checkpoint).resolve()
         spec = replace(settings.base, metrics=(epoch.attack,)) if epoch.attack else settings.base
-        return score(folder=folder, spec=spec)
+        return score_by_key[key_by_trial[epoch.trial_id]](folder=folder, spec=spec)
 
     epoch_by_task = {submit(epoch): epoch for epoch in epochs}
     while epoch_by_task:
@@ -164,8 +173,7 @@ def _measure(
                 if scores.items and not epoch.attack:
                     write_item_log(sweep.out / "items" / f"{Path(epoch.checkpoint).name}.json", scores.items)
             except (RayError, OSError) as error:
-                lines = str(error).strip().splitlines()
-                reason = lines[-1] if lines else type(error).__name__
+                reason = one_line(str(error)) or type(error).__name__
                 subject = f"attack {epoch.attack} on" if epoch.attack else "metrics of"
                 logger.warning("cannot measure the %s %s: %s", subject, epoch.checkpoint, reason)
             else:

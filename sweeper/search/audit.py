@@ -7,6 +7,7 @@ path, such as another order of training stages, would need pools of its own.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from analysis.audit.pools import NEVER_SAW, SAW
@@ -45,17 +46,22 @@ def pool_models(settings: SweepSettings) -> list[PoolModel]:
     return [PoolModel(pool, seed) for pool in (NEVER_SAW, SAW) for seed in seeds]
 
 
-def missing_models(settings: SweepSettings, state: SweepState) -> list[PoolModel]:
-    """Return the models of the audit that have no result, or on which an attack of the sweep is not measured."""
+def missing_models(settings: SweepSettings, state: SweepState, baseline: Collection[str]) -> list[PoolModel]:
+    """Return the models of the audit that have no result, or on which an attack of the sweep is not measured.
+
+    ``baseline`` has the names of the metrics of the target. An attack without a metric of the target does not count,
+    because the data cannot give it.
+    """
     ended = {trial.id: trial.outcome for trial in state.ended_of(Phase.AUDIT)}
-    return [model for model in pool_models(settings) if not _is_measured(ended.get(model.trial_id), settings)]
+    metrics = [
+        [name for name in SETS[attack] if name in baseline and not METRICS[name].needs_target]
+        for attack in settings.attack_names
+    ]
+    return [model for model in pool_models(settings) if not _is_measured(ended.get(model.trial_id), metrics)]
 
 
-def _is_measured(outcome: Outcome | None, settings: SweepSettings) -> bool:
+def _is_measured(outcome: Outcome | None, metrics: Collection[Collection[str]]) -> bool:
+    """Return whether a model has failed, or has a value of some metric of each attack. ``metrics`` are by attack."""
     if outcome is None or outcome.status is not Status.FINISHED:
         return outcome is not None
-    for attack in settings.attack_names:
-        names = [name for name in SETS[attack] if not METRICS[name].needs_target]
-        if names and not any(name in outcome.metrics for name in names):
-            return False
-    return True
+    return all(any(name in outcome.metrics for name in names) for names in metrics if names)

@@ -27,6 +27,7 @@ from tests.sweeper.conftest import SETTINGS, bare_sweep, end_trial, report, runn
 from trainables.run.reports import Execution
 
 MODELS = 2
+BASELINE = ("forget_loss", "retain_loss")
 AUDIT = replace(SETTINGS, audit=MODELS)
 AXES = (("forget_loss", "forget_loss_capped", "max"), ("retain_loss", "retain_loss", "min"))
 
@@ -119,12 +120,12 @@ def test_a_resumed_audit_runs_only_the_models_without_a_result(
 ) -> None:
     tasks["saw-001"] = RayError("the worker died")
     audit(searched)
-    assert [model.trial_id for model in missing_models(AUDIT, read_state(out))] == ["saw-001"]
+    assert [model.trial_id for model in missing_models(AUDIT, read_state(out), BASELINE)] == ["saw-001"]
     del tasks["saw-001"]
     tasks["saw-002"] = AssertionError("saw-002 has a result")
     resumed = bare_sweep(out, AUDIT)
     audit(resumed)
-    assert missing_models(AUDIT, resumed.log.state) == []
+    assert missing_models(AUDIT, resumed.log.state, BASELINE) == []
 
 
 def test_a_model_that_cannot_be_fine_tuned_has_failed_and_the_audit_continues(
@@ -135,13 +136,32 @@ def test_a_model_that_cannot_be_fine_tuned_has_failed_and_the_audit_continues(
     outcome = searched.log.state.trials["never-saw-001"].outcome
     assert outcome is not None
     assert (outcome.status, outcome.error) == ("failed", "TargetError: the loss became nan")
-    assert missing_models(AUDIT, searched.log.state) == []
+    assert missing_models(AUDIT, searched.log.state, BASELINE) == []
 
 
 def test_a_larger_audit_trains_only_the_further_models(searched: OpenSweep, tasks: dict[str, Any]) -> None:
     audit(searched)
-    more = [model.trial_id for model in missing_models(replace(AUDIT, audit=3), searched.log.state)]
+    more = [model.trial_id for model in missing_models(replace(AUDIT, audit=3), searched.log.state, BASELINE)]
     assert more == ["never-saw-003", "saw-003"]
+
+
+def test_an_audit_is_complete_without_the_attacks_that_the_data_cannot_give(
+    searched: OpenSweep, tasks: dict[str, Any]
+) -> None:
+    audit(searched)
+    attacked = replace(AUDIT, attacks="default")
+    assert missing_models(attacked, searched.log.state, BASELINE) == []
+    assert missing_models(attacked, searched.log.state, (*BASELINE, "fact_recall_after_nf4")) == pool_models(AUDIT)
+    assert missing_models(attacked, searched.log.state, (*BASELINE, "forget_loss_barrier")) == [], "needs a target"
+
+
+def test_an_audited_model_without_a_result_because_of_a_full_disk_runs_again(
+    searched: OpenSweep, out: Path, tasks: dict[str, Any]
+) -> None:
+    error = "OSError: [Errno 28] No space left on device\nTargetError: the target cannot be saved"
+    tasks["saw-001"] = RayTaskError("function", error, ValueError())
+    audit(searched)
+    assert [trial.id for trial in read_state(out).ended_trials if not trial.has_result] == ["saw-001"]
 
 
 # Bad input ------------------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ class Attack:
         attacked: the metrics that are measured after the attack. Each has one column for each ending.
         own: the attack's further metrics, without a counterpart before the attack. Create them with :func:`own_metric`.
         needs: the requirements of the attack.
-        options: the options of the commands that change the attack, in words.
+        options: the options of the commands that change the attack, separated by a comma and a space.
         sets: the named sets of attacks that contain the attack, except ``all``.
         run: function from the :class:`~trainables.scoring.base.Scores` of a model to the values of the metrics, by
             column. It must not change the model (see :func:`~trainables.attacks.model.editable`). It may leave out

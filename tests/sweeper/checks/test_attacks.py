@@ -10,6 +10,8 @@ import pytest
 from sweeper.checks.attacks import PlannedAttacks, attack_changes
 from sweeper.checks.trial_time import TrialPace
 from sweeper.settings.options import AttackOptions
+from sweeper.settings.reading import read
+from sweeper.settings.sources import from_python
 from sweeper.store.folder import begin
 from tests.sweeper.conftest import SETTINGS
 from trainables.attacks.registry import ATTACKS
@@ -22,6 +24,8 @@ def test_the_estimate_counts_the_target_and_the_attacked_models() -> None:
     planned = PlannedAttacks.of(settings, PACE, slots=2)
     assert planned is not None
     assert planned.seconds == pytest.approx(2.0 * ATTACKS["quantize"].effort * (4 + 1))
+    by_default = PlannedAttacks.of(replace(settings, front_metrics=None), PACE, slots=2)
+    assert by_default == planned, "by default, 8 models are attacked"
     unknown = PlannedAttacks.of(settings, None, slots=2)
     assert unknown is not None
     assert unknown.seconds is None
@@ -45,3 +49,13 @@ def test_attacks_on_a_sweep_are_refused_before_any_work(tmp_path: Path) -> None:
     (problem,) = problems_of(every, attacks="sample")
     assert "no stored model" in problem
     assert attack_changes(AttackOptions(raw={}, attacks="sample"), every)[0]["attacks"] == "quantize,sample"
+
+
+def test_a_setting_of_a_measured_attack_cannot_change(tmp_path: Path) -> None:
+    begin(replace(SETTINGS, candidates="all", attacks="benign"), tmp_path / "sweep")
+    values = {"attacks": "sample", "relearn_lr": 1e-3, "leak_samples": 8}
+    options, _ = read(AttackOptions, from_python(AttackOptions, values))
+    problems = [problem.text for problem in attack_changes(options, tmp_path / "sweep")[1]]
+    (problem,) = [text for text in problems if "comparable" in text]
+    assert "--relearn-lr 0.001: the sweep" in problem
+    assert "has results of benign" in problem

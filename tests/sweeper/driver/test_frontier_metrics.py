@@ -94,6 +94,7 @@ class SequentialTasks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, fails: dict[str, BaseException]) -> None:
         self.submitted: list[str] = []
+        self.targets: list[object] = []
         self.fails = fails
         monkeypatch.setattr(ray_payload, "task_with", self.task_with)
         monkeypatch.setattr(ray, "wait", lambda references, timeout: (references[:1], references[1:]))
@@ -103,6 +104,7 @@ class SequentialTasks:
         assert function is measure_checkpoint
         assert settings.keys() == {"target", "cpus", "gpus", "storage"}
         assert options == {"max_retries": 1, "num_cpus": 1.0, "num_gpus": 0.0}
+        self.targets.append(settings["target"])
         return self.submit
 
     def submit(self, folder: Path, spec: TrialSpec) -> Path:
@@ -116,6 +118,15 @@ class SequentialTasks:
         if task.name.endswith("quantize"):
             return Measurement({"fact_recall_after_nf4": 0.25}, {}, 0.0)
         return Measurement({"verbmem": 0.5}, {"eval_log.json": {"rougeL_recall": {"0": 0.5}}}, 0.0)
+
+
+def test_a_model_is_compared_with_the_target_of_its_own_trial(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = SequentialTasks(monkeypatch, {})
+    sweep = opened(out)
+    own = sweep.target
+    targets = {1: replace(own, key="the target of another seed"), 0: own}
+    measure_frontier(replace(sweep, targets=targets), lambda: None)
+    assert tasks.targets == [own]
 
 
 def measure(out: Path, *, wait_for_head: Callable[[], None] = lambda: None) -> None:
