@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import pandas as pd
@@ -13,15 +13,17 @@ import pandas as pd
 from analysis.leaderboard.board import Board, boards, checked_cells
 from analysis.leaderboard.cell import COLUMNS, cell_row, with_key
 from analysis.report.leaderboard_text import board_content, board_markdown, board_table
-from search_spaces.common.durable import is_locked, write_atomically, write_json
+from search_spaces.common.durable import exclusive, is_locked, write_atomically, write_json
 from sweeper.api import Sweep
 from sweeper.checks.plan import plan_of_sweep
-from sweeper.checks.world import load_plugins, resolve_and_check
+from sweeper.checks.world import resolve_and_check
 from sweeper.settings.fields import fields_of
-from sweeper.settings.options import LeaderboardOptions, ParetoOptions
+from sweeper.settings.options import LeaderboardOptions, ParetoOptions, PlacementFields
 from sweeper.settings.reading import Problem, located, read
 from sweeper.settings.sources import PYTHON, Given, Problems, Raw, raise_if_any
 from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.store.folder import begin, read_settings
+from trainables.spec import FIELDS
 
 CELLS, ROW = "cells.csv", "cell.json"
 _OWN = {
@@ -115,12 +117,11 @@ def board_problems(options: LeaderboardOptions) -> Iterator[Problem]:
 
 
 def checked_settings(raw: Raw, problems: Sequence[str]) -> dict[CellJob, SweepSettings]:
-    """Return the settings of every cell. Nothing is written.
+    """Return the settings of every cell. Nothing is written. The plug-ins must be loaded.
 
     Raises:
         Problems: an option of the leaderboard or of its sweeps is invalid. The exception lists all problems.
     """
-    load_plugins(raw, problems)
     options, found = read(LeaderboardOptions, raw, problems)
     found += board_problems(options)
     jobs = [] if any(problem.option == "problem" for problem in found) else cell_jobs(options)
@@ -132,7 +133,33 @@ def checked_settings(raw: Raw, problems: Sequence[str]) -> dict[CellJob, SweepSe
         except Problems as error:
             texts += [text for text in error.problems if text not in texts]
     raise_if_any(texts)
-    return {job: _with_seed(by_problem[replace(job, seed=0)], job.seed) for job in jobs}
+    settings = {job: _with_seed(by_problem[replace(job, seed=0)], job.seed) for job in jobs}
+    raise_if_any(_changed_cells(settings, Path(str(options.out))))
+    return settings
+
+
+def _changed_cells(settings: dict[CellJob, SweepSettings], out: Path) -> list[str]:
+    """Return a message if a cell in ``out`` was begun with other settings, so that it cannot be ranked with new cells.
+
+    Settings that only say where trials run may differ.
+    """
+    for job, cell in settings.items():
+        folder = job.folder(out)
+        if not (folder / "sweep.json").is_file():
+            continue
+        previous, wanted = _ranked_values(read_settings(folder)), _ranked_values(cell)
+        if names := [name for name in wanted if wanted[name] != previous[name]]:
+            text = "; ".join(f"{name} was {previous[name]}, and is now {wanted[name]}" for name in names)
+            return [f"{out} has cells with other settings ({text}): give the previous options, or another --out"]
+    return []
+
+
+def _ranked_values(settings: SweepSettings) -> dict[str, object]:
+    """Return the settings that all cells of a leaderboard share, and the seed, by name."""
+    left_out = {"base", "given", "stored_as", *(item.name for item in fields(PlacementFields))}
+    values = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in left_out}
+    trial = {name: getattr(settings.base, name) for name, item in FIELDS.items() if item.role != "placement"}
+    return trial | values
 
 
 def _settings(raw: Raw, job: CellJob, *, confirm: int | str | None) -> SweepSettings:
@@ -181,37 +208,44 @@ def plan_of_board(settings: dict[CellJob, SweepSettings], out: Path) -> BoardPla
 
 
 def run_cells(settings: dict[CellJob, SweepSettings], out: Path) -> Iterator[tuple[CellJob, str]]:
-    """Run the missing cells. Yield each cell with what happened: ``done``, or ``running`` in another process.
+    """Run the missing cells. Yield each cell with what happened.
 
-    Several processes may run the same leaderboard in one shared folder. An interrupted cell is resumed.
+    A cell is ``done``, is ``running`` in another process, or is ``incomplete``, because a disk, memory or a node failed
+    during its sweep. An incomplete cell has no row; the next call continues it, like an interrupted cell. Several
+    processes may run the same leaderboard in one shared folder.
 
     Raises:
         As :meth:`.Sweep.run`.
     """
-    from sweeper.store.folder import begin
-
     for job, cell in settings.items():
         folder = job.folder(out)
         if (folder / ROW).is_file():
             continue
-        if folder.is_dir() and is_locked(folder):
-            yield job, "running"
-            continue
-        if not (folder / "sweep.json").is_file():
-            begin(cell, folder)
-        Sweep(folder).run()
-        write_json(folder / ROW, with_key(cell_row(folder), **_key(job)))
-        yield job, "done"
+        claim = out / "locks" / folder.relative_to(out / "cells")
+        claim.mkdir(parents=True, exist_ok=True)
+        try:
+            with exclusive(claim, _Running()):
+                if (folder / ROW).is_file():  # another process has just finished the cell
+                    continue
+                state = _run_cell(job, cell, folder)
+        except _Running:
+            state = "running"
+        yield job, state
 
 
-def _key(job: CellJob) -> dict[str, object]:
-    return {
-        "method": job.method,
-        "model": job.model,
-        "dataset": job.dataset,
-        "forget_split": job.forget_split,
-        "seed": job.seed,
-    }
+class _Running(Exception):
+    """Another process runs the cell."""
+
+
+def _run_cell(job: CellJob, cell: SweepSettings, folder: Path) -> str:
+    if not (folder / "sweep.json").is_file():
+        begin(cell, folder)
+    elif is_locked(folder):  # such as by the command resume
+        raise _Running
+    if Sweep(folder).run().is_incomplete:
+        return "incomplete"
+    write_json(folder / ROW, with_key(cell_row(folder), **asdict(job)))
+    return "done"
 
 
 def collect_cells(out: Path) -> pd.DataFrame:

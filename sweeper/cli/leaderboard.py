@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from search_spaces.common.values import json_text
-from sweeper.cli.errors import INTERRUPTED, say
+from sweeper.cli.errors import FAILED, INTERRUPTED, say
 from sweeper.cli.options import CONFIG, DRY_RUN, command, json_option
 from sweeper.settings.fields import fields_of
 from sweeper.settings.options import LeaderboardOptions
@@ -17,7 +17,7 @@ from sweeper.settings.reading import located, read
 from sweeper.settings.sources import Raw, command_line, raise_if_any
 
 if TYPE_CHECKING:
-    from sweeper.leaderboard import BoardPlan
+    from sweeper.leaderboard import BoardPlan, CellJob
 
 _WITH_FROM = ("cells", "out")
 """The only options that ``leaderboard --from`` accepts."""
@@ -30,11 +30,14 @@ def leaderboard(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) 
     A cell is a method, a problem and a training seed. The search of each cell trains --epoch-budget epochs, like a
     sweep of 'pareto'. The configuration that it recommends is trained again on --confirm fresh training seeds. The
     folder OUT contains the sweeps, cells.csv with a row for each cell, and leaderboard.md, .csv and .json. If the
-    command was interrupted, the same command runs the missing cells. Several processes can share OUT.
+    command is interrupted, the same command runs the missing cells. Several processes can share OUT.
     """
     if "cells" in raw:
         _rank_stored(raw, problems, dry_run=dry_run, as_json=as_json)
         return
+    from sweeper.checks.world import load_plugins
+
+    load_plugins(raw, problems)  # before any registry is read
     from sweeper.leaderboard import checked_settings, collect_cells, plan_of_board, run_cells, write_board
 
     settings = checked_settings(raw, problems)
@@ -43,9 +46,9 @@ def leaderboard(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) 
         _print_plan(plan_of_board(settings, out), as_json=as_json)
         return
     try:
-        done = 0
+        states: dict[CellJob, str] = {}
         for job, state in run_cells(settings, out):
-            done += state == "done"
+            states[job] = state
             say(f"cell {job}: {state}")
             if state == "done":
                 write_board(out, collect_cells(out))
@@ -54,6 +57,9 @@ def leaderboard(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) 
         say(f"interrupted; all finished cells are kept. Continue with:\n  {again}")
         raise SystemExit(INTERRUPTED) from None
     _print_boards(out, as_json=as_json)
+    if "incomplete" in states.values():
+        say("some cells are incomplete; after fixing the cause, run the same command again")
+        raise SystemExit(FAILED)
 
 
 def _rank_stored(raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> None:
@@ -90,12 +96,16 @@ def _print_plan(plan: BoardPlan, *, as_json: bool) -> None:
     if as_json:
         click.echo(json_text(plan.to_dict()))
         return
+    from analysis.frontier.choice import RUNNERS_UP
     from analysis.words import duration
 
     click.echo("dry run of leaderboard: nothing was started")
     click.echo(f"  cells       {len(plan.missing)} of {len(plan.cells)} remain")
     click.echo(f"  search      {plan.epochs} epochs")
-    click.echo(f"  fresh runs  {plan.fresh_runs}, or up to {3 * plan.fresh_runs} if runners-up are trained, too")
+    most = (1 + RUNNERS_UP) * plan.fresh_runs
+    click.echo(f"  fresh runs  {plan.fresh_runs}, or up to {most} if runners-up are trained, too")
     click.echo(f"  targets     {plan.targets}, which all methods share")
-    time = "unknown: there is no previous sweep with similar trials" if plan.seconds is None else duration(plan.seconds)
-    click.echo(f"  time        {time} for the search")
+    time = "unknown: there is no previous sweep with similar trials"
+    if plan.seconds is not None:
+        time = f"about {duration(plan.seconds)} for the search"
+    click.echo(f"  time        {time}")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -16,7 +19,8 @@ from search_spaces.common.durable import exclusive
 from sweeper.api import Sweep
 from sweeper.leaderboard import ROW, checked_settings, collect_cells, plan_of_board, run_cells
 from sweeper.settings.options import LeaderboardOptions
-from sweeper.settings.sources import from_python
+from sweeper.settings.sources import Problems, from_python
+from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import begin
 from tests.sweeper.cli.conftest import invoke, json_of, refused
 
@@ -116,9 +120,10 @@ def runs(golden: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The folders of the sweeps that ran. Each sweep has the tables of a real one."""
     folders: list[Path] = []
 
-    def run(sweep: Sweep) -> None:
+    def run(sweep: Sweep) -> Mock:
         folders.append(sweep.out)
         shutil.copytree(golden, sweep.out, dirs_exist_ok=True)
+        return Mock(is_incomplete=False)
 
     monkeypatch.setattr(Sweep, "run", run)
     return folders
@@ -143,6 +148,62 @@ def test_a_cell_that_another_process_runs_is_skipped(runs: list[Path]) -> None:
     with exclusive(job.folder(out), AssertionError("the folder is locked")):
         assert list(run_cells(settings, out)) == [(job, "running")]
     assert runs == []
+
+
+def test_a_cell_that_another_process_is_about_to_begin_is_skipped(
+    runs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, out = settings_of(seeds=1), Path("board")
+    others = []
+
+    def begin_while_another_leaderboard_starts(cell: SweepSettings, folder: Path) -> None:
+        others.extend(run_cells(settings, out))
+        begin(cell, folder)
+
+    monkeypatch.setattr("sweeper.leaderboard.begin", begin_while_another_leaderboard_starts)
+    (job,) = settings
+    assert list(run_cells(settings, out)) == [(job, "done")]
+    assert others == [(job, "running")]
+    assert runs == [job.folder(out)]
+
+
+def test_a_cell_whose_trials_lack_results_has_no_row_and_is_continued(
+    runs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, out = settings_of(seeds=1), Path("board")
+    (job,) = settings
+    with monkeypatch.context() as patch:
+        patch.setattr(Sweep, "run", lambda sweep: Mock(is_incomplete=True))
+        assert list(run_cells(settings, out)) == [(job, "incomplete")]
+    assert plan_of_board(settings, out).missing == (job,)
+    assert collect_cells(out).empty
+    assert list(run_cells(settings, out)) == [(job, "done")]
+
+
+def test_cells_with_other_settings_are_refused_and_only_the_place_of_trials_may_change() -> None:
+    out = Path("board")
+    for job, cell in settings_of(seeds=1).items():
+        begin(cell, job.folder(out))
+    settings_of(seeds=2, method=["gdiff", "ngdiff"], max_concurrent=1)
+    for change, words in (
+        ({"epoch_budget": 48}, "epoch_budget was 24, and is now 48"),
+        ({"epochs": 6}, "epochs was 15, and is now 6"),
+        ({"attacks": "quantize"}, "attacks was none, and is now quantize"),
+    ):
+        with pytest.raises(Problems, match=words):
+            settings_of(seeds=2, **change)
+
+
+def test_the_cells_can_have_a_metric_of_a_plug_in(tmp_path: Path) -> None:
+    text = "measure=lambda scores: 0.0"
+    fields = f'name="mine", label="mine", formula="0", citation="me", cost=Cost.GENERATION, direction="min", {text}'
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text(f"from trainables.metrics.metric import Cost, Metric\n\nMETRICS = (Metric({fields}),)\n")
+    words = [*BOARD, *BUDGET, "--plugin", plugin, "--metrics", "default,mine", "--dry-run", "--json"]
+    command = [sys.executable, "-m", "sweeper", "leaderboard", *map(str, words)]  # plug-ins need a new process
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["cells"] == 4
 
 
 def test_the_row_of_a_cell_has_the_hypervolume_of_its_measured_models(golden: Path) -> None:
