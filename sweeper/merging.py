@@ -84,15 +84,15 @@ def planned_merge(folder: Path, raw: Raw, problems: Sequence[str] = ()) -> Merge
     finetuned = tuple(Path(name) for name in options.finetuned)
     texts += [f"--finetuned {path}: no model in this folder" for path in finetuned if not _is_model(path)]
     texts += _mixed(trials, finetuned)
-    target = read_origin(folder).target_path
+    origin = read_origin(folder)
+    target = origin.target_path
     if len(trials) + len(finetuned) == 0 and not unknown:
         texts.append(f"the sweep in {folder} has no stored models to merge")
     if target is None or not Path(target).is_dir():
         texts.append(f"the target of the sweep in {folder} does not exist on this machine: {target or 'not made yet'}")
-    if len(targets := _targets(folder, trials)) > 1:
-        texts.append(
-            f"the trials have {len(targets)} different targets, so their task vectors start at different models"
-        )
+    if others := _with_other_target(folder, trials, origin.target_key):
+        names = some_of(others)
+        texts.append(f"the trials {names} unlearn another target than the sweep's first: leave them out with --trial")
     plan = Merge(Path(options.out or ""), Path(str(target)), trials, finetuned, options.rule, options.scale)
     if options.out and not plan.is_begun:
         texts += output_problems(options.out)
@@ -108,9 +108,10 @@ def _stored(folder: Path) -> dict[str, Path]:
     return {name: path for name, path in paths.items() if path.is_dir()}
 
 
-def _targets(folder: Path, trials: Mapping[str, Path]) -> set[str]:
+def _with_other_target(folder: Path, trials: Mapping[str, Path], target_key: str | None) -> list[str]:
+    """Return the ids of the trials whose task vectors do not start at the target with this key."""
     rows = ResultTables(folder).trials.read()
-    return {str(row.get("target_key")) for row in rows if row.get("trial_id") in trials}
+    return [row["trial_id"] for row in rows if row["trial_id"] in trials and row.get("target_key") != target_key]
 
 
 def _is_model(folder: Path) -> bool:

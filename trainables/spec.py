@@ -302,7 +302,10 @@ class TrialSpec:
         "attack", 16, "Number of sampled answers to each question (n of leak@k), in the attack 'sample'.", low=1
     )
     leak_k: int = setting(
-        "attack", 4, "Number of answers of which one may leak a fact (k of leak@k), in the attack 'sample'.", low=1
+        "attack",
+        4,
+        "In the attack 'sample', a fact leaks if at least one of this many answers tells it (k of leak@k).",
+        low=1,
     )
     relearn_lr: float | None = setting(
         "attack",

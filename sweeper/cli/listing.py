@@ -1,4 +1,4 @@
-"""The command ``list``, which prints the registered methods, models, data sets, metrics, attacks and others."""
+"""The command ``list``, which prints the entries of a registry, such as the methods or the metrics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UNIFORM_GUESS = "ln|V| (V: the vocabulary or the classes)"
 
 @command(ListOptions, click.argument("kind", type=click.Choice(KINDS)), json_option())
 def listing(raw: Raw, problems: list[str], *, kind: str, as_json: bool) -> None:
-    """List the methods, updates, optimizers, models, datasets, metrics, attacks or templates, with all plug-ins."""
+    """List the methods, updates, optimizers, models, datasets, metrics, attacks or templates, including plug-ins."""
     from sweeper.checks.world import load_plugins
 
     load_plugins(raw)

@@ -116,8 +116,8 @@ def evaluate(raw: Raw, problems: list[str], *, as_json: bool) -> None:
     For a model folder, --model names the registered model whose prompt template is used. The model in the folder
     must have been trained with this prompt template. The target's scores stand beside the model's if --target-path
     names the target, or if the target is known: for a checkpoint of a sweep or run, and for an adapter. With
-    --attacks, the model is attacked, and the target and the model of --retain-model, which never saw the forget
-    set, are attacked alike.
+    --attacks, the attacks run on the model and, for comparison, on the target and the model of --retain-model,
+    which never saw the forget set.
 
     For a log, the result contains the model utility and, with --retain-eval-log, the forget quality. The result also
     contains the probability, ROUGE-L recall, truth ratio and repetition on each set of questions.

@@ -120,9 +120,9 @@ def resume(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json
 def attack(raw: Raw, problems: list[str], *, folder: str, as_json: bool) -> None:
     """Attack the stored models of the sweep in FOLDER, and add the results to its tables and report.
 
-    Attacked are the recommended model, its runners-up, and models on the frontier or near it. The target and, with the
-    sweep's --retain-model, the model that never saw the forget set are attacked alike. An attack that is already
-    measured does not run again. If the command is interrupted, resume continues it.
+    The attacks run on the recommended model, its runners-up, and models on the frontier or near it. For comparison,
+    they also run on the target and, if the sweep has a --retain-model, on this model, which never saw the forget set.
+    An attack that is already measured does not run again. If the command is interrupted, resume continues it.
     """
     from sweeper.store.plugins import restore_plugins
 
@@ -167,7 +167,7 @@ def confirm(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_jso
 
 @command(AuditOptions, click.argument("folder", type=click.Path()), DRY_RUN, _JSON)
 def audit(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json: bool) -> None:
-    """Test which models of the sweep in FOLDER cannot be told from models that never saw the forget set.
+    """Test which models of the sweep in FOLDER are indistinguishable from models that never saw the forget set.
 
     The base model is fine-tuned again with the target's recipe: --models N times without the forget set, and N times
     with it. Each evaluated model of the sweep gets two p-values, in the columns ignorance_p and knowledge_p. Fine-tuned

@@ -197,10 +197,10 @@ class SearchFields:
     )
     front_metrics: int | None = option(
         None,
-        "Maximum number of frontier epochs for which all metrics are measured and answers are stored at the end of the "
-        "sweep, and of models that are attacked. Those nearest to the best values of all objectives come first.",
+        "At the end of the sweep, measure all metrics and store the answers of at most this many frontier epochs, and "
+        "attack at most this many models. Those nearest to the best values of all objectives come first.",
         low=0,
-        otherwise="24, of which 8 are attacked",
+        otherwise="24 measured epochs, 8 attacked models",
     )
     keep_checkpoints: str | None = option(
         None,

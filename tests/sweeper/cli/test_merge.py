@@ -19,7 +19,7 @@ def stored(golden: Path, tmp_path: Path) -> Path:
     content = json.loads((golden / "sweep.json").read_text())
     target = tmp_path / "target"
     target.mkdir()
-    content |= {"sweep_id": "0", "created": "", "target": {"key": "0", "path": str(target)}}
+    content |= {"sweep_id": "0", "created": "", "target": {"key": content["target"]["key"], "path": str(target)}}
     (golden / "sweep.json").write_text(json.dumps(content))
     for name in ("00000", "00016"):
         folder = golden / "checkpoints" / name
@@ -42,6 +42,14 @@ def test_a_finetuned_model_of_another_kind_is_refused_too(stored: Path) -> None:
     Path("finetuned/adapter_config.json").write_text("{}")
     (message,) = refused("merge", stored, "--trial", "00000", "--finetuned", "finetuned", "--out", "merged")
     assert "finetuned trained a LoRA adapter, and trial 00000 trained all weights" in message
+
+
+def test_trials_that_unlearn_another_target_than_the_first_are_refused(stored: Path) -> None:
+    path = stored / "sweep.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"target": content["target"] | {"key": "another"}}))
+    (message,) = refused("merge", stored, "--trial", "00000", "--out", "merged")
+    assert "the trials 00000 unlearn another target" in message
 
 
 def test_all_problems_are_reported_together(stored: Path) -> None:
