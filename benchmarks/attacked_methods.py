@@ -29,11 +29,13 @@ ATTACKED = ("quantize", "sample", "paraphrase", "prefix", "combine", "relearn", 
 SECONDS = tuple(f"seconds_{name}" for name in ("default", *ATTACKED))
 VALUES = tuple(name for attack in ATTACKED for name in SETS[attack] if "accuracy" not in name)
 COLUMNS = (*KEY, "lr", *BASE, *VALUES, *SECONDS)
+_AFTER = ("relearn", "relearn_same_1", "relearn_same_2", "relearn_same", "benign", "benign_syntax")
 SHOWN = (
-    *BASE,
-    *(f"fact_recall_after_{name}" for name in ("int8", "nf4", "prefix", "relearn", "relearn_same", "benign")),
-    "leak_at_k",
-)
+    "forget_fact_recall", "fact_recall_after_nf4", "leak_at_k", "fact_recall_after_prefix",
+    *(f"fact_recall_after_{name}" for name in _AFTER),
+    "retain_fact_recall",
+)  # fmt: skip
+"""The columns of the table in docs/robustness.md."""
 EPOCHS = 10
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from search_spaces.common.messages import did_you_mean
 from trainables import plugins
-from trainables.attacks.registry import ATTACKS
+from trainables.attacks.registry import ATTACKS, attack_sets
 from trainables.data import DATASETS
 from trainables.methods import Method, MethodError
 from trainables.metrics.registry import METRICS, SETS, unknown_names
@@ -146,12 +146,15 @@ def name_conflicts() -> list[str]:
 
     The call uses all registries, so plug-ins can no longer be activated afterwards.
     """
+    # An attack is also the name of the set of its metrics.
+    own_sets = {name: tuple(item.name for item in METRICS.values() if item.attack == name) for name in ATTACKS}
+    other_sets = {name for name in SETS if SETS[name] != own_sets.get(name)}
     # The registry of each kind, and the names that other registries use
     registries: Mapping[str, tuple[Mapping[str, Any], set[str]]] = {
         "weighting": (WEIGHTINGS, {*OBJECTIVES, *ALIASES}),
         "objective": (OBJECTIVES, {*WEIGHTINGS, *ALIASES}),
         "metric": (METRICS, {*SETS}),
-        "attack": (ATTACKS, {*METRICS, *SETS} - {*ATTACKS}),
+        "attack": (ATTACKS, {*METRICS, *other_sets, *attack_sets()}),
         "data set": (DATASETS, set()),
         "model": (MODELS, set()),
         "template": (TEMPLATES, set()),

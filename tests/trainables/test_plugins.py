@@ -5,6 +5,8 @@ These tests add nothing to the registries of this process. tests/sweeper/store/t
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +30,12 @@ WEIGHTING = Weighting(
     weigh=lambda losses, gramian, state, options: (Weights(1.0, 1.0), state),
     citation="Toy 2026",
 )
+"""
+
+ATTACK = """
+from trainables.attacks.attack import Attack
+
+ATTACK = Attack(name="{name}", formula="-", citation="-", cost="-", endings={{"mine": "after it"}}, run=lambda _: {{}})
 """
 
 
@@ -128,6 +136,17 @@ def test_a_worker_reads_the_plugins_of_the_sweep_and_refuses_changed_ones(
     monkeypatch.setattr(plugins, "_active", None)
     with pytest.raises(PluginError, match=r"toy\.py"):
         plugins.active()
+
+
+@pytest.mark.parametrize("name", ["default", "muse", "all", "none", "verbmem"])
+def test_an_attack_with_the_name_of_a_metric_or_of_a_set_is_refused(name: str, tmp_path: Path) -> None:
+    """An attack named default would replace the metrics that every sweep measures."""
+    path = tmp_path / "mine.py"
+    path.write_text(ATTACK.format(name=name))
+    command = [sys.executable, "-m", "sweeper", "list", "attacks", "--plugin", str(path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert_names(result.stderr, path, f"'{name}'", "rename this attack")
 
 
 def test_two_entries_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

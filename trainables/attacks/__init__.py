@@ -1,1 +1,1 @@
-"""Attacks on an unlearned model: what it tells after it was changed, or when it is asked in another way."""
+"""Attacks on an unlearned model: change its weights or its questions, and measure again which facts it tells."""

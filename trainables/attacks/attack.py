@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from trainables.scoring.base import Scores
 
 FACTS = ("forget_fact_recall", "verbmem")
-"""What a language model tells of the forget set."""
+"""The metrics of what a language model tells about the forget set."""
 KEPT = ("retain_fact_recall", "utility")
-"""What a language model tells of the retain set."""
+"""The metrics of what a language model tells about the retain set."""
 ACCURACIES = ("forget_accuracy", "retain_accuracy", "test_accuracy")
-"""What a classifier knows."""
+"""The metrics of a classifier."""
 _SHORT = {"forget_fact_recall": "fact_recall"}
 """The names of metrics in the columns of attacks, if they differ from the names of the metrics."""
 
@@ -34,14 +34,14 @@ def column(metric: str, ending: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """One attack in the registry. It measures a stored candidate, like the metrics of epochs on the frontier.
+    """One attack in the registry. Attacks measure stored candidates, like the metrics of epochs on the frontier.
 
     Attributes:
         formula: what the attack does.
         cost: the cost of the attack, in passes over an evaluation set or in training steps.
         effort: the duration of the attack, as a multiple of the time in which a trial generates its answers to forget
             and retain questions. It is used only to estimate durations.
-        endings: maps the ending of the attack's columns, such as ``nf4``, to what was done, such as ``after rounding``.
+        endings: maps the ending of the attack's columns, such as ``nf4``, to its words, such as ``after rounding``.
         attacked: the metrics that are measured after the attack. Each has one column for each ending.
         own: the attack's further metrics, without a counterpart before the attack. Create them with :func:`own_metric`.
         needs: the requirements of the attack.

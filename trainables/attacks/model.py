@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -19,9 +18,10 @@ def editable(model: PreTrainedModel) -> Iterator[PreTrainedModel]:
     """
     import torch
 
-    if hasattr(model, "merge_and_unload"):  # a PEFT model
-        merged: PreTrainedModel = copy.deepcopy(model).merge_and_unload()
-        yield merged
+    from trainables.models.adapters import has_adapter, merged_copy
+
+    if has_adapter(model):
+        yield merged_copy(model)
         return
     own = {name: tensor.to("cpu", copy=True) for name, tensor in model.state_dict().items()}
     states = [(item, item.requires_grad, item.grad) for item in model.parameters()]

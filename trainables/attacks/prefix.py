@@ -1,4 +1,4 @@
-"""Give the first words of the reference answer: a model that was taught to refuse or to begin differently continues."""
+"""Give the first words of the reference answer. A model that learned to refuse may continue with the facts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from trainables.scoring.language import ModelScores
 
 SHARE = 0.25
-"""The share of the reference answer's tokens that are given, rounded down but at least one token."""
+"""The share of the reference answer's tokens that are given, rounded down: at least one token, but not all."""
 
 
 def _run(scores: ModelScores) -> dict[str, float]:
@@ -23,14 +23,16 @@ def _run(scores: ModelScores) -> dict[str, float]:
 
     evaluator = scores.evaluator
     scorer, question_set = evaluator.scorer, evaluator.questions["forget"]
-    given = [max(1, int(SHARE * (len(item) - item.prompt_length))) for item in question_set.sequences]
+    counts = [len(item) - item.prompt_length for item in question_set.sequences]
+    given = [min(max(1, int(SHARE * count)), count - 1) for count in counts]
     sequences = [
         replace(item, prompt_length=item.prompt_length + count)
         for item, count in zip(question_set.sequences, given, strict=True)
     ]
-    limits = [max(1, limit - count) for limit, count in zip(question_set.limits, given, strict=True)]
-    texts = scorer.greedy_answers(scores.model, sequences, scorer.nll(scores.model, sequences), limits=limits)
-    shown = scorer.decode(
+    limits = [max(limit, count + 1) for limit, count in zip(question_set.limits, given, strict=True)]
+    losses = scorer.nll(scores.model, sequences)
+    texts = scorer.greedy_answers(scores.model, sequences, losses, limits=limits, given=given)
+    begins = scorer.decode(
         [
             item.ids[item.prompt_length - count : item.prompt_length]
             for item, count in zip(sequences, given, strict=True)
@@ -39,14 +41,15 @@ def _run(scores: ModelScores) -> dict[str, float]:
     rest = [text.strip() for text in scorer.decode([item.ids[item.prompt_length :] for item in sequences])]
     facts = [
         tuple(fact for fact in item if not is_told(fact, stemmed_words(text)))
-        for item, text in zip(evaluator.facts["forget"], shown, strict=True)
+        for item, text in zip(evaluator.facts["forget"], begins, strict=True)
     ]
-    # A fact may begin in the given words, so that only both together tell it.
-    whole = [f"{begin} {text}" for begin, text in zip(shown, texts, strict=True)]
-    return {
-        column("forget_fact_recall", "prefix"): float(mean_recall(fact_recall(facts, whole))),
-        column("verbmem", "prefix"): float(rouge_l_recall(rest, texts).mean()),
-    }
+    # A fact, and even a word, may begin in the given tokens, so facts are counted in the whole answers.
+    values = {column("forget_fact_recall", "prefix"): float(mean_recall(fact_recall(facts, texts)))}
+    continuations = [text.removeprefix(begin.lstrip()) for begin, text in zip(begins, texts, strict=True)]
+    has_words = [bool(stemmed_words(text)) for text in rest]
+    if any(has_words):
+        values[column("verbmem", "prefix")] = float(rouge_l_recall(rest, continuations)[has_words].mean())
+    return values
 
 
 ATTACK = Attack(

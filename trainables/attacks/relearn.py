@@ -1,4 +1,4 @@
-"""Train half of the forgotten entities again: do the facts of the other half come back, which are not trained?"""
+"""Train half of the forgotten entities again. Do the facts of the other half, which is not trained, come back?"""
 
 from __future__ import annotations
 
@@ -28,15 +28,21 @@ def first_half(data: UnlearningData) -> tuple[Example, ...]:
 def _run(scores: ModelScores) -> dict[str, float]:
     evaluator = scores.evaluator
     trained = first_half(evaluator.data)
-    questions = {item.question for item in trained}
     points = curve(scores, trained)
-    is_trained = [question in questions for question in evaluator.questions["forget"].questions]
+    same = {item.question for item in trained}
+    other = {item.question for item in evaluator.data.forget} - same
     values: dict[str, float] = {}
-    for ending, wanted in (("relearn", False), (_SAME, True)):
-        items = [index for index, trained_item in enumerate(is_trained) if trained_item is wanted]
+    for ending, judged in (("relearn", other), (_SAME, same)):
+        items = [index for index, question in enumerate(evaluator.questions["forget"].questions) if question in judged]
         if items:
             values |= curve_columns(points, ending, items)
     return {name: value for name, value in values.items() if name in _NAMES}
+
+
+def _evaluates_other_half(data: UnlearningData) -> bool:
+    """Return whether an evaluated question is in the half of the forget set that is not trained again."""
+    same = {item.question for item in first_half(data)}
+    return bool(({item.question for item in data.forget} - same) & {item.question for item in data.forget_eval})
 
 
 _WORDS = "training on half of the forgotten entities"
@@ -60,8 +66,9 @@ ATTACK = Attack(
     formula="train the model on the first half of the forget set (whole entities, such as authors) for 4 epochs with "
     "AdamW, batches of 8 and a constant rate (--relearn-lr), and judge it after epochs 1, 2 and 4: on the other half "
     "(..._after_relearn, the highest value of the curve; points ..._1, ..._2, ..._4) and on the trained half "
-    "(..._after_relearn_same). Compare with a model that never saw the forget set, which learns the trained half, too",
-    citation="Lynch et al., 2024 (arXiv:2402.16835); relearning and judging on held-out facts: Deeb and Roger, Do "
+    "(..._after_relearn_same). Compare the values with those of a model "
+    "that never saw the forget set, because that model learns the trained half, too. All models train an adapter of rank 16 if the trials train an adapter",
+    citation="Lynch et al., 2024 (arXiv:2402.16835); relearning judged on held-out facts: Deeb and Roger, Do "
     "Unlearning Methods Remove Information from Language Model Weights?, 2024 (arXiv:2410.08827)",
     cost="training half of the forget set for 4 epochs, and 3 times the generation of the forget answers",
     effort=1.1,
@@ -70,7 +77,10 @@ ATTACK = Attack(
     own=_OWN,
     needs=(
         QUESTIONS,
-        Need("at least two forget examples", lambda data, retain_model: len(data.forget) > 1),
+        Need(
+            "at least two questions in the forget set, of which the second half is evaluated with the same words",
+            lambda data, retain_model: _evaluates_other_half(data),
+        ),
     ),
     options="--relearn-lr",
     run=_run,

@@ -22,7 +22,7 @@ EPOCHS = (1, 2, 4)
 """The epochs of training after which the model is judged: the points of a curve."""
 BATCH_SIZE = 8
 ADAPTER_RANK = 16
-"""The rank of the adapter that is trained if the attacked model has an adapter."""
+"""The rank of the adapter that is trained if the trials train an adapter."""
 Recalls = tuple["Array", "Array"]
 """The share of key facts and the ROUGE-L recall of each greedy answer to the forget questions, ``(n,)`` each."""
 
@@ -47,7 +47,7 @@ def curve(scores: ModelScores, examples: Sequence[Example]) -> dict[int, Recalls
     """Train a copy of the model on examples, and return its recalls after each of :data:`EPOCHS`."""
     evaluator = scores.evaluator
     recalls = {}
-    with _trainable(scores.model) as model:
+    with _trainable(scores) as model:
         for epoch in _epochs(scores, model, examples):
             if epoch in EPOCHS:
                 after = evaluator.scores(model)
@@ -67,14 +67,24 @@ def curve_columns(curve: dict[int, Recalls], ending: str, items: Sequence[int]) 
 
 
 @contextmanager
-def _trainable(model: PreTrainedModel) -> Iterator[PreTrainedModel]:
-    """Yield a copy of the model to train: all weights or, if the model has an adapter, a new adapter."""
+def _trainable(scores: ModelScores) -> Iterator[PreTrainedModel]:
+    """Yield a model to train: all weights or, if the trials train an adapter, a new adapter.
+
+    The models that are compared, such as one that never saw the forget set, are trained alike.
+    """
     from trainables.models.adapters import add_adapter
 
-    has_adapter = hasattr(model, "merge_and_unload")
-    with editable(model) as copy:
-        copy.requires_grad_(True)
-        yield add_adapter(copy, rank=ADAPTER_RANK, seed=0) if has_adapter else copy
+    is_whole = not scores.evaluator.attack_settings["relearn_adapter"]
+    with editable(scores.model) as model:
+        model.requires_grad_(is_whole)
+        if is_whole:
+            yield model
+            return
+        adapted = add_adapter(model, rank=ADAPTER_RANK, seed=0)
+        try:
+            yield adapted
+        finally:
+            adapted.unload()
 
 
 def _epochs(scores: ModelScores, model: PreTrainedModel, examples: Sequence[Example]) -> Iterator[int]:

@@ -6,8 +6,8 @@ Each greedy answer is of one kind, by the first rule that applies:
    (:mod:`trainables.metrics.repetition`).
 2. *Refusal*: the answer is empty, contains a refusal of the method ``dpo``, or contains a phrase such as "don't know".
 3. Garbled text, such as word salad or broken grammar, counts as loops, too: the target's loss of the answer exceeds a
-   bound (:func:`garbled_bound`). The rule does not apply to answers of fewer than four words, which have no grammar to
-   break, and not without a target.
+   bound (:func:`garbled_bound`). The rule applies only if the target is known, and only to answers of at least four
+   words and punctuation marks, because a shorter answer has no grammar to break.
 4. *Fluent*: all other answers. They can be wrong.
 
 Limitations: refusals are only known in English. The bound separates most, but not all garbled answers from fluent ones
@@ -100,9 +100,9 @@ def _kind(text: str, looping: float, is_garbled: bool) -> Kind:
 def garbled_bound(losses: Array) -> float:
     """Return the loss above which an answer is garbled, in nats per token; inf without losses.
 
-    The true answers to other questions are fluent, but wrong. Of these, the tenth with the lowest losses are wrong
-    answers of the expected form. So the bound of one question is the 10% quantile of its losses. The bound of all
-    questions is the 95% quantile of their bounds.
+    The true answers to other questions are fluent, but wrong. The tenth with the lowest losses have the form that the
+    question asks for. So the bound of one question is the 10% quantile of its losses. The bound of all questions is the
+    95% quantile of their bounds.
 
     Args:
         losses: the target's losses of true answers to other questions, ``(questions, answers)``, in nats per token; NaN
@@ -166,8 +166,8 @@ METRICS = (
         direction="min",
         usable={"kind": Kind.LOOPS, "share": 1.0, "preferred": True},
         formula="share of the greedy answers in which a quarter is one loop or a quarter of the 3-grams is repeated, "
-        "and of those that are no refusals and that the target finds less likely than the likeliest tenth "
-        "of the true answers to other questions",
+        "or which are not refusals and have a higher loss under the target than the likeliest tenth of the true "
+        "answers to other questions",
         measure=lambda scores: _share(scores, Kind.LOOPS),
     ),
 )

@@ -49,10 +49,11 @@ def _names_by_set() -> dict[str, tuple[str, ...]]:
         result[set_name] = tuple(metric.name for metric in metrics if set_name in metric.sets)
     result["all"] = tuple(metric.name for metric in metrics if not metric.loss)
     attacked = {name: tuple(metric.name for metric in metrics) for name, metrics in _ATTACKED.items()}
+    # An attack does not replace a set. If a plug-in's attack has the name of a set, the name is refused.
     for set_name, attacks in _attack_registry.attack_sets().items():
         if attacks:
             result[f"{_attack_registry.SET}{set_name}"] = tuple(name for attack in attacks for name in attacked[attack])
-    return result | attacked
+    return attacked | result
 
 
 SETS: Mapping[str, tuple[str, ...]] = MappingProxyType(_names_by_set())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,30 @@ def add_adapter(model: PreTrainedModel, *, rank: int, seed: int) -> PreTrainedMo
         torch.manual_seed(seed)
         peft_model: PreTrainedModel = get_peft_model(model, config)
     return peft_model
+
+
+def has_adapter(model: PreTrainedModel) -> bool:
+    """Return whether a model has an adapter: a PEFT model, or a model that was loaded from an adapter's folder."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    return any(isinstance(module, BaseTunerLayer) for module in model.modules())
+
+
+def merged_copy(model: PreTrainedModel) -> PreTrainedModel:
+    """Return a copy of a model with an adapter, in which the adapter is merged into the weights."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    copied = copy.deepcopy(model)
+    if hasattr(copied, "merge_and_unload"):  # a PEFT model
+        merged: PreTrainedModel = copied.merge_and_unload()
+        return merged
+    for name, module in list(copied.named_modules()):
+        if isinstance(module, BaseTunerLayer):
+            module.merge()
+            copied.set_submodule(name, module.get_base_layer())
+    copied._hf_peft_config_loaded = False
+    del copied.peft_config
+    return copied
 
 
 def merge_adapter(adapter: Path, base: str, folder: Path) -> None:

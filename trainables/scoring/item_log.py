@@ -32,8 +32,8 @@ OWN_QUESTIONS = "questions/"
 def item_log(scores: ModelScores) -> ItemLog:
     """Return all per-item values that have been computed for a model, by evaluation set and column.
 
-    ``true_facts`` and ``told_facts`` are where the true answer has its key facts and where the generated answer tells
-    them, as ranges of pieces (:func:`~trainables.metrics.key_facts.told_pieces`).
+    ``true_facts`` and ``told_facts`` have ranges of pieces (:func:`~trainables.metrics.key_facts.told_pieces`): the key
+    facts in the true answer, and the same facts in the generated answer.
 
     In addition to the evaluation sets, ``membership`` has the scores of membership inference attacks, and ``prompted``
     has the answers to the prompts of metrics that have their own prompts.

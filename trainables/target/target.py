@@ -187,11 +187,16 @@ class TargetSpec:
 
 
 def attack_settings(spec: TrialSpec) -> Mapping[str, Any]:
-    """Return the settings of attacks by name. The learning rate is that of the target's fine-tuning by default."""
+    """Return the settings of attacks by name.
+
+    The learning rate is that of the target's fine-tuning by default. ``relearn_adapter`` is whether attacks that train
+    a model train an adapter, as the trials do, instead of all weights.
+    """
     recipe = target_recipe(spec)
     is_alike = (recipe.lora_rank is None) == (spec.lora_rank is None)
     rate = spec.relearn_lr or (recipe.lr if is_alike else RELEARN_LR)
-    return {name: getattr(spec, name) for name, item in FIELDS.items() if item.role == "attack"} | {"relearn_lr": rate}
+    options = {name: getattr(spec, name) for name, item in FIELDS.items() if item.role == "attack"}
+    return {**options, "relearn_lr": rate, "relearn_adapter": spec.lora_rank is not None}
 
 
 def target_spec_of(spec: TrialSpec) -> TargetSpec:

@@ -115,16 +115,28 @@ class TextScorer:
         return predict(model, collate(sequences, indices, pad_id=pad_id(self.tokenizer), device=self.device))
 
     def greedy_answers(
-        self, model: PreTrainedModel, sequences: Sequence[Tokens], losses: ItemLosses, *, limits: Sequence[int]
+        self,
+        model: PreTrainedModel,
+        sequences: Sequence[Tokens],
+        losses: ItemLosses,
+        *,
+        limits: Sequence[int],
+        given: Sequence[int] | None = None,
     ) -> list[str]:
         """Return the greedy answer to each sequence's prompt, of at most ``limits[k]`` tokens for the k-th prompt.
+
+        ``given`` has the number of tokens at the end of each prompt that are the beginning of the answer. The returned
+        texts and ``limits`` include these tokens.
 
         The method is speculative decoding (Leviathan et al., ICML 2023, arXiv:2211.17192) with the reference answer as
         the draft. ``losses`` are the losses of the reference answers. The first ``losses.agreed`` tokens of a reference
         answer are also the first greedy tokens, so they are not generated again. If two tokens are equally likely up to
         float32 rounding, the result may differ from plain greedy decoding.
         """
-        prefixes: list[list[int]] = [[] for _ in sequences]
+        counts = [0] * len(sequences) if given is None else given
+        begins = [item.prompt_length - count for item, count in zip(sequences, counts, strict=True)]
+        prompts = [item.ids[:begin] for item, begin in zip(sequences, begins, strict=True)]
+        prefixes = [list(item.ids[begin : item.prompt_length]) for item, begin in zip(sequences, begins, strict=True)]
         ends = self.ends
         drafts = dict(enumerate(sequences))
         draft_losses = losses
@@ -136,7 +148,7 @@ class TextScorer:
                 if correction < 0:  # all tokens of the draft agreed
                     continue
                 prefixes[index].append(correction)
-                verified_ids = (*sequences[index].prompt, *prefixes[index])
+                verified_ids = (*prompts[index], *prefixes[index])
                 draft_ids = sequences[index].ids[len(verified_ids) :]
                 # If many tokens agreed, the answer probably agrees with the reference again after the wrong token.
                 may_agree_again = agreed >= _MIN_VERIFIED and correction not in ends
@@ -144,7 +156,6 @@ class TextScorer:
                     next_drafts[index] = Tokens((*verified_ids, *draft_ids), prompt_length=len(verified_ids))
             drafts = next_drafts
             draft_losses = self.nll(model, list(drafts.values()))
-        prompts = [item.prompt for item in sequences]
         texts = self.generate(model, prompts, limits=limits, prefixes=prefixes)
         return [text.strip() for text in texts]
 

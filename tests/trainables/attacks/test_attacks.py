@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 from transformers import PhiForCausalLM
 
 import trainables.attacks.depth as depth_module
+import trainables.attacks.training as training
 from tests.trainables.models.test_nf4 import nearest_codes, values_of_the_paper
 from trainables.attacks.barrier import height
 from trainables.attacks.benign import same_syntax
@@ -26,9 +28,11 @@ from trainables.attacks.relearn import first_half
 from trainables.attacks.sample import leak_at_k
 from trainables.data.authors import authors
 from trainables.data.examples import Example, UnlearningData
+from trainables.metrics.losses import ItemLosses
 from trainables.metrics.registry import METRICS, SETS
 from trainables.models.adapters import add_adapter
-from trainables.models.checkpoints import write_model
+from trainables.models.checkpoints import load_model, save_model, write_model
+from trainables.models.tiny import train_tokenizer
 from trainables.saved_state import kept_random_states
 from trainables.scoring.base import MetricError, select_metrics
 from trainables.scoring.language import Evaluator, ModelScores
@@ -36,6 +40,7 @@ from trainables.spec import TrialSpec
 from trainables.spec_checks import trial_problems
 from trainables.target.target import attack_settings
 from trainables.text.scorer import TextScorer
+from trainables.text.tokens import Tokens
 
 Weights = Mapping[str, torch.Tensor]
 
@@ -158,6 +163,56 @@ def test_an_adapter_is_merged_into_the_attacked_model(known_network: PhiForCausa
     assert all(torch.equal(tensor, before[name]) for name, tensor in adapted.state_dict().items())
 
 
+def with_adapter(model: PhiForCausalLM) -> Any:
+    """Return a copy of a model with an adapter that changes what the model tells."""
+    adapted = add_adapter(copy.deepcopy(model), rank=2, seed=0)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, parameter in adapted.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(std=0.05, generator=generator)
+    return adapted
+
+
+@pytest.mark.parametrize("name", ["quantize", "relearn", "barrier"])
+def test_a_stored_adapter_is_attacked_like_the_merged_model(
+    name: str, scores_of: Any, known_network: PhiForCausalLM, tokenizer: Any, tmp_path: Path
+) -> None:
+    """An adapter that was loaded from a folder is no PEFT model, but has the same layers."""
+    save_model(known_network, tokenizer, tmp_path / "target")
+    adapted = with_adapter(load_model(tmp_path / "target"))
+    save_model(adapted, tokenizer, tmp_path / "adapter")
+    stored = load_model(tmp_path / "adapter")
+    assert not hasattr(stored, "merge_and_unload")
+    merged = scores_of(copy.deepcopy(adapted).merge_and_unload()).measure((name,)).metrics
+    for model in (adapted, stored):
+        scores = scores_of(model)
+        before = snapshot(scores.model)
+        assert scores.measure((name,)).metrics == pytest.approx(merged, abs=1e-4, nan_ok=True)
+        after = scores.model.state_dict()
+        assert after.keys() == before.keys()
+        assert all(torch.equal(after[key], before[key]) for key in before)
+
+
+@pytest.mark.parametrize("rank", [None, 8])
+def test_all_models_train_an_adapter_if_the_trials_do(
+    rank: int | None, scores_of: Any, known_network: PhiForCausalLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a whole model that never saw the forget set is attacked like the models of the trials."""
+    for model in (known_network, with_adapter(known_network)):
+        scores = scores_of(model)
+        monkeypatch.setattr(scores.evaluator, "attack_settings", attack_settings(TrialSpec(lora_rank=rank)))
+        before = snapshot(scores.model)
+        for _ in range(2):
+            with training._trainable(scores) as trainable:
+                names = [name for name, item in trainable.named_parameters() if item.requires_grad]
+        assert names
+        assert all("lora_" in name for name in names) if rank else len(names) == len(known_network.state_dict())
+        after = scores.model.state_dict()
+        assert after.keys() == before.keys()
+        assert all(torch.equal(after[key], before[key]) for key in before)
+
+
 def test_leak_at_k_is_the_share_of_all_choices_of_k_samples_with_a_leak() -> None:
     for n, leaks, k in ((5, 2, 2), (6, 0, 3), (4, 4, 1), (5, 1, 5), (7, 3, 4)):
         choices = list(combinations([index < leaks for index in range(n)], k))
@@ -184,6 +239,24 @@ def test_facts_in_the_given_words_do_not_count(scores_of: Any, make_network: Any
     assert scores.measure(("prefix",)).metrics["fact_recall_after_prefix"] == 0.0
 
 
+def test_a_fact_that_begins_within_the_given_tokens_counts(
+    tiny_data: UnlearningData, make_network: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each letter is a token, and the given tokens end within the last word. All greedy tokens are right."""
+    letters = train_tokenizer([])
+    scorer = TextScorer(tokenizer=letters, max_length=128, batch_size=8, device="cpu")
+    evaluator = Evaluator(tiny_data, scorer, vocabulary_size=len(letters))
+
+    def all_right(self: TextScorer, model: object, sequences: Sequence[Tokens]) -> ItemLosses:
+        counts = np.array([len(item) - item.prompt_length for item in sequences])
+        return ItemLosses(0.0 * counts, 0.0 * counts, counts, agreed=counts, first_wrong=np.full(len(counts), -1))
+
+    monkeypatch.setattr(TextScorer, "nll", all_right)
+    monkeypatch.setattr("trainables.attacks.prefix.SHARE", 0.9)
+    values = evaluator.scores(make_network(vocab_size=len(letters))).measure(("prefix",)).metrics
+    assert values["fact_recall_after_prefix"] == values["verbmem_after_prefix"] == 1.0
+
+
 def test_data_without_questions_in_other_words_are_refused(tiny_data: UnlearningData) -> None:
     with pytest.raises(MetricError, match="paraphrase needs questions in other words"):
         select_metrics(metric_sets("quantize,paraphrase"), tiny_data)
@@ -204,9 +277,21 @@ def test_half_of_the_entities_are_trained_again() -> None:
     assert first_half(replace(data, name="own", forget=data.forget[:5])) == data.forget[:2]
 
 
-def test_relearning_brings_the_trained_half_back_and_its_curve_is_in_columns(scores_of: Any, make_network: Any) -> None:
+def test_the_other_half_is_judged_only_by_questions_of_the_forget_set(tiny_data: UnlearningData) -> None:
+    rephrased = tuple(replace(item, question=f"Say: {item.question}") for item in tiny_data.forget)
+    for evaluated in (rephrased, tiny_data.forget[:4]):  # it is unknown which half was asked, or only the trained half
+        data = replace(tiny_data, forget_eval=evaluated)
+        assert "fact_recall_after_relearn" not in select_metrics(metric_sets("all"), data)
+        with pytest.raises(MetricError, match="relearn needs at least two questions"):
+            select_metrics(metric_sets("relearn"), data)
+    assert "fact_recall_after_relearn" in select_metrics(metric_sets("relearn"), tiny_data)
+
+
+def test_relearning_brings_the_trained_half_back_and_its_curve_is_in_columns(
+    scores_of: Any, make_network: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scores = scores_of(make_network(seed=5))
-    scores.evaluator.attack_settings = {**scores.evaluator.attack_settings, "relearn_lr": 2e-2}
+    monkeypatch.setattr(scores.evaluator, "attack_settings", attack_settings(TrialSpec(relearn_lr=2e-2)))
     values = scores.measure(("relearn",)).metrics
     curve = [values[f"fact_recall_after_relearn_same_{epoch}"] for epoch in (1, 2, 4)]
     assert values["fact_recall_after_relearn_same"] == max(curve) > 0.0
