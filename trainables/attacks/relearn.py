@@ -67,7 +67,8 @@ ATTACK = Attack(
     "AdamW, batches of 8 and a constant rate (--relearn-lr), and judge it after epochs 1, 2 and 4: on the other half "
     "(..._after_relearn, the highest value of the curve; points ..._1, ..._2, ..._4) and on the trained half "
     "(..._after_relearn_same). Compare the values with those of a model "
-    "that never saw the forget set, because that model learns the trained half, too. All models train an adapter of rank 16 if the trials train an adapter",
+    "that never saw the forget set, because that model learns the trained half, too. All models train an adapter of "
+    "rank 16 if the trials train an adapter",
     citation="Lynch et al., 2024 (arXiv:2402.16835); relearning judged on held-out facts: Deeb and Roger, Do "
     "Unlearning Methods Remove Information from Language Model Weights?, 2024 (arXiv:2410.08827)",
     cost="training half of the forget set for 4 epochs, and 3 times the generation of the forget answers",

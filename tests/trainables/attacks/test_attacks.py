@@ -149,6 +149,12 @@ def test_rounding_to_8_bits_keeps_what_the_model_tells(scores_of: Any) -> None:
     assert values["fact_recall_after_int8"] == values["forget_fact_recall"] == 1.0
 
 
+def test_each_rounding_has_its_own_columns(scores_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainables.attacks.quantize.nf4", torch.zeros_like)
+    values = scores_of().measure(("quantize",)).metrics
+    assert (values["fact_recall_after_int8"], values["fact_recall_after_nf4"]) == (1.0, 0.0)
+
+
 def test_an_adapter_is_merged_into_the_attacked_model(known_network: PhiForCausalLM) -> None:
     adapted = add_adapter(copy.deepcopy(known_network), rank=2, seed=0)
     with torch.no_grad():
@@ -224,6 +230,18 @@ def test_a_model_that_knows_the_answers_tells_them_under_each_kind_of_question(s
     assert values["fact_recall_after_prefix"] == values["verbmem_after_prefix"] == 1.0
     assert values["leak_at_k"] > 0.9
     assert "retain_fact_recall_after_paraphrase" in values
+
+
+def test_questions_in_other_words_are_asked(scores_of: Any, tiny_data: UnlearningData) -> None:
+    """Each question in other words is about another person, so the model does not tell the expected town."""
+    forget = tiny_data.forget
+    others = tuple(replace(item, question=forget[index - 1].question) for index, item in enumerate(forget))
+    scores = scores_of()
+    data = replace(tiny_data, extra_eval={"forget_rephrased": others, "retain_rephrased": tiny_data.retain})
+    evaluator = Evaluator(data, scores.evaluator.scorer, vocabulary_size=len(scores.evaluator.scorer.tokenizer))
+    values = evaluator.scores(scores.model).measure(("forget_fact_recall", "paraphrase")).metrics
+    assert (values["forget_fact_recall"], values["fact_recall_after_paraphrase"]) == (1.0, 0.0)
+    assert values["retain_fact_recall_after_paraphrase"] == values["utility_after_paraphrase"] == 1.0
 
 
 def test_a_model_that_never_saw_the_answers_tells_nothing(scores_of: Any, make_network: Any) -> None:
@@ -303,6 +321,26 @@ def test_rows_of_the_same_syntax_have_the_most_similar_questions() -> None:
     others = ("Which prize did Bo Lind win in 1999?", "Where was Eva Berg born?", "Who taught Ida Ek?")
     retain = tuple(Example(question, "-") for question in others)
     assert same_syntax(retain, forget, 1) == [retain[1]]
+
+
+def test_benign_training_uses_as_many_retained_rows_as_there_are_forget_rows(
+    scores_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = scores_of()
+    short = replace(scores.evaluator.data, forget=scores.evaluator.data.forget[:3])
+    monkeypatch.setattr(scores.evaluator, "data", short)
+    trained: list[Sequence[Example]] = []
+
+    def recorded(scores: ModelScores, examples: Sequence[Example]) -> dict[int, Any]:
+        trained.append(examples)
+        return {epoch: (scores.fact_recalls("forget"), scores.recalls("forget")) for epoch in (1, 2, 4)}
+
+    monkeypatch.setattr("trainables.attacks.benign.curve", recorded)
+    scores.measure(("benign",))
+    assert len(trained) == 2
+    for examples in trained:
+        assert len({*examples}) == 3
+        assert {*examples} <= {*short.retain}
 
 
 def test_the_barrier_is_the_excess_over_the_straight_line() -> None:
