@@ -17,6 +17,7 @@ from sweeper.settings.reading import Problem, about, trial_values
 from sweeper.settings.search import read_attacks
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import read_settings
+from sweeper.store.tables import ResultTables
 from trainables.attacks.registry import ATTACKS
 from trainables.spec import FIELDS
 from trainables.spec_checks import trial_problems
@@ -103,8 +104,14 @@ def _model_problems(settings: SweepSettings, out: Path) -> Iterator[Problem]:
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
 
+    table, written = TrialTable.read(out), ResultTables(out).candidates
+    cells = written.read() if written.path.is_file() else []
+    folders = {(row["trial_id"], float(row["step"])): row["checkpoint"] for row in cells}
+    models = zip(table.candidates["trial_id"], table.candidates["step"], strict=True)
+    # TrialTable leaves out the folders that no longer exist.
+    table = replace(table, candidates=table.candidates.assign(checkpoint=[folders[model] for model in models]))
     limit, epsilon = settings.max_attacked_models, settings.attack_epsilon
-    rows = models_to_attack(TrialTable.read(out), SweepFile.read(out), limit=limit, epsilon=epsilon)
+    rows = models_to_attack(table, SweepFile.read(out), limit=limit, epsilon=epsilon)
     if rows.empty:
         text = "has no stored model on or near the frontier"
         yield Problem(f"the sweep in {out} {text}; continue it with 'resume', or give a larger --epsilon")

@@ -83,6 +83,11 @@ def test_the_models_have_new_seeds_and_the_shared_settings() -> None:
     assert {model.seed for model in pool_models(varied)} == {3, 4}, "the seeds of the targets are 0, 1 and 2"
 
 
+def test_the_models_are_attacked_like_those_of_the_sweep() -> None:
+    attacked = replace(AUDIT, attacks="quantize")
+    assert all("quantize" in model.spec(attacked).metrics for model in pool_models(attacked))
+
+
 def test_an_audit_is_recorded_and_the_search_does_not_count_it(
     searched: OpenSweep, out: Path, tasks: dict[str, Any]
 ) -> None:
@@ -113,6 +118,27 @@ def test_the_p_values_are_columns_of_the_candidates_and_audit_json_has_the_meta_
     rows = (out / "audit.csv").read_text().splitlines()
     assert [row.partition(",")[0] for row in rows] == ["pool", *["never-saw"] * 2, *["saw"] * 2, *["candidate"] * 2]
     assert "As if never seen?" in (out / "report.html").read_text()
+
+
+def test_each_p_value_compares_a_model_with_its_pool_and_is_recorded_once(
+    searched: OpenSweep, out: Path, tasks: dict[str, Any]
+) -> None:
+    tasks |= {"never-saw-001": 0.3, "never-saw-002": 0.6}  # on both sides of the model after the first epoch
+    audit(searched)
+    values = searched.log.state.trials["00000"].measured[1]
+    assert values["ignorance_p"] > values["knowledge_p"] == pytest.approx(1 / 3)
+    searched.log.flush()
+    events = (out / "events.jsonl").read_text()
+    record_p_values(searched)
+    searched.log.flush()
+    assert (out / "events.jsonl").read_text() == events
+
+
+def test_an_unfinished_audit_has_no_p_values(out: Path, searched: OpenSweep, tasks: dict[str, Any]) -> None:
+    larger = bare_sweep(out, replace(AUDIT, audit=3))
+    tasks["saw-001"] = RayError("the worker died")
+    audit(larger)
+    assert larger.log.state.trials["00000"].measured == {}
 
 
 def test_a_resumed_audit_runs_only_the_models_without_a_result(

@@ -53,9 +53,10 @@ def test_attacks_on_a_sweep_are_refused_before_any_work(tmp_path: Path) -> None:
 
 def test_a_setting_of_a_measured_attack_cannot_change(tmp_path: Path) -> None:
     begin(replace(SETTINGS, candidates="all", attacks="benign"), tmp_path / "sweep")
-    values = {"attacks": "sample", "relearn_lr": 1e-3, "leak_samples": 8}
+    values = {"attacks": "sample", "relearn_lr": 1e-3, "leak_samples": 8, "epsilon": 0.5, "front_metrics": 3}
     options, _ = read(AttackOptions, from_python(AttackOptions, values))
-    problems = [problem.text for problem in attack_changes(options, tmp_path / "sweep")[1]]
-    (problem,) = [text for text in problems if "comparable" in text]
+    changes, problems = attack_changes(options, tmp_path / "sweep")
+    assert (changes["attack_epsilon"], changes["front_metrics"], changes["base"].leak_samples) == (0.5, 3, 8)
+    (problem,) = [item.text for item in problems if "comparable" in item.text]
     assert "--relearn-lr 0.001: the sweep" in problem
     assert "has results of benign" in problem

@@ -35,6 +35,8 @@ def test_sweeps_that_are_not_similar_are_ignored(tmp_path: Path) -> None:
         sweep(tmp_path / "other-batch", [DONE], spec=replace(SPEC, batch_size=2)),
         sweep(tmp_path / "nothing-finished", [trial("failed", 0.0)]),
         sweep(tmp_path / "only-reused", [DONE | {"reused_from": "b/00000"}]),
+        sweep(tmp_path / "only-audited", [DONE | {"phase": "audit"}]),
+        sweep(tmp_path / "only-confirmed", [DONE | {"phase": "confirm"}]),
         tmp_path / "nowhere",
     ]
     assert estimate_pace(SPEC, folders, gpus=0.0) is None

@@ -74,6 +74,7 @@ def test_no_two_cells_of_a_method_share_a_training_seed() -> None:
 def test_every_cell_has_the_stated_budget_and_the_given_options() -> None:
     for job, cell in settings_of(seeds=2, epochs=6, attacks="quantize").items():
         assert (cell.epoch_budget, cell.base.epochs, cell.attack_names) == (24, 6, ("quantize",))
+        assert cell.trials == 24, "each trial trains at least one epoch, so only the budget ends the search"
         assert (cell.base.interpolate, cell.seed, cell.base.seed) == ("on", job.seed, job.seed)
 
 

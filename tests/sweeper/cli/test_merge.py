@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+from rich.console import Console
 
-from sweeper.merging import PLAN, planned_merge
+from sweeper.merging import PLAN, merge, planned_merge
 from sweeper.settings.options import MergeOptions
 from sweeper.settings.sources import from_python
 from tests.sweeper.cli.conftest import invoke, refused
+from tests.sweeper.conftest import SETTINGS
+from trainables.models.merging import Models
 
 
 @pytest.fixture
@@ -42,6 +46,29 @@ def test_a_finetuned_model_of_another_kind_is_refused_too(stored: Path) -> None:
     Path("finetuned/adapter_config.json").write_text("{}")
     (message,) = refused("merge", stored, "--trial", "00000", "--finetuned", "finetuned", "--out", "merged")
     assert "finetuned trained a LoRA adapter, and trial 00000 trained all weights" in message
+
+
+def test_the_models_are_merged_at_the_scale_and_measured_against_the_target(
+    stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modality, write = Mock(), Mock(side_effect=lambda folder, *models, **options: folder.mkdir())
+    score = Mock(return_value=Mock(metrics={"verbmem": 0.2}, items={}))
+    settings = Mock(base=SETTINGS.base)
+    replaced = {"write_merged_model": write, "score_checkpoint": score, "read_settings": lambda folder: settings}
+    for name, value in (replaced | {"dataset_modality": lambda name: modality}).items():
+        monkeypatch.setattr(f"sweeper.merging.{name}", value)
+    monkeypatch.setattr("sweeper.merging.use_free_threads", lambda: None)
+    options = {"trial": ["00000", "00016"], "scale": 2.0, "out": "merged"}
+    plan = planned_merge(stored, from_python(MergeOptions, options))
+    row = merge(stored, plan, console=Console(quiet=True))
+    target, checkpoint = stored.parent / "target", Path("merged/checkpoint")
+    folders = [stored / "checkpoints" / name for name in ("00000", "00016")]
+    (written, models), rule = write.call_args.args, write.call_args.kwargs
+    assert (written, models, rule["rule"], rule["scale"]) == (checkpoint, Models(target, folders), "negmerge", 2.0)
+    assert score.call_args.args[0].target_path == str(checkpoint)
+    assert score.call_args.kwargs["target"] == target
+    assert (row["phase"], row["merged_trials"], row["verbmem"]) == ("merged", "00000,00016", 0.2)
+    assert json.loads((plan.out / "metrics.json").read_text())["scale"] == 2.0
 
 
 def test_trials_that_unlearn_another_target_than_the_first_are_refused(stored: Path) -> None:

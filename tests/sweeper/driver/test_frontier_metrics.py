@@ -13,6 +13,7 @@ import ray
 from ray.exceptions import RayError
 
 from analysis.report.answers import MAX_MODELS
+from sweeper.checks.attacks import _model_problems
 from sweeper.driver.frontier_metrics import measure_frontier, unattacked_epochs, unmeasured_epochs
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution import ray_payload
@@ -116,7 +117,7 @@ class SequentialTasks:
         if error := self.fails.get(task.name):
             raise error
         if task.name.endswith("quantize"):
-            return Measurement({"fact_recall_after_nf4": 0.25}, {}, 0.0)
+            return Measurement({"fact_recall_after_nf4": 0.25}, {"eval_log.json": {"rougeL_recall": {"0": 0.0}}}, 0.0)
         return Measurement({"verbmem": 0.5}, {"eval_log.json": {"rougeL_recall": {"0": 0.5}}}, 0.0)
 
 
@@ -181,3 +182,14 @@ def test_stored_models_near_the_frontier_are_attacked_once_after_their_metrics_a
     rows = ResultTables(out).candidates.read()
     assert [row["fact_recall_after_nf4"] for row in rows] == ["0.25", "", "", "0.25"]
     assert unattacked_epochs(out, settings) == []
+    items = json.loads((out / "items" / "00000-epoch-1.json").read_text())
+    assert items["eval_log.json"]["rougeL_recall"] == {"0": 0.5}, "the items are those before the attack"
+
+
+def test_a_model_whose_checkpoint_is_gone_is_named_before_the_attack(out: Path) -> None:
+    settings = replace(SETTINGS, trials=1, attacks="quantize")
+    opened(out).log.flush()
+    assert list(_model_problems(settings, out)) == []
+    (out / "checkpoints" / "00000-epoch-4").rmdir()
+    (problem,) = _model_problems(settings, out)
+    assert_names(problem.text, "checkpoints/00000-epoch-4", "restore the folders")
