@@ -76,7 +76,7 @@ class Audit:
     Attributes:
         never_saw, saw: the number of models in each pool.
         failed: the number of models that could not be fine-tuned.
-        smallest_p: the smallest possible ``ignorance_p`` with this pool.
+        smallest_p: the smallest possible p-value with the smaller pool.
         metrics: the compared metrics, each with its meta-evaluation.
         models: the judged models, in the order of the tables. Models without a value of some metric are left out,
             except for metrics after attacks: a model that was not attacked is judged by the other metrics.
@@ -91,7 +91,7 @@ class Audit:
 
     @property
     def can_reject(self) -> bool:
-        """Whether the pool is large enough for a test at :data:`LEVEL`."""
+        """Whether both pools are large enough for a test at :data:`LEVEL`."""
         return self.smallest_p <= LEVEL
 
     def to_dict(self) -> dict[str, object]:
@@ -112,7 +112,7 @@ def audit_of(table: TrialTable, sweep: SweepFile) -> Audit | None:
         never_saw=len(never_saw),
         saw=len(saw),
         failed=len(table.audited) - len(never_saw) - len(saw),
-        smallest_p=smallest_p(len(never_saw)),
+        smallest_p=smallest_p(min(len(never_saw), len(saw))),
         metrics=quality,
         models=tuple(_judge(row, table, never_saw, saw) for _, row in judgeable_models(table).iterrows()),
     )

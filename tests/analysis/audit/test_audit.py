@@ -1,0 +1,53 @@
+"""The audit of a sweep's tables: which models are judged, and whether the pools are large enough."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from analysis.audit.audit import Audit, audit_of
+from analysis.audit.pools import NEVER_SAW, SAW
+from analysis.report.audit import audit_sentences
+from tests.analysis.conftest import MakeSweep, Row, tables_of, trial
+
+
+def pool(name: str, count: int, forget: float, verbmem: float) -> list[Row]:
+    """Return the models of a pool, which differ a little from each other."""
+    noise = np.random.default_rng(0).normal(scale=0.01, size=(count, 2))
+    return [
+        trial(f"{name}-{i}", forget + a, 0.1 + b, phase="audit", method=name, verbmem=verbmem + a, utility=0.9 + b)
+        for i, (a, b) in enumerate(noise.tolist())
+    ]
+
+
+def audited(make_sweep: MakeSweep, *, never_saw: int = 20, saw: int = 20) -> Audit:
+    """Return the audit of a model that never saw the forget set, one that saw it, and one without a metric."""
+    models = [
+        trial("ignorant", 5.0, 0.1, verbmem=0.3, utility=0.9),
+        trial("knowing", 0.1, 0.1, verbmem=0.95, utility=0.9),
+        trial("unmeasured", 5.0, 0.1, verbmem=None, utility=0.9),
+    ]
+    pools = pool(NEVER_SAW, never_saw, 5.0, 0.3) + pool(SAW, saw, 0.1, 0.95)
+    found = audit_of(*tables_of(make_sweep([*models, *pools])))
+    assert found is not None
+    return found
+
+
+def test_a_model_without_a_value_of_a_metric_is_not_judged(make_sweep: MakeSweep) -> None:
+    audit = audited(make_sweep)
+    assert {"verbmem", "utility", "forget_loss"} <= {item.metric for item in audit.metrics}
+    assert [(model.trial_id, model.as_never_seen) for model in audit.models] == [("ignorant", True), ("knowing", False)]
+    assert audit.can_reject
+
+
+@pytest.mark.parametrize("sizes", [(20, 10), (10, 20)])
+def test_both_pools_must_be_large_enough(make_sweep: MakeSweep, sizes: tuple[int, int]) -> None:
+    audit = audited(make_sweep, never_saw=sizes[0], saw=sizes[1])
+    assert (audit.smallest_p, audit.can_reject) == (1 / 11, False)
+    assert any("at least 19 models in each pool" in line for line in audit_sentences(audit))
+
+
+def test_faithfulness_is_high_for_metrics_that_separate_the_pools_in_either_direction(make_sweep: MakeSweep) -> None:
+    values = {item.metric: item.faithfulness.value for item in audited(make_sweep).metrics}
+    assert (values["forget_loss"], values["verbmem"]) == (1.0, 1.0)
+    assert values["utility"] == pytest.approx(0.5)
