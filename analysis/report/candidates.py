@@ -3,8 +3,9 @@
 **The data.** ``<script type="application/json" id="sweeper-data">`` has one row per candidate, stored as columns:
 
 - ``problems``: a list with the ``title`` of each unlearning task, its ``axes`` (the columns of the objectives), the
-  scores of its ``target``, the row of the ``chosen`` model (null without one), and the ``rule`` that chose it
-  (:func:`analysis.frontier.rule.compiled_rule`, with the ``rows`` of its models; null with a ``reason``).
+  scores of its ``target``, the row of the ``chosen`` model (null without one), whether it is ``recommended``, and the
+  ``rule`` that chose it (:func:`analysis.frontier.rule.compiled_rule`, with the ``rows`` of its models; null with a
+  ``reason``).
 - ``trials``: the lists ``id``, ``method``, ``settings`` (text), ``problem`` (index), ``folder`` (of the sweep, as in
   the command ``pick``; null for a trial that cannot be picked) and ``own_id`` (the trial's id in this folder).
 - ``rows``: the lists ``trial`` (index), ``epoch`` (null if unknown), ``front`` and ``stored`` (0 or 1: on the frontier
@@ -101,6 +102,7 @@ def candidates_data(problems: Sequence[Problem], folders: Mapping[str, Path], *,
                 "axes": [objective.column for objective in item.source.sweep.objectives],
                 "target": json_value(dict(item.source.sweep.baseline)),
                 "chosen": None if item.choice.row is None else position[_keys(item.choice.row.to_frame().T)[0]],
+                "recommended": item.choice.recommended,
                 **_rule(item, position),
             }
             for item, position in zip(problems, positions, strict=True)

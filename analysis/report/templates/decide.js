@@ -32,6 +32,7 @@
     result = rule ? decideByRule(rule, moved[sweeper.problem]) : null;
     const index = result ? result.index : null;
     sweeper.chosen = problems.map((item, k) => k !== sweeper.problem ? item.chosen : !rule ? item.chosen : index === null ? null : rule.rows[index]);
+    sweeper.recommended = problems.map((item, k) => k === sweeper.problem && result ? result.outcome === "good" : item.recommended);
     show();
     document.dispatchEvent(new CustomEvent("sweeper:chosen"));
   }
@@ -124,7 +125,7 @@
     const names = columns.filter((column) => column.score && shown.some((i) => values[column.name][i] !== null)).map((column) => column.name);
     const judged = (problem().rule?.requirements || []).map((item) => item.column);
     const order = [...new Set([...problem().axes.filter((item) => names.includes(item)), ...judged.filter((item) => names.includes(item)), ...names])];
-    byId("decide-caption").textContent = `${isFiltered ? "The selected models" : "The models on the frontier, and the recommended one"}: ${shown.length}${shown.length < listed.length ? ` of ${listed.length}` : ""}. Missed thresholds are named.`;
+    byId("decide-caption").textContent = `${isFiltered ? "The selected models" : "The models on the frontier, and the chosen one"}: ${shown.length}${shown.length < listed.length ? ` of ${listed.length}` : ""}. Missed thresholds are named.`;
     const head = make("tr");
     for (const [k, text] of ["model", "pinned", "misses", ...order.map(label)].entries()) head.append(make("th", text, { scope: "col", className: k > 2 ? "n" : "" }));
     byId("decide-head").replaceChildren(head);
@@ -139,7 +140,7 @@
       pin.dataset.pin = key;
       const cells = [make("td"), make("td"), make("td", "", { className: "wordy" })];
       cells[0].append(pick);
-      if (i === chosen) cells[0].append(" ", make("span", result && result.outcome !== "good" ? "closest" : "recommended", { className: "tag" }));
+      if (i === chosen) cells[0].append(" ", make("span", sweeper.recommended[sweeper.problem] ? "recommended" : "closest", { className: "tag" }));
       cells[1].append(pin);
       if (found === null) cells[2].append(make("span", rows.stored[i] ? "not judged" : "not stored", { className: "fine" }));
       else if (!found.isKnown) cells[2].append(make("span", "not measured", { className: "fine" }));

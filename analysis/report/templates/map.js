@@ -73,6 +73,7 @@
   }
 
   const chosen = () => sweeper.chosen?.[sweeper.problem] ?? problems[sweeper.problem].chosen;
+  const isRecommended = () => (sweeper.recommended ?? problems.map((item) => item.recommended))[sweeper.problem];
   const isSelected = (i, selected) => !selected.size || selected.has(sweeper.key(i));
   function data() {
     const drawn = points(), selected = new Set(sweeper.selected), members = frontier(drawn) || [], first = new Set(members);
@@ -94,7 +95,7 @@
       arrows: arrows(drawn),
       points: [
         ...(isDrawn(before) ? [{ ...before, label: "target", shape: "diamond", size: 120 }] : []),
-        ...ring(chosen(), "recommended", "circle", 260),
+        ...ring(chosen(), isRecommended() ? "recommended" : "closest", "circle", 260),
         ...current.flatMap((i) => i === chosen() ? [] : ring(i, name(i), "square", 200)),
         ...sweeper.pinned.flatMap((key, k) => ring(sweeper.row(key), `pin ${k + 1}`, "triangle-up", 260)),
       ],
@@ -239,7 +240,7 @@
   byId("map-problem").addEventListener("input", (event) => sweeper.show(Number(event.target.value)));
   document.addEventListener("sweeper:problem", change);
   for (const [id, field] of [["map-x", "x"], ["map-y", "y"], ["map-x-scale", "xScale"], ["map-y-scale", "yScale"]]) {
-    byId(id).addEventListener("input", (event) => { 
+    byId(id).addEventListener("input", (event) => {
       view[field] = event.target.value;
       if (field.length === 1) view[`${field}Scale`] = null;
       change();

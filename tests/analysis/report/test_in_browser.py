@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from analysis.report.report import write_report
 from sweeper.cli.page_server import serving
 from tests.analysis.conftest import MakeSweep, report, trial
-from tests.browser import CHROMIUM, Browser, Page, browsing
+from tests.browser import CHROMIUM, Browser, Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")]
 
@@ -37,12 +36,6 @@ def folder(make_sweep_once: MakeSweep) -> Path:
     out = make_sweep_once(rows, reports)
     write_report(out)
     return out
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
 
 
 @pytest.fixture

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from analysis.report.report import write_report
 from tests.analysis.conftest import MakeSweep, Row, trial
-from tests.browser import CHROMIUM, Browser, Page, browsing
+from tests.browser import CHROMIUM, Browser, Page
 
 pytestmark = [
     pytest.mark.browser,
@@ -39,12 +38,6 @@ def rows() -> list[Row]:
         trial(str(i), 8.0 - 2 * i, 2.0 - 0.6 * i, forget_fact_recall=forget, retain_fact_recall=keep, utility=keep)
         for i, (forget, keep) in enumerate(recalls)
     ]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
 
 
 def opened(browser: Browser, out: Path) -> Page:
@@ -120,6 +113,8 @@ def test_a_person_chooses_axes_brushes_moves_a_threshold_pins_and_copies_the_com
     # A stricter threshold on forgetting leaves only the model that keeps too little.
     put(page, "#decide-thresholds .threshold:nth-child(1) input[type=number]", 0.05)
     assert "closest" in page.texts("#decide-outcome")[0]
+    assert page.texts("tr.chosen .tag") == ["closest"]
+    page.wait_for("[...document.querySelectorAll('#map-chart text')].some((node) => node.textContent === 'closest')")
     put(page, "#decide-thresholds .threshold:nth-child(2) input[type=number]", 0.4)
     assert page.texts("#decide-outcome")[0].startswith("Recommended trial 0, epoch 3")
     assert shlex.split(command(page)) == ["python", "-m", "sweeper", "pick", str(out), "--trial", "0", "--epoch", "3"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from analysis.report.report import write_report
 from sweeper.cli.page_server import serving
 from tests.analysis.conftest import MakeSweep, trial, without_rendering
 from tests.analysis.report.test_answers import write_answers
-from tests.browser import CHROMIUM, Browser, Page, browsing
+from tests.browser import CHROMIUM, Browser, Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")]
 
@@ -42,12 +41,6 @@ def folder(make_sweep_once: MakeSweep) -> Path:
     with without_rendering():
         write_report(out)
     return out
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browsing() as found:
-        yield found
 
 
 @pytest.fixture
