@@ -52,8 +52,8 @@ class Choice:
     Attributes:
         index: the chosen model; None if there is no model to choose.
         decision: why the model was preferred.
-        eligible: the models that could be chosen: the good models or, without a good model, the models of which no miss
-            is known or, without such a model, all judged models.
+        eligible: the number of models that could be chosen: the good models. If no model is good, these are the models
+            without a known miss or, if every judged model misses a requirement, all judged models.
         runners_up: the models that would be chosen next, in order.
         ties: the other models that cannot be told apart from the chosen model.
         lacking: if the outcome is ``MISSED``, the roles whose requirements no model meets, or no model meets together;
