@@ -51,6 +51,15 @@ def test_methods_with_overlapping_rank_intervals_are_tied() -> None:
     assert all((row.standings["success"].low, row.standings["success"].high) == (1, 2) for row in board.rows)
 
 
+def test_an_interval_that_begins_lower_but_overlaps_is_tied() -> None:
+    """The middle method is never the best, but each other method may be below it."""
+    half = [1.0, 0.0] * 4
+    (board,) = boards(cells({"a": half, "b": half[::-1], "middle": [0.4] * 8}))
+    found = {row.method: row.standings["success"] for row in board.rows}
+    assert (found["a"].low, found["b"].low, found["middle"].low) == (1, 1, 2)
+    assert [found[name].place for name in ("a", "b", "middle")] == [1, 1, 1]
+
+
 def test_equal_methods_share_all_ranks_that_they_occupy() -> None:
     low, high = rank_intervals([np.array([[0.5] * 5, [0.5] * 5, [0.1] * 5])])
     assert low.tolist() == [1, 1, 3]
