@@ -39,7 +39,7 @@ def test_the_answer_says_which_attack_it_does_not_survive(make_sweep: MakeSweep)
     assert found.survival is not None
     assert (found.survival.attacks, found.survival.broken) == (("quantize", "prefix"), ("quantize",))
     assert [item.requirement.column for item in found.survival.worst] == ["fact_recall_after_nf4"]
-    assert "It does not survive quantize" in found.headline
+    assert "The model does not survive quantize" in found.headline
     assert "0.6" in found.headline
 
 
@@ -51,6 +51,7 @@ def test_the_robust_choice_meets_the_bounds_after_every_attack(make_sweep: MakeS
     assert (choice.outcome, choice.row["trial_id"]) == (Outcome.GOOD, "1"), "the third model is not attacked"
     found = judged_pick(*tables_of(out), robust=True)
     assert (found.row["trial_id"], found.recommended) == ("1", True)
+    assert "does not show forgetting" not in " ".join(found.lines), "the target misses each bound"
     broken = judged_pick(*tables_of(swept(make_sweep, [BROKEN], name="broken")), robust=True)
     assert not broken.recommended
     assert "fact recall after nf4 0.6" in broken.lines[0]
@@ -80,7 +81,10 @@ def test_an_attack_that_the_target_does_not_survive_says_nothing(make_sweep: Mak
     found = answer(table, sweep, frontier(table.models, sweep.objectives), choice)
     assert found.survival is not None
     assert (found.survival.attacks, found.survival.broken) == (("quantize",), ())
-    assert "it survives the attack quantize" in found.headline
+    assert "The model survives the attack quantize" in found.headline
+    lines = " ".join(judged_pick(table, sweep, robust=True).lines)
+    assert "Fact recall after prefix does not show forgetting" in lines
+    assert lines.count("does not show forgetting") == 1
 
 
 def test_a_constraint_on_an_attacked_score_judges_the_attacked_models(make_sweep: MakeSweep) -> None:
