@@ -1,11 +1,11 @@
 """Does another program on the machine slow fine-tuning, trials and evaluation more than it must?
 
-    python benchmarks/busy_machine.py [--rounds 3] [--busy 0 3] [--commands target unlearn evaluate]
+    python benchmarks/busy_machine.py [--rounds 3] [--busy 0 3] [--commands target unlearn evaluate pareto]
 
-Runs `target`, `unlearn` and `evaluate` on the demo's model, alone and beside busy processes. Four settings of OpenMP
-alternate: the project's own choice (a user gives nothing), spinning threads on all cores (the default of torch),
-sleeping threads on all cores, and one thread. Prints the median wall-clock seconds of a command, and the ratio to the
-best of the other three settings.
+Runs `target`, `unlearn`, `evaluate` and a sweep of two trials on the demo's model, alone and beside busy processes. The
+settings alternate: the project's own choice (a user gives nothing), spinning threads on all cores (the default of
+torch), sleeping threads on all cores, and one thread; for the sweep, Ray's own priority of workers instead. Prints the
+median wall-clock seconds of a command, and the ratio to the best of the other settings.
 """
 
 from __future__ import annotations
@@ -29,10 +29,13 @@ SETTINGS: dict[str, dict[str, str]] = {
     "sleeping": {"OMP_NUM_THREADS": CORES, "OMP_WAIT_POLICY": "PASSIVE"},
     "one thread": {"OMP_NUM_THREADS": "1"},
 }
+PRIORITIES: dict[str, dict[str, str]] = {OURS: {}, "Ray's priority": {"RAY_worker_niceness": "15"}}
+SWEEP = ["pareto", "--method", "ngdiff", "--trials", "2", "--epochs", "5", "--sampler", "random", "--confirm", "none"]
 COMMANDS: dict[str, list[str]] = {
     "target": ["target", "--target-epochs", "5"],
     "unlearn": ["unlearn", "--method", "ngdiff", "--epochs", "3"],
     "evaluate": ["evaluate", "--model", "tiny-phi"],
+    "pareto": [*SWEEP, "--scheduler", "none", "--target-epochs", "5"],
 }
 
 
@@ -49,9 +52,10 @@ def main() -> None:
             with busy_processes(busy):
                 for name in arguments.commands:
                     command = COMMANDS[name]
-                    times: dict[str, list[float]] = {setting: [] for setting in SETTINGS}
+                    settings = PRIORITIES if name == "pareto" else SETTINGS
+                    times: dict[str, list[float]] = {setting: [] for setting in settings}
                     for number in range(arguments.rounds):
-                        for setting, variables in SETTINGS.items():
+                        for setting, variables in settings.items():
                             words = [*command, "--model-path", target] if name == "evaluate" else command
                             words = [*words, "--target-epochs", "5"] if name == "unlearn" else words
                             cache = f"{busy}-{number}-{setting}" if name == "target" else "shared"
@@ -65,7 +69,7 @@ def run(command: list[str], folder: Path, cache: str, variables: dict[str, str])
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
     environment |= {"XDG_CACHE_HOME": str(folder / cache), **variables}
     words = [sys.executable, "-m", "sweeper", *command]
-    return subprocess.run(words, check=True, env=environment, capture_output=True, text=True)
+    return subprocess.run(words, check=True, env=environment, cwd=folder, capture_output=True, text=True)
 
 
 @contextmanager

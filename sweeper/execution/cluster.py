@@ -45,6 +45,8 @@ RAY_ENVIRONMENT = {
     "RAY_agent_register_timeout_ms": f"{1000 * START_SECONDS:.0f}",
     "RAY_worker_register_timeout_seconds": f"{START_SECONDS:.0f}",
     "RAY_raylet_start_wait_time_s": f"{START_SECONDS:.0f}",
+    # With Ray's own niceness of 15, trials would hardly run beside other programs (benchmarks/busy_machine.py).
+    "RAY_worker_niceness": "0",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
     # Prestarted workers never run trials: Ray starts other workers for actors.
