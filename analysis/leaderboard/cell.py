@@ -112,12 +112,8 @@ def _attacked(
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return the attacked models, with the most that any attack elicits as the forget score; and the columns used."""
     axis = axes[0]
-    short = axis.column.removeprefix("forget_")
-    names = tuple(
-        name
-        for name in columns.entries
-        if name.startswith((f"{axis.column}_after_", f"{short}_after_")) and np.isfinite(numbers(models, name)).any()
-    )
+    attacked = [name for name, column in columns.entries.items() if column.attacked == axis.column]
+    names = tuple(name for name in attacked if np.isfinite(numbers(models, name)).any())
     if not names:
         return models, ()
     scores = pd.concat([numbers(models, name) for name in (axis.column, *names)], axis=1)
