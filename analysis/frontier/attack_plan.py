@@ -9,6 +9,7 @@ import pandas as pd
 
 from analysis.errors import AnalysisError
 from analysis.frontier.choice import choose_model
+from analysis.frontier.criterion import criterion_of
 from analysis.frontier.frontier import frontier
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import costs_of, measured, values_of
@@ -19,11 +20,11 @@ def models_to_attack(table: TrialTable, sweep: SweepFile, *, limit: int, epsilon
     """Return the rows of at most ``limit`` stored models: the recommended model, its runners-up, and others.
 
     The others are the models on or near the frontier (:func:`models_near_frontier`). Models without a checkpoint are
-    left out.
+    left out. The results of attacks do not change which models are attacked, so that attacks come to an end.
     """
     rows: list[pd.Series] = []
     with contextlib.suppress(AnalysisError):  # without a recommendation, the others remain
-        choice = choose_model(table, sweep)
+        choice = choose_model(table, sweep, criterion=criterion_of(sweep, table).of_runs)
         if choice.index is not None:
             rows += [choice.rows.iloc[index] for index in (choice.index, *choice.runners_up)]
     near = models_near_frontier(table, sweep, epsilon=epsilon)

@@ -3,6 +3,9 @@
 Of the good models (:mod:`analysis.frontier.criterion`), the best one is chosen (:mod:`analysis.frontier.ranking`). If
 no model is good, the model closest to the bounds is chosen, but not recommended.
 
+If the criterion bounds attacked scores, and models were attacked, only these models are compared: a model that was not
+attacked is not known to meet the bounds, so it cannot replace one that misses them.
+
 If configurations were trained again with fresh seeds (:mod:`analysis.frontier.confirmation`), the first of the best
 models of three configurations that meets the criterion in all fresh runs is chosen.
 """
@@ -91,6 +94,11 @@ class Choice:
         return self.ranking.judged
 
     @property
+    def is_of_attacked(self) -> bool:
+        """Whether only attacked models were compared, because the criterion bounds attacked scores."""
+        return bool(attacked_rows(self.rows, self.criterion).any())
+
+    @property
     def row(self) -> pd.Series | None:
         """The row of the chosen model."""
         return None if self.index is None else self.rows.iloc[self.index]
@@ -120,7 +128,9 @@ def choose_model(
     criterion = criterion or criterion_of(sweep, table)
     if robust:
         criterion = under_attack(criterion, table.with_trials(rows).measured(sweep.columns.metrics))
-        rows = rows[attacked_rows(rows, criterion)]
+    is_attacked = attacked_rows(rows, criterion)
+    if robust or is_attacked.any():
+        rows = rows[is_attacked]
     resampling = resampling_of(rows, sweep.columns)
     found = choose(rows, criterion, sweep.objectives, noise=resampling.noise)
     choice = replace(found, resampling=resampling)

@@ -242,10 +242,15 @@ class Criterion:
     targets_of: Callable[[pd.DataFrame], Sequence[TargetScores]]
 
     @property
+    def attacked(self) -> tuple[str, ...]:
+        """The attacked scores that have a bound."""
+        return tuple(item.column for item in self.requirements if self.columns[item.column].attack)
+
+    @property
     def of_runs(self) -> Criterion:
         """The requirements on scores that every run measures: all except those on attacked scores."""
-        kept = tuple(item for item in self.requirements if not self.columns[item.column].attack)
-        return self if len(kept) == len(self.requirements) else replace(self, requirements=kept)
+        kept = tuple(item for item in self.requirements if item.column not in self.attacked)
+        return replace(self, requirements=kept)
 
     @property
     def shared(self) -> TargetScores:

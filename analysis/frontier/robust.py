@@ -46,9 +46,11 @@ def _attacked(criterion: Criterion, measured: Collection[str]) -> Iterator[Requi
 
 
 def attacked_rows(rows: pd.DataFrame, criterion: Criterion) -> Mask:
-    """Return a mask, shape (rows,), of the models with all attacked scores of a criterion under attack."""
-    names = [item.column for item in criterion.requirements if criterion.columns[item.column].attack]
-    is_known = [np.isfinite(numbers(rows, name).to_numpy(dtype=np.float64)) for name in names]
+    """Return a mask, shape (rows,), of the models with a value of every attacked score that the criterion bounds.
+
+    No model is in the mask if the criterion bounds no attacked score.
+    """
+    is_known = [np.isfinite(numbers(rows, name).to_numpy(dtype=np.float64)) for name in criterion.attacked]
     return np.all(is_known, axis=0) if is_known else np.zeros(len(rows), dtype=bool)
 
 

@@ -17,7 +17,7 @@ from analysis.frontier.choice import Choice, Outcome
 from analysis.frontier.correction import Interval
 from analysis.frontier.criterion import Criterion, Verdict
 from analysis.frontier.frontier import Frontier, Model, frontier
-from analysis.frontier.robust import Survival, survival
+from analysis.frontier.robust import Survival, attacked_rows, survival
 from analysis.frontier.tried import Tried, tried_settings
 from analysis.report.members import Member, frontier_members, member_roles
 from analysis.report.outcomes import status_counts
@@ -165,6 +165,9 @@ def answer(
     row = choice.row if sweep.objectives else None
     roles = {} if row is None else member_roles(own_front, choice, row, table)
     candidates = own_table.models.trials if own_table.every_epoch else own_table.finished
+    is_judged = criterion.judge(candidates).known
+    if choice.is_of_attacked:
+        is_judged &= attacked_rows(candidates, criterion)
     result = Answer(
         noun="epoch" if own_table.every_epoch else "trial",
         statuses={status: count for status, count in status_counts(own_table).items() if count},
@@ -172,7 +175,7 @@ def answer(
         choice=choice,
         members=frontier_members(front, roles, sweep, table, criterion),
         tried=tried_settings(choice, own_table.with_status("diverged")),
-        measured=(int(criterion.judge(candidates).known.sum()), len(candidates)),
+        measured=(int(is_judged.sum()), len(candidates)),
     )
     if row is None:
         return result

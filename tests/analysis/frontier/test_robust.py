@@ -9,6 +9,7 @@ import pytest
 
 from analysis.errors import AnalysisError
 from analysis.figures.attacked import attacked_figure
+from analysis.frontier.attack_plan import models_to_attack
 from analysis.frontier.choice import Outcome, choose_model
 from analysis.frontier.frontier import frontier
 from analysis.report.answer import answer
@@ -27,7 +28,8 @@ def swept(
 ) -> Path:
     rows = [trial(str(index), 6.0, 0.2, **model(**values)) for index, values in enumerate(models)]
     baseline = {**TARGET, **ATTACKED, **entries.pop("target", {})}
-    return make_sweep(rows, baseline=baseline, items=ITEMS, settings={"base": {"model": "tiny-phi"}}, **entries)
+    settings = entries.pop("settings", {"base": {"model": "tiny-phi"}})
+    return make_sweep(rows, baseline=baseline, items=ITEMS, settings=settings, **entries)
 
 
 def test_the_answer_says_which_attack_it_does_not_survive(make_sweep: MakeSweep) -> None:
@@ -55,6 +57,37 @@ def test_the_robust_choice_meets_the_bounds_after_every_attack(make_sweep: MakeS
     broken = judged_pick(*tables_of(swept(make_sweep, [BROKEN], name="broken")), robust=True)
     assert not broken.recommended
     assert "fact recall after nf4 0.6" in broken.lines[0]
+
+
+LIMIT = {"base": {"model": "tiny-phi"}, "constraints": ["fact_recall_after_nf4<=0.1"]}
+
+
+def test_a_model_that_was_not_attacked_does_not_replace_those_that_miss_a_bound_on_an_attack(
+    make_sweep: MakeSweep,
+) -> None:
+    def attacked_ids(out: Path) -> list[str]:
+        return list(models_to_attack(*tables_of(out), limit=2, epsilon=0.0)["trial_id"])
+
+    models = [{"retain_fact_recall": 0.9}, {"retain_fact_recall": 0.89}, {"retain_fact_recall": 0.88}]
+    before = swept(make_sweep, models, name="before", settings=LIMIT)
+    assert choose_model(*tables_of(before)).outcome is Outcome.NOT_KNOWN
+    after = swept(make_sweep, [models[0] | BROKEN, models[1] | BROKEN, models[2]], name="after", settings=LIMIT)
+    table, sweep = tables_of(after)
+    choice = choose_model(table, sweep)
+    assert choice.row is not None
+    assert (choice.outcome, choice.row["trial_id"], choice.eligible) == (Outcome.MISSED, "0", 2)
+    found = answer(table, sweep, frontier(table.models, sweep.objectives), choice)
+    assert (found.measured, found.recommended) == ((2, 3), False)
+    assert "None of 2 attacked" in found.headline
+    assert "2 of 3" in found.advice
+    assert attacked_ids(after) == attacked_ids(before), "a resumed sweep attacks no further models"
+
+
+def test_an_attacked_model_that_meets_the_bound_is_recommended(make_sweep: MakeSweep) -> None:
+    out = swept(make_sweep, [{**BROKEN, "retain_fact_recall": 0.9}, HELD, {"retain_fact_recall": 0.95}], settings=LIMIT)
+    choice = choose_model(*tables_of(out))
+    assert choice.row is not None
+    assert (choice.outcome, choice.row["trial_id"]) == (Outcome.GOOD, "1"), "the third model is not attacked"
 
 
 def test_without_attacks_there_is_no_robust_choice(make_sweep: MakeSweep) -> None:
