@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from search_spaces.common.messages import format_size
 
-MIN_MODELS = 3
-"""The answer of a sweep and its two runners-up are always kept."""
 _UNITS = {"MB": 1e6, "GB": 1e9, "TB": 1e12}
 _SIZE = re.compile(rf"(\d+(?:\.\d+)?) ?({'|'.join(_UNITS)})", re.IGNORECASE)
 
@@ -30,34 +28,41 @@ class Keep:
         """Return the number of checkpoints for checkpoints of this size.
 
         Raises:
-            KeepError: fewer than :data:`MIN_MODELS` checkpoints have the allowed size.
+            KeepError: fewer than :func:`min_models` checkpoints have the allowed size.
         """
         if self.bytes is None:
             assert self.models is not None
             return self.models
         models = int(self.bytes // max(1, checkpoint_bytes))
-        if models < MIN_MODELS:
+        if models < min_models():
             raise KeepError(
                 f"--keep-checkpoints {format_size(self.bytes)}: expected at least "
-                f"{format_size(MIN_MODELS * checkpoint_bytes)}, because the recommended model and its two runners-up "
+                f"{format_size(min_models() * checkpoint_bytes)}, because the recommended model and its runners-up "
                 f"have {format_size(checkpoint_bytes)} each"
             )
         return models
+
+
+def min_models() -> int:
+    """Return the number of checkpoints that are always kept: those of the answer and its runners-up."""
+    from analysis.frontier.choice import RUNNERS_UP  # imports pandas, which is slow
+
+    return 1 + RUNNERS_UP
 
 
 def parse_keep(text: str | None) -> Keep | None:
     """Parse a number such as ``20``, or a size such as ``40GB``. Return None for None.
 
     Raises:
-        KeepError: the text has another format, or the number is less than :data:`MIN_MODELS`.
+        KeepError: the text has another format, or the number is less than :func:`min_models`.
     """
     if text is None:
         return None
-    if text.isdecimal() and int(text) >= MIN_MODELS:
+    if text.isdecimal() and int(text) >= min_models():
         return Keep(models=int(text))
     if (match := _SIZE.fullmatch(text)) and float(match[1]) > 0:
         return Keep(bytes=float(match[1]) * _UNITS[match[2].upper()])
     raise KeepError(
-        f"--keep-checkpoints '{text}': expected a number of at least {MIN_MODELS} (the recommended model and its two "
-        "runners-up are always kept), or a size such as 40GB"
+        f"--keep-checkpoints '{text}': expected a number of at least {min_models()} (the recommended model and "
+        "its runners-up are always kept), or a size such as 40GB"
     )
