@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.frontier.pareto_json import json_number, json_value
-from analysis.report.pick import BUDGET, CONSTRAINT, KNEE, Best, JudgedPick, judged_model, judged_pick
+from analysis.report.pick import JudgedPick, judged_model, judged_pick
 from analysis.report.render import render_line
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
 from analysis.words import model_name, number
 from search_spaces.common.durable import staged
 from search_spaces.common.messages import no_sweep
-from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
+from search_spaces.constraint import parse_constraint
 from sweeper.export.card import Card
 from sweeper.export.export import export
 from sweeper.export.stored_models import stored_model
-from sweeper.settings.objectives import parse_metric_constraint
 from sweeper.settings.options import PickOptions
+from sweeper.settings.pick_request import PickRequest
 from sweeper.settings.reading import Problem, located, read
 from sweeper.settings.sources import Problems, Raw, command_line, raise_if_any
 from sweeper.settings.tracking_uri import uri_with_password
@@ -31,10 +31,6 @@ from trainables.models.weights import LoadError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-BUDGET_LIMIT = Constraint("retain_kl", "<=", 0.01)
-"""The limit of the rule ``budget`` if none is given: the divergence from the target, as in RepSelect's protocol."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,7 +108,7 @@ def choose(out: Path, raw: Raw, problems: Sequence[str] = ()) -> Choice:
     if not (out / "sweep.json").is_file():
         raise Problems([no_sweep(out)])
     options, found = read(PickOptions, raw, problems)
-    request = _Request.of(options)
+    request = PickRequest.of(options)
     delivery_problems = map(Problem, _delivery_problems(options, out))
     raise_if_any(located([*found, *request.problems, *delivery_problems], raw))
     rule, limits, best = request.rule, request.limits, request.best
@@ -204,59 +200,3 @@ def _delivery_problems(options: PickOptions, out: Path) -> Iterator[str]:
         yield "--merge needs --export DIR, the folder for the merged model"
     uri = _tracking_uri(options, out) if options.register is not None else ""
     yield from registry_problems(options.register, options.alias, uri)
-
-
-def _parse_limit(text: str) -> Constraint:
-    return parse_constraint(text, flag="--where", noun="numeric column")
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """The requested rule, the limits on metrics, the column to optimise, and the problems with them.
-
-    If the user gave none of these, they are None, () and None, and the model that the report recommends is chosen.
-    """
-
-    rule: str | None
-    limits: tuple[Constraint, ...]
-    best: Best | None
-    problems: list[Problem]
-
-    @classmethod
-    def of(cls, options: PickOptions) -> _Request:
-        limits: list[Constraint] = []
-        problems: list[Problem] = []
-        for texts, parse in ((options.constraint, parse_metric_constraint), (options.where, _parse_limit)):
-            for text in texts:
-                try:
-                    limits.append(parse(text))
-                except ConstraintError as error:
-                    problems.append(Problem(str(error)))
-        best = [Best(column, "max") for column in options.maximize]
-        best += [Best(column, "min") for column in options.minimize]
-        rule = options.rule or (CONSTRAINT if limits else None)
-        if rule == BUDGET and not limits:
-            limits = [BUDGET_LIMIT]
-        if rule == CONSTRAINT and not limits:
-            problems.append(Problem("the rule 'constraint' needs a limit, such as --where 'verbmem<=0.1'", "rule"))
-        elif rule in (KNEE, BUDGET) and best:
-            text = f"--rule {rule} and --{best[0].direction}imize both choose a model; give only one of them"
-            problems.append(Problem(text, "rule"))
-        selecting = {"--rule": options.rule, "--where": options.where, "--maximize": options.maximize}
-        selecting["--minimize"] = options.minimize
-        given = [flag for flag, value in selecting.items() if value]
-        if options.robust and (given or limits or options.trial is not None):
-            text = (
-                "--robust chooses by the criterion under attack, so it cannot be used with a rule, a limit, a column or"
-            )
-            problems.append(Problem(f"{text} --trial", "robust"))
-        if options.trial is not None and given:
-            text = f"--trial names the model, so it cannot be used with {', '.join(given)}"
-            problems.append(Problem(text, "trial"))
-        if options.epoch is not None and options.trial is None:
-            problems.append(Problem("--epoch needs --trial ID, the trial of the epoch", "epoch"))
-        if len(best) > 1:
-            flags = ", ".join(f"--{column.words}" for column in best)
-            text = f"only one column can be optimised, got {flags}. Limit the other columns with --where"
-            problems.append(Problem(text))
-        return cls(rule, tuple(limits), best[0] if best else None, problems)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from analysis.figures.pareto import pareto_data, score_objectives
-from analysis.report.pick import CONSTRAINT, NothingQualifies, pick
+from analysis.frontier.pick import CONSTRAINT, NothingQualifies, pick
 from analysis.report.report import write_report
 from analysis.tables.note import note
 from analysis.tables.trial_table import TrialTable

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.report.pick import CONSTRAINT, KNEE, SUCCESS, Best, NothingQualifies, Pick, pick
+from analysis.frontier.pick import CONSTRAINT, KNEE, SUCCESS, Best, NothingQualifies, Pick, pick
 from search_spaces.constraint import parse_constraint
 from tests.analysis.conftest import MakeSweep, tables_of, trial
 
