@@ -95,9 +95,13 @@ class Audit:
         return self.smallest_p <= LEVEL
 
     def to_dict(self) -> dict[str, object]:
-        """Return the content of audit.json."""
-        models = [asdict(model) | {"as_never_seen": model.as_never_seen} for model in self.models]
-        return asdict(self) | {"level": LEVEL, "models": models}
+        """Return the content of audit.json. ``as_never_seen`` is None if the pools are too small for the tests."""
+        models = [asdict(model) | {"as_never_seen": self.verdict(model)} for model in self.models]
+        return asdict(self) | {"level": LEVEL, "can_reject": self.can_reject, "models": models}
+
+    def verdict(self, model: JudgedModel) -> bool | None:
+        """Return whether a model passes both tests; None if the smaller pool is too small to decide."""
+        return model.as_never_seen if self.can_reject else None
 
 
 def audit_of(table: TrialTable, sweep: SweepFile) -> Audit | None:

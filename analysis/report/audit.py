@@ -28,6 +28,7 @@ from search_spaces.common.durable import write_atomically, write_json
 LEAST = round(1 / LEVEL) - 1
 """The smallest number of models in a pool with which a model can be rejected."""
 _CANDIDATE = "candidate"
+_VERDICTS = {True: "yes", False: "no", None: "not decided"}
 
 
 def write_audit(out: Path) -> None:
@@ -84,7 +85,7 @@ def audit_tables(audit: Audit) -> Iterator[DataTable]:
         tuple(
             (
                 f"{model.trial_id}, epoch {model.epoch:g}",
-                "yes" if model.as_never_seen else "no",
+                _VERDICTS[audit.verdict(model)],
                 number(model.ignorance_p),
                 number(model.knowledge_p),
                 short(model.metric),

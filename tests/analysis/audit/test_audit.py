@@ -7,7 +7,7 @@ import pytest
 
 from analysis.audit.audit import Audit, audit_of
 from analysis.audit.pools import NEVER_SAW, SAW
-from analysis.report.audit import audit_sentences
+from analysis.report.audit import audit_sentences, audit_tables
 from tests.analysis.conftest import MakeSweep, Row, tables_of, trial
 
 
@@ -38,6 +38,7 @@ def test_a_model_without_a_value_of_a_metric_is_not_judged(make_sweep: MakeSweep
     assert {"verbmem", "utility", "forget_loss"} <= {item.metric for item in audit.metrics}
     assert [(model.trial_id, model.as_never_seen) for model in audit.models] == [("ignorant", True), ("knowing", False)]
     assert audit.can_reject
+    assert [model["as_never_seen"] for model in audit.to_dict()["models"]] == [True, False]
 
 
 @pytest.mark.parametrize("sizes", [(20, 10), (10, 20)])
@@ -45,6 +46,11 @@ def test_both_pools_must_be_large_enough(make_sweep: MakeSweep, sizes: tuple[int
     audit = audited(make_sweep, never_saw=sizes[0], saw=sizes[1])
     assert (audit.smallest_p, audit.can_reject) == (1 / 11, False)
     assert any("at least 19 models in each pool" in line for line in audit_sentences(audit))
+    content = audit.to_dict()
+    assert content["can_reject"] is False
+    assert [model["as_never_seen"] for model in content["models"]] == [None, None], "too few models to decide"
+    models, _ = audit_tables(audit)
+    assert {row[1] for row in models.rows} == {"not decided"}
 
 
 def test_faithfulness_is_high_for_metrics_that_separate_the_pools_in_either_direction(make_sweep: MakeSweep) -> None:
