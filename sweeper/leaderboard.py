@@ -242,9 +242,10 @@ def _run_cell(job: CellJob, cell: SweepSettings, folder: Path) -> str:
         begin(cell, folder)
     elif is_locked(folder):  # such as by the command resume
         raise _Running
-    if Sweep(folder).run().is_incomplete:
+    summary = Sweep(folder).run()
+    if summary.is_incomplete:
         return "incomplete"
-    write_json(folder / ROW, with_key(cell_row(folder), **asdict(job)))
+    write_json(folder / ROW, with_key(cell_row(folder), **asdict(job), unmeasured=summary.unmeasured))
     return "done"
 
 

@@ -7,7 +7,7 @@ therefore never differ in place because of their means alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,7 @@ LEVEL = 0.95
 LEAST_SEEDS = 5
 """With fewer seeds, not even a method that is better on each of them is better at the 5% level: 0.5^4 > 0.05."""
 _PROBLEM = ("model", "dataset", "forget_split")
+_UNMEASURED = "unmeasured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,8 @@ class Board:
         rows: the methods, best success first; then by hypervolume.
         left_out: methods without a cell for each seed and problem.
         missing: measures that no cell has, or not all cells have.
+        unmeasured: for each method, the number of stored models of which a measurement or an attack failed, if there
+            are any. Such a model is not part of the hypervolume after attack, which may therefore be too small.
         budget: the epochs of the search of each cell.
     """
 
@@ -86,6 +89,7 @@ class Board:
     budget: int
     left_out: tuple[str, ...]
     missing: tuple[str, ...]
+    unmeasured: Mapping[str, int]
 
 
 def read_cells(path: Path) -> pd.DataFrame:
@@ -98,6 +102,7 @@ def read_cells(path: Path) -> pd.DataFrame:
         rows = pd.read_csv(path, dtype={"forget_split": str, "trial_id": str, "axes": str, "attacks": str})
     except (OSError, ValueError) as error:
         raise AnalysisError(f"{path} cannot be read as the cells of a leaderboard: {error}") from None
+    rows = rows.assign(**{_UNMEASURED: rows.get(_UNMEASURED)})  # older files lack the column
     if lacking := [name for name in COLUMNS if name not in rows]:
         raise AnalysisError(f"{path} lacks the columns {', '.join(lacking)}: expected cells.csv of a leaderboard")
     return checked_cells(rows, path)
@@ -133,6 +138,7 @@ def _board(problem: str, cells: pd.DataFrame, *, draws: int) -> Board:
     measures = [name for name in MEASURES if len(rows) and np.isfinite(rows[name].astype(float)).all()]
     standings = {name: _standings(rows, name, draws=draws) for name in measures}
     board_rows = [_row(method, part, standings) for method, part in rows.groupby("method", sort=True)]
+    counts = pd.to_numeric(rows[_UNMEASURED]).groupby(rows["method"]).sum()
     board_rows.sort(key=lambda row: (*(-row.standings[name].mean for name in measures[:2]), row.method))
     return Board(
         problem=problem,
@@ -141,6 +147,7 @@ def _board(problem: str, cells: pd.DataFrame, *, draws: int) -> Board:
         budget=int(cells["epoch_budget"].iloc[0]),
         left_out=left_out,
         missing=tuple(name for name in MEASURES if name not in measures),
+        unmeasured={str(method): int(count) for method, count in counts.items() if count > 0},
     )
 
 

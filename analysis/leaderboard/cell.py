@@ -32,9 +32,9 @@ COLUMNS = (
     *KEY,
     *("epoch_budget", "epochs", "trials", "outcome", "trial_id", "fresh_runs", "fresh_met"),
     *MEASURES,
-    *("axes", "attacks", "seconds"),
+    *("axes", "attacks", "unmeasured", "seconds"),
 )
-"""The columns of cells.csv."""
+"""The columns of cells.csv. ``unmeasured`` is the number of stored models on which a measurement or attack failed."""
 
 
 def cell_row(folder: Path) -> dict[str, object]:

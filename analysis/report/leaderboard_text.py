@@ -28,6 +28,7 @@ def board_content(boards: Sequence[Board]) -> list[dict[str, object]]:
             "epoch_budget": board.budget,
             "left_out": list(board.left_out),
             "missing": list(board.missing),
+            "unmeasured": dict(board.unmeasured),
             "rows": [_record(board, index) for index in range(len(board.rows))],
         }
         for board in boards

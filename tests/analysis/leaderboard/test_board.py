@@ -107,6 +107,19 @@ def test_a_measure_that_a_cell_lacks_has_no_column() -> None:
     assert "Not measured in all cells: hypervolume after attack." in board_markdown([board])
 
 
+def test_failed_attacks_which_lower_a_hypervolume_are_reported() -> None:
+    rows = cells({"a": [1.0] * 8, "b": [1.0] * 8}).assign(unmeasured=[0] * 7 + [2] + [0] * 8)
+    (board,) = boards(rows)
+    assert board.unmeasured == {"a": 2}
+    assert "a: a measurement or an attack failed on 2 stored models." in board_markdown([board])
+
+
+def test_a_file_of_an_earlier_version_does_not_say_whether_attacks_failed(tmp_path: Path) -> None:
+    cells({"a": [1.0] * 8}).drop(columns="unmeasured").to_csv(tmp_path / "cells.csv", index=False)
+    (board,) = boards(read_cells(tmp_path / "cells.csv"))
+    assert board.unmeasured == {}
+
+
 def test_several_problems_have_a_board_each_and_one_together() -> None:
     rows = pd.concat([cells({"a": [1.0] * 8}), cells({"a": [0.0] * 8}, dataset="other")])
     together, first, second = boards(rows)

@@ -124,7 +124,7 @@ def runs(golden: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     def run(sweep: Sweep) -> Mock:
         folders.append(sweep.out)
         shutil.copytree(golden, sweep.out, dirs_exist_ok=True)
-        return Mock(is_incomplete=False)
+        return Mock(is_incomplete=False, unmeasured=1)
 
     monkeypatch.setattr(Sweep, "run", run)
     return folders
@@ -136,6 +136,7 @@ def test_only_the_missing_cells_run_and_an_unfinished_one_is_resumed(runs: list[
     begin(settings[second], second.folder(out))  # interrupted before it had a result
     assert [(job, state) for job, state in run_cells(settings, out)] == [(first, "done"), (second, "done")]
     assert runs == [first.folder(out), second.folder(out)]
+    assert collect_cells(out)["unmeasured"].tolist() == [1, 1]
     assert list(run_cells(settings, out)) == []
     (first.folder(out) / ROW).unlink()
     assert [job for job, _ in run_cells(settings, out)] == [first]
