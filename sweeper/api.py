@@ -277,7 +277,9 @@ def evaluate_raw(raw: Raw, problems: Sequence[str] = ()) -> dict[str, Any]:
     if log is None or folder is not None:
         raise Problems(["evaluate needs either --model-path DIR (a model to score) or --eval-log FILE (a log to read)"])
     model_fields = [
-        field for field in fields_of(EvaluateOptions).values() if field.scope == "trial" or field.name == "questions"
+        field
+        for field in fields_of(EvaluateOptions).values()
+        if field.scope == "trial" or field.name in ("questions", "lm_eval_tasks")
     ]
     if unused_flags := [field.flag for field in model_fields if field.name in raw]:
         flags = ", ".join(unused_flags)

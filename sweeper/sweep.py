@@ -18,7 +18,7 @@ from sweeper.driver.audit import audit_models, missing_audit_models, record_p_va
 from sweeper.driver.confirmation import confirm_answer, has_fresh_runs
 from sweeper.driver.control_server import ControlServer
 from sweeper.driver.finalize import Summary, finalize
-from sweeper.driver.frontier_metrics import measure_frontier, unmeasured_models
+from sweeper.driver.frontier_metrics import measure_frontier
 from sweeper.driver.open_sweep import OpenSweep, open_sweep
 from sweeper.driver.tune_run import run_trials, watch_head
 from sweeper.execution.cluster import Cluster
@@ -27,6 +27,7 @@ from sweeper.execution.target_process import target_process
 from sweeper.execution.target_task import is_prepared_remotely, prepare_for_sweep
 from sweeper.followers.mlflow.runs import SweepEnd
 from sweeper.search.limits import SEARCH_CLOSED
+from sweeper.search.unmeasured import unmeasured_models
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.event_log import read_state
 from sweeper.store.folder import Origin, SweepError, UsageError, read_origin, read_settings, write_sweep_json

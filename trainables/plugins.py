@@ -1,7 +1,8 @@
 """Load plug-ins: files that define entries for the project's registries.
 
-There are three kinds of plug-ins. A Python file defines variables listed in :data:`KINDS`. A Jinja file contains a
-prompt template. A file ``NAME.questions.jsonl`` contains a question set (:mod:`trainables.question_sets`).
+There are four kinds of plug-ins. A Python file defines variables listed in :data:`KINDS`. A Jinja file contains a
+prompt template. A file ``NAME.questions.jsonl`` contains a question set (:mod:`trainables.question_sets`), and a file
+``NAME.lm_eval.json`` describes a task of lm-eval (:mod:`trainables.lm_eval_tasks`).
 
 A registry reads the active plug-ins only once, when it is first used. So activate all plug-ins before the first use of
 a registry. A worker gets the list of plug-ins from an environment variable, and verifies that no plug-in has changed
@@ -40,7 +41,7 @@ KINDS: Mapping[str, tuple[str, str]] = MappingProxyType(
 """The variables of a plug-in, with the kind and class of their entries. A variable holds one entry or a tuple."""
 QUESTION_SET = "question set"
 """The kind of the entry that holds the questions of a question set."""
-_QUESTIONS = ".questions"
+_QUESTIONS, _TASK = ".questions", ".lm_eval"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -177,6 +178,10 @@ def read(path: Path | str, *, user_path: str | None = None) -> Plugin:
     user_path = user_path or str(path)
     if is_question_set(path.name):
         return read_questions(set_name(path.name), path, user_path=user_path)
+    if is_task(path.name):
+        # Imported by name, because tasks are plug-ins.
+        plugin: Plugin = import_module("trainables.lm_eval_tasks").read_plugin(path, user_path=user_path)
+        return plugin
     try:
         source = path.read_text(encoding="utf-8-sig")
     except (UnicodeDecodeError, OSError) as error:
@@ -194,6 +199,11 @@ def read(path: Path | str, *, user_path: str | None = None) -> Plugin:
 def is_question_set(file_name: str) -> bool:
     """Return whether a plug-in with this file name is a question set."""
     return Path(file_name).with_suffix("").suffix == _QUESTIONS
+
+
+def is_task(file_name: str) -> bool:
+    """Return whether a plug-in with this file name describes a task of lm-eval."""
+    return Path(file_name).with_suffix("").suffix == _TASK
 
 
 def set_name(file_name: str) -> str:

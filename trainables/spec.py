@@ -288,7 +288,10 @@ class TrialSpec:
         "scoring", 1, "Epochs between evaluations of the losses; the last epoch is always evaluated.", low=1
     )
     metrics: tuple[str, ...] = setting(
-        "scoring", (), "Metrics: NAME,... or sets: all, tofu, muse, mia, ... (see 'list metrics').", "default"
+        "scoring",
+        (),
+        "Metrics: NAME,... or sets: all, tofu, ... (see 'list metrics'), or lm_eval:TASK.",
+        "default",
     )
     metrics_every: int | None = setting(
         "scoring",

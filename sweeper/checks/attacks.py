@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from search_spaces.common.messages import counted, some_of
-from sweeper.checks.trial_time import TrialPace
+from sweeper.checks.trial_time import TrialPace, estimate_pace
 from sweeper.checks.world import source_problems
+from sweeper.search.unmeasured import unattacked_epochs
 from sweeper.settings.names import NO_ATTACKS
 from sweeper.settings.options import AttackOptions
 from sweeper.settings.reading import Problem, about, trial_values
@@ -19,8 +20,10 @@ from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import read_settings
 from sweeper.store.tables import ResultTables
 from trainables.attacks.registry import ATTACKS
+from trainables.metrics.registry import SETS
 from trainables.spec import FIELDS
 from trainables.spec_checks import trial_problems
+from trainables.target.target import target_spec_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +31,7 @@ class PlannedAttacks:
     """The attacks after the search of a new sweep.
 
     Attributes:
-        names: the names of the attacks.
+        names: the names of the attacks, and of other metric sets that are measured after the search.
         models: the maximum number of attacked models, besides the target.
         seconds: the estimated duration, including the attacks on the target; None if it is unknown.
     """
@@ -40,20 +43,98 @@ class PlannedAttacks:
     @classmethod
     def of(cls, settings: SweepSettings, pace: TrialPace | None, *, slots: int) -> PlannedAttacks | None:
         """Return the plan for a sweep that runs ``slots`` tasks at once; None if no model is attacked."""
-        names, models = settings.attack_names, settings.max_attacked_models
+        names, models = settings.sets_after_search, settings.max_attacked_models
         if not names or not models:
             return None
         seconds = None
         if pace is not None and pace.generation:
             rounds = math.ceil(models * len(names) / slots) / len(names) + 1  # the target is attacked first
-            seconds = pace.generation * sum(ATTACKS[name].effort for name in names) * rounds
+            seconds = pace.generation * sum(map(_effort, names)) * rounds
         return cls(names=names, models=models, seconds=seconds)
 
     def format(self) -> str:
         from analysis.words import duration
 
         time = f"about {duration(self.seconds)} in all" if self.seconds else "duration unknown"
+        if self.seconds and (others := [name for name in self.names if name not in ATTACKS]):
+            time += f", besides {', '.join(others)}, whose duration is unknown"
         return f"{', '.join(self.names)} on the target and at most {counted(self.models, 'model')}; {time}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackPlan:
+    """The measurements of the command ``attack``. The fields are the keys of ``--dry-run --json``.
+
+    Attributes:
+        attacks: maps each attack to the models on which it is not measured yet, such as ``00003-epoch-2``.
+        controls: the attacks that must first be measured on the target and, if the sweep has a ``--retain-model``, on
+            this model.
+        left_out: the attacks of a named set that the data cannot give.
+        measurements: the number of measurements of stored models.
+        seconds: the estimated duration; None if the sweep has no duration of generated answers.
+    """
+
+    out: str
+    attacks: Mapping[str, tuple[str, ...]]
+    controls: tuple[str, ...]
+    left_out: tuple[str, ...]
+    measurements: int
+    seconds: float | None
+
+    @classmethod
+    def of(cls, settings: SweepSettings, out: Path, *, slots: int) -> AttackPlan:
+        """Return the plan for the sweep in ``out``, which runs ``slots`` tasks at once.
+
+        The settings must have no problems (:func:`attack_changes`).
+        """
+        from analysis.tables.sweep_file import SweepFile
+
+        baseline = SweepFile.read(out).baseline
+        measurable = set(target_spec_of(settings.measured_spec(settings.seed)).metric_names())
+        names = [name for name in settings.sets_after_search if measurable.intersection(SETS[name])]
+        controls = tuple(name for name in names if not baseline.keys() & set(SETS[name]))
+        missing = unattacked_epochs(out, settings, measurable=measurable)
+        models = {
+            name: tuple(Path(item.checkpoint).name for item in missing if item.metric_set == name) for name in names
+        }
+        pace = estimate_pace(settings.base, [out], gpus=settings.gpus_per_trial)
+        seconds = None
+        if pace is not None and pace.generation:
+            efforts = [_effort(item.metric_set) for item in missing]
+            alone = (1 + (settings.base.retain_path is not None)) * sum(map(_effort, controls))
+            at_once = min(slots, len(efforts)) or 1
+            seconds = pace.generation * (alone + max([sum(efforts) / at_once, *efforts]))
+        return cls(
+            out=str(out),
+            attacks=models,
+            controls=controls,
+            left_out=tuple(name for name in settings.sets_after_search if name not in names),
+            measurements=len(missing),
+            seconds=seconds,
+        )
+
+    def format(self) -> list[str]:
+        """Return the plan as lines of text."""
+        from analysis.words import duration
+
+        lines = []
+        for name, models in self.attacks.items():
+            first = ["the target"] if name in self.controls else []
+            lines.append((name, some_of([*first, *models]) if first or models else "already measured on all models"))
+        lines += [(name, "left out, because the data cannot give the attack") for name in self.left_out]
+        seconds = "unknown, because no trial recorded how long it generates answers"
+        if not self.controls and not self.measurements:
+            seconds = "none: nothing is left to measure"
+        elif self.seconds is not None:
+            seconds = f"about {duration(self.seconds)}"
+        lines.append(("time", seconds))
+        width = max(len(name) for name, _ in lines)
+        return [f"{name:<{width}}  {text}" for name, text in lines]
+
+
+def _effort(metric_set: str) -> float:
+    """Return the effort of an attack, or 0 for another metric set, whose duration is unknown."""
+    return ATTACKS[metric_set].effort if metric_set in ATTACKS else 0.0
 
 
 def attack_changes(options: AttackOptions, out: Path) -> tuple[dict[str, Any], list[Problem]]:

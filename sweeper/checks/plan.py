@@ -103,7 +103,7 @@ def plan_of_sweep(settings: SweepSettings, out: Path | None, *, ended: int = 0, 
     if (configurations := settings.space.configurations()) is not None:
         most = min(most, (len(configurations) + len(settings.extension)) * settings.seeds)
     remaining = max(0, most - ended)
-    slots, place = _slots(settings)
+    slots, place = slots_of(settings)
     max_concurrent = settings.max_concurrent or slots
     at_once = max(1, min(max_concurrent, slots, remaining))
     gpus = settings.gpus_per_trial if settings.shares_gpus else resources.gpus
@@ -153,7 +153,7 @@ def plan_of_run(spec: TrialSpec, out: Path | None) -> Plan:
     return plan_of_sweep(settings, out)
 
 
-def _slots(settings: SweepSettings) -> tuple[int, str]:
+def slots_of(settings: SweepSettings) -> tuple[int, str]:
     """Return the maximum number of concurrent trials, and where they run, such as the text ``in this process``."""
     if settings.kind == RUN:
         return 1, "in this process"

@@ -98,6 +98,7 @@ def load_plugins(raw: Raw, problems: Sequence[str] = ()) -> None:
                 messages.append(f"{given.prefix}--questions {given.value}: {problem}")
         except plugins.PluginError as error:
             messages += error.problems
+    messages += _load_tasks(raw)
     for given in files:
         path = Path(str(given.value)).absolute()
         try:
@@ -113,6 +114,23 @@ def load_plugins(raw: Raw, problems: Sequence[str] = ()) -> None:
         raise_if_any(name_conflicts() or plugin_problems())
 
 
+def _load_tasks(raw: Raw) -> list[str]:
+    """Load the tasks of lm-eval that ``--metrics`` names, as plug-ins. Return the problems."""
+    from trainables.lm_eval_tasks import find_tasks, task_names
+
+    names = [name for given in raw.get("metrics", ()) for name in task_names(str(given.value))]
+    given_folders = raw.get("lm_eval_tasks", ())
+    if not names:
+        remedy = "name a task of the folder, such as --metrics default,lm_eval:TASK"
+        return [f"{given.prefix}--lm-eval-tasks {given.value}: {remedy}" for given in given_folders]
+    folders = [Path(str(given.value)).expanduser().absolute() for given in given_folders]
+    try:
+        plugins.use(find_tasks(names, folders[-1] if folders else None))
+    except plugins.PluginError as error:
+        return list(error.problems)
+    return []
+
+
 def check_files_and_services(resolved: Resolved[M], *, continues: bool = False) -> Resolved[M]:
     """Check the files and services that the options name. Return a copy with the problems added."""
     options = resolved.options
@@ -126,13 +144,13 @@ def check_files_and_services(resolved: Resolved[M], *, continues: bool = False) 
     # Checks over the network take seconds, so they run only if no other problem was found.
     spec = resolved.base
     if resolved.settings is not None:
-        from sweeper.settings.sweep_settings import attacked_spec
+        from sweeper.settings.sweep_settings import attacked_spec, with_metrics
 
         space = resolved.settings.space
         is_searched = any(item.name == "interpolate" and item.accepts("on") for item in space.parameters)
         if is_searched or space.constants.get("interpolate") == "on":
             spec = replace(spec, interpolate="on")
-        spec = attacked_spec(spec, resolved.settings.attacks)
+        spec = with_metrics(attacked_spec(spec, resolved.settings.attacks), resolved.settings.after_search)
     problems += map(Problem, source_problems(spec, ask_hub=not problems))
     if isinstance(options, SweepOptions) and options.storage and is_address(options.storage) and not problems:
         problems += about("storage", storage_problem(options.storage))

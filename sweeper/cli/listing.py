@@ -142,6 +142,8 @@ def _measured_when(metric: Metric, entries: str) -> str:
         return "always, after every epoch"
     if metric.attack:
         return f"with --attacks {metric.attack}"
+    if metric.after_search:
+        return f"with --metrics {entries}, on stored models after the search"
     return f"with --metrics {entries}" + ", after every evaluation of the losses" * metric.each_evaluation
 
 

@@ -116,8 +116,8 @@ def resume(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json
         ) from None
 
 
-@command(AttackOptions, click.argument("folder", type=click.Path()), _JSON)
-def attack(raw: Raw, problems: list[str], *, folder: str, as_json: bool) -> None:
+@command(AttackOptions, click.argument("folder", type=click.Path()), DRY_RUN, _JSON)
+def attack(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json: bool) -> None:
     """Attack the stored models of the sweep in FOLDER, and add the results to its tables and report.
 
     The attacks run on the recommended model, its runners-up, and models on the frontier or near it. For comparison,
@@ -128,11 +128,21 @@ def attack(raw: Raw, problems: list[str], *, folder: str, as_json: bool) -> None
 
     out = Path(folder)
     restore_plugins(out)  # run_to_the_end prints the messages
-    from sweeper.checks.attacks import attack_changes
+    from sweeper.checks.attacks import AttackPlan, attack_changes
+    from sweeper.store.folder import read_settings
 
     options, found = read(AttackOptions, raw, problems)
     changes, attack_problems = attack_changes(options, out)
     raise_if_any(located([*found, *attack_problems], raw))
+    if dry_run:
+        from sweeper.checks.plan import slots_of
+
+        settings = replace(read_settings(out), **changes)
+        slots, _ = slots_of(settings)
+        plan = AttackPlan.of(settings, out, slots=min(slots, settings.max_concurrent or slots))
+        lines = "\n  ".join(["dry run of attack: nothing was started", f"out  {out}", *plan.format()])
+        click.echo(json_text(asdict(plan)) if as_json else lines)
+        return
     run_to_the_end(out, as_json=as_json, changes=changes, search=False)
 
 

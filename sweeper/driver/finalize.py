@@ -11,11 +11,11 @@ from typing import Any
 from analysis.errors import AnalysisError
 from search_spaces.common.messages import counted, resume_command, some_of
 from sweeper.driver.confirmation import left_out
-from sweeper.driver.frontier_metrics import unmeasured_models
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution.shutdown import Interrupted, is_interrupted
 from sweeper.followers.mlflow.runs import SWEEP, end_of_sweep
 from sweeper.search.limits import End
+from sweeper.search.unmeasured import unmeasured_models
 from sweeper.settings.names import STUDY
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.settings.tracking_uri import redact_uri

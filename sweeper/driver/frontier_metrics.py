@@ -1,119 +1,29 @@
 """Measure stored models after all trials have ended: metrics of epochs on the frontier (Pareto front), and attacks.
 
 By default, a trial measures metrics other than losses only after its last epoch. For other epochs on the frontier, a
-worker loads the checkpoint and measures the metrics. Then the attacks of the sweep are measured in the same way, on the
-recommended model and on models on or near the frontier. Each result is recorded at once, so a resumed sweep measures
-nothing twice.
+worker loads the checkpoint and measures the metrics. Then the attacks of the sweep and the tasks of lm-eval are
+measured in the same way, on the recommended model and on models on or near the frontier. Each result is recorded at
+once, so a resumed sweep measures nothing twice.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sweeper.driver.open_sweep import OpenSweep
-from sweeper.settings.sweep_settings import SweepSettings
+from sweeper.search.unmeasured import UnmeasuredEpoch, unattacked_epochs, unmeasured_epochs
 from sweeper.store.events import MetricsMeasured
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from trainables.scoring.base import Measurement
 
 _POLL_SECONDS = 0.5  # seconds between two checks for signals and results
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class UnmeasuredEpoch:
-    """A stored model and metrics that are not measured on it. ``checkpoint`` is relative to the sweep's folder.
-
-    ``attack`` is the attack that measures the metrics; "" for the metrics of the sweep's trials.
-    """
-
-    trial_id: str
-    step: int
-    checkpoint: str
-    attack: str = ""
-
-    @classmethod
-    def of(cls, row: pd.Series, attack: str = "") -> UnmeasuredEpoch:
-        return cls(str(row["trial_id"]), int(row["step"]), str(row["checkpoint"]), attack)
-
-
-def unmeasured_epochs(out: Path, settings: SweepSettings) -> list[UnmeasuredEpoch]:
-    """Return the epochs on the frontier whose metrics are not measured, nearest to the ideal corner first.
-
-    At the ideal corner, all objectives have their best possible values. Only the epochs nearest to the ideal corner are
-    considered, at most ``settings.max_measured_epochs``. Epochs without a checkpoint are left out. If only losses are
-    requested, the result is empty.
-    """
-    max_epochs = settings.max_measured_epochs
-    if not (max_epochs and settings.every_epoch and (out / "candidates.csv").is_file()):
-        return []
-    import numpy as np
-
-    from analysis.frontier.frontier import frontier
-    from analysis.tables.sweep_file import SweepFile
-    from analysis.tables.trial_table import TrialTable, numbers
-    from trainables.metrics.registry import SETS
-
-    sweep = SweepFile.read(out)
-    table = TrialTable.read(out)
-    requested_names: set[str] = set()
-    for entry in settings.base.metrics or ("default",):
-        requested_names.update(SETS.get(entry, (entry,)))  # the metrics of a set, or one metric
-    names = [
-        name
-        for name in table.columns.metrics
-        if name in sweep.baseline and name in requested_names and not table.columns[name].each_evaluation
-    ]
-    if not names or table.trials.empty:
-        return []
-    front = frontier(table.models, sweep.objectives)
-    distances = np.linalg.norm(front.costs, axis=1)  # to the ideal corner
-    nearest = front.members.iloc[np.argsort(distances, kind="stable")[:max_epochs]]
-    measured_flags = np.any([numbers(nearest, name).notna() for name in names], axis=0).tolist()
-    return [
-        UnmeasuredEpoch.of(row)
-        for (_, row), is_measured in zip(nearest.iterrows(), measured_flags, strict=True)
-        if row["checkpoint"] and not is_measured
-    ]
-
-
-def unattacked_epochs(out: Path, settings: SweepSettings) -> list[UnmeasuredEpoch]:
-    """Return the stored models on which an attack is not measured, once for each such attack.
-
-    :func:`~analysis.frontier.attack_plan.models_to_attack` chooses at most ``settings.max_attacked_models`` models.
-    """
-    if not (settings.attack_names and settings.max_attacked_models and (out / "candidates.csv").is_file()):
-        return []
-    import numpy as np
-
-    from analysis.frontier.attack_plan import models_to_attack
-    from analysis.tables.sweep_file import SweepFile
-    from analysis.tables.trial_table import TrialTable, numbers
-    from trainables.metrics.registry import SETS
-
-    sweep = SweepFile.read(out)
-    limit, epsilon = settings.max_attacked_models, settings.attack_epsilon
-    rows = models_to_attack(TrialTable.read(out), sweep, limit=limit, epsilon=epsilon)
-    unattacked = []
-    for attack in settings.attack_names:
-        values = [numbers(rows, name).notna() for name in SETS[attack] if name in sweep.baseline]
-        is_attacked = np.any(values, axis=0) if values else np.ones(len(rows), dtype=bool)
-        missing = rows[~is_attacked]
-        unattacked += [UnmeasuredEpoch.of(row, attack) for _, row in missing.iterrows()]
-    return unattacked
-
-
-def unmeasured_models(out: Path, settings: SweepSettings) -> list[UnmeasuredEpoch]:
-    """Return all measurements of stored models that are missing."""
-    return [*unmeasured_epochs(out, settings), *unattacked_epochs(out, settings)]
 
 
 def measure_frontier(sweep: OpenSweep, wait_for_head: Callable[[], None]) -> None:
@@ -158,7 +68,7 @@ def _measure(
     def submit(epoch: UnmeasuredEpoch) -> ray.ObjectRef[Measurement]:
         checkpoint = epoch.checkpoint
         folder = Path(checkpoint) if settings.bucket else (sweep.out / checkpoint).resolve()
-        spec = replace(settings.base, metrics=(epoch.attack,)) if epoch.attack else settings.base
+        spec = replace(settings.base, metrics=(epoch.metric_set,)) if epoch.metric_set else settings.base
         return score_by_key[key_by_trial[epoch.trial_id]](folder=folder, spec=spec)
 
     epoch_by_task = {submit(epoch): epoch for epoch in epochs}
@@ -170,11 +80,11 @@ def _measure(
             epoch = epoch_by_task.pop(task)
             try:
                 scores = ray.get(task)
-                if scores.items and not epoch.attack:
+                if scores.items and not epoch.metric_set:
                     write_item_log(sweep.out / "items" / f"{Path(epoch.checkpoint).name}.json", scores.items)
             except (RayError, OSError) as error:
                 reason = one_line(str(error)) or type(error).__name__
-                subject = f"attack {epoch.attack} on" if epoch.attack else "metrics of"
-                logger.warning("cannot measure the %s %s: %s", subject, epoch.checkpoint, reason)
+                subject = epoch.metric_set or "the metrics"
+                logger.warning("cannot measure %s on %s: %s", subject, epoch.checkpoint, reason)
             else:
                 sweep.log.record(MetricsMeasured(epoch.trial_id, epoch.step, scores.metrics))

@@ -36,7 +36,7 @@ class PoolModel:
 
     def spec(self, settings: SweepSettings) -> TrialSpec:
         """Return the sweep's shared settings, with the model's seed and the metrics of the sweep's attacks."""
-        return replace(settings.measured_spec(settings.target_seeds[0]), target_seed=self.seed)
+        return replace(settings.attacked_spec(settings.target_seeds[0]), target_seed=self.seed)
 
 
 def pool_models(settings: SweepSettings) -> list[PoolModel]:

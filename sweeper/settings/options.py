@@ -81,6 +81,13 @@ class ModelOptions(Options):
         "can be repeated.",
         metavar="NAME=FILE",
     )
+    lm_eval_tasks: str | None = option(
+        None,
+        "Folder with your own tasks of lm-eval (YAML files), for --metrics lm_eval:TASK.",
+        metavar="DIR",
+        is_path=True,
+        otherwise="the tasks of lm-eval",
+    )
     plugin: tuple[str, ...] = _plugin()
     out: str | None = None
 

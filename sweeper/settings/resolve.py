@@ -41,10 +41,11 @@ from sweeper.settings.spaces import (
     spec_problems,
 )
 from sweeper.settings.study import seed_problems, study_problems, study_space, with_study_defaults
-from sweeper.settings.sweep_settings import SweepSettings, attacked_spec
+from sweeper.settings.sweep_settings import LAST, SweepSettings, attacked_spec
 from sweeper.settings.tracking_uri import absolute_uri, default_uri, tracking_problem
 from trainables.data import DATASETS
 from trainables.methods import parse_method
+from trainables.metrics.registry import METRICS, SETS
 from trainables.modality import dataset_modality
 from trainables.models.registry import MODELS, find_model, is_hub_id, local_model
 from trainables.optimizers import LR_FREE, LR_FREE_LR
@@ -189,9 +190,12 @@ def _sweep(options: SweepOptions, problems: list[Problem]) -> Resolved[Any]:
     storage = options.storage or None
     if storage and not is_address(storage):
         storage = _absolute(storage)
+    after_search = () if search.candidates == LAST else tuple(filter(_is_after_search, base.metrics))
+    base = replace(base, metrics=tuple(name for name in base.metrics if name not in after_search))
     settings = SweepSettings.from_options(options, base=base, space=space, trials=search.trials)
     settings = replace(
         settings,
+        after_search=after_search,
         sampler=search.sampler,
         candidates=search.candidates,
         enqueue=search.enqueue,
@@ -206,6 +210,11 @@ def _sweep(options: SweepOptions, problems: list[Problem]) -> Resolved[Any]:
         given=_values_to_store(options),
     )
     return Resolved(options, base, problems, settings)
+
+
+def _is_after_search(metric_set: str) -> bool:
+    """Return whether all metrics of a set are measured after the search only."""
+    return metric_set in SETS and all(METRICS[name].after_search for name in SETS[metric_set])
 
 
 def _base(options: ModelOptions, rates: Sequence[float] = ()) -> tuple[TrialSpec, list[Problem]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -72,6 +72,7 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
             "none" for no run; None for :data:`AUTOMATIC_RUNS` if these are cheap
             (:data:`sweeper.search.confirmation.AUTOMATIC_SHARE`).
         attacks: the attacks on stored models, in the format of :func:`trainables.attacks.registry.parse_attacks`.
+        after_search: the metric sets of ``--metrics`` that are measured on stored models only, like attacks.
         attack_epsilon: how far from the frontier a stored model may be to be attacked, too, as a share of the range of
             each objective.
         confirm_trial, confirm_epoch: the model whose configuration is trained again, instead of the recommended model;
@@ -92,6 +93,7 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
     extension: tuple[Mapping[str, Any], ...] = ()
     enqueue: tuple[Mapping[str, Value], ...] = ()
     confirm: int | str | None = NO_FRESH_RUNS
+    after_search: tuple[str, ...] = ()
     attack_epsilon: float = ATTACK_EPSILON
     confirm_trial: str = ""
     confirm_epoch: float | None = None
@@ -147,12 +149,12 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
 
     @property
     def searched_constraints(self) -> tuple[Constraint, ...]:
-        """The thresholds on metrics that trials measure. Other metrics are measured by attacks after the search."""
+        """The thresholds on metrics that trials measure. Other metrics are measured after the search."""
         measured = {name for entry in self.base.metrics for name in SETS.get(entry, (entry,))}
         return tuple(
             item
             for item in self.parsed_constraints
-            if item.name in measured or item.name not in METRICS or not METRICS[item.name].attack
+            if item.name in measured or item.name not in METRICS or not METRICS[item.name].is_on_stored_models
         )
 
     @property
@@ -168,6 +170,11 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
     def attack_names(self) -> tuple[str, ...]:
         """The names of the attacks on stored models."""
         return parse_attacks(self.attacks)
+
+    @property
+    def sets_after_search(self) -> tuple[str, ...]:
+        """The names of the metric sets that are measured on stored models: those of attacks, and others."""
+        return (*self.attack_names, *self.after_search)
 
     @property
     def every_epoch(self) -> bool:
@@ -229,7 +236,11 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
         return replace(self.base, **changes)
 
     def measured_spec(self, seed: int) -> TrialSpec:
-        """Return :meth:`base_spec` with the metrics of the attacks, which are also measured on the target."""
+        """Return :meth:`base_spec` with all metrics that are measured on stored models, and also on the target."""
+        return with_metrics(self.attacked_spec(seed), self.after_search)
+
+    def attacked_spec(self, seed: int) -> TrialSpec:
+        """Return :meth:`base_spec` with the metrics of the attacks."""
         return attacked_spec(self.base_spec(seed), self.attacks)
 
     def ray_storage(self, out: Path) -> Path:
@@ -284,16 +295,20 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
             settings["base"] = _with_one_setting_per_factor(settings["base"], settings["space"])
         settings["base"] = TrialSpec.from_dict(settings["base"])
         settings["no_ship"] = not settings.pop("ship")
-        for name in ("extension", "constraints", "enqueue", "warm_start", "reuse"):
-            settings[name] = tuple(settings[name])
+        for name in ("extension", "constraints", "enqueue", "warm_start", "reuse", "after_search"):
+            settings[name] = tuple(settings.get(name, ()))
         settings["given"] = from_json(settings["given"])
         return cls(**settings)
 
 
 def attacked_spec(spec: TrialSpec, attacks: str) -> TrialSpec:
     """Return the spec with the metrics of attacks, in the format of ``--attacks``, beside its own metrics."""
-    sets = metric_sets(attacks)
-    return replace(spec, metrics=tuple(dict.fromkeys([*(spec.metrics or ("default",)), *sets]))) if sets else spec
+    return with_metrics(spec, metric_sets(attacks))
+
+
+def with_metrics(spec: TrialSpec, names: Sequence[str]) -> TrialSpec:
+    """Return the spec with further metrics beside its own."""
+    return replace(spec, metrics=tuple(dict.fromkeys([*(spec.metrics or ("default",)), *names]))) if names else spec
 
 
 def _with_one_setting_per_factor(base: Mapping[str, Any], space: Space) -> dict[str, Any]:

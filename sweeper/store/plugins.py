@@ -38,12 +38,15 @@ def plugin_records() -> list[dict[str, object]]:
 
 
 def plugin_options(paths: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the values of the options that load plug-ins. ``paths`` maps the name of each plug-in to its file."""
+    """Return the values of the options that load plug-ins. ``paths`` maps the name of each plug-in to its file.
+
+    Tasks of lm-eval are left out, because ``--metrics`` names them.
+    """
     values: dict[str, list[str]] = {"plugin": [], "template": [], "questions": []}
     for name, path in paths.items():
         if plugins.is_question_set(name):
             values["questions"].append(f"{plugins.set_name(name)}={path}")
-        else:
+        elif not plugins.is_task(name):
             values["plugin" if name.endswith(".py") else "template"].append(path)
     return values
 

@@ -40,6 +40,7 @@ class Cost(StrEnum):
     GENERATION = "greedy generation"
     ALL = "forward passes, also for wrong answers, and greedy generation, on all four sets"
     ATTACK = "that of the attack (see 'list attacks')"
+    TASK = "that of the task"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,8 @@ class Metric:
         measure: function from the :class:`~trainables.scoring.language.ModelScores` of a language model, or from the
             :class:`~trainables.scoring.classification.ImageScores` of a classifier, to the metric's value.
         optimised_as: the name of another metric that a search optimises instead of this metric; None if there is none.
+        after_search: whether a sweep measures the metric only on stored models, after the search, and not at the end of
+            each trial. As an objective, it is measured at the end of each trial, too.
         attack: the name of the attack that measures the metric; "" if the metric needs no attack.
         attacked: for a metric of an attack, the name of the metric that is measured after the attack; "" if the value
             has no counterpart without the attack.
@@ -150,6 +153,7 @@ class Metric:
     citation: str
     measure: Callable[[Any], float]
     optimised_as: str | None = None
+    after_search: bool = False
     attack: str = ""
     attacked: str = ""
 
@@ -169,6 +173,11 @@ class Metric:
         if self.direction is None:
             return f"{self.ideal:g} is ideal"
         return {"max": "higher", "min": "lower"}[self.direction]
+
+    @property
+    def is_on_stored_models(self) -> bool:
+        """Whether a sweep measures the metric only on stored models, unless it is an objective."""
+        return self.after_search or bool(self.attack)
 
     @property
     def comes_with_losses(self) -> bool:

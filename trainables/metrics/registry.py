@@ -47,7 +47,7 @@ def _names_by_set() -> dict[str, tuple[str, ...]]:
     result = {}
     for set_name in dict.fromkeys(set_names):
         result[set_name] = tuple(metric.name for metric in metrics if set_name in metric.sets)
-    result["all"] = tuple(metric.name for metric in metrics if not metric.loss)
+    result["all"] = tuple(metric.name for metric in metrics if not metric.loss and not metric.after_search)
     attacked = {name: tuple(metric.name for metric in metrics) for name, metrics in _ATTACKED.items()}
     # An attack does not replace a set. If a plug-in's attack has the name of a set, the name is refused.
     for set_name, attacks in _attack_registry.attack_sets().items():

@@ -9,9 +9,9 @@ from unittest.mock import Mock
 import pytest
 
 from sweeper.driver.finalize import finalize
-from sweeper.driver.frontier_metrics import UnmeasuredEpoch
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.search.limits import End
+from sweeper.search.unmeasured import UnmeasuredEpoch
 from sweeper.store.folder import SweepError
 from tests.facts import assert_names
 from tests.sweeper.conftest import SETTINGS, bare_sweep, end_trial, run_trial, running

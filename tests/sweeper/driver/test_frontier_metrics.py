@@ -13,10 +13,12 @@ import ray
 from ray.exceptions import RayError
 
 from analysis.report.answers import MAX_MODELS
-from sweeper.checks.attacks import _model_problems
-from sweeper.driver.frontier_metrics import measure_frontier, unattacked_epochs, unmeasured_epochs
+from sweeper.checks.attacks import AttackPlan, _model_problems
+from sweeper.checks.trial_time import TrialPace
+from sweeper.driver.frontier_metrics import measure_frontier
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution import ray_payload
+from sweeper.search.unmeasured import unattacked_epochs, unmeasured_epochs
 from sweeper.store.columns import column_dictionary
 from sweeper.store.events import MetricsMeasured
 from sweeper.store.tables import ResultTables
@@ -28,6 +30,7 @@ from trainables.spec import TrialSpec
 from trainables.worker.process import measure_checkpoint
 
 GUESS = 8.0
+PACE = TrialPace(epoch=1.0, beside=1.0, source="8 trials", generation=2.0)
 AXES = (("forget_loss", "forget_loss_capped", "max"), ("retain_loss", "retain_loss", "min"))
 
 
@@ -173,7 +176,7 @@ def test_stored_models_near_the_frontier_are_attacked_once_after_their_metrics_a
     (out / "sweep.json").write_text(json.dumps(content | {"baseline": baseline}))
     tasks = SequentialTasks(monkeypatch, {})
     settings = replace(SETTINGS, trials=1, attacks="quantize", attack_epsilon=0.0)
-    assert [item.attack for item in unattacked_epochs(out, settings)] == ["quantize", "quantize"]
+    assert [item.metric_set for item in unattacked_epochs(out, settings)] == ["quantize", "quantize"]
     assert len(unattacked_epochs(out, replace(settings, front_metrics=1))) == 1
     for _ in range(2):
         measure_frontier(bare_sweep(out, settings), lambda: None)
@@ -184,6 +187,40 @@ def test_stored_models_near_the_frontier_are_attacked_once_after_their_metrics_a
     assert unattacked_epochs(out, settings) == []
     items = json.loads((out / "items" / "00000-epoch-1.json").read_text())
     assert items["eval_log.json"]["rougeL_recall"] == {"0": 0.5}, "the items are those before the attack"
+
+
+def test_the_plan_of_attacks_names_the_models_that_each_attack_still_misses(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = json.loads((out / "sweep.json").read_text())
+    baseline = content["baseline"] | {"fact_recall_after_nf4": 0.9}
+    (out / "sweep.json").write_text(json.dumps(content | {"baseline": baseline}))
+    opened(out).log.record(MetricsMeasured("00000", 40, {"fact_recall_after_nf4": 0.5}))
+    settings = replace(SETTINGS, trials=1, attacks="quantize,sample", attack_epsilon=0.0)
+    monkeypatch.setattr("sweeper.checks.attacks.estimate_pace", lambda *args, **kwargs: PACE)
+    plan = AttackPlan.of(settings, out, slots=2)
+    assert plan.attacks == {"quantize": ("00000-epoch-1",), "sample": ("00000-epoch-4", "00000-epoch-1")}
+    assert (plan.controls, plan.measurements, plan.left_out) == (("sample",), 3, ())
+    quantize, sample = ATTACKS["quantize"].effort, ATTACKS["sample"].effort
+    assert plan.seconds == pytest.approx(PACE.generation * (sample + (quantize + 2 * sample) / 2))
+    sample_line = next(line for line in plan.format() if line.startswith("sample"))
+    assert_names(sample_line, "the target", "00000-epoch-4", "00000-epoch-1")
+
+
+def test_the_tables_have_the_metrics_of_all_epochs_when_the_models_to_attack_are_chosen(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The recommended model is attacked first, and it follows from the metrics in the tables."""
+    SequentialTasks(monkeypatch, {})
+    written: list[list[str]] = []
+
+    def choose(folder: Path, settings: object) -> list[object]:
+        written.append([row["verbmem"] for row in ResultTables(folder).candidates.read()])
+        return []
+
+    monkeypatch.setattr("sweeper.driver.frontier_metrics.unattacked_epochs", choose)
+    measure(out)
+    assert written == [["0.5", "", "", "0.5"]]
 
 
 def test_a_model_whose_checkpoint_is_gone_is_named_before_the_attack(out: Path) -> None:
