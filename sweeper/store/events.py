@@ -209,10 +209,6 @@ class Record:
         """
         try:
             content = json.loads(line)
-            if "payload" in content:
-                from sweeper.store.first_format import converted
-
-                content = converted(content)
             adapter = _adapter(content.pop("kind"))
             return cls(content.pop("seq"), content.pop("time"), adapter.validate_python(content))
         except ValidationError as error:

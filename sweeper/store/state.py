@@ -129,7 +129,7 @@ class SweepState:
             case TrialReported(report=report):
                 if report.step > trial.last_step:  # a restarted worker repeats reports
                     trial.reports.append(report)
-                    trial.cut = None  # the first version of the log does not contain promotions
+                    trial.cut = None  # a decision is about the last report
             case TrialCut():
                 trial.cut = event
                 if event.waits:
