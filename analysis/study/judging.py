@@ -108,9 +108,6 @@ def _reason(
     """Return why the arms have no verdict; None if they have one."""
     if not variant:
         return note("no_auto_lr")
-    rows = [item.run.row for by_seed in arms.auto[variant].values() for item in by_seed.values()]
-    if any(row.get("auto_lr_smoothing") == "safe" for row in rows):
-        return note("bundle")
     if not arms.hand:
         differences = setting_differences(arms, variant, all_arms, columns)
         return note("arms_differ", arm=variant, differences=differences) if differences else note("no_fixed_rate")

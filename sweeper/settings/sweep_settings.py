@@ -287,12 +287,10 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
         """Return the settings from the result of :meth:`to_dict`.
 
         Raises:
-            ValueError: the sweep was started with a rule of AutoLR that no longer exists.
+            KeyError, TypeError, ValueError: the result is damaged, or is from another version.
         """
         settings = dict(values)
         settings["space"] = Space.from_dict(settings["space"])
-        if "auto_lr_smoothing" in settings["base"]:
-            settings["base"] = _with_one_setting_per_factor(settings["base"], settings["space"])
         settings["base"] = TrialSpec.from_dict(settings["base"])
         settings["no_ship"] = not settings.pop("ship")
         for name in ("extension", "constraints", "enqueue", "warm_start", "reuse", "after_search"):
@@ -309,23 +307,6 @@ def attacked_spec(spec: TrialSpec, attacks: str) -> TrialSpec:
 def with_metrics(spec: TrialSpec, names: Sequence[str]) -> TrialSpec:
     """Return the spec with further metrics beside its own."""
     return replace(spec, metrics=tuple(dict.fromkeys([*(spec.metrics or ("default",)), *names]))) if names else spec
-
-
-def _with_one_setting_per_factor(base: Mapping[str, Any], space: Space) -> dict[str, Any]:
-    """Return the values of a spec that was stored when ``auto_lr`` was on or off, and ``auto_lr_smoothing`` the rule.
-
-    Raises:
-        ValueError: a trial may use AutoLR, whose rules are different now.
-    """
-    searched = [value for item in space.parameters if isinstance(item, Choice) for value in item.values]
-    if "on" in (base["auto_lr"], space.constants.get("auto_lr"), *searched) or base["interpolate"] == "on":
-        rule = base["auto_lr_smoothing"]
-        raise ValueError(
-            f"the sweep was started with AutoLR's rule '{rule}' of an earlier version, which this version does not "
-            "have; start a new sweep"
-        )
-    rule_settings = ("auto_lr_smoothing", "auto_lr_start", "auto_lr_probe", "auto_lr_probe_batches")
-    return {name: value for name, value in base.items() if name not in rule_settings} | {"interpolate": "off"}
 
 
 CHANGEABLE = tuple(

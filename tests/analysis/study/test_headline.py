@@ -115,7 +115,6 @@ def test_a_quality_is_described_as_conditional(study: MakeStudy) -> None:
             ["lr decay is linear for gen/same and none", "on divergence is restart for gen/same and stop"],
         ),
         (hand(max_steps=10) + auto(max_steps=20), ["max steps is 20 for gen/same and 10"]),
-        (auto(auto_lr="on", auto_lr_smoothing="safe") + hand(), ["'safe'", "--auto-lr curvature"]),
         (hand(), ["nothing to compare", "no run with AutoLR"]),
         (auto(), ["nothing to compare", "no run has a fixed learning rate"]),
         (
@@ -123,7 +122,7 @@ def test_a_quality_is_described_as_conditional(study: MakeStudy) -> None:
             ["5 seeds cannot decide 1 comparison", "at least 6", "--describe"],
         ),
     ],
-    ids=["interpolation", "decay and restart", "steps", "an older bundle", "no rule", "no fixed rate", "five seeds"],
+    ids=["interpolation", "decay and restart", "steps", "no rule", "no fixed rate", "five seeds"],
 )
 def test_a_study_without_an_answer_is_refused(study: MakeStudy, rows: list[Row], expected: list[str]) -> None:
     problems = " ".join(study_problems(study(rows)))

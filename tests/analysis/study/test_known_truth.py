@@ -224,12 +224,6 @@ def test_interpolation_for_both_arms_is_a_task_of_its_own(study: MakeStudy) -> N
     assert {item.comparisons for item in found.verdicts} == {2}
 
 
-def test_a_rule_of_an_older_version_that_joined_four_factors_is_refused(study: MakeStudy) -> None:
-    found = study(hand() + auto(auto_lr="on", auto_lr_smoothing="safe"))
-    (item,) = found.no_verdicts
-    assert item.why.code == "bundle"
-
-
 def test_of_many_equal_rules_none_is_better_and_a_primary_comparison_is_tested_first(study: MakeStudy) -> None:
     """With p = 2^-7 on seven seeds, one of eight comparisons is decided only if it is the primary one."""
     names = [f"method{index}" for index in range(8)]

@@ -71,14 +71,3 @@ def test_sweep_json_keeps_the_names_that_differ_from_the_options() -> None:
     assert {name: stored[name] for name in expected} == expected
     assert "no_ship" not in stored
     assert SweepSettings.from_dict(stored) == settings
-
-
-def test_a_sweep_of_the_version_with_auto_lr_on_or_off_is_read_if_it_does_not_use_auto_lr() -> None:
-    space = default_space(methods=options_by_method(("gdiff",)), lr=(1e-4,))
-    settings = make_settings(space=space)
-    stored = settings.to_dict()
-    earlier = {"auto_lr_smoothing": "safe", "auto_lr_start": 1, "auto_lr_probe": "fresh", "auto_lr_probe_batches": 2}
-    base = {**settings.base.to_dict(), **earlier, "interpolate": "auto"}
-    assert SweepSettings.from_dict({**stored, "base": base}) == settings
-    with pytest.raises(ValueError, match="rule 'safe'"):
-        SweepSettings.from_dict({**stored, "base": base | {"auto_lr": "on"}})
