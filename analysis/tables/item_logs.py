@@ -48,7 +48,7 @@ Answers = Mapping[tuple[str, str], StoredAnswer]
 def item_scores(rows: pd.DataFrame) -> list[Mapping[str, Parts]]:
     """Return the values of the items by metric, for each row of ``TrialTable.models``.
 
-    The mapping is empty for a model without a per-item log, and for a log of an older version.
+    The mapping is empty for a model without a per-item log.
     """
     if "folder" not in rows:
         return [{} for _ in range(len(rows))]

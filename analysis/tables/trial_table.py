@@ -90,7 +90,7 @@ class TrialTable:
         history, updates = _read_courses(out, sweep, columns)
         candidates = _read_candidates(out, sweep, columns)
         fresh = trials[_phase_is(trials, "confirm")].reset_index(drop=True)
-        if "confirms" not in fresh:  # a table without rows, or of an earlier version
+        if "confirms" not in fresh:  # such as in a table without rows
             fresh = fresh.assign(confirms=pd.Series(dtype=object))
         audited = trials[_phase_is(trials, "audit")].reset_index(drop=True)
         other_ids = {trial_id for rows in (trials, history) for trial_id in rows.loc[~is_search(rows), "trial_id"]}
@@ -241,7 +241,7 @@ def is_reused(trials: pd.DataFrame) -> pd.Series:
 
 
 def _phase_is(rows: pd.DataFrame, phase: str) -> pd.Series:
-    """Return a mask of the rows of a phase, shape (rows,). Earlier versions have only the search."""
+    """Return a mask of the rows of a phase, shape (rows,). Rows without a phase are of the search."""
     phases = rows["phase"] if "phase" in rows.columns else pd.Series("", index=rows.index, dtype=object)
     return phases.replace("", "search").fillna("search") == phase
 
