@@ -380,7 +380,7 @@ class TrialSpec:
 
         if not plugins.active():
             return []
-        from trainables.metrics.registry import SETS
+        from trainables.metrics.registry import metrics_in
 
         method = self.parsed_method
         entries = [
@@ -391,9 +391,7 @@ class TrialSpec:
             ("model", self.model),
             ("template", self.template),
         ]
-        for metric_or_set in self.metrics or ("default",):
-            for name in SETS.get(metric_or_set, (metric_or_set,)):
-                entries.append(("metric", name.removesuffix("_distance")))
+        entries += [("metric", name.removesuffix("_distance")) for name in metrics_in(self.metrics)]
         return plugins.digests(entries)
 
     def values(self) -> dict[str, object]:

@@ -19,7 +19,7 @@ from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.event_log import read_state
 from sweeper.store.events import Phase
 from sweeper.store.tables import ResultTables
-from trainables.metrics.registry import METRICS, SETS
+from trainables.metrics.registry import METRICS, metrics_in
 from trainables.target.cache import Cache, is_trained
 from trainables.target.target import TargetSpec, target_recipe, target_spec_of
 
@@ -119,8 +119,7 @@ def format_plan(plan: AuditPlan) -> list[str]:
 
 def _lost_checkpoints(settings: SweepSettings, out: Path) -> list[str]:
     """Return the folders of candidates.csv that no longer exist, of models whose metrics are not measured."""
-    requested = {name for entry in settings.base.metrics or ("default",) for name in SETS.get(entry, (entry,))}
-    names = [name for name in requested if not METRICS[name].comes_with_losses]
+    names = [name for name in metrics_in(settings.base.metrics) if not METRICS[name].comes_with_losses]
     table = ResultTables(out).candidates
     rows = table.read() if table.path.is_file() else []
     unmeasured = [row["checkpoint"] for row in rows if not any(row.get(name) for name in names)]

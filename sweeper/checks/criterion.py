@@ -10,7 +10,7 @@ from sweeper.settings.names import STUDY
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.columns import column_dictionary
 from sweeper.store.folder import UsageError
-from trainables.metrics.registry import METRICS, SETS
+from trainables.metrics.registry import METRICS, metrics_in
 from trainables.modality import dataset_modality
 from trainables.target.target import target_spec_of
 
@@ -50,5 +50,4 @@ def _measured(settings: SweepSettings) -> Collection[str]:
     if not any(item.kind == "dataset" for item in downloads(base)):
         return target_spec_of(base).metric_names()
     modality = dataset_modality(base.dataset).name
-    names = {name for entry in base.metrics or ("default",) for name in SETS.get(entry, (entry,))}
-    return {name for name in names if modality in METRICS[name].modalities}
+    return {name for name in metrics_in(base.metrics) if modality in METRICS[name].modalities}

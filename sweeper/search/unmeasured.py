@@ -45,13 +45,11 @@ def unmeasured_epochs(out: Path, settings: SweepSettings) -> list[UnmeasuredEpoc
     from analysis.frontier.frontier import frontier
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable, numbers
-    from trainables.metrics.registry import SETS
+    from trainables.metrics.registry import metrics_in
 
     sweep = SweepFile.read(out)
     table = TrialTable.read(out)
-    requested_names: set[str] = set()
-    for entry in settings.base.metrics or ("default",):
-        requested_names.update(SETS.get(entry, (entry,)))  # the metrics of a set, or one metric
+    requested_names = metrics_in(settings.base.metrics)
     names = [
         name
         for name in table.columns.metrics

@@ -9,7 +9,7 @@ from search_spaces.common.messages import expected_one_of
 from search_spaces.common.objective import Objective
 from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
 from sweeper.settings.names import DEFAULT_OBJECTIVES as DEFAULT_OBJECTIVES
-from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS, SETS
+from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS, metrics_in
 from trainables.modality import dataset_modality
 from trainables.spec import TrialSpec
 
@@ -112,9 +112,7 @@ def constraint_problems(constraints: Sequence[str], base: TrialSpec, attacks: Se
     problems = []
     modality = dataset_modality(base.dataset)
     metrics = base.metrics or ("default",)
-    measured = set(LOSS_METRICS)
-    for name in (*metrics, *attacks):
-        measured.update(SETS.get(name, (name,)))
+    measured = metrics_in([*metrics, *attacks]).union(LOSS_METRICS)
     for text in constraints:
         try:
             constraint = parse_metric_constraint(text)

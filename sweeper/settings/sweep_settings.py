@@ -30,7 +30,7 @@ from sweeper.settings.sources import Raw, command_line, from_json, to_json
 from sweeper.settings.tracking_uri import redact_uri
 from trainables.attacks.registry import metric_sets, parse_attacks
 from trainables.methods import option_names, parse_method
-from trainables.metrics.registry import METRICS, SETS
+from trainables.metrics.registry import METRICS, metrics_in
 from trainables.spec import FIELDS, TrialSpec
 from trainables.storage import Storage, is_address
 
@@ -150,7 +150,7 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
     @property
     def searched_constraints(self) -> tuple[Constraint, ...]:
         """The thresholds on metrics that trials measure. Other metrics are measured after the search."""
-        measured = {name for entry in self.base.metrics for name in SETS.get(entry, (entry,))}
+        measured = metrics_in(self.base.metrics)
         return tuple(
             item
             for item in self.parsed_constraints

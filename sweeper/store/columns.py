@@ -10,7 +10,7 @@ from search_spaces.common.fields import Field
 from trainables import plugins
 from trainables.auto_lr.step import UPDATE_COLUMNS
 from trainables.methods import OPTIONS, option_names, parse_method
-from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS, SETS
+from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS, metrics_in
 from trainables.spec import FIELDS
 
 
@@ -132,7 +132,7 @@ def unused_columns(
     used_options = {"c"}
     for method in methods:
         used_options.update(parse_method(method).options)
-    requested = {name for metric in metrics for name in SETS.get(metric, (metric,))}
+    requested = metrics_in(metrics)
     requested.update([f"{name}_distance" for name in requested])  # a metric's distance is requested with the metric
     if modality:
         requested -= {name for name, item in METRICS.items() if item.attack and modality not in item.modalities}

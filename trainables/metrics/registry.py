@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -60,6 +60,11 @@ SETS: Mapping[str, tuple[str, ...]] = MappingProxyType(_names_by_set())
 """The names of the metrics in each set. The metrics of an attack are the set with the attack's name."""
 
 DEFAULT_SET = SETS["default"]
+
+
+def metrics_in(names: Iterable[str]) -> set[str]:
+    """Return the metrics in ``names``, which contain metrics and sets of metrics; the default set without names."""
+    return {metric for name in tuple(names) or ("default",) for metric in SETS.get(name, (name,))}
 
 
 def unknown_names(names: Sequence[str]) -> list[str]:
