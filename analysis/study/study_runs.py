@@ -12,7 +12,6 @@ from analysis.errors import AnalysisError
 from analysis.frontier.indicators import further_objectives
 from analysis.tables.columns import Columns
 from analysis.tables.note import Note, note
-from analysis.tables.sweep_file import SweepFile
 from analysis.tables.tasks import STRUCTURE, Task, Tasks, tasks_of
 from analysis.tables.trade_off import Floats, scored, widest
 from analysis.tables.trial_table import TrialTable, auto_lr_on
@@ -88,11 +87,7 @@ class StudyRuns:
 
 
 def study_runs(
-    sweeps: Sequence[tuple[TrialTable, Sequence[Objective]]],
-    sweep: SweepFile | None = None,
-    *,
-    roles: Sequence[str] = ("data",),
-    seeds_vary: str = "order",
+    sweeps: Sequence[tuple[TrialTable, Sequence[Objective]]], *, roles: Sequence[str], seeds_vary: str
 ) -> StudyRuns:
     """Return the runs of one or more sweeps.
 
@@ -102,8 +97,7 @@ def study_runs(
 
     Args:
         sweeps: the table and the objectives of each sweep.
-        sweep, seeds_vary: see :func:`analysis.tables.tasks.tasks_of`.
-        roles: the roles of the columns that distinguish tasks, such as ``data`` or ``training``.
+        roles, seeds_vary: see :func:`analysis.tables.tasks.tasks_of`.
 
     Raises:
         AnalysisError: the sweeps have different objectives, or a table lacks the column of an objective.
@@ -112,7 +106,7 @@ def study_runs(
     if len(names) > 1:
         raise AnalysisError("the sweeps have different objectives, so their hypervolumes are not comparable")
     merged = TrialTable.merge([table for table, _ in sweeps])
-    tasks = tasks_of(merged, sweep, roles=roles, seeds_vary=seeds_vary)
+    tasks = tasks_of(merged, roles=roles, seeds_vary=seeds_vary)
     varying = tuple(name for name in merged.varying if _is_configuration(merged, name, roles))
     variant_options = _varying_auto_lr_options(merged)
     runs_by_key: dict[tuple[object, ...], StudyRun] = {}

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+_MAX_COLUMNS = 20
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -59,12 +60,12 @@ def did_you_mean(unknown_name: str, choices: Collection[str]) -> str:
     return f"did you mean '{by_lower[matches[0]]}'?" if matches else ""
 
 
-def columns_hint(required: Collection[str], columns: Collection[str], *, limit: int = 20) -> str:
+def columns_hint(required: Collection[str], columns: Collection[str]) -> str:
     """List the columns found and suggest a column: ``the columns found are Method; did you mean 'Method'?``."""
-    column_list = ", ".join(list(columns)[:limit]) or "none"
+    column_list = ", ".join(list(columns)[:_MAX_COLUMNS]) or "none"
     hint = f"the columns found are {column_list}"
-    if len(columns) > limit:
-        hint += f" and {len(columns) - limit} more"
+    if len(columns) > _MAX_COLUMNS:
+        hint += f" and {len(columns) - _MAX_COLUMNS} more"
     for name in required:
         if suggestion := did_you_mean(name, columns):
             return f"{hint}; {suggestion}"
