@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -119,6 +120,8 @@ class Stopped:
     trial_stopped: Done
     ended: Done
     afterwards: Done
+    priorities: set[int]
+    """The niceness of all processes while a trial runs."""
 
 
 @pytest.fixture(scope="module")
@@ -134,13 +137,19 @@ def stopped(problem: Problem, new_product: Callable[[str], Product]) -> Stopped:
     wait_until(lambda: bool(sweep.unfinished()), process)
     wait_until(lambda: bool(product.run("status", sweep.out, "--json").json["running"]), process)
     while_running = product.run("status", sweep.out, "--json")
+    priorities = {os.getpriority(os.PRIO_PROCESS, number) for number in product.processes()}
     (trial_id,) = sweep.unfinished()
     trial_stopped = product.run("stop", sweep.out, trial_id, "--json")
     wait_until(lambda: bool(sweep.unfinished() - {trial_id}), process)
     product.run("stop", sweep.out)
     ended = product.finish(process, code=130)
     afterwards = product.run("status", sweep.out, "--json")
-    return Stopped(sweep, while_running, trial_id, trial_stopped, ended, afterwards)
+    return Stopped(sweep, while_running, trial_id, trial_stopped, ended, afterwards, priorities)
+
+
+def test_trials_run_with_the_priority_of_the_driver(stopped: Stopped) -> None:
+    """Ray's own default would let them wait for every other program."""
+    assert stopped.priorities == {os.getpriority(os.PRIO_PROCESS, 0)}
 
 
 def test_status_shows_a_running_sweep(stopped: Stopped) -> None:
