@@ -5,13 +5,13 @@ The suites of weightings, objectives and data sets run in the folders of their t
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from transformers import BertConfig, BertLMHeadModel
 
+from trainables.attacks.registry import ATTACKS
 from trainables.metrics.registry import METRICS
 from trainables.models.registry import MODELS
 from trainables.models.tiny import tokenizer_for
@@ -26,13 +26,10 @@ def _model_that_sees_later_tokens(data: Any, seed: int) -> tuple[Any, Any]:
     return BertLMHeadModel(BertConfig(vocab_size=len(tokenizer), initializer_range=1.0, **sizes)), tokenizer
 
 
-WITHOUT_CURVES = [name for name in METRICS if not re.search(r"_\d$", name)]
-"""The metrics without the single points of curves, which take the time of a whole curve."""
-
-
-@pytest.mark.parametrize("name", WITHOUT_CURVES)
-def test_every_metric_keeps_its_promises(name: str) -> None:
-    check_metric(METRICS[name])
+@pytest.mark.parametrize("attack", ["", *ATTACKS])
+def test_every_metric_keeps_its_promises(attack: str) -> None:
+    """The metrics of an attack are measured together, and so are those without an attack."""
+    check_metric(*(metric for metric in METRICS.values() if metric.attack == attack))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -48,7 +45,7 @@ def test_every_model_keeps_its_promises(name: str) -> None:
         ({"low": 1.0}, "less than the upper bound"),
         ({"of": None, "threshold": {"below": 0.1}}, "name its set"),
         ({"measure": lambda scores: float("nan")}, "nan"),
-        ({"measure": lambda scores: 1.5}, "1.5 .*0 and 1"),
+        ({"measure": lambda scores: 1.5}, "1.5, .*0 and 1"),
     ],
 )
 def test_the_broken_promise_of_a_metric_is_named(change: dict[str, Any], fact: str) -> None:
