@@ -10,7 +10,8 @@
    ``tie_breaker`` or, without such a column, by the distance from the ideal corner.
 
 Two scores differ only if their difference exceeds the noise, which is measured on the items
-(:mod:`analysis.frontier.correction`).
+(:mod:`analysis.frontier.correction`). A score that a requirement on forgetting bounds has no noise: its items are the
+facts to forget, not a sample of them, so a model that tells fewer of them is better.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Ranking:
     """Ranks any of the models in a table with one row per model. Models are given by their positions in the table.
 
     Attributes:
-        noise: the noise of each score. Without an entry, it is :data:`TOLERANCE`.
+        noise: the noise of each score that the items have. Without an entry, it is :data:`TOLERANCE`.
     """
 
     rows: pd.DataFrame
@@ -150,10 +151,17 @@ class Ranking:
                 yield score.oriented(values), self._noise(item.column, score.high - score.low, positions)
 
     def _noise(self, name: str, scale: float, positions: Sequence[int]) -> Floats:
+        if name in self.noise and name in self._forgotten:
+            return np.zeros((len(positions), len(positions)))
         if name in self.noise:
             noise = self.noise[name][np.ix_(positions, positions)]
             return np.where(np.isnan(noise), TOLERANCE * scale, noise)
         return np.full((len(positions), len(positions)), TOLERANCE * scale)
+
+    @cached_property
+    def _forgotten(self) -> frozenset[str]:
+        """The scores that requirements on forgetting bound."""
+        return frozenset(item.column for item in self.criterion.requirements if item.role is Role.FORGET)
 
     def differences(self, positions: Sequence[int]) -> tuple[Floats, Floats]:
         """Return the scores by which models are compared, shape (scores, n), and their noise, shape (scores, n, n).

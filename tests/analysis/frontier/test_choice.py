@@ -231,7 +231,9 @@ KEPT = np.array([np.arange(100) < 84, np.arange(100) < 88, np.arange(100) >= 11]
 """The retained facts that three models tell: the first two differ in 4 of 100, and the third in 22 from the first."""
 
 
-def with_items(make_sweep: MakeSweep, models: Sequence[Values], kept: np.ndarray) -> Path:
+def with_items(
+    make_sweep: MakeSweep, models: Sequence[Values], kept: np.ndarray, told: np.ndarray | None = None
+) -> Path:
     rows = [
         trial(str(index), 6.0, 0.2, **(values | {"retain_fact_recall": kept[index].mean()}))
         for index, values in enumerate(models)
@@ -240,6 +242,8 @@ def with_items(make_sweep: MakeSweep, models: Sequence[Values], kept: np.ndarray
     (out / "items").mkdir()
     for index, values in enumerate(kept):
         scores = {"retain_fact_recall": [{"totals": values.tolist()}]}
+        if told is not None:
+            scores["forget_fact_recall"] = [{"totals": told[index].tolist()}]
         (out / f"items/{index}.json").write_text(json.dumps({"scores": scores}))
     return out
 
@@ -249,6 +253,16 @@ def test_models_within_the_noise_of_their_items_are_ties(make_sweep: MakeSweep) 
     models = [model(retain_kl=0.10), model(retain_kl=0.12), model(retain_kl=0.14)]
     found = choose_model(*tables_of(with_items(make_sweep, models, KEPT)))
     assert (found.index, found.ties, found.decision) == (1, (2,), Decision.LEAST_CHANGE)
+
+
+def test_a_told_fact_counts_although_so_few_questions_would_be_noise_in_a_sample(make_sweep: MakeSweep) -> None:
+    """Of 12 facts to forget, the first model tells one more, which is within the noise of 12 sampled questions."""
+    models = [model(forget_fact_recall=2 / 12, retain_kl=0.01), model(forget_fact_recall=1 / 12, retain_kl=0.02)]
+    told = np.array([np.arange(12) < 2, np.arange(12) < 1]).astype(float)
+    found = choose_model(*tables_of(with_items(make_sweep, models, KEPT[[0, 0]], told)))
+    assert found.resampling is not None
+    assert found.resampling.noise["forget_fact_recall"][0, 1] > 1 / 12
+    assert (found.index, found.decision) == (1, Decision.ONLY)
 
 
 def test_the_scores_of_the_answer_are_corrected_with_an_interval(make_sweep: MakeSweep, blank_figures: None) -> None:
