@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from search_spaces.common.messages import counted, shown
 from trainables.data import DataError, UnlearningData
 from trainables.data.overlap import overlap
+from trainables.metrics.registry import METRICS, SETS
 from trainables.modality import modality_of
 from trainables.models.checkpoints import TOKENIZER_FILES, load_tokenizer
 from trainables.models.hub_cache import cached_snapshot
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def data_notes(spec: TargetSpec) -> list[str]:
-    """Return notes about sets with answers that are cut, rows that are also retained, and prefixes of weights.
+    """Return notes about cut answers, rows that are also retained, unused question sets, and prefixes of weights.
 
     Raises:
         DataError: all rows to forget are also retained, or a prompt is longer than the maximum length.
@@ -29,6 +30,7 @@ def data_notes(spec: TargetSpec) -> list[str]:
     notes = overlap_notes(spec)
     modality = modality_of(spec.data, spec.info.template)
     notes += modality.cut_notes(spec.data, partial(_tokenizer, spec), max_length=spec.trial.max_length)
+    notes += _unused_set_notes(spec)
     notes += _prefix_notes(spec)
     return notes
 
@@ -53,6 +55,19 @@ def overlap_notes(spec: TargetSpec) -> list[str]:
     if count == common.total:
         raise DataError(f"data set {spec.data.name}: {text}")
     return [text]
+
+
+def _unused_set_notes(spec: TargetSpec) -> Iterator[str]:
+    """Yield a note if the user's own data have questions in other words or neighbours that no metric is measured on."""
+    requested = {name for item in spec.trial.metrics for name in SETS.get(item, (item,))}
+    further = [name for name in SETS["facts"] if name not in SETS["default"]]
+    unused = [
+        name
+        for name in further
+        if name not in requested and not METRICS[name].unmet_needs(spec.data, retain_model=False)
+    ]
+    if unused and spec.data.name == "jsonl":
+        yield f"the data allow {', '.join(unused)}, which would not be measured: add --metrics default,facts"
 
 
 def _prefix_notes(spec: TargetSpec) -> Iterator[str]:

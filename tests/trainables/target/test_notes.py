@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -66,6 +67,14 @@ def test_answers_that_are_cut_and_common_rows_are_counted(tmp_path: Path) -> Non
     )
     assert_names(cut, "3 of 10 answers of forget are longer than --max-length 40 tokens:")
     assert data_notes(write(tmp_path, forget=forget[3:], retain=retain[1:])) == []
+
+
+def test_question_sets_that_no_metric_is_measured_on_are_named(tmp_path: Path) -> None:
+    rows = {"forget": [("Where does Ada live?", "In Oslo.")], "retain": [("Where does Bo live?", "In Rome.")]}
+    spec = write(tmp_path, **rows, retain_rephrased=[("What is Bo's home town?", "In Rome.")])
+    (note,) = data_notes(spec)
+    assert_names(note, "retain_fact_recall_rephrased", "--metrics default,facts")
+    assert data_notes(replace(spec, trial=replace(spec.trial, metrics=("default", "facts")))) == []
 
 
 def test_an_example_of_common_rows_is_shown_once(tmp_path: Path) -> None:
