@@ -12,8 +12,8 @@ The best rate and epoch have the highest score on the tuning seed. The score is 
 facts kept, forgotten facts not told, and forget questions answered fluently or with a refusal. Of equal scores, the one
 with the smallest ``retain_kl`` is the best.
 
-In docs/data/demo_methods.csv, the answers of only some runs were counted with the present definition of garbled text. The
-cells of the other runs are empty, and ``--table`` leaves these runs out.
+In docs/data/demo_methods.csv, the answers of only some runs were counted with the present definition of garbled text.
+The cells of the other runs are empty, and ``--table`` leaves these runs out.
 """
 
 from __future__ import annotations
