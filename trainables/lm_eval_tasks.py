@@ -205,12 +205,19 @@ def _find(name: str, folder: Path | None) -> Task:
     )
 
 
-@functools.cache
 def _manager(folder: str) -> Any:
-    """Return the manager of the tasks in a folder, or of lm-eval's own tasks, which take many seconds to list."""
+    """Return the manager of the tasks in a folder, or of lm-eval's own tasks."""
     from lm_eval.tasks import TaskManager
 
-    return TaskManager(include_path=folder, include_defaults=False) if folder else TaskManager()
+    return TaskManager(include_path=folder, include_defaults=False) if folder else _default_manager()
+
+
+@functools.cache
+def _default_manager() -> Any:
+    """Return the manager of lm-eval's own tasks, which takes many seconds to list them."""
+    from lm_eval.tasks import TaskManager
+
+    return TaskManager()
 
 
 def _digest(folder: Path) -> str:
