@@ -67,7 +67,7 @@ def format_settings(row: pd.Series, varying: Sequence[str]) -> str:
     """Return the settings of a trial as text, such as ``gdiff, c 0.44, lr 2e-4``."""
     excluded = {"method", "lr", "auto_lr", *_variant_columns(row)}
     settings = {name: cell(row.get(name)) for name in varying if name not in excluded}
-    texts = [str(row["method"])]
+    texts = [_method(row)]
     texts += [f"{name} {number(value)}" for name, value in settings.items() if value is not None]
     if cell(row["lr"]) is not None:
         texts.append(format_learning_rate(row))
@@ -118,6 +118,16 @@ def rounded_cell(value: object) -> Hashable:
     """Return the result of :func:`cell`, with floats rounded to nine digits, so that 0.0003 equals 3 * 0.0001."""
     python_value = cell(value)
     return float(f"{python_value:.9g}") if isinstance(python_value, float) else python_value
+
+
+def _method(row: pd.Series) -> str:
+    """Return the method of a trial, such as ``gdiff``, or how a model is merged: ``negmerge x 1.5 of 00001, 00003``."""
+    method, merged = str(row["method"]), cell(row.get("merges"))
+    if merged is None:
+        return method
+    scale = cell(row.get("merge_scale"))
+    factor = "" if scale in (None, 1.0) else f" x {number(scale)}"
+    return f"{method}{factor} of {str(merged).replace(',', ', ')}"
 
 
 def _variant_columns(row: pd.Series) -> list[str]:

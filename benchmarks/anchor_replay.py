@@ -56,6 +56,8 @@ from sweeper.search import schedulers
 from sweeper.search.archive import Row
 from sweeper.search.halving import Decision
 from sweeper.store.state import Trial
+from trainables.methods import parse_method
+from trainables.models.registry import MODELS
 
 SHARES = (0.05, 0.1, 0.2)
 """The shares of the table's epochs after which a search is measured."""
@@ -70,13 +72,31 @@ PROJECT_ARMS = {
     "random + moasha": Arm(sampler="random", scheduler="moasha", trials=64),
     PRUNER: Arm(scheduler="multi_metric_pruner", trials=64),
 }
+_PRIOR = {
+    "method": "gdiff",
+    "c": 1.0 - parse_method("gdiff").resolve({})["c"],
+    "lr": MODELS["tiny-phi"].lr,
+}
+"""The configuration of ``unlearn`` without options, in the parameters of :func:`neps_space`. Nobody tuned this prior on
+the tables."""
+_OBJECTIVES = ("forget_loss", "retain_loss")
 NEPS_ARMS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "NePS moasha": ("moasha", {}),
     "NePS moasha, eta 2": ("moasha", {"eta": 2}),
     "NePS mo_hyperband": ("mo_hyperband", {}),
-    "NePS primo": ("primo", {"prior_centers": {}}),
+    "NePS primo": (
+        "primo",
+        {
+            "prior_centers": dict.fromkeys(_OBJECTIVES, _PRIOR),
+            "prior_confidences": dict.fromkeys(_OBJECTIVES, dict.fromkeys(_PRIOR, 0.25)),
+        },
+    ),
 }
-"""The function of ``neps.algorithms`` and its options. PriMO has no priors, because the default search has none."""
+"""The function of ``neps.algorithms`` and its options.
+
+PriMO needs a prior for each objective. A user of a new problem knows only the default configuration, so it is the prior
+of both objectives, with 0.25, the default confidence of NePS.
+"""
 ARMS = (*PROJECT_ARMS, *NEPS_ARMS)
 _FIDELITY = "epoch"
 

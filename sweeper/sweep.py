@@ -19,6 +19,7 @@ from sweeper.driver.confirmation import confirm_answer, has_fresh_runs
 from sweeper.driver.control_server import ControlServer
 from sweeper.driver.finalize import Summary, finalize
 from sweeper.driver.frontier_metrics import measure_frontier
+from sweeper.driver.merging import merge_models, missing_merges, propose_merge
 from sweeper.driver.open_sweep import OpenSweep, open_sweep
 from sweeper.driver.tune_run import run_trials, watch_head
 from sweeper.execution.cluster import Cluster
@@ -30,6 +31,7 @@ from sweeper.search.limits import SEARCH_CLOSED
 from sweeper.search.unmeasured import unmeasured_models
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.event_log import read_state
+from sweeper.store.events import Merge
 from sweeper.store.folder import Origin, SweepError, UsageError, read_origin, read_settings, write_sweep_json
 from sweeper.store.lease import hold_lease
 from sweeper.store.plugins import set_worker_plugins
@@ -41,13 +43,14 @@ _SHUTDOWN_MESSAGE = """error: interrupted, but Ray did not stop; all finished tr
 """
 
 
-def run(
+def run(  # noqa: PLR0913 - each command that continues a sweep changes another part
     out: Path,
     *,
     console: Console,
     changes: Mapping[str, Any] | None = None,
     retry_failed: bool = False,
     search: bool = True,
+    merge: Merge | None = None,
     end_process: Callable[[Callable[[], Summary]], None] = lambda summary: None,
 ) -> Summary:
     """Run the sweep in ``out`` to its end, and write its report. Trials with an infrastructure failure run again.
@@ -55,7 +58,8 @@ def run(
     Args:
         changes: maps names of settings to values that replace the stored values, for example a larger ``trials``.
         retry_failed: run all failed trials again.
-        search: whether to run the remaining trials of the search. Otherwise, only confirm and audit trials run.
+        search: whether to run the remaining trials of the search. Otherwise, only the trials of other phases run.
+        merge: a model to merge from models of the sweep.
         end_process: function that ends the process. If Ray's head node is lost, it is called in another thread. Its
             argument is a function that finalizes the sweep.
 
@@ -84,6 +88,8 @@ def run(
         control.follow(sweep)
         if not search:
             sweep.controller.limits.closed = SEARCH_CLOSED
+        if merge is not None:
+            propose_merge(sweep, merge)
 
         def on_lost_head() -> None:
             sweep.display.close()
@@ -142,7 +148,7 @@ def _load_targets(
 
 
 def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], None]) -> None:
-    """Run the remaining trials, and then the confirm trials and the audit trials.
+    """Run the remaining trials, and then the merge trials, the confirm trials and the audit trials.
 
     After Ctrl-C, return normally, so that the report is written.
     """
@@ -155,7 +161,7 @@ def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], N
             sweep.checkpoints.fetch_models()
             if controller.failure is not None:
                 return
-            is_measured = not unmeasured_models(sweep.out, sweep.settings)
+            is_measured = not missing_merges(sweep) and not unmeasured_models(sweep.out, sweep.settings)
             if is_measured and not has_fresh_runs(sweep) and not missing_audit_models(sweep):
                 record_p_values(sweep)  # a killed driver may not have recorded them
                 return
@@ -166,6 +172,7 @@ def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], N
                 run_trials(sweep, capacity)
             if controller.failure is None and not is_interrupted():
                 controller.end_paused(all_trials=True)
+                merge_models(sweep, wait_for_head)
                 measure_frontier(sweep, wait_for_head)
                 confirm_answer(sweep, capacity)
                 if controller.failure is None and not is_interrupted():

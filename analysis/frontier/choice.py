@@ -27,7 +27,7 @@ from analysis.frontier.frontier import selectable_models
 from analysis.frontier.ranking import NO_NOISE, Decision, Noise, Ranking
 from analysis.frontier.robust import attacked_rows, under_attack
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trial_table import TrialTable
+from analysis.tables.trial_table import TrialTable, is_merged
 from search_spaces.common.objective import Objective
 
 RUNNERS_UP = 2
@@ -148,9 +148,10 @@ def choose_model(
 def to_confirm(choice: Choice, table: TrialTable) -> list[int]:
     """Return the models whose configurations are trained again: the best good models of the best configurations.
 
-    The result does not depend on fresh runs. It is empty without a good model.
+    The result does not depend on fresh runs. It is empty without a good model. A merged model has no configuration that
+    could be trained again.
     """
-    good = np.flatnonzero(choice.judged.good).tolist()
+    good = np.flatnonzero(choice.judged.good & ~is_merged(choice.rows).to_numpy()).tolist()
     return choice.ranking.order(good, 1 + RUNNERS_UP, groups=configurations_of(choice.rows, table))
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pandas as pd
 
 from analysis.frontier.frontier import Frontier
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
+from analysis.words import cell
 
 
 def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict[str, object]:
@@ -31,12 +33,19 @@ def pareto_content(front: Frontier, table: TrialTable, sweep: SweepFile) -> dict
                 "hypervolume_contribution": float(front.contributions[i]),
                 "spec_hash": row["spec_hash"],
                 **{name: row[name] for name in table.spec_columns},
+                **_merge(row),
                 "checkpoint": row["checkpoint"] or None,
             }
             for i, (_, row) in enumerate(front.members.iterrows())
         ],
         "baseline": {"objectives": before, **sweep.baseline} if sweep.baseline else None,
     }
+
+
+def _merge(row: pd.Series) -> dict[str, object]:
+    """Return the entries of a merged model: the trials and folders whose models are merged, and the factor."""
+    merged = cell(row.get("merges"))
+    return {} if merged is None else {"merges": str(merged).split(","), "merge_scale": float(row["merge_scale"])}
 
 
 def json_number(value: float) -> float | int | None:

@@ -93,7 +93,9 @@ class TrialTable:
         if "confirms" not in fresh:  # such as in a table without rows
             fresh = fresh.assign(confirms=pd.Series(dtype=object))
         audited = trials[_phase_is(trials, "audit")].reset_index(drop=True)
-        other_ids = {trial_id for rows in (trials, history) for trial_id in rows.loc[~is_search(rows), "trial_id"]}
+        other_ids = {
+            trial_id for rows in (trials, history) for trial_id in rows.loc[~_has_candidates(rows), "trial_id"]
+        }
         trials, history, updates = (
             rows[~rows["trial_id"].isin(other_ids)].reset_index(drop=True) for rows in (trials, history, updates)
         )
@@ -244,6 +246,15 @@ def _phase_is(rows: pd.DataFrame, phase: str) -> pd.Series:
     """Return a mask of the rows of a phase, shape (rows,). Rows without a phase are of the search."""
     phases = rows["phase"] if "phase" in rows.columns else pd.Series("", index=rows.index, dtype=object)
     return phases.replace("", "search").fillna("search") == phase
+
+
+def is_merged(rows: pd.DataFrame) -> pd.Series:
+    """Return a mask of the models that were merged from models of other trials, shape (rows,)."""
+    return _phase_is(rows, "merge")
+
+
+def _has_candidates(rows: pd.DataFrame) -> pd.Series:
+    return is_search(rows) | is_merged(rows)
 
 
 def is_search(rows: pd.DataFrame) -> pd.Series:

@@ -31,7 +31,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "report": ("report runs/first --watch", "report runs/first runs/second --out runs/both"),
         "compare": ("compare runs/first --format tex",),
         "pick": ("pick runs/first --where 'verbmem<=0.1' --copy-to model",),
-        "merge": ("merge runs/first --trial 00001 --trial 00003 --out runs/merged",),
+        "merge": ("merge runs/first --trial 00001 --trial 00003",),
         "ask": ('ask runs/first "Where was Ada Holt born?"', "ask runs/first --trial 00007 --epoch 3"),
         "config": ("config runs/first --out sweep.yaml",),
         "unlearn": ("unlearn --method ngdiff --auto-lr gen --epochs 10 --out model",),

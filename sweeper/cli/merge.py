@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from search_spaces.common.values import json_text
 from sweeper.cli.options import command, json_option
+from sweeper.cli.outcome import run_to_the_end
 from sweeper.settings.options import MergeOptions
-from sweeper.settings.sources import Raw
+from sweeper.settings.reading import located, read
+from sweeper.settings.sources import Raw, raise_if_any
+
+if TYPE_CHECKING:
+    from sweeper.store.events import Merge
 
 
 @command(
     MergeOptions,
     click.argument("folder", type=click.Path()),
-    json_option("Print the metrics of the merged model as JSON on stdout."),
+    json_option("Print the summary of the sweep as JSON on stdout."),
 )
 def merge(raw: Raw, problems: list[str], *, folder: str, as_json: bool) -> None:
-    """Merge the models of the finished sweep in FOLDER into one model, without training.
+    """Merge models of the sweep in FOLDER into one model, without training. It becomes a candidate of the sweep.
 
     The merged model has the target's weights plus --scale times the merged task vectors of the trials' last models. A
-    task vector is the difference of a model's weights and the target's. The merged model is measured like the models of
-    the sweep, and 'report FOLDER OUT --out DIR' shows it beside them. If the command is interrupted, the same command
-    continues.
+    task vector is the difference of a model's weights and the target's. The merged model is a trial of the phase merge:
+    it is measured, judged, attacked and reported like the models of the other trials. If the command is interrupted,
+    resume continues it.
 
     \b
     negmerge  the mean of the vectors where all have the same sign, and 0 elsewhere
@@ -31,21 +36,35 @@ def merge(raw: Raw, problems: list[str], *, folder: str, as_json: bool) -> None:
     """
     from sweeper.store.plugins import restore_plugins
 
-    restore_plugins(Path(folder))  # before any registry is read
-    from sweeper.console import own_console
-    from sweeper.merging import judgement, planned_merge
-    from sweeper.merging import merge as merge_models
+    out = Path(folder)
+    restore_plugins(out)  # run_to_the_end prints the messages
+    from sweeper.checks.merging import planned_merge
 
-    plan = planned_merge(Path(folder), raw, problems)
-    row = merge_models(Path(folder), plan, console=own_console())
-    judged = judgement(Path(folder), row)
-    if as_json:
-        click.echo(json_text({**row, "judgement": {"outcome": judged.outcome, "lines": judged.lines}}))
+    options, found = read(MergeOptions, raw, problems)
+    plan, merge_problems = planned_merge(options, out)
+    raise_if_any(located([*found, *merge_problems], raw))
+    run_to_the_end(out, as_json=as_json, search=False, merge=plan)
+    if not as_json:
+        _print_merged(out, plan)
+
+
+def _print_merged(out: Path, plan: Merge) -> None:
+    """Print how the merged model compares with the criterion of the sweep."""
+    from analysis.report.pick import judged_model
+    from analysis.tables.sweep_file import SweepFile
+    from analysis.tables.trial_table import TrialTable
+    from analysis.words import format_settings
+    from sweeper.driver.merging import find_merge
+    from sweeper.store.event_log import read_state
+
+    trial = find_merge(read_state(out), plan)
+    if trial is None or trial.outcome is None:
         return
-    names = [f"trial {name}" for name in plan.trials] + [str(path) for path in plan.finetuned]
-    click.echo(f"{plan.rule} of {', '.join(names)}, scale {plan.scale:g}")
-    for name, value in row.items():
-        if isinstance(value, float) and name != "scale":
-            click.echo(f"  {name:<32} {value:.4g}")
-    click.echo("\n".join(f"judgement: {line}" for line in judged.lines))
-    click.echo(f"model: {plan.out / 'checkpoint'}")
+    sweep = SweepFile.read(out)
+    table = TrialTable.read(out, sweep=sweep.name)
+    models = table.models.trials
+    row = models[models["trial_id"] == trial.id].iloc[0]
+    click.echo(f"{trial.id}: {format_settings(row, ())}")
+    for line in judged_model(row, table, sweep, "").lines:
+        click.echo(f"  {line}")
+    click.echo(f"model: {out / str(row['checkpoint'])}")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from analysis.words import DataTable
     from search_spaces.common.objective import Objective
     from sweeper.driver.finalize import Summary
+    from sweeper.store.events import Merge
 
 _STATUS_TEXTS = {"stopped": "stopped early"}
 
@@ -36,11 +37,12 @@ def run_to_the_end(
     changes: Mapping[str, Any] | None = None,
     retry_failed: bool = False,
     search: bool = True,
+    merge: Merge | None = None,
 ) -> None:
     """Run a sweep and print its outcome. If the sweep is interrupted, print the command that resumes it.
 
-    ``changes`` maps names of settings to values that replace the stored values. If ``search`` is false, only confirm
-    trials run.
+    ``changes`` maps names of settings to values that replace the stored values. If ``search`` is false, no trial of the
+    search runs. ``merge`` is a model to merge from models of the sweep.
     """
     from sweeper.store.plugins import restore_plugins
 
@@ -71,6 +73,7 @@ def run_to_the_end(
             changes=updates,
             retry_failed=retry_failed,
             search=search,
+            merge=merge,
             end_process=end_process,
         )
         while search and is_study and (extension := _extension(out)):

@@ -10,7 +10,7 @@ import pandas as pd
 
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable, finite_cell
-from analysis.words import model_name, number
+from analysis.words import cell, model_name, number
 from sweeper.export.licence import Licence
 from sweeper.export.spec_of_row import spec_of_row, unlearn_command
 from trainables.data import DATASETS
@@ -47,7 +47,14 @@ class Card:
 
     @property
     def spec(self) -> TrialSpec:
-        return spec_of_row({str(name): value for name, value in self.row.items()})
+        """The trial's settings. For a merged model, the method is the default, which is not used."""
+        row = {str(name): value for name, value in self.row.items()}
+        return spec_of_row({**row, "method": FIELDS["method"].default} if self.merges else row)
+
+    @property
+    def merges(self) -> str:
+        """The trials and folders whose models are merged, separated by commas; "" if the model is not merged."""
+        return str(cell(self.row.get("merges")) or "")
 
 
 def card_text(card: Card) -> str:
@@ -67,6 +74,8 @@ def card_text(card: Card) -> str:
         card=card,
         spec=spec,
         method=method,
+        method_name=str(card.row["method"]),
+        merge_scale=number(cell(card.row.get("merge_scale"))),
         licence=card.licence,
         task=task,
         front_matter=yaml.safe_dump(_front_matter(card, task), sort_keys=False, allow_unicode=True),
@@ -92,7 +101,7 @@ def _front_matter(card: Card, task: str) -> dict[str, Any]:
         # An adapter's base is the fine-tuned target, which is not on the hub.
         "base_model": find_model(spec.model).hub_id if card.kind != ADAPTER else None,
         "datasets": None if data_hub_id is None else [data_hub_id],
-        "tags": ["machine-unlearning", spec.method] + (["lora"] if spec.lora_rank else []),
+        "tags": ["machine-unlearning", str(card.row["method"])] + (["lora"] if spec.lora_rank else []),
     }
     return {name: value for name, value in content.items() if value is not None}
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from search_spaces.common.front import Criteria
-from sweeper.store.events import Phase
 from sweeper.store.state import SweepState, Trial
 from trainables.run.reports import EpochReport
 from trainables.worker.candidates import candidate_folder
@@ -40,7 +39,7 @@ class CheckpointLimit:
             AnalysisError: the tables cannot be read.
         """
         ranks = {
-            folder: (trial.phase is not Phase.SEARCH, folder not in on_front, *self._rank(report), folder)
+            folder: (not trial.phase.has_candidates, folder not in on_front, *self._rank(report), folder)
             for trial in state.trials.values()
             for report in trial.candidates()
             for folder in _folders(trial, report)

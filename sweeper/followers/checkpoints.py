@@ -20,7 +20,7 @@ from search_spaces.common.front import Criteria, Point
 from sweeper.followers.checkpoint_limit import CheckpointLimit
 from sweeper.followers.syncer import Syncer
 from sweeper.store.event_log import Follower
-from sweeper.store.events import Event, MetricsMeasured, Phase, TrialEnded, TrialReported, TrialRequeued
+from sweeper.store.events import Event, MetricsMeasured, TrialEnded, TrialReported, TrialRequeued
 from sweeper.store.saved_states import remove_states
 from sweeper.store.state import SweepState, Trial
 from trainables.run.reports import EpochReport
@@ -189,7 +189,7 @@ class CheckpointManager(Follower):
             self._add(trial, trial.candidates())
 
     def _add(self, trial: Trial, reports: Iterable[EpochReport]) -> None:
-        if self._criteria is None or trial.phase is not Phase.SEARCH:
+        if self._criteria is None or not trial.phase.has_candidates:
             return
         points = self._kept | {(trial.id, report.epoch): self._criteria.point(report.values) for report in reports}
         mask = self._criteria.kept(list(points.values()))

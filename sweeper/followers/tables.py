@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from sweeper.store.event_log import Follower
-from sweeper.store.events import Event, MetricsMeasured, Phase, TrialEnded, TrialReported, TrialRequeued
+from sweeper.store.events import Event, MetricsMeasured, TrialEnded, TrialReported, TrialRequeued
 from sweeper.store.state import SweepState, Trial
 from sweeper.store.tables import CsvTable, ResultTables, Row
 from trainables.run.reports import EpochReport
@@ -88,7 +88,7 @@ class TableWriter(Follower):
             self._rows[self._tables.auto_lr] += [{"trial_id": trial.id, **update} for update in report.updates]
 
     def _add_candidates(self, trial: Trial, reports: Iterable[EpochReport], find_checkpoint: FindCheckpoint) -> None:
-        if self._every_epoch and trial.phase is Phase.SEARCH:
+        if self._every_epoch and trial.phase.has_candidates:
             self._rows[self._tables.candidates] += [
                 {"trial_id": trial.id, **report.row(), "checkpoint": find_checkpoint(trial, report)}
                 for report in reports

@@ -626,12 +626,17 @@ class MergeOptions(Options):
     )
     finetuned: tuple[str, ...] = option(
         (),
-        "Folder of a model that was fine-tuned from the target on the forget set, whose task vector is negated; can be "
-        "repeated.",
+        "Folder of a model that was fine-tuned on the forget set, whose task vector is negated; can be repeated.",
         is_path=True,
     )
+    checkpoint: str | None = option(
+        None,
+        "Folder of the model from which the models of --finetuned were fine-tuned, such as a base model that never saw "
+        "the forget set.",
+        is_path=True,
+        otherwise="the target",
+    )
     scale: float = option(1.0, "Factor of the merged task vector.", above=0.0)
-    out: str | None = option(None, "Folder for the merged model, metrics.json and items.json.", is_path=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,6 +44,8 @@ _COSTS = (
     _Column("worker", "record", "worker"),
     _Column("phase", "record", "phase"),
     _Column("confirms", "record", "trial whose configuration is trained again"),
+    _Column("merges", "record", "trials and folders whose models are merged"),
+    _Column("merge_scale", "record", "factor of the merged task vector"),
     _Column("reused_from", "record", "reused from"),
     _Column("retried_with", "record", "memory settings after an out-of-memory error"),
     _Column("peak_gpu_gb", "cost", "peak GPU memory", "GB"),

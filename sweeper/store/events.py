@@ -27,15 +27,22 @@ Settings = Mapping[str, Any]
 
 
 class Phase(StrEnum):
-    """What a trial is for. Only trials of the search count for budgets, the remaining time, and the frontier.
+    """What a trial is for. Only trials of the search count for budgets and the remaining time.
 
     A trial of the phase ``confirm`` trains the configuration of a trial of the search again, with a fresh seed. A trial
-    of the phase ``audit`` fine-tunes the base model as the target was fine-tuned, with or without the forget set.
+    of the phase ``audit`` fine-tunes the base model as the target was fine-tuned, with or without the forget set. A
+    trial of the phase ``merge`` trains nothing: its model is merged from models of the sweep, and is a candidate, too.
     """
 
     SEARCH = "search"
     CONFIRM = "confirm"
     AUDIT = "audit"
+    MERGE = "merge"
+
+    @property
+    def has_candidates(self) -> bool:
+        """Whether the models of the phase are candidates of the sweep."""
+        return self in (Phase.SEARCH, Phase.MERGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,28 @@ class Prior:
     values: tuple[float, ...]
     violations: tuple[float, ...]
     origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """How a model is merged from the last models of ``trials``.
+
+    Attributes:
+        rule, scale: the rule that merges the task vectors, and the factor of the merged vector.
+        trials: the ids of the trials.
+        finetuned: folders of models that were fine-tuned on the forget set, whose task vectors are negated.
+        checkpoint: the folder of the model from which ``finetuned`` were fine-tuned; "" for the target.
+    """
+
+    rule: str
+    trials: tuple[str, ...] = ()
+    scale: float = 1.0
+    finetuned: tuple[str, ...] = ()
+    checkpoint: str = ""
+
+    def row(self) -> dict[str, object]:
+        """Return the columns of trials.csv."""
+        return {"merges": ",".join((*self.trials, *self.finetuned)), "merge_scale": self.scale}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +141,16 @@ class TrialEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class TrialProposed(TrialEvent):
-    """A trial is proposed. ``confirms`` is the id of the trial whose configuration a confirm trial trains again."""
+    """A trial is proposed. ``confirms`` is the id of the trial whose configuration a confirm trial trains again.
+
+    ``merge`` says how the model of a merge trial is made.
+    """
 
     settings: Settings
     search: OptunaTrial = field(default_factory=OptunaTrial)
     phase: Phase = Phase.SEARCH
     confirms: str = ""
+    merge: Merge | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,8 @@ def settings_text(settings: Settings) -> str:
     parts = [str(settings["method"])]
     if settings.get("c") is not None:
         parts.append(f"c={float(settings['c']):.2f}")
-    parts.append(f"lr={float(settings['lr']):.1e}")
+    if settings.get("lr") is not None:
+        parts.append(f"lr={float(settings['lr']):.1e}")
     if (rule := settings.get("auto_lr", "off")) != "off":
         parts.append(str(rule))
     return " ".join(parts)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from sweeper.store.events import (
+    Merge,
     MetricsMeasured,
     OptunaTrial,
     Phase,
@@ -43,7 +44,7 @@ class Trial:
     ``measured`` maps a step to the metrics of this step's checkpoint that were measured after the search had ended.
     ``cut`` is the scheduler's decision that the trial does not continue after its last report. ``outcome`` is None
     until the trial ends. ``started_at`` is the time of the last start, in seconds since 1970. ``confirms`` is the id of
-    the trial whose configuration a confirm trial trains again.
+    the trial whose configuration a confirm trial trains again. ``merge`` says how the model of a merge trial is made.
     """
 
     id: str
@@ -51,6 +52,7 @@ class Trial:
     search: OptunaTrial
     phase: Phase = Phase.SEARCH
     confirms: str = ""
+    merge: Merge | None = None
     stage: Stage = Stage.PROPOSED
     reused_from: str = ""
     stop_requested: bool = False
@@ -80,7 +82,8 @@ class Trial:
         """Return the trial's row of trials.csv."""
         outcome = {} if self.outcome is None else self.outcome.row()
         origin = {"phase": str(self.phase), "confirms": self.confirms or None, "reused_from": self.reused_from or None}
-        return {"trial_id": self.id, **self.settings, **outcome, **origin}
+        merge = {} if self.merge is None else self.merge.row()
+        return {"trial_id": self.id, **self.settings, **outcome, **origin, **merge}
 
     def candidates(self) -> Iterator[EpochReport]:
         """Yield the report of each evaluated epoch, with the metrics that were measured after the search had ended."""
@@ -107,7 +110,7 @@ class SweepState:
             self.search = event
         elif isinstance(event, TrialProposed):
             self.trials[event.trial_id] = Trial(
-                event.trial_id, event.settings, event.search, event.phase, event.confirms
+                event.trial_id, event.settings, event.search, event.phase, event.confirms, event.merge
             )
         elif isinstance(event, TrialEvent):
             self._apply_to(self.trials[event.trial_id], event, record.time)

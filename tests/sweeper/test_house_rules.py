@@ -20,7 +20,6 @@ WRITERS = {
     "cli": "the file that a user names with --out",
     "api.py": "the same from Python",
     "single_run.py": "the files of a run without a sweep",
-    "merging.py": "the merged model, its plan and its metrics",
     "leaderboard.py": "the row of a cell, and the board of all rows",
 }
 

@@ -3,7 +3,8 @@
 A task vector is the difference of a model's weights and the target's weights. A merged model has the target's weights
 plus ``scale`` times the merged vector. The vectors of unlearned models point away from the forget set. The vector of a
 model that was fine-tuned *on* the forget set points towards it, so it is negated first (Ilharco et al., Editing Models
-with Task Arithmetic, ICLR 2023, arXiv:2212.04089).
+with Task Arithmetic, ICLR 2023, arXiv:2212.04089). If it was fine-tuned from an earlier checkpoint, which never saw the
+forget set, this is Model State Arithmetic without its retain vector (Rezaei et al., arXiv:2506.20941).
 """
 
 from __future__ import annotations
@@ -45,13 +46,20 @@ RULES: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType({"negmerge": 
 
 
 def merged_weights(
-    target: Weights, unlearned: Sequence[Weights], finetuned: Sequence[Weights] = (), *, rule: str, scale: float
+    target: Weights,
+    unlearned: Sequence[Weights],
+    finetuned: Sequence[Weights] = (),
+    *,
+    checkpoint: Weights | None = None,
+    rule: str,
+    scale: float,
 ) -> dict[str, Tensor]:
     """Return the weights of the merged model. Tensors that are not floating-point are those of the target.
 
     Args:
-        unlearned, finetuned: the weights of models that were unlearned from the target, and fine-tuned from the target
-            on the forget set. They have the names and shapes of the target's weights.
+        unlearned, finetuned: the weights of models that were unlearned from the target, and fine-tuned on the forget
+            set. They have the names and shapes of the target's weights.
+        checkpoint: the weights from which ``finetuned`` were fine-tuned; None for the target's.
         rule: a name in :data:`RULES`.
     """
     import torch
@@ -62,9 +70,28 @@ def merged_weights(
             merged[name] = start
             continue
         vectors = [weights[name] - start for weights in unlearned]
-        vectors += [start - weights[name] for weights in finetuned]
+        vectors += [(checkpoint or target)[name] - weights[name] for weights in finetuned]
         merged[name] = start + scale * RULES[rule](torch.stack(vectors))
     return merged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """A merged model to make. Folders of a sweep in a bucket are keys in the bucket.
+
+    Attributes:
+        folder: the folder of the merged model.
+        unlearned: the folders of the unlearned models.
+        finetuned, checkpoint: local folders, as in :class:`Models`.
+        rule, scale: as in :func:`merged_weights`.
+    """
+
+    folder: str
+    unlearned: tuple[str, ...]
+    finetuned: tuple[str, ...]
+    checkpoint: str | None
+    rule: str
+    scale: float
 
 
 def is_adapter(folder: Path) -> bool:
@@ -74,11 +101,15 @@ def is_adapter(folder: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """The folders of the target, and of models that were unlearned from it or fine-tuned from it on the forget set."""
+    """The folders of the target, of models that were unlearned from it, and of models fine-tuned on the forget set.
+
+    ``checkpoint`` is the model from which ``finetuned`` were fine-tuned; None for the target.
+    """
 
     target: Path
     unlearned: Sequence[Path]
     finetuned: Sequence[Path] = ()
+    checkpoint: Path | None = None
 
 
 def write_merged_model(
@@ -105,6 +136,7 @@ def write_merged_model(
         start,
         [_weights(path, start, load) for path in models.unlearned],
         [_weights(path, start, load) for path in models.finetuned],
+        checkpoint=None if models.checkpoint is None else _weights(models.checkpoint, start, load),
         rule=rule,
         scale=scale,
     )

@@ -25,6 +25,7 @@ from trainables.target.shared import local_target
 from trainables.target.target import Target, attack_settings, target_spec_of
 
 if TYPE_CHECKING:
+    from trainables.models.merging import Recipe
     from trainables.run.workspace import Workspace
     from trainables.scoring.base import Measurement
 
@@ -72,6 +73,56 @@ def measure_checkpoint(
     return evaluator.scores(model, retain=target.retain, target=workspace.target_model).measure(spec.metrics)
 
 
+def measure_merged_model(
+    target: Target, spec: TrialSpec, recipe: Recipe, *, cpus: float, gpus: float, storage: Storage | None = None
+) -> tuple[Mapping[str, float], Measurement, Execution]:
+    """Merge models, write the merged model to ``recipe.folder``, and return its losses and metrics.
+
+    Raises:
+        LoadError: a model cannot be loaded, or the models do not have the same tensors.
+        StorageError: a model cannot be downloaded or uploaded.
+    """
+    import torch
+
+    from trainables.models.merging import Models, write_merged_model
+
+    torch.set_num_threads(max(1, int(cpus)))
+    started_at = time.time()
+    local = local_target(target, storage)
+    workspace = worker_workspace(local, default_device(gpus))
+    modality = workspace.modality
+    with tempfile.TemporaryDirectory(prefix="sweeper-") as scratch:
+
+        def fetched(key: str) -> Path:
+            if storage is None:
+                return Path(key)
+            storage.get(key, Path(scratch) / key)
+            return Path(scratch) / key
+
+        merged = Path(recipe.folder) if storage is None else Path(scratch) / recipe.folder
+        write_merged_model(
+            merged,
+            Models(
+                Path(local.path),
+                [fetched(key) for key in recipe.unlearned],
+                list(map(Path, recipe.finetuned)),
+                None if recipe.checkpoint is None else Path(recipe.checkpoint),
+            ),
+            rule=recipe.rule,
+            scale=recipe.scale,
+            load=modality.load_model,
+            processor=modality.load_processor(Path(local.path)),
+        )
+        if storage is not None:
+            storage.put(merged, recipe.folder)
+        model = modality.load_model(merged).to(workspace.device)
+    evaluator = workspace.evaluator(batch_size=spec.eval_batch_size)
+    scores = evaluator.scores(model, retain=target.retain, target=workspace.target_model)
+    losses = scores.loss_metrics()
+    measurement = scores.measure(spec.metrics)
+    return losses, measurement, _execution(started_at)
+
+
 def measure_finetuned_model(
     target: Target, spec: TrialSpec, *, saw: bool, cpus: float, gpus: float, storage: Storage | None = None
 ) -> tuple[Mapping[str, float], Execution]:
@@ -105,6 +156,10 @@ def measure_finetuned_model(
     selected = select_metrics(spec.metrics, target.data, retain_model=has_retain_model)
     names = tuple(name for name in selected if not METRICS[name].needs_target)
     metrics = {**scores.loss_metrics(), **(scores.measure(names).metrics if names else {})}
+    return metrics, _execution(started_at)
+
+
+def _execution(started_at: float) -> Execution:
+    """Return where and since when the task of this process runs."""
     worker = f"{socket.gethostname()}:{os.getpid()}"
-    wall_seconds = time.time() - started_at
-    return metrics, Execution(worker=worker, started_at=started_at, wall_seconds=wall_seconds)
+    return Execution(worker=worker, started_at=started_at, wall_seconds=time.time() - started_at)

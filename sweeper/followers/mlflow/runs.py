@@ -143,6 +143,7 @@ class TrackedSweep:
             started_at = outcome.execution.started_at or started_at or outcome.ended_at
         tags = {name: settings.get(name) for name in ("spec_hash", "method", "auto_lr")}
         tags |= {"phase": str(trial.phase), "confirms": trial.confirms}
+        tags |= {} if trial.merge is None else trial.merge.row()
         return NewRun(
             key=trial.id,
             parent=SWEEP,

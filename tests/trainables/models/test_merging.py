@@ -52,6 +52,13 @@ def test_the_vector_of_a_model_finetuned_on_the_forget_set_is_negated() -> None:
     assert merged_weights(target, [], [finetuned], rule="negmerge", scale=0.5)["w"].tolist() == [0.75, 2.5]
 
 
+def test_a_vector_that_starts_at_an_earlier_checkpoint_is_subtracted_from_the_target() -> None:
+    """MSA's official formula without its retain vector: target - alpha (finetuned - checkpoint)."""
+    target, checkpoint, finetuned = ({"w": torch.tensor(values)} for values in ([1.0, 2.0], [0.5, 0.0], [1.5, -1.0]))
+    found = merged_weights(target, [], [finetuned], checkpoint=checkpoint, rule="mean", scale=2.0)["w"]
+    assert found.tolist() == [1.0 - 2.0 * (1.5 - 0.5), 2.0 - 2.0 * (-1.0 - 0.0)]
+
+
 def test_integer_buffers_are_those_of_the_target() -> None:
     target = {"w": torch.tensor([1.0]), "steps": torch.tensor([7])}
     merged = merged_weights(target, [{"w": torch.tensor([2.0]), "steps": torch.tensor([9])}], rule="mean", scale=1.0)

@@ -1,0 +1,120 @@
+"""Merge stored models of a sweep into new candidates, after the search. A merged model is a trial without training."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, replace
+
+from search_spaces.common.messages import counted, first_line
+from sweeper.driver.open_sweep import OpenSweep
+from sweeper.execution.shutdown import is_interrupted
+from sweeper.store.events import Merge, Phase, TrialEnded, TrialProposed, TrialReported, TrialStarted
+from sweeper.store.state import Stage, SweepState, Trial
+from trainables.methods import option_names
+from trainables.models.merging import Recipe
+from trainables.run.reports import EpochReport, Outcome, Status
+from trainables.spec import TrialSpec
+from trainables.worker.failures import one_line
+
+_POLL_SECONDS = 0.5  # seconds between two checks for signals and results
+
+logger = logging.getLogger(__name__)
+
+
+def find_merge(state: SweepState, merge: Merge) -> Trial | None:
+    """Return the trial of a merge. A failed trial does not count."""
+    trials = [trial for trial in state.trials_of(Phase.MERGE) if trial.merge == merge]
+    return next((item for item in trials if item.outcome is None or item.outcome.status is Status.FINISHED), None)
+
+
+def propose_merge(sweep: OpenSweep, merge: Merge) -> None:
+    """Record a trial for a merge, unless the sweep has it already. From now on, the event log holds the merge."""
+    state = sweep.log.state
+    if find_merge(state, merge) is not None:
+        return
+    trial_id = f"merged-{len(state.trials_of(Phase.MERGE)):03d}"
+    spec = _spec(sweep)
+    content = json.dumps([spec.spec_hash, asdict(merge)], sort_keys=True)
+    unused = dict.fromkeys(("lr", *option_names()))
+    own = {"method": merge.rule, "spec_hash": hashlib.sha256(content.encode()).hexdigest()[:16]}
+    settings = {**spec.row(), **unused, **own}
+    sweep.log.record(TrialProposed(trial_id, settings, phase=Phase.MERGE, merge=merge))
+
+
+def missing_merges(sweep: OpenSweep) -> list[Trial]:
+    """Return the merge trials that have no result."""
+    return [trial for trial in sweep.log.state.trials_of(Phase.MERGE) if trial.stage is not Stage.ENDED]
+
+
+def merge_models(sweep: OpenSweep, wait_for_head: Callable[[], None]) -> None:
+    """Make and measure the merged models that have no result, as Ray tasks. Each result is recorded at once.
+
+    If a worker is lost, the next ``resume`` runs its trial. The function ``wait_for_head`` waits until Ray's head
+    responds.
+    """
+    import ray
+    from ray.exceptions import RayError, RayTaskError
+
+    from sweeper.execution.ray_payload import task_with
+    from trainables.scoring.item_log import write_item_log
+    from trainables.worker.process import measure_merged_model
+
+    settings, display = sweep.settings, sweep.display
+    trials = missing_merges(sweep)
+    if not trials:
+        return
+    cpus, gpus = settings.cpus_per_trial, sweep.gpus_per_trial
+    inputs = {"target": sweep.target, "cpus": cpus, "gpus": gpus, "storage": settings.bucket}
+    wait_for_head()
+    submit = task_with(measure_merged_model, inputs, max_retries=1, num_cpus=cpus, num_gpus=gpus)
+    trial_by_task = {}
+    for trial in trials:
+        sweep.log.record(TrialStarted(trial.id))
+        trial_by_task[submit(spec=_spec(sweep), recipe=_recipe(sweep, trial))] = trial
+    while trial_by_task and not is_interrupted():
+        display.activity = f"merging models: {len(trial_by_task)} of {counted(len(trials), 'model')} remain"
+        sweep.log.flush()
+        done_tasks, _ = ray.wait(list(trial_by_task), timeout=_POLL_SECONDS)
+        for task in done_tasks:
+            trial = trial_by_task.pop(task)
+            try:
+                losses, scores, execution = ray.get(task)
+            except RayTaskError as error:  # the models cannot be merged or measured
+                reason = one_line(str(error)) or type(error).__name__
+                sweep.log.record(TrialEnded(trial.id, Outcome(status=Status.FAILED, error=reason)))
+                continue
+            except RayError as error:
+                logger.warning("%s has no result, because its worker was lost: %s", trial.id, first_line(error))
+                continue
+            write_item_log(sweep.out / "items" / f"{trial.id}.json", scores.items)
+            report = EpochReport(0, 0.0, losses=losses, metrics=scores.metrics, execution=execution)
+            sweep.log.record(TrialReported(trial.id, report))
+            checkpoint = f"checkpoints/{trial.id}"
+            sweep.log.record(TrialEnded(trial.id, Outcome.after(report, status=Status.FINISHED, checkpoint=checkpoint)))
+
+
+def _spec(sweep: OpenSweep) -> TrialSpec:
+    """Return the settings that a merged model shares with the trials of the sweep's first seed."""
+    settings = sweep.settings
+    return replace(settings.base_spec(settings.target_seeds[0]), target_key=sweep.target.key)
+
+
+def _recipe(sweep: OpenSweep, trial: Trial) -> Recipe:
+    merge = trial.merge
+    assert merge is not None
+
+    def location(trial_id: str) -> str:
+        folder = f"checkpoints/{trial_id}"
+        return folder if sweep.settings.bucket else str((sweep.out / folder).resolve())
+
+    return Recipe(
+        folder=location(trial.id),
+        unlearned=tuple(map(location, merge.trials)),
+        finetuned=merge.finetuned,
+        checkpoint=merge.checkpoint or None,
+        rule=merge.rule,
+        scale=merge.scale,
+    )
