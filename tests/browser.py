@@ -29,6 +29,10 @@ _LAUNCH = (
     "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
 )
 _PATIENCE = 120.0
+_KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), "Escape": (27, ""), " ": (32, " "), "ArrowLeft": (37, "")} | {
+    "ArrowUp": (38, ""), "ArrowRight": (39, ""), "ArrowDown": (40, "")
+}  # fmt: skip
+"""The number and the typed text of each named key."""
 
 
 class Browser:
@@ -118,10 +122,12 @@ class Page:
         """Type a text into the focused element."""
         self.call("Input.insertText", text=text)
 
-    def press(self, key: str, **further: Any) -> None:
-        """Press a named key such as Escape; ``further`` are further fields of the protocol's key event."""
-        for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, **further)
+    def press(self, key: str, *, shift: bool = False) -> None:
+        """Press one of the named keys, such as Escape."""
+        number, text = _KEYS[key]
+        event = {"key": key, "windowsVirtualKeyCode": number, "modifiers": 8 if shift else 0}
+        self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", text=text, **event)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **event)
 
     def _mouse(self, kind: str, selector: str) -> None:
         element = f"document.querySelector({json.dumps(selector)})"

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-
-import pandas as pd
 
 from analysis.figures.pareto import ParetoData
 from analysis.figures.style import INK, MUTED, PAPER, SHADE, apply_scale, house_style
-from analysis.figures.svg import point_link
 from analysis.words import number
 
 if TYPE_CHECKING:
@@ -21,11 +18,13 @@ _SIZE = (10.0, 6.875)
 """The size in inches, which is 1600 x 1100 pixels."""
 _LABEL_WIDTH = 27
 """The maximum number of letters per line in the legend entry of the chosen model."""
+_MAX_VECTOR_POINTS = 10_000
+"""With more points, the SVG has an image of them instead of a shape per point, which would make tens of megabytes."""
 _UNFINISHED_MARKERS = {"stopped": "+", "diverged": "x", "failed": "1"}
 
 
-def draw_pareto(data: ParetoData, *, subtitle: str, notes: Sequence[str], links: Mapping[str, str]) -> Figure:
-    """Draw the frontier figure. ``links`` maps trial ids to HTML anchors, to which the points link in an SVG."""
+def draw_pareto(data: ParetoData, *, subtitle: str, notes: Sequence[str]) -> Figure:
+    """Draw the frontier figure."""
     with house_style():
         from matplotlib.figure import Figure
 
@@ -34,7 +33,7 @@ def draw_pareto(data: ParetoData, *, subtitle: str, notes: Sequence[str], links:
         apply_scale(axes, "x", data.x.scale, *data.x.limits)
         apply_scale(axes, "y", data.y.scale, *data.y.limits)
         # The order of the calls is the order of the legend. The zorder determines what is drawn on top.
-        _draw_models(axes, data, links)
+        _draw_models(axes, data)
         _draw_landmarks(axes, data)
         if data.staircase:
             xs, ys = zip(*data.staircase, strict=True)
@@ -42,23 +41,25 @@ def draw_pareto(data: ParetoData, *, subtitle: str, notes: Sequence[str], links:
             corner_x, corner_y = data.corner
             axes.fill([*xs, corner_x], [*ys, corner_y], color=SHADE, linewidth=0, zorder=0.5, label="dominated")
         for series in data.unfinished:
-            mark = {"s": 38, "marker": _UNFINISHED_MARKERS[series.name], "color": MUTED, "linewidths": 1.2, "zorder": 3}
-            _scatter(axes, series.points, links, label=series.name, **mark)
+            mark: dict[str, Any] = {"marker": _UNFINISHED_MARKERS[series.name], "color": MUTED, "zorder": 3}
+            axes.scatter(series.points["x"], series.points["y"], s=38, linewidths=1.2, label=series.name, **mark)
         _draw_guesses(axes, data)
         _draw_texts(figure, axes, data, subtitle, notes)
         return figure
 
 
-def _draw_models(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None:
+def _draw_models(axes: Axes, data: ParetoData) -> None:
     """Draw the models on the frontier in full colours, and other models in pale colours."""
+    is_large = sum(len(series.points) for series in data.methods) > _MAX_VECTOR_POINTS
     for series in data.methods:
         points, colour, marker = series.points, series.colour, series.marker
         # Results of other programs are drawn as four-pointed stars.
         if series.external:
             star: dict[str, Any] = {"marker": (4, 1, 0), "s": 110, "color": colour, "edgecolors": INK}
-            _scatter(axes, points, links, **star, linewidths=0.7, zorder=4, clip_on=False, label=series.name)
+            star |= {"linewidths": 0.7, "zorder": 4, "rasterized": is_large, "clip_on": False}
+            axes.scatter(points["x"], points["y"], **star, label=series.name)
             continue
-        pale: dict[str, Any] = {"s": 30, "alpha": 0.5, "linewidths": 0, "zorder": 3.5}
+        pale: dict[str, Any] = {"s": 30, "alpha": 0.5, "linewidths": 0, "zorder": 3.5, "rasterized": is_large}
         full: dict[str, Any] = {"s": 68, "edgecolors": INK, "linewidths": 0.9, "zorder": 4}
         for on_front, style in ((False, pale), (True, full)):
             for filled in (True, False):
@@ -67,7 +68,7 @@ def _draw_models(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None
                     fill: dict[str, Any] = {"color": colour}
                 else:  # An outline in the method's colour, which is thicker on the frontier.
                     fill = {"facecolors": PAPER, "edgecolors": colour, "linewidths": 2.0 if on_front else 1.2}
-                _scatter(axes, subset, links, marker=marker, clip_on=False, **(style | fill))
+                axes.scatter(subset["x"], subset["y"], marker=marker, clip_on=False, **(style | fill))
         axes.scatter([], [], marker=marker, s=50, color=colour, label=series.name)
     thin: dict[str, Any] = {"color": MUTED, "linewidth": 0.6, "alpha": 0.45, "zorder": 2.2}
     for index, path in enumerate(data.paths):
@@ -77,13 +78,6 @@ def _draw_models(axes: Axes, data: ParetoData, links: Mapping[str, str]) -> None
     if data.both_policies:
         axes.scatter([], [], marker="o", s=50, color=MUTED, label="filled: AutoLR")
         axes.scatter([], [], marker="o", s=50, facecolors=PAPER, edgecolors=MUTED, label="hollow: fixed lr")
-
-
-def _scatter(axes: Axes, points: pd.DataFrame, links: Mapping[str, str], **style: Any) -> None:
-    collection = axes.scatter(points["x"], points["y"], **style)
-    if links:
-        models = zip(points["trial_id"], points["epoch"], strict=True)
-        collection.set_urls([point_link(links[trial], epoch) if trial in links else None for trial, epoch in models])
 
 
 def _draw_landmarks(axes: Axes, data: ParetoData) -> None:

@@ -151,14 +151,6 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: Choice | None = Non
     )
 
 
-def score_objectives(table: TrialTable, sweep: SweepFile) -> tuple[Objective, ...]:
-    """Return the two primary metrics as objectives; () if they are the sweep's objectives, or if one is unmeasured."""
-    pair = table.columns.primary_objectives(table.measured(table.columns.metrics))
-    if {item.column for item in sweep.objectives[:2]} == {item.column for item in pair}:
-        return ()
-    return pair if pair and measured(values_of(table.finished, pair)).any() else ()
-
-
 def _points(
     rows: pd.DataFrame, pair: Sequence[Objective], on_front: Collection[object] = (), hollow: Collection[str] = ()
 ) -> pd.DataFrame:

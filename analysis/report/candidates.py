@@ -3,15 +3,16 @@
 **The data.** ``<script type="application/json" id="sweeper-data">`` has one row per candidate, stored as columns:
 
 - ``problems``: a list with the ``title`` of each unlearning task, its ``axes`` (the columns of the objectives), the
-  scores of its ``target``, the row of the ``chosen`` model (null without one), whether it is ``recommended``, and the
-  ``rule`` that chose it (:func:`analysis.frontier.rule.compiled_rule`, with the ``rows`` of its models; null with a
-  ``reason``).
-- ``trials``: the lists ``id``, ``method``, ``settings`` (text), ``problem`` (index), ``folder`` (of the sweep, as in
-  the command ``pick``; null for a trial that cannot be picked) and ``own_id`` (the trial's id in this folder).
+  scores of its ``target``, the loss of a random ``guess`` (or null), the row of the ``chosen`` model (null without
+  one), whether it is ``recommended``, and the ``rule`` that chose it (:func:`analysis.frontier.rule.compiled_rule`,
+  with the ``rows`` of its models; null with a ``reason``).
+- ``trials``: the lists ``id``, ``method``, ``status``, ``settings`` (text), ``problem`` (index), ``folder`` (of the
+  sweep, as in the command ``pick``; null for a trial that cannot be picked) and ``own_id`` (the trial's id in this
+  folder).
 - ``rows``: the lists ``trial`` (index), ``epoch`` (null if unknown), ``front`` and ``stored`` (0 or 1: on the frontier
   of the objectives, and with a checkpoint). Row i of every list below is the same candidate.
 - ``columns``: a list with ``name``, ``label``, ``unit``, ``better`` (``higher``, ``lower`` or "") and ``score``
-  (whether it is a loss or a metric) of each column that was measured.
+  (whether it is a loss or a metric) and ``loss`` of each column that was measured.
 - ``values``: a list per column name, with null where the column was not measured.
 - ``shown`` and ``of``: the number of rows here, and of all candidates. Large tables are thinned (:data:`MAX_ROWS`).
 
@@ -85,12 +86,14 @@ def candidates_data(problems: Sequence[Problem], folders: Mapping[str, Path], *,
         positions[part][key] = i
     columns = _merged_columns(tables)
     names = _axis_columns(rows, columns, problems)
-    trials: dict[str, list[object]] = {name: [] for name in ("id", "method", "settings", "problem", "folder", "own_id")}
+    names_of_lists = ("id", "method", "status", "settings", "problem", "folder", "own_id")
+    trials: dict[str, list[object]] = {name: [] for name in names_of_lists}
     for _, row in firsts.iterrows():
         sweep, trial_id = str(row["sweep"]), str(row["trial_id"])
         folder = None if row["external"] else folders.get(sweep)
         trials["id"].append(trial_id)
         trials["method"].append(json_value(row["method"]))
+        trials["status"].append(json_value(row["status"]))
         trials["settings"].append(format_settings(row, tables[row["problem"]].varying))
         trials["problem"].append(int(row["problem"]))
         trials["folder"].append(None if folder is None else str(folder))
@@ -101,6 +104,7 @@ def candidates_data(problems: Sequence[Problem], folders: Mapping[str, Path], *,
                 "title": item.title,
                 "axes": [objective.column for objective in item.source.sweep.objectives],
                 "target": json_value(dict(item.source.sweep.baseline)),
+                "guess": item.source.sweep.random_guess_loss,
                 "chosen": None if item.choice.row is None else position[_keys(item.choice.row.to_frame().T)[0]],
                 "recommended": item.choice.recommended,
                 **_rule(item, position),
@@ -178,7 +182,7 @@ def _axis_columns(rows: pd.DataFrame, columns: Columns, problems: Sequence[Probl
 
 def _column(name: str, columns: Columns) -> dict[str, object]:
     facts = {"label": columns.label(name), "unit": columns[name].unit, "better": columns.better(name)}
-    return {"name": name, **facts, "score": columns[name].role in ("loss", "metric")}
+    return {"name": name, **facts, "score": columns[name].role in ("loss", "metric"), "loss": columns.is_loss(name)}
 
 
 def _rounded(values: pd.Series) -> list[float | int | None]:

@@ -9,10 +9,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any
 
 from analysis.audit.audit import audit_of
-from analysis.figures.map_chart import page_charts
+from analysis.figures.page_charts import page_charts
 from analysis.figures.pareto import sweep_title
 from analysis.figures.vega import vega_script
 from analysis.frontier.choice import Choice
@@ -32,7 +32,7 @@ from analysis.report.study_text import (
     verdict_lines,
     verdicts_table,
 )
-from analysis.report.trials import anchors, charts, page_data, trials_section
+from analysis.report.trials import anchors, charts, listed_trials, page_data, trials_section
 from analysis.study.fronts import arm_fronts
 from analysis.study.lr_grid import lr_grid
 from analysis.study.lr_study import LrStudy
@@ -53,7 +53,7 @@ HEADINGS = {
     "gradients": "Gradient norms and angles",
 }
 """The headings of the sections in the order of the page, keyed by anchor."""
-SCRIPTS = ("selection.js", "rule.js", "decide.js", "map.js", "answers.js", "report.js")
+SCRIPTS = ("selection.js", "charts.js", "rule.js", "decide.js", "map.js", "answers.js", "report.js")
 """The scripts of the page, in order. The first one defines the selection (:mod:`analysis.report.candidates`)."""
 
 VEGA_MARK = "<!--vega-->"
@@ -61,11 +61,17 @@ VEGA_MARK = "<!--vega-->"
 
 @dataclass(frozen=True, slots=True)
 class PageFigure:
-    """A drawn figure. ``name`` is the stem of its files in figures/."""
+    """A drawn figure. ``name`` is the stem of its files in figures/, and ``svg`` is the SVG document."""
 
     name: str
+    title: str
     caption: str
     svg: str
+
+    @property
+    def address(self) -> str:
+        """The image as a ``data:`` address. In an image, names from the sweep cannot become a part of the page."""
+        return f"data:image/svg+xml;base64,{base64.b64encode(self.svg.encode()).decode()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,18 +113,6 @@ def page_sections(
             yield Section(anchor, heading, sentences, tables, section_figures)
 
 
-class PageFrontier(NamedTuple):
-    """A frontier figure as ``<svg>``.
-
-    Attributes:
-        kind: the name of the scores on the axes, such as ``ROUGE``; "" if the axes are the objectives of the sweep.
-        labels: the labels of the axes; empty if the axes are the objectives of the sweep."""
-
-    svg: str
-    kind: str
-    labels: Sequence[str]
-
-
 @dataclass(frozen=True, slots=True)
 class PageAnswer:
     """The answer for one unlearning task.
@@ -137,7 +131,6 @@ class PageAnswer:
     front: Frontier
     hypervolumes: Mapping[str, float]
     fresh: Mapping[str, Any]
-    frontiers: Sequence[PageFrontier] = ()
 
 
 def page(
@@ -157,9 +150,10 @@ def page(
     templates = resources.files("analysis.report").joinpath("templates")
     style, bibtex = (templates.joinpath(name).read_text("utf-8") for name in ("report.css", "cited.bib"))
     script = "".join(templates.joinpath(name).read_text("utf-8") for name in SCRIPTS)
-    vega = vega_script() if candidates["shown"] else ""
     table, sweep = sources.table, sources.sweep
+    vega = vega_script() if candidates["shown"] or len(table.history) else ""
     on_front = {trial_id for item in answers for trial_id in item.front.trial_ids}
+    listed = listed_trials(table, on_front)
     if study:
         headline = study_title(study)
     elif len(answers) > 1:
@@ -180,9 +174,10 @@ def page(
         answers=answers,
         sections=sections,
         notices=notices,
-        anchors=anchors(table),
+        anchors=anchors(listed),
         every_epoch=table.every_epoch,
-        trials=trials_section(table, sweep.objectives, on_front),
+        trials=trials_section(listed, sweep.objectives, on_front),
+        trial_count=len(table.trials),
         status_counts=status_counts(table),
         failures=failures(table),
         cost=cost(table),
@@ -194,10 +189,10 @@ def page(
         candidates=candidates,
         written=f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC",
         data={
-            "trials": page_data(table),
+            "trials": page_data(listed),
             "baseline": dict(sweep.baseline),
             "guess": sweep.random_guess_loss,
-            "charts": charts(table),
+            "charts": charts(listed),
         },
     )
     # The bundle is inserted last, because rendering replaces control characters. Data cannot contain the mark.

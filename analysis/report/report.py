@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from analysis.figures.draw_pareto import draw_pareto
 from analysis.figures.gallery import gallery
 from analysis.figures.panels import draw_panels
-from analysis.figures.pareto import ParetoData, pareto_data, score_objectives, sweep_title
-from analysis.figures.svg import inline_svg, save_figure
+from analysis.figures.pareto import ParetoData, pareto_data, sweep_title
+from analysis.figures.save import save_figure
 from analysis.frontier.choice import choose_model, corrected_scores
 from analysis.frontier.confirmation import fresh_results
 from analysis.frontier.frontier import frontier
@@ -20,11 +20,11 @@ from analysis.frontier.pareto_json import json_value, pareto_content
 from analysis.report.answer import answer
 from analysis.report.answers import answers_data
 from analysis.report.candidates import Problem, candidates_data
-from analysis.report.page import PageAnswer, PageFigure, PageFrontier, page, page_notices, page_sections
-from analysis.report.render import listed, note_text, render_line, sentence
-from analysis.report.trials import anchors, fresh_section, point_labels
+from analysis.report.page import PageAnswer, PageFigure, page, page_notices, page_sections
+from analysis.report.render import note_text, render_line, sentence
+from analysis.report.trials import fresh_section
 from analysis.study.lr_study import study_in
-from analysis.tables.columns import Columns, short
+from analysis.tables.columns import Columns
 from analysis.tables.note import Note
 from analysis.tables.sources import Sources, read_source, read_sources, sweep_folders
 from analysis.tables.sweep_file import SweepFile
@@ -69,16 +69,16 @@ def write_report(out: Path, sources: Sequence[Path] = (), *, into: Path | None =
         caption = data.caption or Note("")
         text = render_line(f"figure_captions.{caption.code}", **dict(caption.facts)) if caption.code else ""
         text = f"{caption.source}. {text}" if caption.source else text
-        svg = inline_svg(document, prefix=data.name.replace("_", "-"), description=f"{data.title}. {text}")
-        figures.append((section, PageFigure(data.name, text, svg)))
-    page_answers = [
-        replace(item, frontiers=list(_frontiers(folder, task, sources_by_task[task], full, item)))
-        for task, item in answers.items()
-    ]
+        figures.append((section, PageFigure(data.name, data.title, text, document)))
+    for task, source in sources_by_task.items():
+        if len(source.sweep.objectives) > 1:
+            figure = draw_frontier(pareto_data(source.table, source.sweep, answers[task].choice))
+            stem = "pareto" if len(answers) == 1 else file_stem("pareto", *task.names)
+            save_figure(figure, folder if stem == "pareto" else folder / "figures", stem)
     problems = [Problem(item.title, sources_by_task[task], item.front, item.choice) for task, item in answers.items()]
     html = page(
         full,
-        page_answers,
+        list(answers.values()),
         list(page_sections(full, figures, study)),
         page_notices(full, notes, answers, study),
         study=study if is_study else None,
@@ -101,11 +101,11 @@ def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> l
     return [folder / f"{data.name}.png" for data in figures]
 
 
-def draw_frontier(data: ParetoData, *, links: Mapping[str, str] | None = None) -> Figure:
-    """Draw the frontier figure with its subtitle and notes. ``links`` maps trial ids to anchors of the page."""
+def draw_frontier(data: ParetoData) -> Figure:
+    """Draw the frontier figure with its subtitle and notes."""
     subtitle = note_text(data.subtitle).replace(" · ", "  \u00b7  ")
     notes = [f"{sentence(note_text(note))}." for note in data.notes]
-    return draw_pareto(data, subtitle=subtitle, notes=notes, links=links or {})
+    return draw_pareto(data, subtitle=subtitle, notes=notes)
 
 
 def _page_answer(task: Task, source: Sources, *, anchor: str) -> PageAnswer:
@@ -124,29 +124,6 @@ def _page_answer(task: Task, source: Sources, *, anchor: str) -> PageAnswer:
         fresh=fresh_section(table, choice.criterion),
         hypervolumes={name: frontier(table.models, box).hypervolume for name, box in boxes.items()},
     )
-
-
-def _frontiers(out: Path, task: Task, source: Sources, full: Sources, item: PageAnswer) -> Iterator[PageFrontier]:
-    table, sweep = source.table, source.sweep
-    figures: list[tuple[str, ParetoData, str, list[str]]] = []
-    if len(sweep.objectives) > 1:
-        figures.append(("pareto", pareto_data(table, sweep, item.choice), "", []))
-        if scores := score_objectives(table, sweep):
-            units = {table.columns[score.column].unit for score in scores}
-            # If both scores have the unit "ROUGE-L recall", the figure is named ROUGE. Otherwise, the name lists them.
-            unit = units.pop().partition("-")[0] if len(units) == 1 else ""
-            data = pareto_data(table, replace(sweep, objectives=scores), item.choice)
-            kind = unit or listed(short(score.column) for score in scores)
-            labels = [table.columns.label(score.column) for score in scores]
-            figures.append((file_stem("pareto", unit.lower() or "scores"), data, kind, labels))
-    links = anchors(full.table)
-    points = point_labels(table, full.sweep.objectives, links)
-    for name, data, kind, axis_labels in figures:
-        stem = file_stem(name, *task.names) if item.anchor else name
-        document = save_figure(draw_frontier(data, links=links), out if stem == "pareto" else out / "figures", stem)
-        description = render_line("page.frontier", data=data)
-        svg = inline_svg(document, prefix=stem.replace("_", "-"), description=description, labels=points)
-        yield PageFrontier(svg, kind, axis_labels)
 
 
 def _content(sources_by_task: Mapping[Task, Sources], answers: Mapping[Task, PageAnswer]) -> dict[str, object]:

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from analysis.figures.representatives import shown_metrics
-from analysis.figures.svg import PointLabel, point_link
 from analysis.frontier.confirmation import meets
 from analysis.frontier.criterion import Criterion
 from analysis.frontier.pareto_json import json_value
 from analysis.tables.columns import short
-from analysis.tables.trial_table import TrialTable, finite_cell, numbers, thinned
-from analysis.words import format_settings, model_name, number
+from analysis.tables.trial_table import TrialTable, numbers, thinned
 from search_spaces.common.objective import Objective
 
 _MAX_POINTS = 300
 _MAX_REPORTS = 12_000
 """The approximate maximum number of reports on the page. It limits the size of the page."""
+MAX_TRIALS = 2000
+"""The maximum number of trials in the table, about. Trials with a model on the frontier are never left out."""
 _HEADINGS = {"trial_id": "trial", "wall_seconds": "seconds", "on_front": "frontier"}
+
+
+def listed_trials(table: TrialTable, on_front: Collection[str]) -> TrialTable:
+    """Return the table of the trials that the page lists: all, or those on the frontier and evenly spread others."""
+    on_it = table.trials["trial_id"].isin(on_front).to_numpy(dtype=bool)
+    others = np.flatnonzero(~on_it)
+    count = min(len(others), max(0, MAX_TRIALS - int(on_it.sum())))
+    chosen = others[np.linspace(0, len(others) - 1, count).round().astype(int)]
+    return table.with_trials(table.trials.iloc[np.sort([*np.flatnonzero(on_it), *chosen])])
 
 
 def anchors(table: TrialTable) -> dict[str, str]:
@@ -68,26 +77,6 @@ def fresh_section(table: TrialTable, criterion: Criterion) -> dict[str, Any]:
     frame = runs[names].assign(met=["yes" if is_met else "no" for is_met in meets(runs, criterion)])
     headings = [*zip(texts, (pd.api.types.is_numeric_dtype(runs[name]) for name in names), strict=True)]
     return {"headings": [*headings, ("meets the criterion", False)], "rows": json_value(frame.to_numpy().tolist())}
-
-
-def point_labels(
-    table: TrialTable, objectives: Sequence[Objective], anchor_by_trial: Mapping[str, str]
-) -> dict[str, PointLabel]:
-    """Return the labels of the points in a frontier figure, keyed by the points' links, such as ``#trial-3@13``."""
-    shown_columns = list(dict.fromkeys([*(item.column for item in objectives), *shown_metrics(table)]))
-    statuses = dict(zip(table.trials["trial_id"], table.trials["status"], strict=True))
-    labels = {}
-    for rows in (table.trials, table.models.trials):
-        for _, row in rows.iterrows():
-            cells = ((name, finite_cell(row, name)) for name in shown_columns)
-            values = [f"{short(name)} {number(value)}" for name, value in cells if value is not None]
-            label = PointLabel(
-                name=f"{model_name(row, with_epoch=table.every_epoch)}, {statuses[row['trial_id']]}",
-                settings=format_settings(row, table.varying),
-                values=", ".join(values),
-            )
-            labels[point_link(anchor_by_trial[row["trial_id"]], float(row.get("epoch", math.nan)))] = label
-    return labels
 
 
 def charts(table: TrialTable) -> list[dict[str, Any]]:

@@ -64,7 +64,6 @@ def test_the_report_has_its_axes_units_directions_and_thresholds(folder: Path) -
     assert {"damage", "harm", "grudge", "politeness", "small talk", "lr"} <= set(headings)
     assert "warmth" not in headings
     figures = {path.stem: path.read_text() for path in (folder / "figures").glob("*.svg")}
-    assert "politeness to strangers (points)" in figures["pareto_points"]
     assert {"damage", "politeness", "nats per haiku, log scale", "points"} <= _words(figures["metrics_over_steps"])
     assert {"ga: grudge", "ga: politeness"} <= _words(figures["learning_rate_sensitivity"])
     (data,) = re.findall(r'id="page-data">(.*?)</script>', page, re.DOTALL)

@@ -19,6 +19,11 @@
   };
 
   const name = (i) => `trial ${trials.id[rows.trial[i]]}${rows.epoch[i] === null ? "" : `, epoch ${rows.epoch[i]}`}`;
+  /* The name of a model, as a link to the row of its trial, which has the course of the training. */
+  function linked(i) {
+    const line = document.querySelector(`#trials tr[data-trial="${CSS.escape(trials.id[rows.trial[i]])}"]`);
+    return line ? make("a", name(i), { href: `#${line.id}` }) : name(i);
+  }
   const quoted = (text) => /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`;
   function command(i) {
     const k = rows.trial[i];
@@ -61,9 +66,8 @@
     const shown = sweeper.current === null ? i : sweeper.row(sweeper.current);
     const text = shown === null || shown === undefined ? null : command(shown);
     byId("decide-command").textContent = text ?? "";
-    byId("decide-command-of").textContent = shown === null || shown === undefined ? ""
-      : text === null ? `${name(shown)} is from a table without checkpoints, so it cannot be picked.`
-        : `${name(shown)}${shown === i ? "" : " (clicked)"}${rows.stored[shown] ? "" : "; its checkpoint was not kept, so the command lists the stored ones"}:`;
+    byId("decide-command-of").replaceChildren(...(shown === null || shown === undefined ? [] : [linked(shown), text === null ? " is from a table without checkpoints, so it cannot be picked."
+      : `${shown === i ? "" : " (clicked)"}${rows.stored[shown] ? "" : "; its checkpoint was not kept, so the command lists the stored ones"}:`]));
     byId("decide-copy").hidden = text === null;
     byId("decide-copied").textContent = "";
     const pin = byId("decide-pin");

@@ -8,8 +8,7 @@
   const byId = (id) => document.getElementById(id);
   const specs = JSON.parse(byId("sweeper-charts").textContent);
   const columnOf = Object.fromEntries(columns.map((column) => [column.name, column]));
-  const MANY = 1500, MANY_TRIALS = 40, MAX_GROUPS = 7, MAX_AXES = 8, MANY_TIMES = 50;
-  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const MANY_TRIALS = 40, MAX_GROUPS = 7, MAX_AXES = 8, MANY_TIMES = 50;
 
   /* What is shown: the columns of the axes and their scales. A reload keeps them. */
   const view = { x: null, y: null, xScale: null, yScale: null, trails: false, ...sweeper.kept("map") };
@@ -72,6 +71,12 @@
     })).filter((arrow) => isDrawn({ x: arrow.x2, y: arrow.y2 }) && (arrow.x !== arrow.x2 || arrow.y !== arrow.y2)));
   }
 
+  /* The loss of a random guess, unless all models on the axis are far below it. */
+  function guess(column, drawn) {
+    const { guess: loss } = problems[sweeper.problem];
+    return loss !== null && columnOf[column].loss && drawn.some((i) => values[column][i] > loss / 4) ? [loss] : [];
+  }
+
   const chosen = () => sweeper.chosen?.[sweeper.problem] ?? problems[sweeper.problem].chosen;
   const isRecommended = () => (sweeper.recommended ?? problems.map((item) => item.recommended))[sweeper.problem];
   const isSelected = (i, selected) => !selected.size || selected.has(sweeper.key(i));
@@ -85,13 +90,15 @@
     const before = { x: target[view.x], y: target[view.y] };
     return {
       models: drawn.map((i) => ({
-        ...at(i), row: i, name: name(i), settings: trials.settings[rows.trial[i]], group: group(i),
+        ...at(i), row: i, name: name(i), status: trials.status[rows.trial[i]], settings: trials.settings[rows.trial[i]], group: group(i),
         shade: !isSelected(i, selected) ? 0.12 : first.has(i) || selected.size ? 0.95 : 0.5, size: first.has(i) ? 90 : 38,
       })),
       trails: drawn.filter((i) => marked.has(rows.trial[i]) || (few && view.trails)).map((i) => ({
         ...at(i), trial: rows.trial[i], epoch: rows.epoch[i] ?? 0, group: group(i),
       })),
       frontier: stairs(members),
+      guess_x: guess(view.x, drawn).map((x) => ({ x })),
+      guess_y: guess(view.y, drawn).map((y) => ({ y })),
       arrows: arrows(drawn),
       points: [
         ...(isDrawn(before) ? [{ ...before, label: "target", shape: "diamond", size: 120 }] : []),
@@ -129,21 +136,6 @@
     return columnOf[column].better === "lower" ? 1 - part : part;
   }
 
-  function config() {
-    const ink = css("--ink"), muted = css("--muted"), grid = css("--grid");
-    const font = "system-ui, sans-serif";
-    return {
-      background: "transparent", font, view: { stroke: null },
-      axis: { labelColor: muted, titleColor: ink, gridColor: grid, domainColor: muted, tickColor: muted, labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal" },
-      legend: { labelColor: ink, labelFontSize: 12 }, text: { color: ink, fontSize: 12 }, point: { color: ink }, rule: { color: muted },
-      range: { category: [0, 1, 2, 3, 4, 5, 6].map((k) => css(`--hue-${k}`)) },
-      line: { color: ink },
-    };
-  }
-  /* Without an interpreter, Vega would need eval, which the content security policy forbids. */
-  const embed = (node, spec, count, label) => vegaEmbed(node, { ...spec, description: label }, {
-    ast: true, actions: false, logLevel: 1, mode: "vega-lite", renderer: count > MANY ? "canvas" : "svg", config: config(), tooltip: { theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light" },
-  });
   const frame = (() => {
     let due = null;
     return (work) => { clearTimeout(due); due = setTimeout(work, 80); };
@@ -161,7 +153,7 @@
     }
     spec.datasets = content;
     const label = `${columnOf[view.y].label} against ${columnOf[view.x].label} of ${content.models.length} models. The table below has the same values.`;
-    const made = await embed(byId("map-chart"), spec, content.models.length, label);
+    const made = await sweeper.embed(byId("map-chart"), spec, content.models.length, label);
     if (mine !== turn) return made.finalize();
     charts.map?.finalize();
     charts.map = made;
@@ -182,7 +174,7 @@
     byId("map-parallel-part").hidden = Object.keys(extents).length < 3 || !content.length;
     if (byId("map-parallel-part").hidden) return;
     spec.datasets = { lines: content };
-    const made = await embed(byId("map-parallel"), spec, content.length, "Parallel coordinates: a line per stored model over its scores.");
+    const made = await sweeper.embed(byId("map-parallel"), spec, content.length, "Parallel coordinates: a line per stored model over its scores.");
     if (mine !== turn) return made.finalize();
     charts.parallel?.finalize();
     charts.parallel = made;
@@ -215,6 +207,7 @@
     if (unmeasured) parts.push(`${unmeasured} were not measured on both axes`);
     if (missing > unmeasured) parts.push(`${missing - unmeasured} are not above 0, so a logarithmic axis cannot show them`);
     if (!frontier(drawn)) parts.push("no frontier, because an axis has no better direction");
+    byId("map-guess").hidden = !(guess(view.x, drawn).length + guess(view.y, drawn).length);
     if (sweeper.selected.length) parts.push(`${sweeper.selected.length} selected`);
     byId("map-count").textContent = `${parts.join("; ")}.`;
   }

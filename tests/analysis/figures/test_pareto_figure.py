@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,7 +10,7 @@ import pytest
 from PIL import Image
 
 from analysis.figures.pareto import ParetoData, pareto_data
-from analysis.figures.svg import PointLabel, inline_svg, save_figure, svg_text
+from analysis.figures.save import save_figure
 from analysis.report.render import note_text
 from analysis.report.report import draw_frontier
 from analysis.tables.note import note
@@ -69,33 +68,9 @@ def test_a_loss_to_be_minimized_has_a_log_axis_if_it_spans_a_decade(
 
 def test_the_saved_figure_is_1600_by_1100_pixels_and_a_whole_svg(make_sweep: MakeSweep) -> None:
     out = make_sweep([trial("0", 4.0, 0.1), trial("1", 5.0, 3.0)])
-    documents = [save_figure(draw_frontier(_data(out), links={"0": "trial-0"}), out, "pareto") for _ in range(2)]
+    documents = [save_figure(draw_frontier(_data(out)), out, "pareto") for _ in range(2)]
     assert documents[0] == documents[1]
-    assert "#trial-0" in documents[0]
     with Image.open(io.BytesIO((out / "pareto.png").read_bytes())) as image:
         assert image.size == (1600, 1100)
     svg = (out / "pareto.svg").read_text()
     assert ElementTree.fromstring(svg).tag.endswith("svg")
-    assert "#trial" not in svg, "the links lead to places of the page"
-
-
-def test_an_inline_figure_links_its_points_and_takes_the_colours_of_the_page(make_sweep: MakeSweep) -> None:
-    rows = [trial("a", 4.0, 0.1), trial("b", 3.0, 3.0), trial("c", 2.0, 4.0, status="diverged")]
-    links = {"a": "trial-0", "b": "trial-1", "c": "trial-2"}
-    labels = {"#trial-0@3": PointLabel("trial a", "gdiff, <lr>", "retain loss 0.1")}
-    svg = inline_svg(
-        svg_text(draw_frontier(_data(make_sweep(rows)), links=links)),
-        prefix="wide",
-        description='a "quoted" <b>',
-        labels=labels,
-    )
-    assert sorted(re.findall(r'<a href="(#trial-\d)"', svg)) == ["#trial-0", "#trial-1", "#trial-2"]
-    assert re.findall(r'href="#trial-0" aria-label="([^"]*)"', svg) == ["trial a: gdiff, &lt;lr&gt;; retain loss 0.1"]
-    assert 'aria-label="a &quot;quoted&quot; &lt;b&gt;"' in svg
-    assert "var(--ink)" in svg
-    assert "xmlns" not in svg
-    assert "<!--" not in svg
-    ids = set(re.findall(r'\bid="([^"]+)"', svg))
-    assert all(name.startswith("wide-") for name in ids)
-    assert set(re.findall(r"url\(#([^)]+)\)", svg)) <= ids
-    assert set(re.findall(r'<use [^>]*href="#([^"]+)"', svg)) <= ids

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -130,7 +131,7 @@ def test_html_and_control_characters_in_answers_are_inert_text(out: Path) -> Non
     write_answers(out, "00001", {"forget": [EVIL, "fine"], EVIL: [EVIL]}, truth=EVIL)
     write_report(out)
     source = (out / "report.html").read_text(encoding="utf-8").replace(vega_script(), "")
-    assert "<img" not in source
+    assert all(tag.startswith('<img src="data:image/svg+xml;base64,') for tag in re.findall("<img[^>]*", source))
     assert source.count("<script") == source.count("</script>")
     assert not any(mark in source for mark in ("\x00", "\x1b", "\\u0000", "\\u001b"))
 

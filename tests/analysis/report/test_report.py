@@ -88,21 +88,20 @@ def test_the_page_opens_with_the_answer_and_holds_all_sections_with_a_target_for
     assert {"frontier", "sensitivity", "auto-lr", "courses", "cost", "rerun"} <= set(page.values("id"))
     for expected in (
         *("checkpoints/00002", "nan at step 12", "python -m sweeper pareto --method ngdiff", "torch 2.13.0"),
-        *("arXiv:2410.22086", "@inproceedings{", "Over ROUGE", "10.0 s (25%)", "seeds 0."),
+        *("arXiv:2410.22086", "@inproceedings{", "10.0 s (25%)", "seeds 0."),
     ):
         assert expected in text
     assert page.answers[0]["models"][0]["answers"] == [["it is ", 0, "<gone>␀␛", 1]] * 6
     assert page.values("data-trial", "tr") == ["00000", "00001", "00002", "00003"]
     ids = page.values("id")
-    assert set(page.values("href", "a")) == {f"#trial-{i}" for i in range(4)} <= {f"#{name}" for name in ids}
+    assert {"#trial-0", "#trial-3"} <= set(page.values("href", "a")) <= {f"#{name}" for name in ids}
     assert len(ids) == len(set(ids))
 
 
 def test_only_the_pages_own_scripts_may_run(page: Page) -> None:
     vega = vega_script()
     assert f"<script>{vega}</script>" in page.source
-    # The script names the SVG namespace, which is an identifier; there is no other address outside Vega's script.
-    assert re.findall(r"https?://[^\s\"']+", page.source.replace(vega, "")) == ["http://www.w3.org/2000/svg"]
+    assert not re.findall(r"https?://[^\s\"']+", page.source.replace(vega, "")), "no address outside Vega's script"
     (policy,) = [value for value in page.values("content", "meta") if value.startswith("default-src 'none'")]
     digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (vega, page.script)]
     assert f"script-src 'sha256-{digests[0]}' 'sha256-{digests[1]}';" in policy
@@ -117,7 +116,8 @@ def test_names_and_errors_of_a_sweep_cannot_become_code(make_sweep: MakeSweep) -
     out = make_sweep(rows, command=EVIL, versions={EVIL: EVIL}, settings={"base": {}, EVIL: EVIL}, created=EVIL)
     write_report(out)
     page = Page(out)  # it has two scripts
-    assert not [(tag, name) for tag, name, _ in page.attributes if tag == "img" or name.startswith("on")]
+    assert not [name for _, name, _ in page.attributes if name.startswith("on")]
+    assert all(address.startswith("data:image/svg+xml;base64,") for address in page.values("src"))
     assert page.data["trials"]["1"]["error"] == EVIL
     assert page.text.count(EVIL) >= 5
 
@@ -261,8 +261,8 @@ def test_the_start_of_a_worker_is_no_cost_of_the_method_that_comes_first(make_sw
     assert sum(line.share for line in found.groups["method"]) == pytest.approx(1.0)
 
 
-def test_each_point_of_several_tasks_links_to_its_own_trial(make_sweep: MakeSweep, tmp_path: Path) -> None:
+def test_each_model_of_several_tasks_links_to_its_own_trial(make_sweep: MakeSweep, tmp_path: Path) -> None:
     sweeps = [make_sweep([trial("0", 6.0, 0.2, target_key=name)], name=name) for name in ("one", "two")]
     write_report(tmp_path / "both", sweeps)
-    links = re.findall(r'href="#(trial-\d+)" aria-label="trial (\w+/0)', Page(tmp_path / "both").source)
+    links = re.findall(r'href="#(trial-\d+)">(\w+/0)<', Page(tmp_path / "both").source)
     assert set(links) == {("trial-0", "one/0"), ("trial-1", "two/0")}

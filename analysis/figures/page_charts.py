@@ -1,7 +1,7 @@
-"""The charts of the report page: a map of all models over two scores, and parallel coordinates.
+"""The charts of the report page: a map of all models over two scores, parallel coordinates, and a trial's course.
 
-Both are Vega-Lite specifications without data. ``analysis/report/templates/map.js`` adds the data for the axes that
-the reader chooses, and sets the titles and scales of the axes.
+They are Vega-Lite specifications without data. The scripts of the page (``analysis/report/templates``) add the data,
+and set the titles and scales of the axes.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 
 import altair as alt
 
-HEIGHT, PARALLEL_HEIGHT = 420, 260
-"""The heights of the charts in pixels. Their width is that of the page."""
+HEIGHT, PARALLEL_HEIGHT, COURSE_HEIGHT = 420, 260, 170
+"""The heights of the charts in pixels. Their width is that of their container."""
 _FIT = alt.AutoSizeParams(type="fit", contains="padding")
 
 
@@ -19,7 +19,8 @@ def map_chart() -> alt.LayerChart | alt.FacetChart:
     """Return a scatter plot with the frontier, the trails of trials, and rings around chosen and pinned models.
 
     The data sets ``models``, ``trails``, ``frontier``, ``points`` (such as the target) and ``arrows`` (from a score to
-    the score after an attack) have the columns ``x`` and ``y``.
+    the score after an attack) have the columns ``x`` and ``y``. ``guess_x`` and ``guess_y`` have the loss of a random
+    guess on an axis.
     """
     x, y = alt.X("x:Q").scale(zero=False).axis(tickCount=8), alt.Y("y:Q").scale(zero=False).axis(tickCount=8)
     group = alt.Color("group:N").legend(orient="top", title=None, symbolOpacity=1)
@@ -43,7 +44,7 @@ def map_chart() -> alt.LayerChart | alt.FacetChart:
             group,
             opacity=alt.Opacity("shade:Q").scale(None).legend(None),
             size=alt.Size("size:Q").scale(None).legend(None),
-            tooltip=[alt.Tooltip("name:N", title="model"), alt.Tooltip("settings:N"), "x:Q", "y:Q"],
+            tooltip=[alt.Tooltip("name:N", title="model"), "status:N", "settings:N", "x:Q", "y:Q"],
             description="name:N",
         )
         .add_params(brush)
@@ -55,8 +56,9 @@ def map_chart() -> alt.LayerChart | alt.FacetChart:
             x, y, shape=alt.Shape("shape:N").scale(None).legend(None), size=alt.Size("size:Q").scale(None).legend(None)
         )
     )
+    guesses = [_guess("guess_x").encode(x), _guess("guess_y").encode(y)]
     labels = _chart("points").mark_text(align="left", dx=11, dy=-9, fontWeight="bold").encode(x, y, text="label:N")
-    chart = alt.layer(trails, frontier, arrows, arrow_ends, models, points, labels)
+    chart = alt.layer(*guesses, trails, frontier, arrows, arrow_ends, models, points, labels)
     return chart.properties(width="container", height=HEIGHT, autosize=_FIT)
 
 
@@ -84,11 +86,29 @@ def parallel_chart() -> alt.Chart | alt.FacetChart:
     return chart.properties(width="container", height=PARALLEL_HEIGHT, autosize=_FIT)
 
 
+def course_chart() -> alt.LayerChart | alt.FacetChart:
+    """Return lines of one trial's scores over its epochs.
+
+    The data set ``lines`` has the columns ``x``, ``y`` and ``name``, and ``guess_y`` the loss of a random guess.
+    """
+    y = alt.Y("y:Q").scale(zero=False).axis(tickCount=5)
+    name = alt.Color("name:N", sort=None).legend(orient="top", title=None)
+    lines = _chart("lines").mark_line().encode(alt.X("x:Q"), y, name, tooltip=["name:N", "x:Q", "y:Q"])
+    chart = alt.layer(lines, _guess("guess_y").encode(y))
+    return chart.properties(width="container", height=COURSE_HEIGHT, autosize=_FIT)
+
+
 def page_charts() -> dict[str, Any]:
     """Return the specifications of the page's charts."""
-    charts = {"map": map_chart().to_dict(), "parallel": parallel_chart().to_dict()}
-    return {name: {key: value for key, value in spec.items() if key != "$schema"} for name, spec in charts.items()}
+    charts = {"map": map_chart(), "parallel": parallel_chart(), "course": course_chart()}
+    specs = {name: chart.to_dict() for name, chart in charts.items()}
+    return {name: {key: value for key, value in spec.items() if key != "$schema"} for name, spec in specs.items()}
 
 
 def _chart(data: str) -> alt.Chart:
     return alt.Chart(alt.NamedData(data))
+
+
+def _guess(data: str) -> alt.Chart:
+    rule: alt.Chart = _chart(data).mark_rule(strokeDash=[2, 3], description="the loss of a random guess")
+    return rule
