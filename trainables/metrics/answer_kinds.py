@@ -35,8 +35,10 @@ LOOPING = 0.25
 """An answer loops if this share of it belongs to its longest loop, or if this share of its 3-grams is repeated."""
 GRAMMAR_WORDS = 4
 """The minimum number of words and punctuation marks of an answer that can be garbled."""
-FORM_QUANTILE, QUESTION_QUANTILE = 0.1, 0.95
-"""The quantiles of :func:`garbled_bound`."""
+FORM_QUANTILE = 0.1
+"""The share of the true answers to other questions that have the form a question asks for (:func:`garbled_bound`)."""
+MAX_EXCESS = 1.0
+"""By how much the target's loss of a fluent answer may exceed that of true answers, in nats per token."""
 _PHRASES = (
     "don't know",
     "do not know",
@@ -97,23 +99,25 @@ def _kind(text: str, looping: float, is_garbled: bool) -> Kind:
     return Kind.LOOPS if is_garbled and len(units(text)) >= GRAMMAR_WORDS else Kind.FLUENT
 
 
-def garbled_bound(losses: Array) -> float:
+def garbled_bound(losses: Array, true_loss: float) -> float:
     """Return the loss above which an answer is garbled, in nats per token; inf without losses.
 
     The true answers to other questions are fluent, but wrong. The tenth with the lowest losses have the form that the
     question asks for. So the bound of one question is the 10% quantile of its losses. The bound of all questions is the
-    95% quantile of their bounds.
+    median of their bounds. If each question has a form of its own, no other answer has this form, and the median is too
+    high. So the bound is at most :data:`MAX_EXCESS` above the loss of true answers to their own questions.
 
     Args:
         losses: the target's losses of true answers to other questions, ``(questions, answers)``, in nats per token; NaN
             for an answer that is true for the question, too.
+        true_loss: the target's loss of true answers to their own questions, in nats per token.
     """
     import numpy as np
 
     known = losses[np.isfinite(losses).any(axis=1)]
-    return (
-        float(np.quantile(np.nanquantile(known, FORM_QUANTILE, axis=1), QUESTION_QUANTILE)) if len(known) else math.inf
-    )
+    if not len(known):
+        return math.inf
+    return min(float(np.median(np.nanquantile(known, FORM_QUANTILE, axis=1))), true_loss + MAX_EXCESS)
 
 
 def is_refusal(text: str) -> bool:

@@ -369,13 +369,16 @@ class Evaluator(ModelEvaluator):
         if self._garbled_bound is None:
             forget, retain = self.questions["forget"], self.questions["retain"]
             asked = _evenly_spaced(len(forget.questions), COMPARED_QUESTIONS)
-            answers = [retain.references[index] for index in _evenly_spaced(len(retain.references), COMPARED_ANSWERS)]
+            compared = _evenly_spaced(len(retain.references), COMPARED_ANSWERS)
+            answers = [retain.references[index] for index in compared]
             questions = [forget.questions[index] for index in asked for _ in answers]
             with target() as model:
                 found = self.scorer.answer_nll(model, questions, answers * len(asked))
+                own = self.scorer.answer_nll(model, [retain.questions[index] for index in compared], answers)
             losses = (found.totals / found.counts).reshape(len(asked), len(answers))
             is_true = [[answer == forget.references[index] for answer in answers] for index in asked]
-            self._garbled_bound = garbled_bound(np.where(is_true, np.nan, losses))
+            true_loss = float(np.mean(own.totals / own.counts)) if answers else math.inf
+            self._garbled_bound = garbled_bound(np.where(is_true, np.nan, losses), true_loss)
         return self._garbled_bound
 
     def verbmem(self, model: PreTrainedModel) -> float:

@@ -35,8 +35,12 @@ def test_each_refusal_of_dpo_is_a_refusal() -> None:
 
 
 def test_the_bound_follows_from_the_likeliest_tenth_of_the_true_answers_to_other_questions() -> None:
-    """The 10% quantiles of 21 questions are 1 to 21, so their 95% quantile is 20. Missing losses are left out."""
+    """The 10% quantiles of 21 questions are 1 to 21, so their median is 11. Missing losses are left out."""
     losses = np.arange(1.0, 22.0)[:, None] + 10.0 * np.arange(-1, 10)
     losses = np.column_stack([losses, np.full(21, np.nan)])
-    assert garbled_bound(losses) == 20.0
-    assert garbled_bound(np.full((2, 3), np.nan)) == garbled_bound(np.empty((3, 0))) == np.inf
+    assert garbled_bound(losses, 20.0) == 11.0
+    assert garbled_bound(np.full((2, 3), np.nan), 0.5) == garbled_bound(np.empty((3, 0)), 0.5) == np.inf
+
+
+def test_if_no_other_answer_has_the_form_of_a_question_the_bound_is_near_the_loss_of_true_answers() -> None:
+    assert garbled_bound(np.full((3, 10), 4.0), 0.25) == 1.25
