@@ -170,8 +170,7 @@ METRICS = (
         direction="min",
         usable={"kind": Kind.LOOPS, "share": 1.0, "preferred": True},
         formula="share of the greedy answers in which a quarter is one loop or a quarter of the 3-grams is repeated, "
-        "or which are not refusals and have a higher loss under the target than the likeliest tenth of the true "
-        "answers to other questions",
+        "or which are not refusals and have a higher loss under the target than true answers of the same form",
         measure=lambda scores: _share(scores, Kind.LOOPS),
     ),
 )
