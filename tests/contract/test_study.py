@@ -51,8 +51,8 @@ def test_a_study_runs_every_rate_with_every_seed_without_and_with_auto_lr(study:
 
 
 def test_seeds_of_a_study_give_different_results(study: Study) -> None:
-    losses = {row["forget_loss"] for row in study.sweep.trials if (row["lr"], row["auto_lr"]) == ("0.3", "off")}
-    assert len(losses) == 2
+    rows = [row for row in study.sweep.trials if (row["lr"], row["auto_lr"]) == ("0.3", "off")]
+    assert len({row["forget_loss"] for row in rows}) == len({row["spec_hash"] for row in rows}) == 2
 
 
 def test_a_study_leaves_a_verdict_and_the_updates_of_auto_lr(study: Study) -> None:
