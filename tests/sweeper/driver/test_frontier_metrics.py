@@ -18,9 +18,11 @@ from sweeper.checks.trial_time import TrialPace
 from sweeper.driver.frontier_metrics import measure_frontier
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.execution import ray_payload
+from sweeper.followers.tables import TableWriter
 from sweeper.search.unmeasured import unattacked_epochs, unmeasured_epochs
 from sweeper.store.columns import column_dictionary
 from sweeper.store.events import MetricsMeasured
+from sweeper.store.state import SweepState
 from sweeper.store.tables import ResultTables
 from tests.facts import assert_names
 from tests.sweeper.conftest import SETTINGS, bare_sweep, end_trial, outcome, report, running
@@ -207,10 +209,19 @@ def test_the_plan_of_attacks_names_the_models_that_each_attack_still_misses(
     assert_names(sample_line, "the target", "00000-epoch-4", "00000-epoch-1")
 
 
-def test_the_tables_have_the_metrics_of_all_epochs_when_the_models_to_attack_are_chosen(
+def test_a_metric_that_a_full_disk_kept_out_of_the_tables_is_in_them_when_the_models_to_attack_are_chosen(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The recommended model is attacked first, and it follows from the metrics in the tables."""
+    write_tables, full_disk = TableWriter.flush, [OSError("No space left on device")]
+
+    def flush(tables: TableWriter, state: SweepState) -> None:
+        is_last_metric = {10, 40} <= state.trials["00000"].measured.keys()
+        if is_last_metric and full_disk:
+            raise full_disk.pop()
+        write_tables(tables, state)
+
+    monkeypatch.setattr(TableWriter, "flush", flush)
     SequentialTasks(monkeypatch, {})
     written: list[list[str]] = []
 

@@ -5,6 +5,7 @@ Each command runs in its own process, because plug-ins must be loaded before the
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -159,6 +160,31 @@ def test_a_question_set_is_measured_and_copied_and_named_by_the_config_file(tmp_
     copy = tmp_path / "out" / "plugins" / "own.questions.jsonl"
     assert copy.read_text() == questions.read_text()
     assert f"- own={copy}" in sweeper(tmp_path, "config", "out").stdout
+
+
+@pytest.mark.skipif(importlib.util.find_spec("lm_eval") is None, reason="lm-eval is not installed (extra lm-eval)")
+def test_a_task_of_lm_eval_is_measured_on_stored_models_only_and_needs_a_language_model(tmp_path: Path) -> None:
+    """The trials of the sweep measure the other metrics."""
+    write_questions(tmp_path / "mine")
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "towns.jsonl").write_text(
+        '{"question": "Where?", "choices": ["here", "there"], "answer": 0}\n'
+    )
+    task = {"task": "towns", "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": "towns.jsonl"}}}
+    task |= {"test_split": "test", "output_type": "multiple_choice", "metric_list": [{"metric": "acc"}]}
+    task |= {"doc_to_text": "{{question}}", "doc_to_choice": "{{choices}}", "doc_to_target": "{{answer}}"}
+    (tmp_path / "tasks" / "towns.yaml").write_text(json.dumps(task))
+    options = "dataset='jsonl', data_dir='mine', metrics='verbmem,lm_eval:towns', lm_eval_tasks='tasks'"
+    begin = f"from sweeper import Sweep; Sweep.begin(out='out', {options}, constraint=['lm_eval_towns>=0.5'])"
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", begin], cwd=tmp_path, env=environment, check=True)
+    settings = json.loads((tmp_path / "out" / "sweep.json").read_text())["settings"]
+    assert (settings["after_search"], settings["base"]["metrics"]) == (["lm_eval:towns"], ["verbmem"])
+    copy = json.loads((tmp_path / "out" / "plugins" / "towns.lm_eval.json").read_text())
+    assert (copy["folder"], copy["metric"]) == (str(tmp_path / "tasks"), "acc")
+    words = ("--metrics", "default,lm_eval:towns", "--lm-eval-tasks", "tasks")
+    error = sweeper(tmp_path, "pareto", "--dataset", "digits", *words, "--dry-run", code=2).stderr
+    assert "lm_eval:towns needs a language model" in error
 
 
 def test_problems_of_question_sets_are_reported_together(tmp_path: Path) -> None:
