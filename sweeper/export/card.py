@@ -56,6 +56,14 @@ class Card:
         """The trials and folders whose models are merged, separated by commas; "" if the model is not merged."""
         return str(cell(self.row.get("merges")) or "")
 
+    @property
+    def merge_command(self) -> str:
+        """The command that merges the model again."""
+        words = ["python -m sweeper merge", str(self.row["folder"]), "--rule", str(self.row["method"])]
+        for name in self.merges.split(","):
+            words += ["--finetuned" if Path(name).is_absolute() else "--trial", name]
+        return " ".join([*words, "--scale", number(cell(self.row.get("merge_scale")))])
+
 
 def card_text(card: Card) -> str:
     import yaml

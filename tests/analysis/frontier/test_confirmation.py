@@ -58,6 +58,21 @@ def test_a_fresh_run_meets_the_criterion_or_not(
     assert answer["confirmed"] == {"runs": 2, "met": 1 + met, "expected": holds}
 
 
+def test_a_merged_model_is_a_candidate_but_has_no_configuration_to_confirm(
+    make_sweep: MakeSweep, trials: list[Row]
+) -> None:
+    merged = trial("merged-000", 6.0, 0.05, **{**GOOD, "verbmem": 0.01, "utility": 0.82, "method": "mean", "lr": None})
+    row = merged | {"phase": "merge", "merges": "00000,00001", "merge_scale": 1.5}
+    out = make_sweep([*trials, row])
+    source = read_source(out)
+    assert models_to_confirm(source.table, source.sweep) == [Confirmed("00001", 3.0)]
+    content = write_report(out)
+    assert content["answer"]["trial_id"] == "merged-000"
+    (member,) = (item for item in content["front"] if item["trial_id"] == "merged-000")
+    assert (member["merges"], member["merge_scale"]) == (["00000", "00001"], 1.5)
+    assert "mean x 1.5 of 00000, 00001" in (out / "report.html").read_text()
+
+
 def test_fresh_runs_of_another_model_or_epoch_are_listed_but_do_not_confirm_the_answer(
     make_sweep: MakeSweep, trials: list[Row]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 import yaml
@@ -71,6 +72,22 @@ def test_the_card_describes_the_trial_and_how_to_repeat_it(golden: Path, models:
         r"Question: {question}\nAnswer: {answer}",
     )
     assert_names((tmp_path / "model" / "README.md").read_text(), *facts)
+
+
+def test_the_card_of_a_merged_model_says_what_was_merged_and_how(golden: Path, models: Path, tmp_path: Path) -> None:
+    table = pd.read_csv(golden / "trials.csv", dtype=str)
+    is_taken = table["trial_id"] == TAKEN
+    merged = {"phase": "merge", "merges": "00000,00016", "merge_scale": "1.5", "method": "mean", "lr": None, "c": None}
+    for name, value in merged.items():
+        table.loc[is_taken, name] = value
+    table.to_csv(golden / "trials.csv", index=False)
+    assert export(golden, models / "base", tmp_path / "model", "--trial", TAKEN).exit_code == 0
+    assert front_matter(tmp_path / "model")["tags"] == ["machine-unlearning", "mean"]
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert_names(
+        card, f"merge {golden} --rule mean --trial 00000 --trial 00016 --scale 1.5", "1.5 times the task vectors"
+    )
+    assert "sweeper unlearn" not in card
 
 
 @pytest.mark.parametrize("option", ["--copy-to", "--export"])

@@ -19,13 +19,14 @@ from search_spaces.common.objective import Objective
 from tests.facts import assert_names
 from tests.trainables.ray_worker import CRITERIA, expected_of, numbers_of, steps_of, worker_config
 from tests.trainables.runs import same_bits
+from trainables.models.merging import Recipe
 from trainables.run.run import UnlearningRun
 from trainables.run.workspace import Workspace
 from trainables.target.target import Target
 from trainables.worker import process as worker_module
 from trainables.worker import trial_files
 from trainables.worker.candidates import write_front
-from trainables.worker.process import measure_checkpoint, worker_workspace
+from trainables.worker.process import measure_checkpoint, measure_merged_model, worker_workspace
 from trainables.worker.ray_trainable import UnlearningTrainable
 
 MakeWorker = Callable[..., UnlearningTrainable]
@@ -156,6 +157,24 @@ def test_a_checkpoint_has_the_metrics_that_the_run_would_have_measured_there(
     measured = measure_checkpoint(target, replace(spec, metrics_every=None), folder, cpus=1.0, gpus=0.0).metrics
     assert measured == report.metrics
     assert {"verbmem", "utility"} <= measured.keys()
+
+
+def test_a_merged_model_is_written_and_measured_like_a_checkpoint(
+    make_worker: MakeWorker, make_spec: Any, target: Target, tmp_path: Path
+) -> None:
+    spec = make_spec(method="ga", lr=1e-4)
+    make_worker(worker_config(spec), CRITERIA).step()
+    folder = tmp_path / "out" / "checkpoints" / "t1-epoch-1"
+    # Twice the mean of the model's vector and of the target's zero vector is the model's vector.
+    merged = Recipe(
+        folder=str(tmp_path / "merged"), unlearned=(str(folder), target.path), finetuned=(), checkpoint=None,
+        rule="mean", scale=2.0,
+    )  # fmt: skip
+    losses, measurement, _ = measure_merged_model(target, spec, merged, cpus=1.0, gpus=0.0)
+    expected = measure_checkpoint(target, spec, folder, cpus=1.0, gpus=0.0)
+    assert measurement.metrics == pytest.approx(expected.metrics, abs=1e-4)
+    assert {"forget_loss_capped", "retain_loss"} <= losses.keys()
+    assert (tmp_path / "merged" / "model.safetensors").is_file()
 
 
 def test_a_process_keeps_one_workspace_for_all_its_trials(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
