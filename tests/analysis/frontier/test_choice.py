@@ -257,12 +257,12 @@ def test_models_within_the_noise_of_their_items_are_ties(make_sweep: MakeSweep) 
 
 def test_a_told_fact_counts_although_so_few_questions_would_be_noise_in_a_sample(make_sweep: MakeSweep) -> None:
     """Of 12 facts to forget, the first model tells one more, which is within the noise of 12 sampled questions."""
-    models = [model(forget_fact_recall=2 / 12, retain_kl=0.01), model(forget_fact_recall=1 / 12, retain_kl=0.02)]
-    told = np.array([np.arange(12) < 2, np.arange(12) < 1]).astype(float)
+    models = [model(forget_fact_recall=1 / 12, retain_kl=0.01), model(forget_fact_recall=0.0, retain_kl=0.02)]
+    told = np.array([np.arange(12) < 1, np.zeros(12)]).astype(float)
     found = choose_model(*tables_of(with_items(make_sweep, models, KEPT[[0, 0]], told)))
     assert found.resampling is not None
     assert found.resampling.noise["forget_fact_recall"][0, 1] > 1 / 12
-    assert (found.index, found.decision) == (1, Decision.ONLY)
+    assert (found.index, found.eligible) == (1, 2)
 
 
 def test_the_scores_of_the_answer_are_corrected_with_an_interval(make_sweep: MakeSweep, blank_figures: None) -> None:

@@ -90,6 +90,18 @@ def test_an_attacked_model_that_meets_the_bound_is_recommended(make_sweep: MakeS
     assert (choice.outcome, choice.row["trial_id"]) == (Outcome.GOOD, "1"), "the third model is not attacked"
 
 
+def test_results_of_attacks_do_not_change_which_models_are_attacked(make_sweep: MakeSweep) -> None:
+    """The best model is behind the frontier. If it misses the bound, the answer is another model."""
+    models = [{"retain_fact_recall": 0.9, "forget_loss_capped": 3.0}, {"retain_fact_recall": 0.86}, {}]
+    before = swept(make_sweep, models, name="before", settings=LIMIT)
+    after = swept(make_sweep, [models[0] | BROKEN, models[1] | HELD, models[2]], name="after", settings=LIMIT)
+    chosen = choose_model(*tables_of(after)).row
+    assert chosen is not None
+    assert chosen["trial_id"] == "1"
+    found = [list(models_to_attack(*tables_of(out), limit=2, epsilon=0.0)["trial_id"]) for out in (before, after)]
+    assert found == [["0", "1"], ["0", "1"]]
+
+
 def test_without_attacks_there_is_no_robust_choice(make_sweep: MakeSweep) -> None:
     out = swept(make_sweep, [{}])
     with pytest.raises(AnalysisError, match="attack DIR"):
