@@ -28,8 +28,8 @@ from study_rows import Row, print_table, read_rows, run_missing, study_parser
 from trainables.spec import TrialSpec
 
 RATES = ("1e-4", "3e-4", "1e-3", "3e-3", "1e-2")
-FROZEN = ""
-"""The selected variant of ``gen-trust``; empty until the development part is complete."""
+FROZEN = "gen-trust+delta=0.005+batches=1"
+"""The variant of ``gen-trust`` that the development part selects."""
 STARTS = ("1e-4", "3e-3")
 """The initial rates of the rules in the development part: one is below and one is above the best fixed rates."""
 FEW_STARTS = ("1e-4", "1e-3", "1e-2")

@@ -255,7 +255,7 @@ class TrialSpec:
         "auto_lr",
         None,
         "The retain data on which AutoLR measures losses: same (the step's batch) or fresh (other batches).",
-        "same; fresh for curvature",
+        "same; fresh for curvature and gen-trust",
         choices=PROBES,
     )
     auto_lr_every: int = setting("auto_lr", 10, "Steps between AutoLR updates.", low=1)
@@ -266,13 +266,13 @@ class TrialSpec:
         "auto_lr",
         None,
         "Number of fresh retain batches over which AutoLR averages each loss.",
-        "2, or more if 2 batches have fewer than 8 examples",
+        "1 for gen-trust; otherwise 2, or more if 2 batches have fewer than 8 examples",
         low=1,
         when={**_AUTO, "auto_lr_probe": ("fresh",)},
     )
     auto_lr_delta: float = setting(
         "auto_lr",
-        0.02,
+        0.005,
         "Rise of the retain loss that gen-trust accepts until its next update, in nats per token.",
         low=0.0,
         unit="nats per token",
@@ -333,7 +333,7 @@ class TrialSpec:
         self._default("auto_lr_start", rule.start)
         self._default("auto_lr_probe", rule.probe)
         if self.auto_lr_probe == "fresh" and FIELDS["batch_size"].fits(self.batch_size):
-            self._default("auto_lr_probe_batches", enough_probe_batches(self.batch_size))
+            self._default("auto_lr_probe_batches", rule.probe_batches or enough_probe_batches(self.batch_size))
 
     def _default(self, name: str, value: object) -> None:
         if getattr(self, name) is None:

@@ -75,10 +75,14 @@ def test_a_field_without_effect_leaves_the_hash_alone(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("rule", "start", "probe", "batches"),
-    [*((name, 10, "same", None) for name in RULES if name != "curvature"), ("curvature", 1, "fresh", 4)],
+    [
+        *((name, 10, "same", None) for name in RULES if name not in ("curvature", "gen-trust")),
+        ("gen-trust", 10, "fresh", 1),
+        ("curvature", 1, "fresh", 4),
+    ],
 )
 def test_a_rule_brings_its_own_start_and_probe(rule: str, start: int, probe: str, batches: int | None) -> None:
-    """Four batches of two examples have the eight examples that a probe needs."""
+    """For curvature, four batches of two examples have the eight examples that a probe needs."""
     spec = TrialSpec(auto_lr=rule, batch_size=2)
     assert (spec.auto_lr_start, spec.auto_lr_probe, spec.auto_lr_probe_batches) == (start, probe, batches)
     given = {"auto_lr_start": start, "auto_lr_probe": probe, "auto_lr_probe_batches": batches}

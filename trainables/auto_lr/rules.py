@@ -35,7 +35,7 @@ PROBE_ROWS = 8
 
 
 def enough_probe_batches(batch_size: float) -> int:
-    """Return the default of ``auto_lr_probe_batches``: at least 2, and enough batches for ``PROBE_ROWS`` examples."""
+    """Return the number of batches for ``PROBE_ROWS`` examples, which is at least 2."""
     return max(2, math.ceil(PROBE_ROWS / max(1.0, batch_size)))
 
 
@@ -92,6 +92,7 @@ class Rule:
     Attributes:
         choose: see the module's docstring.
         start, probe: the defaults of the settings ``auto_lr_start`` and ``auto_lr_probe``.
+        probe_batches: the default of ``auto_lr_probe_batches``; None for :func:`enough_probe_batches`.
         once: whether the rule makes no further update after an accepted update.
         shared: whether ``choose`` returns the sum of the rates of all steps until the next update. Otherwise,
             ``choose`` returns the rate of each of these steps.
@@ -100,6 +101,7 @@ class Rule:
     choose: Callable[[Fit, Probe, float], float | str]
     start: int = 10
     probe: str = "same"
+    probe_batches: int | None = None
     once: bool = False
     shared: bool = False
 
@@ -121,7 +123,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "gen": Rule(gen),
         "gen-clip": Rule(gen_clip),
         "gen-official": Rule(gen_official),
-        "gen-trust": Rule(gen_trust, shared=True),
+        "gen-trust": Rule(gen_trust, probe="fresh", probe_batches=1, shared=True),
         "curvature": Rule(curvature, start=1, probe="fresh", once=True),
     }
 )

@@ -104,7 +104,7 @@ OF_A_RUN |= {"weight_scale": "unit", "retain_objective": "kl", "lora_rank": 2, "
         ),
         (
             "--auto-lr off --auto-lr gen-trust --auto-lr-delta 0 --auto-lr-delta 0.1",
-            {"auto_lr": {"off", "gen-trust"}, "auto_lr_delta": {0.0, 0.1, 0.02}},
+            {"auto_lr": {"off", "gen-trust"}, "auto_lr_delta": {0.0, 0.1, 0.005}},
         ),
         (
             "--update plain --update sam --update sign --sam-rho 0.1",
