@@ -203,7 +203,8 @@ def _looping(own: ByHand, other: ByHand, data: UnlearningData) -> float:
         return -fmean(row[token] for row, token in zip(log_p[:-1], ids[:-1], strict=True))
 
     wrong = [[loss(item, other.answer) for other in data.retain_eval] for item in data.forget]
-    bound = np.quantile([np.quantile(losses, 0.1) for losses in wrong], 0.95)
+    true = fmean(loss(item, item.answer) for item in data.retain_eval)
+    bound = min(np.median([np.quantile(losses, 0.1) for losses in wrong]), true + 1.0)
     looping = []
     for item, text in zip(data.forget, own.answers(data.forget), strict=True):
         share = max(longest_loop([text])[0], repetition([text])[0])
