@@ -117,7 +117,7 @@ class AttackPlan:
         """Return the plan as lines of text."""
         from analysis.words import duration
 
-        lines = []
+        lines = [("out", self.out)]
         for name, models in self.attacks.items():
             first = ["the target"] if name in self.controls else []
             lines.append((name, some_of([*first, *models]) if first or models else "already measured on all models"))

@@ -140,7 +140,7 @@ def attack(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json
         settings = replace(read_settings(out), **changes)
         slots, _ = slots_of(settings)
         plan = AttackPlan.of(settings, out, slots=min(slots, settings.max_concurrent or slots))
-        lines = "\n  ".join(["dry run of attack: nothing was started", f"out  {out}", *plan.format()])
+        lines = "\n  ".join(["dry run of attack: nothing was started", *plan.format()])
         click.echo(json_text(asdict(plan)) if as_json else lines)
         return
     run_to_the_end(out, as_json=as_json, changes=changes, search=False)
