@@ -33,7 +33,7 @@ def map_chart() -> alt.LayerChart | alt.FacetChart:
     arrow_ends = (
         _chart("arrows")
         .mark_point(shape="triangle", filled=True, size=40)
-        .encode(x=alt.X("x2:Q"), y=alt.Y("y2:Q"), tooltip=["name:N"])
+        .encode(x=alt.X("x2:Q"), y=alt.Y("y2:Q"), tooltip=["name:N"], description="name:N")
     )
     models = (
         _chart("models")

@@ -12,7 +12,8 @@
 - ``rows``: the lists ``trial`` (index), ``epoch`` (null if unknown), ``front`` and ``stored`` (0 or 1: on the frontier
   of the objectives, and with a checkpoint). Row i of every list below is the same candidate.
 - ``columns``: a list with ``name``, ``label``, ``unit``, ``better`` (``higher``, ``lower`` or "") and ``score``
-  (whether it is a loss or a metric) and ``loss`` of each column that was measured.
+  (whether it is a loss or a metric), ``loss`` and ``attacked`` (the score whose value after an attack it is, or "") of
+  each column that was measured.
 - ``values``: a list per column name, with null where the column was not measured.
 - ``shown`` and ``of``: the number of rows here, and of all candidates. Large tables are thinned (:data:`MAX_ROWS`).
 
@@ -182,7 +183,13 @@ def _axis_columns(rows: pd.DataFrame, columns: Columns, problems: Sequence[Probl
 
 def _column(name: str, columns: Columns) -> dict[str, object]:
     facts = {"label": columns.label(name), "unit": columns[name].unit, "better": columns.better(name)}
-    return {"name": name, **facts, "score": columns[name].role in ("loss", "metric"), "loss": columns.is_loss(name)}
+    return {
+        "name": name,
+        **facts,
+        "score": columns[name].role in ("loss", "metric"),
+        "loss": columns.is_loss(name),
+        "attacked": columns[name].attacked,
+    }
 
 
 def _rounded(values: pd.Series) -> list[float | int | None]:

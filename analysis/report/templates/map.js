@@ -64,10 +64,14 @@
 
   /* Where a score of an axis was also measured after an attack: from the score to the score after the attack. */
   function arrows(drawn) {
-    const attacks = columns.flatMap(({ name }) => [view.x, view.y].filter((axis) => name.startsWith(`${axis}_after_`)).map((axis) => name.slice(`${axis}_after_`.length)));
-    const after = (axis, attack, i) => values[`${axis}_after_${attack}`]?.[i] ?? values[axis][i];
-    return [...new Set(attacks)].flatMap((attack) => drawn.map((i) => ({
-      ...at(i), x2: after(view.x, attack, i), y2: after(view.y, attack, i), name: `${name(i)} after ${attack}`,
+    const attacked = columns.filter((column) => column.attacked && [view.x, view.y].includes(column.attacked));
+    const ending = ({ name }) => name.slice(name.indexOf("_after_") + "_after_".length);
+    const after = (axis, attack, i) => {
+      const column = attacked.find((item) => item.attacked === axis && ending(item) === attack);
+      return (column && values[column.name][i]) ?? values[axis][i];
+    };
+    return [...new Set(attacked.map(ending))].flatMap((attack) => drawn.map((i) => ({
+      ...at(i), x2: after(view.x, attack, i), y2: after(view.y, attack, i), attack, name: `${name(i)} after ${attack}`,
     })).filter((arrow) => isDrawn({ x: arrow.x2, y: arrow.y2 }) && (arrow.x !== arrow.x2 || arrow.y !== arrow.y2)));
   }
 
@@ -207,7 +211,11 @@
     if (unmeasured) parts.push(`${unmeasured} were not measured on both axes`);
     if (missing > unmeasured) parts.push(`${missing - unmeasured} are not above 0, so a logarithmic axis cannot show them`);
     if (!frontier(drawn)) parts.push("no frontier, because an axis has no better direction");
-    byId("map-guess").hidden = !(guess(view.x, drawn).length + guess(view.y, drawn).length);
+    const attacks = [...new Set(arrows(drawn).map((arrow) => arrow.attack))];
+    byId("map-marks").textContent = [
+      guess(view.x, drawn).length + guess(view.y, drawn).length ? "The dotted line is the loss of a random guess." : "",
+      attacks.length ? `Arrows lead to the scores after attacks: ${attacks.join(", ")}.` : "",
+    ].join(" ");
     if (sweeper.selected.length) parts.push(`${sweeper.selected.length} selected`);
     byId("map-count").textContent = `${parts.join("; ")}.`;
   }

@@ -143,6 +143,24 @@ def test_a_person_chooses_axes_brushes_moves_a_threshold_pins_and_copies_the_com
     assert command(page).endswith("--trial 3 --epoch 3")
 
 
+def test_arrows_lead_from_a_model_to_its_scores_after_an_attack(browser: Browser, make_sweep: MakeSweep) -> None:
+    attacked = {"fact_recall_after_int8": 0.6, "retain_fact_recall_after_int8": 0.7}
+    table = [rows()[0], rows()[1] | attacked, rows()[2] | {"fact_recall_after_int8": 0.9}]
+    folder = make_sweep(table, baseline=TARGET)
+    write_report(folder)
+    page = opened(browser, folder)
+    put(page, "#map-x", "forget_fact_recall")
+    put(page, "#map-y", "retain_fact_recall")
+    page.wait_for("document.getElementById('map-marks').textContent.includes('attacks: int8.')")
+    arrows = "[...document.querySelectorAll('#map-chart .mark-rule.role-mark')].flatMap((node) => [...node.children])"
+    boxes = page.ask(f"{arrows}.map((node) => node.getBoundingClientRect()).map((box) => [box.width, box.height])")
+    sizes = sorted([width > 9, height > 9] for width, height in boxes)
+    # Trial 1 tells more of both sets, and trial 2 was not asked again what it keeps.
+    assert sizes == [[True, False], [True, True]]
+    ends = page.ask("[...document.querySelectorAll('#map-chart [aria-label$=\"after int8\"]')].map((n) => n.ariaLabel)")
+    assert sorted(ends) == ["trial 1, epoch 3 after int8", "trial 2, epoch 3 after int8"]
+
+
 QUOTES = """a'b "c" </script>"""
 
 
