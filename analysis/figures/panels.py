@@ -267,9 +267,6 @@ def _draw_colour_bar(figure: Figure, axes: list[Axes], low: float, high: float) 
     bar = figure.colorbar(
         ScalarMappable(LogNorm(low, high), colours), ax=axes, label="learning rate, log scale", aspect=30, pad=0.015
     )
-    # The colours are drawn as shapes, because the page does not allow images, not even embedded images.
-    if bar.solids is not None:
-        bar.solids.set_rasterized(False)
     bar.set_ticks([low, math.sqrt(low * high), high])
     bar.ax.yaxis.set_minor_locator(NullLocator())
     bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(float(value))))

@@ -19,7 +19,7 @@ from search_spaces.common.objective import Objective
 _MAX_POINTS = 300
 _MAX_REPORTS = 12_000
 """The approximate maximum number of reports on the page. It limits the size of the page."""
-MAX_TRIALS = 2000
+MAX_TRIALS = 1000
 """The maximum number of trials in the table, about. Trials with a model on the frontier are never left out."""
 _HEADINGS = {"trial_id": "trial", "wall_seconds": "seconds", "on_front": "frontier"}
 

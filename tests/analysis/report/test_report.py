@@ -266,3 +266,18 @@ def test_each_model_of_several_tasks_links_to_its_own_trial(make_sweep: MakeSwee
     write_report(tmp_path / "both", sweeps)
     links = re.findall(r'href="#(trial-\d+)">(\w+/0)<', Page(tmp_path / "both").source)
     assert set(links) == {("trial-0", "one/0"), ("trial-1", "two/0")}
+
+
+@without_figures
+def test_a_table_of_many_trials_keeps_the_frontier_and_says_what_was_left_out(
+    make_sweep: MakeSweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("analysis.report.trials.MAX_TRIALS", 3)
+    rows = [trial(str(i), 1.0 + i / 2, 3.0) for i in range(9)] + [trial("9", None, None, status="failed", error="nan")]
+    out = make_sweep(rows)
+    write_report(out)
+    page = Page(out)
+    assert page.values("data-trial", "tr") == ["0", "8", "9"], "only trial 8 is on the frontier"
+    assert set(page.data["trials"]) == {"0", "8", "9"}
+    assert "Of 10 trials, this table has 3" in page.text
+    assert "10 trials: 9 finished, 0 stopped early, 0 diverged, 1 failed" in page.text
