@@ -90,7 +90,7 @@ def print_left_out_metrics(names: Sequence[str], console: Console) -> None:
 
 @contextlib.contextmanager
 def progress_shown(
-    spec: TrialSpec, console: Console, *, first: str = "loading the target"
+    spec: TrialSpec, console: Console, *, first: str = "loading the target and measuring its metrics"
 ) -> Iterator[tuple[Show, dict[str, Progress]]]:
     """Show the progress of preparing the target while the block runs. Before the first report, show the text ``first``.
 
