@@ -72,6 +72,7 @@ def test_only_the_stages_with_gen_trust_need_a_frozen_variant(
 ) -> None:
     words = ["rate_experiment.py", "--part", "report", "--rows", str(tmp_path / "rows.csv")]
     monkeypatch.setattr("sys.argv", words)
+    monkeypatch.setattr(rate_experiment, "FROZEN", "")
     with pytest.raises(SystemExit) as error:
         rate_experiment.main()
     assert error.value.code == 2
