@@ -71,6 +71,8 @@ def run(  # noqa: PLR0913 - each command that continues a sweep changes another 
     settings = replace(read_settings(out), **(changes or {}))
     in_use_error = UsageError(f"the sweep in {out} is running in another process; wait for it or stop it")
     set_worker_plugins(out)
+    if settings.problems:
+        raise UsageError(f"the sweep in {out} cannot continue: {'; '.join(settings.problems)}. Start a new sweep.")
     say = partial(console.print, soft_wrap=True)
     with (
         interruptible(_SHUTDOWN_MESSAGE.format(command=resume_command(out)), say=say),

@@ -199,6 +199,15 @@ class SweepSettings(PlacementFields, StudyFields, ParetoFields, SearchFields):
         return tuple(dict.fromkeys(names)) or (constant,)
 
     @property
+    def problems(self) -> list[str]:
+        """The problems with stored values of trial fields, which another version may have accepted."""
+        choices = [item for item in self.space.parameters if isinstance(item, Choice)]
+        choice_values = [(item.name, value) for item in choices for value in item.values]
+        values = [*self.base.values().items(), *self.space.constants.items(), *choice_values]
+        problems = [FIELDS[name].problem(value) for name, value in values if name in FIELDS]
+        return [problem for problem in problems if problem is not None]
+
+    @property
     def all_seeds(self) -> tuple[int, ...]:
         """The seeds with which each configuration runs."""
         return tuple(range(self.seed, self.seed + self.seeds))
