@@ -56,6 +56,7 @@ HEADINGS = {
 SCRIPTS = ("selection.js", "charts.js", "rule.js", "decide.js", "map.js", "answers.js", "report.js")
 """The scripts of the page, in order. The first one defines the selection (:mod:`analysis.report.candidates`)."""
 
+_SVG_ADDRESS = "data:image/svg+xml;base64,"
 VEGA_MARK = "<!--vega-->"
 
 
@@ -71,7 +72,7 @@ class PageFigure:
     @property
     def address(self) -> str:
         """The image as a ``data:`` address. In an image, names from the sweep cannot become a part of the page."""
-        return f"data:image/svg+xml;base64,{base64.b64encode(self.svg.encode()).decode()}"
+        return _SVG_ADDRESS + base64.b64encode(self.svg.encode()).decode()
 
 
 @dataclass(frozen=True, slots=True)
