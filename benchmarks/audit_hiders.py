@@ -23,6 +23,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 import torch
+from study_rows import print_table
 
 from analysis.audit.audit import LEVEL
 from analysis.audit.conformal import pool_test, smallest_p
@@ -232,7 +233,7 @@ def main() -> None:
         frame = pd.read_csv(args.rows)
         table = judged(frame)
         counts = frame["pool"].value_counts()
-        print(table.round(3).to_string(index=False))
+        print_table([str(name) for name in table], table.round(3).values.tolist())
         first = int((table["ignorance_p"] <= LEVEL).sum())
         both = int(table["rejected"].sum())
         print(f"of {len(table)} hiders, the first test rejects {first}, and {both} do not look as if never seen")
