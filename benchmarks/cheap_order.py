@@ -1,6 +1,6 @@
 """Do cheap columns predict what attacks on the weights bring back? Read the rows of benchmarks/attacked_methods.py.
 
-    python benchmarks/cheap_order.py --rows docs/data/attacked_methods.csv
+    python benchmarks/cheap_order.py --rows docs/data/attacked_methods.csv --table
 
 The cheap columns are those of the metric set ``robustness``. Two quantities are to be predicted:
 
@@ -17,7 +17,6 @@ rows of one method are not independent.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 from pathlib import Path
 
@@ -25,7 +24,7 @@ import numpy as np
 import pandas as pd
 from attacked_methods import CHEAP, CONTROLS
 from scipy.stats import rankdata
-from study_rows import print_table
+from study_rows import print_table, study_parser
 
 from analysis.tables.trade_off import Floats
 
@@ -80,9 +79,7 @@ def _spearman(first: Floats, second: Floats) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=Path, required=True)
-    arguments = parser.parse_args()
+    arguments = study_parser(__doc__).parse_args()
     table = []
     for data, rows in unlearned_rows(arguments.rows).groupby("data"):
         is_larger = rows["lr"] == rows.groupby("method")["lr"].transform("max")
