@@ -3,9 +3,9 @@
 1. Models that miss a preferred requirement, such as that on loops in the answers to forget questions, are left out
    unless all models miss it. So are models with more unknown results than others.
 2. Models that another model beats are left out: the other model is better in one score, and no score is worse.
-3. The models that keep most remain, by the first score of the requirements on keeping. Of these, the models that
-   forget most remain. If forgetting is not decided, the model nearest to the ideal corner (cost 0 in all objectives) is
-   chosen.
+3. The models that keep most remain, by the first score of the requirements on keeping. If all miss a preferred
+   requirement, those with the best score in it remain. Of these, the models that forget most remain. If forgetting is
+   not decided, the model nearest to the ideal corner (cost 0 in all objectives) is chosen.
 4. The remaining models are *ties*. The tie that changes the target least is chosen, by the column with the mark
    ``tie_breaker`` or, without such a column, by the distance from the ideal corner.
 
@@ -32,6 +32,10 @@ from search_spaces.common.objective import Objective
 
 TOLERANCE = 0.02
 """The noise of a score without values of the items: 2% of its range, or 0.02 nats of a retain loss."""
+PREFERRED = "preferred"
+"""The aspect of a requirement that is merely preferred. The aspect of other requirements is their role."""
+ASPECTS = (str(Role.KEEP), PREFERRED, str(Role.FORGET))
+"""The aspects by which the models that are not beaten are compared, in order."""
 Noise = Mapping[str, Floats]
 """The noise of the difference between two models, shape (n, n), by column, in the unit of the column."""
 NO_NOISE: Noise = MappingProxyType({})
@@ -97,7 +101,10 @@ class Ranking:
         if not judged.shows(Role.FORGET)[remaining].all():
             # Without a result for forgetting, a model that forgets nothing would be best.
             return min(remaining, key=self.distance.__getitem__), Decision.NEAREST, ()
-        ties = self._near_best(Role.FORGET, self._near_best(Role.KEEP, remaining))
+        ties = remaining
+        for aspect in ASPECTS:
+            if aspect != PREFERRED or fewest[0]:
+                ties = self._near_best(aspect, ties)
         if len(ties) == 1:
             return ties[0], Decision.KEEPING, ()
         first = min(ties, key=self.change)
@@ -130,23 +137,24 @@ class Ranking:
         values = [float(numbers(self.rows, name).iloc[position]) for name in marked]
         return (*(value if np.isfinite(value) else np.inf for value in values), *self.distance[position])
 
-    def _near_best(self, role: Role, positions: Sequence[int]) -> list[int]:
-        """Return the models that the best one does not beat beyond the noise in the first score about the role.
+    def _near_best(self, aspect: str, positions: Sequence[int]) -> list[int]:
+        """Return the models that the best one does not beat beyond the noise in the first score about the aspect.
 
         Scores that were not measured for all of the models are skipped.
         """
-        for costs, noise in self.scores_about(role, positions):
+        for costs, noise in self.scores_about(aspect, positions):
             if np.isfinite(costs).all():
                 best = int(costs.argmin())
                 near = costs <= costs[best] + noise[best]
                 return [i for i, is_near in zip(positions, near, strict=True) if is_near]
         return list(positions)
 
-    def scores_about(self, role: Role, positions: Sequence[int]) -> Iterator[tuple[Floats, Floats]]:
-        """Yield the costs, shape (n,), and their noise, shape (n, n), of each requirement on a score with this role."""
+    def scores_about(self, aspect: str, positions: Sequence[int]) -> Iterator[tuple[Floats, Floats]]:
+        """Yield the costs, shape (n,), and their noise, shape (n, n), of each requirement with this aspect."""
         columns = self.criterion.columns
         for item in self.criterion.requirements:
-            if item.role is role and (score := columns.objective(item.column)) is not None:
+            about = PREFERRED if item.preferred else item.role
+            if about == aspect and (score := columns.objective(item.column)) is not None:
                 values = numbers(self.rows, item.column).to_numpy(dtype=np.float64)[list(positions)]
                 yield score.oriented(values), self._noise(item.column, score.high - score.low, positions)
 

@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 
 from analysis.frontier.choice import Choice, configurations_of
-from analysis.frontier.criterion import PAPER, STATED, Criterion, Role, TargetScores
+from analysis.frontier.criterion import PAPER, STATED, Criterion, TargetScores
 from analysis.frontier.pareto_json import json_value
-from analysis.frontier.ranking import beats
+from analysis.frontier.ranking import ASPECTS, beats
 from analysis.tables.trade_off import Mask
 from analysis.tables.trial_table import TrialTable, numbers
 
@@ -38,8 +38,8 @@ def compiled_rule(choice: Choice, table: TrialTable) -> dict[str, Any] | None:
     - ``targets``: for each distinct target, its ``scores`` and the ``bounds`` of the requirements. ``target`` has the
       index of each model's target.
     - ``beats``: whether model A beats model B, as n * n bits, row by row in base64. ``sums`` decides cycles.
-    - ``keep`` and ``forget``: for each score about the role, the ``costs``, and as bits whether model B is within noise
-      of the best model A.
+    - ``keep``, ``preferred`` and ``forget``: for each score about the aspect, the ``costs``, and as bits whether model
+      B is within noise of the best model A.
     - ``change`` and ``distance``: the sort keys of the last two steps; null stands for infinity.
     - ``configuration``: the number of each model's configuration. ``fresh``: the fresh runs of each model (``model``)
       that has some: ``finished``, ``target``, and ``values`` (a list per requirement).
@@ -77,8 +77,7 @@ def compiled_rule(choice: Choice, table: TrialTable) -> dict[str, Any] | None:
         "target": target_indices[: len(rows)],
         "beats": _bits(beats(scores, margins)),
         "sums": np.nansum(scores, axis=0).tolist(),
-        "keep": [_near(*item) for item in ranking.scores_about(Role.KEEP, every)],
-        "forget": [_near(*item) for item in ranking.scores_about(Role.FORGET, every)],
+        **{aspect: [_near(*item) for item in ranking.scores_about(aspect, every)] for aspect in ASPECTS},
         "change": [ranking.change(i)[: -len(distance[i])] for i in every],
         "distance": distance,
         "configuration": configurations_of(rows, table),

@@ -66,8 +66,8 @@ const decideByRule = (() => {
     const distance = (i) => rule.distance[i].map(infinite);
     if (left.length === 1) return [left[0], "only one left", []];
     if (!left.every((i) => shows(rule, judged[i], "forget"))) return [least(left, distance), "nearest to the ideal corner", []];
-    for (const role of ["keep", "forget"]) {
-      const score = rule[role].find(({ costs }) => left.every((i) => costs[i] !== null));
+    for (const aspect of fewest[0] ? ["keep", "preferred", "forget"] : ["keep", "forget"]) {
+      const score = rule[aspect].find(({ costs }) => left.every((i) => costs[i] !== null));
       if (!score) continue;
       const near = bits(score, "near"), first = least(left, (i) => [score.costs[i]]);
       left = left.filter((i) => bit(near, first * n + i));

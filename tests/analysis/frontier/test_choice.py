@@ -125,6 +125,22 @@ SWEEPS = {
         ],
         *(Outcome.GOOD, 1, Decision.KEEPING),
     ),
+    "of looping models that keep equally much, the one that loops least, although another forgets more": Sweep(
+        [
+            model(forget_loops=0.75, forget_fact_recall=0.0, retain_kl=0.05),
+            model(forget_loops=0.45, forget_fact_recall=0.08, retain_kl=0.1),
+        ],
+        *(Outcome.GOOD, 1, Decision.KEEPING),
+        disliked=True,
+    ),
+    "of models that loop and keep equally much, the one that forgets most": Sweep(
+        [
+            model(forget_loops=0.7, forget_fact_recall=0.08, utility=0.79),
+            model(forget_loops=0.71, forget_fact_recall=0.0),
+        ],
+        *(Outcome.GOOD, 1, Decision.KEEPING),
+        disliked=True,
+    ),
     "all failing: some forget, the others keep": Sweep(
         [model(forget_fact_recall=0.8), model(retain_fact_recall=0.3)],
         *(Outcome.MISSED, 1, Decision.CLOSEST, (Role.FORGET, Role.KEEP)),
