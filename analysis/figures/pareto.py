@@ -125,15 +125,14 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: Choice | None = Non
     positions = [position for series in (*methods, *unfinished) for position in _positions(series.points)]
     positions += [baseline] if baseline else []
     choice = choice or choose_model(table, sweep)
-    own_count = len(table.without_external.trials)
     return ParetoData(
         title=sweep_title(table, sweep),
         subtitle=note(
             "frontier_subtitle",
             hypervolume=front.hypervolume,
-            ended=own_count,
+            ended=len(table.searched),
             planned=sweep.planned_trials,
-            external=len(table.trials) - own_count,
+            external=int(table.trials["external"].sum()),
             members=len(front.members),
             every_epoch=table.every_epoch,
         ),

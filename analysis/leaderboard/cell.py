@@ -67,7 +67,7 @@ def cell_row(folder: Path) -> dict[str, object]:
     return {
         "epoch_budget": sweep.settings.get("epoch_budget"),
         "epochs": _epochs(source),
-        "trials": len(table.trials),
+        "trials": len(table.searched),
         "outcome": str(choice.outcome),
         "trial_id": first.trial_id if first else "",
         "fresh_runs": first.runs if first else 0,

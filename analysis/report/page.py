@@ -211,7 +211,7 @@ def page_notices(
     return render_lines(
         "page.notices",
         tasks=list(answers),
-        ended=len(table.without_external.trials),
+        ended=len(table.searched),
         planned=sweep.planned_trials,
         running=len(table.running),
         unscored=list(dict.fromkeys(unscored)) if sweep.objectives else [],

@@ -34,8 +34,8 @@ class TrialTable:
     """All ended trials of a search. The data frames are never changed in place, so computed properties are cached.
 
     Attributes:
-        trials: one row per trial of the search. The column ``external`` marks rows from another program's table. The
-            column ``folder`` has the folder of the trial's sweep, and is empty for other sources.
+        trials: one row per trial of the search and per merged model. The column ``external`` marks rows from another
+            program's table. The column ``folder`` has the folder of the trial's sweep, and is empty for other sources.
         history: one row per result that a trial reported. This table includes running trials.
         candidates: one row per evaluated epoch; empty if the sweep evaluates only the last epoch of a trial.
         updates: one row per AutoLR update; empty without auto_lr.csv.
@@ -177,6 +177,12 @@ class TrialTable:
     def without_external(self) -> TrialTable:
         """The table without the rows of external tables, whose models cannot be selected."""
         return self.with_trials(self.trials[~self.trials["external"]]) if self.trials["external"].any() else self
+
+    @cached_property
+    def searched(self) -> pd.DataFrame:
+        """The trials of the search, without merged models and the rows of external tables."""
+        trials = self.without_external.trials
+        return trials[is_search(trials)]
 
     @cached_property
     def models(self) -> TrialTable:

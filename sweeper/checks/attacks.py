@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -55,9 +55,7 @@ class PlannedAttacks:
     def format(self) -> str:
         from analysis.words import duration
 
-        time = f"about {duration(self.seconds)} in all" if self.seconds else "duration unknown"
-        if self.seconds and (others := [name for name in self.names if name not in ATTACKS]):
-            time += f", besides {', '.join(others)}, whose duration is unknown"
+        time = f"about {duration(self.seconds)} in all{_besides(self.names)}" if self.seconds else "duration unknown"
         return f"{', '.join(self.names)} on the target and at most {counted(self.models, 'model')}; {time}"
 
 
@@ -71,7 +69,7 @@ class AttackPlan:
             this model.
         left_out: the attacks of a named set that the data cannot give.
         measurements: the number of measurements of stored models.
-        seconds: the estimated duration; None if the sweep has no duration of generated answers.
+        seconds: the estimated duration of the attacks; None if it is unknown.
     """
 
     out: str
@@ -99,7 +97,9 @@ class AttackPlan:
         }
         pace = estimate_pace(settings.base, [out], gpus=settings.gpus_per_trial)
         seconds = None
-        if pace is not None and pace.generation:
+        pending = {*controls, *(item.metric_set for item in missing)}
+        is_known = not pending or not pending.isdisjoint(ATTACKS)
+        if pace is not None and pace.generation and is_known:
             efforts = [_effort(item.metric_set) for item in missing]
             alone = (1 + (settings.base.retain_path is not None)) * sum(map(_effort, controls))
             at_once = min(slots, len(efforts)) or 1
@@ -122,14 +122,23 @@ class AttackPlan:
             first = ["the target"] if name in self.controls else []
             lines.append((name, some_of([*first, *models]) if first or models else "already measured on all models"))
         lines += [(name, "left out, because the data cannot give the attack") for name in self.left_out]
-        seconds = "unknown, because no trial recorded how long it generates answers"
-        if not self.controls and not self.measurements:
-            seconds = "none: nothing is left to measure"
+        pending = [name for name, models in self.attacks.items() if models or name in self.controls]
+        time = "unknown, because no trial recorded how long it generates answers"
+        if not pending:
+            time = "none: nothing is left to measure"
         elif self.seconds is not None:
-            seconds = f"about {duration(self.seconds)}"
-        lines.append(("time", seconds))
+            time = f"about {duration(self.seconds)}{_besides(pending)}"
+        elif not ATTACKS.keys() & pending:
+            time = f"unknown for {', '.join(pending)}"
+        lines.append(("time", time))
         width = max(len(name) for name, _ in lines)
         return [f"{name:<{width}}  {text}" for name, text in lines]
+
+
+def _besides(names: Sequence[str]) -> str:
+    """Return the end of a sentence about a duration, which names the metric sets that the duration leaves out."""
+    others = ", ".join(name for name in names if name not in ATTACKS)
+    return f", besides {others}, whose duration is unknown" if others else ""
 
 
 def _effort(metric_set: str) -> float:

@@ -15,6 +15,7 @@ from sweeper.store.events import Merge
 from sweeper.store.folder import UsageError, read_origin
 from sweeper.store.tables import ResultTables
 from trainables.models.merging import RULES, is_adapter
+from trainables.storage import is_address
 
 
 def planned_merge(options: MergeOptions, out: Path) -> tuple[Merge, list[Problem]]:
@@ -28,9 +29,10 @@ def planned_merge(options: MergeOptions, out: Path) -> tuple[Merge, list[Problem
     problems: list[Problem] = []
     if options.rule not in RULES:
         problems += about("rule", f"--rule {options.rule}: {expected_one_of(options.rule, tuple(RULES))}")
-    if SweepFile.read(out).settings.get("kind") == STUDY:
+    settings = SweepFile.read(out).settings
+    if settings.get("kind") == STUDY:
         problems.append(Problem(f"the sweep in {out} is a learning-rate study, in which every model belongs to a rate"))
-    stored = _stored(out)
+    stored = _stored(out, in_bucket=is_address(settings.get("storage") or ""))
     wanted = tuple(dict.fromkeys(options.trial)) or (() if options.finetuned else tuple(stored))
     unknown = [name for name in wanted if name not in stored]
     if unknown:
@@ -64,13 +66,16 @@ def planned_merge(options: MergeOptions, out: Path) -> tuple[Merge, list[Problem
     return merge, problems
 
 
-def _stored(out: Path) -> dict[str, Path]:
-    """Return the folder of the last model of each finished trial of the search, by trial id."""
+def _stored(out: Path, *, in_bucket: bool) -> dict[str, Path]:
+    """Return the folder of the last model of each finished trial of the search, by trial id.
+
+    If the sweep stores its models in a bucket, the folders of some models do not exist on this machine.
+    """
     rows = TrialTable.read(out).finished
     rows = rows[is_search(rows)]
     paths = [out / str(path) if path else None for path in rows["checkpoint"]]
     stored = zip(map(str, rows["trial_id"]), paths, strict=True)
-    return {name: path for name, path in stored if path is not None and path.is_dir()}
+    return {name: path for name, path in stored if path is not None and (in_bucket or path.is_dir())}
 
 
 def _with_other_target(out: Path, trials: Mapping[str, Path]) -> list[str]:
@@ -81,8 +86,9 @@ def _with_other_target(out: Path, trials: Mapping[str, Path]) -> list[str]:
 
 
 def _mixed(trials: Mapping[str, Path], finetuned: Sequence[Path]) -> list[str]:
-    """Return a message if some models are LoRA adapters and others have all weights."""
-    folders = {f"trial {name}": path for name, path in trials.items()} | {str(path): path for path in finetuned}
+    """Return a message if some models are LoRA adapters and others have all weights, among the local models."""
+    folders = {f"trial {name}": path for name, path in trials.items() if path.is_dir()}
+    folders |= {str(path): path for path in finetuned}
     adapters = [name for name, path in folders.items() if is_adapter(path)]
     whole = [name for name in folders if name not in adapters]
     if not (adapters and whole):

@@ -15,6 +15,7 @@ from sweeper.settings.sources import Raw, raise_if_any
 
 if TYPE_CHECKING:
     from sweeper.store.events import Merge
+    from sweeper.store.state import Trial
 
 
 @command(
@@ -44,22 +45,34 @@ def merge(raw: Raw, problems: list[str], *, folder: str, as_json: bool) -> None:
     plan, merge_problems = planned_merge(options, out)
     raise_if_any(located([*found, *merge_problems], raw))
     run_to_the_end(out, as_json=as_json, search=False, merge=plan)
+    trial = _merge_trial(out, plan)
     if not as_json:
-        _print_merged(out, plan)
+        _print_merged(out, trial)
 
 
-def _print_merged(out: Path, plan: Merge) -> None:
+def _merge_trial(out: Path, plan: Merge) -> Trial:
+    """Return the finished trial of the merge.
+
+    Raises:
+        SweepError: the models cannot be merged, or the merged model cannot be measured.
+    """
+    from sweeper.store.event_log import read_state
+    from sweeper.store.events import Phase
+    from sweeper.store.folder import SweepError
+
+    trial = [trial for trial in read_state(out).trials_of(Phase.MERGE) if trial.merge == plan][-1]
+    if trial.outcome is not None and trial.outcome.error is not None:
+        raise SweepError(f"the merge failed ({trial.id}): {trial.outcome.error}")
+    return trial
+
+
+def _print_merged(out: Path, trial: Trial) -> None:
     """Print how the merged model compares with the criterion of the sweep."""
     from analysis.report.pick import judged_model
     from analysis.tables.sweep_file import SweepFile
     from analysis.tables.trial_table import TrialTable
     from analysis.words import format_settings
-    from sweeper.driver.merging import find_merge
-    from sweeper.store.event_log import read_state
 
-    trial = find_merge(read_state(out), plan)
-    if trial is None or trial.outcome is None:
-        return
     sweep = SweepFile.read(out)
     table = TrialTable.read(out, sweep=sweep.name)
     models = table.models.trials

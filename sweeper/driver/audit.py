@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
-from search_spaces.common.messages import counted, first_line
 from sweeper.driver.open_sweep import OpenSweep
-from sweeper.execution.shutdown import is_interrupted
+from sweeper.driver.worker_tasks import trial_results, worker_task
 from sweeper.search.audit import PoolModel, missing_models
 from sweeper.store.events import MetricsMeasured, Phase, TrialEnded, TrialProposed, TrialRequeued, TrialStarted
-from trainables.run.reports import Execution, Outcome, Status
+from trainables.run.reports import Outcome, Status
 from trainables.target.target import target_recipe
-from trainables.worker.failures import one_line
-
-_POLL_SECONDS = 0.5  # seconds between two checks for signals and results
-
-logger = logging.getLogger(__name__)
 
 
 def missing_audit_models(sweep: OpenSweep) -> list[PoolModel]:
@@ -30,41 +23,19 @@ def audit_models(sweep: OpenSweep, wait_for_head: Callable[[], None]) -> None:
     A model that is already in the cache is only measured. If a worker is lost, the next ``resume`` runs its trial. The
     function ``wait_for_head`` waits until Ray's head responds.
     """
-    import ray
-    from ray.exceptions import RayError, RayTaskError
-
-    from sweeper.execution.ray_payload import task_with
     from trainables.worker.process import measure_finetuned_model
 
-    settings, display = sweep.settings, sweep.display
     models = missing_audit_models(sweep)
     if not models:
         return
-    cpus, gpus = settings.cpus_per_trial, sweep.gpus_per_trial
-    inputs = {"target": sweep.target, "cpus": cpus, "gpus": gpus, "storage": settings.bucket}
     wait_for_head()
-    submit = task_with(measure_finetuned_model, inputs, max_retries=1, num_cpus=cpus, num_gpus=gpus)
-    model_by_task = {}
+    submit = worker_task(sweep, measure_finetuned_model, sweep.target)
+    trial_ids = {}
     for model in models:
         _propose(sweep, model)
-        model_by_task[submit(spec=model.spec(settings), saw=model.saw)] = model
-    total = counted(len(models), "model")
-    while model_by_task and not is_interrupted():
-        display.activity = f"auditing: {len(model_by_task)} of {total} remain"
-        sweep.log.flush()
-        done_tasks, _ = ray.wait(list(model_by_task), timeout=_POLL_SECONDS)
-        for task in done_tasks:
-            model = model_by_task.pop(task)
-            try:
-                metrics, execution = ray.get(task)
-                outcome = Outcome(status=Status.FINISHED, metrics=metrics, execution=execution)
-            except RayTaskError as error:  # the model cannot be fine-tuned or measured
-                reason = one_line(str(error)) or type(error).__name__
-                outcome = Outcome(status=Status.FAILED, error=reason, execution=Execution())
-            except RayError as error:
-                logger.warning("%s has no result, because its worker was lost: %s", model.trial_id, first_line(error))
-                continue
-            sweep.log.record(TrialEnded(model.trial_id, outcome))
+        trial_ids[submit(spec=model.spec(sweep.settings), saw=model.saw)] = model.trial_id
+    for trial_id, (metrics, execution) in trial_results(sweep, trial_ids, "auditing models"):
+        sweep.log.record(TrialEnded(trial_id, Outcome(status=Status.FINISHED, metrics=metrics, execution=execution)))
 
 
 def record_p_values(sweep: OpenSweep) -> None:

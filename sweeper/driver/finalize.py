@@ -147,7 +147,9 @@ def _summary(sweep: OpenSweep, pareto: Mapping[str, Any], end: End | None, *, tr
     unmeasured = len({item.checkpoint for item in unmeasured_models(sweep.out, sweep.settings)})
     if end is None and unmeasured:
         end = failure
-    run_again = sum(not trial.has_result for trial in sweep.log.state.ended_trials)
+    state = sweep.log.state
+    run_again = sum(not trial.has_result for trial in state.ended_trials)
+    run_again += sum(trial.outcome is None for phase in (Phase.MERGE, Phase.AUDIT) for trial in state.trials_of(phase))
     if failure is not None:
         run_again += max(0, sweep.remaining_trials)
     return Summary(

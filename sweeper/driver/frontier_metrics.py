@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sweeper.driver.open_sweep import OpenSweep
+from sweeper.driver.worker_tasks import ended_tasks, worker_task
 from sweeper.search.unmeasured import UnmeasuredEpoch, unattacked_epochs, unmeasured_epochs
 from sweeper.store.events import MetricsMeasured
+from trainables.worker.failures import one_line
 
 if TYPE_CHECKING:
     from trainables.scoring.base import Measurement
-
-_POLL_SECONDS = 0.5  # seconds between two checks for signals and results
 
 logger = logging.getLogger(__name__)
 
@@ -46,45 +46,32 @@ def _measure(
     import ray
     from ray.exceptions import RayError
 
-    from sweeper.execution.ray_payload import task_with
     from trainables.scoring.item_log import write_item_log
-    from trainables.worker.failures import one_line
     from trainables.worker.process import measure_checkpoint
 
-    settings, display = sweep.settings, sweep.display
-    cpus, gpus = settings.cpus_per_trial, sweep.gpus_per_trial
-    inputs = {"cpus": cpus, "gpus": gpus, "storage": settings.bucket}
+    settings = sweep.settings
     trials = sweep.log.state.trials
     key_by_trial = {epoch.trial_id: trials[epoch.trial_id].settings["target_key"] for epoch in epochs}
     target_by_key = {target.key: target for target in sweep.targets.values()}
     wait_for_head()
-    score_by_key = {
-        key: task_with(
-            measure_checkpoint, {"target": target_by_key[key], **inputs}, max_retries=1, num_cpus=cpus, num_gpus=gpus
-        )
-        for key in set(key_by_trial.values())
+    submit_by_key = {
+        key: worker_task(sweep, measure_checkpoint, target_by_key[key]) for key in set(key_by_trial.values())
     }
 
     def submit(epoch: UnmeasuredEpoch) -> ray.ObjectRef[Measurement]:
         checkpoint = epoch.checkpoint
         folder = Path(checkpoint) if settings.bucket else (sweep.out / checkpoint).resolve()
         spec = replace(settings.base, metrics=(epoch.metric_set,)) if epoch.metric_set else settings.base
-        return score_by_key[key_by_trial[epoch.trial_id]](folder=folder, spec=spec)
+        return submit_by_key[key_by_trial[epoch.trial_id]](folder=folder, spec=spec)
 
-    epoch_by_task = {submit(epoch): epoch for epoch in epochs}
-    while epoch_by_task:
-        display.activity = f"{activity}: {len(epoch_by_task)} of {len(epochs)} remain"
-        sweep.log.flush()
-        done_tasks, _ = ray.wait(list(epoch_by_task), timeout=_POLL_SECONDS)
-        for task in done_tasks:
-            epoch = epoch_by_task.pop(task)
-            try:
-                scores = ray.get(task)
-                if scores.items and not epoch.metric_set:
-                    write_item_log(sweep.out / "items" / f"{Path(epoch.checkpoint).name}.json", scores.items)
-            except (RayError, OSError) as error:
-                reason = one_line(str(error)) or type(error).__name__
-                subject = epoch.metric_set or "the metrics"
-                logger.warning("cannot measure %s on %s: %s", subject, epoch.checkpoint, reason)
-            else:
-                sweep.log.record(MetricsMeasured(epoch.trial_id, epoch.step, scores.metrics))
+    for task, epoch in ended_tasks(sweep, {submit(epoch): epoch for epoch in epochs}, activity):
+        try:
+            scores = ray.get(task)
+            if scores.items and not epoch.metric_set:
+                write_item_log(sweep.out / "items" / f"{Path(epoch.checkpoint).name}.json", scores.items)
+        except (RayError, OSError) as error:
+            reason = one_line(str(error)) or type(error).__name__
+            subject = epoch.metric_set or "the metrics"
+            logger.warning("cannot measure %s on %s: %s", subject, epoch.checkpoint, reason)
+        else:
+            sweep.log.record(MetricsMeasured(epoch.trial_id, epoch.step, scores.metrics))

@@ -8,18 +8,14 @@ import logging
 from collections.abc import Callable
 from dataclasses import asdict, replace
 
-from search_spaces.common.messages import counted, first_line
 from sweeper.driver.open_sweep import OpenSweep
-from sweeper.execution.shutdown import is_interrupted
+from sweeper.driver.worker_tasks import trial_results, worker_task
 from sweeper.store.events import Merge, Phase, TrialEnded, TrialProposed, TrialReported, TrialStarted
 from sweeper.store.state import Stage, SweepState, Trial
 from trainables.methods import option_names
 from trainables.models.merging import Recipe
 from trainables.run.reports import EpochReport, Outcome, Status
 from trainables.spec import TrialSpec
-from trainables.worker.failures import one_line
-
-_POLL_SECONDS = 0.5  # seconds between two checks for signals and results
 
 logger = logging.getLogger(__name__)
 
@@ -52,48 +48,31 @@ def missing_merges(sweep: OpenSweep) -> list[Trial]:
 def merge_models(sweep: OpenSweep, wait_for_head: Callable[[], None]) -> None:
     """Make and measure the merged models that have no result, as Ray tasks. Each result is recorded at once.
 
-    If a worker is lost, the next ``resume`` runs its trial. The function ``wait_for_head`` waits until Ray's head
-    responds.
+    If a worker is lost or the disk is full, the next ``resume`` runs the trial. The function ``wait_for_head`` waits
+    until Ray's head responds.
     """
-    import ray
-    from ray.exceptions import RayError, RayTaskError
-
-    from sweeper.execution.ray_payload import task_with
     from trainables.scoring.item_log import write_item_log
     from trainables.worker.process import measure_merged_model
 
-    settings, display = sweep.settings, sweep.display
     trials = missing_merges(sweep)
     if not trials:
         return
-    cpus, gpus = settings.cpus_per_trial, sweep.gpus_per_trial
-    inputs = {"target": sweep.target, "cpus": cpus, "gpus": gpus, "storage": settings.bucket}
     wait_for_head()
-    submit = task_with(measure_merged_model, inputs, max_retries=1, num_cpus=cpus, num_gpus=gpus)
-    trial_by_task = {}
+    submit = worker_task(sweep, measure_merged_model, sweep.target)
+    trial_ids = {}
     for trial in trials:
         sweep.log.record(TrialStarted(trial.id))
-        trial_by_task[submit(spec=_spec(sweep), recipe=_recipe(sweep, trial))] = trial
-    while trial_by_task and not is_interrupted():
-        display.activity = f"merging models: {len(trial_by_task)} of {counted(len(trials), 'model')} remain"
-        sweep.log.flush()
-        done_tasks, _ = ray.wait(list(trial_by_task), timeout=_POLL_SECONDS)
-        for task in done_tasks:
-            trial = trial_by_task.pop(task)
-            try:
-                losses, scores, execution = ray.get(task)
-            except RayTaskError as error:  # the models cannot be merged or measured
-                reason = one_line(str(error)) or type(error).__name__
-                sweep.log.record(TrialEnded(trial.id, Outcome(status=Status.FAILED, error=reason)))
-                continue
-            except RayError as error:
-                logger.warning("%s has no result, because its worker was lost: %s", trial.id, first_line(error))
-                continue
-            write_item_log(sweep.out / "items" / f"{trial.id}.json", scores.items)
-            report = EpochReport(0, 0.0, losses=losses, metrics=scores.metrics, execution=execution)
-            sweep.log.record(TrialReported(trial.id, report))
-            checkpoint = f"checkpoints/{trial.id}"
-            sweep.log.record(TrialEnded(trial.id, Outcome.after(report, status=Status.FINISHED, checkpoint=checkpoint)))
+        trial_ids[submit(spec=_spec(sweep), recipe=_recipe(sweep, trial))] = trial.id
+    for trial_id, (losses, scores, execution) in trial_results(sweep, trial_ids, "merging models"):
+        try:
+            write_item_log(sweep.out / "items" / f"{trial_id}.json", scores.items)
+        except OSError as error:
+            logger.warning("%s has no result, because its answers cannot be written: %s", trial_id, error)
+            continue
+        report = EpochReport(0, 0.0, losses=losses, metrics=scores.metrics, execution=execution)
+        sweep.log.record(TrialReported(trial_id, report))
+        checkpoint = f"checkpoints/{trial_id}"
+        sweep.log.record(TrialEnded(trial_id, Outcome.after(report, status=Status.FINISHED, checkpoint=checkpoint)))
 
 
 def _spec(sweep: OpenSweep) -> TrialSpec:

@@ -62,8 +62,8 @@ def read_records(path: Path) -> list[Record]:
                 raise ValueError(f"expected the event number (seq) {number}, got {record.seq}")
         except ValueError as error:
             raise EventLogError(
-                f"{path}, line {number + 1} is damaged ({error}). Restore the file from a copy, or delete the line "
-                "and all later lines; resume then repeats what these lines record"
+                f"{path}, line {number + 1} is damaged or from another version ({error}). Restore the file from a "
+                "copy, or delete the line and all later lines; resume then repeats what these lines record"
             ) from None
         records.append(record)
     return records

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pytest
@@ -137,7 +138,10 @@ def stopped(problem: Problem, new_product: Callable[[str], Product]) -> Stopped:
     wait_until(lambda: bool(sweep.unfinished()), process)
     wait_until(lambda: bool(product.run("status", sweep.out, "--json").json["running"]), process)
     while_running = product.run("status", sweep.out, "--json")
-    priorities = {os.getpriority(os.PRIO_PROCESS, number) for number in product.processes()}
+    priorities = set()
+    for number in product.processes():
+        with suppress(ProcessLookupError):  # a process that ended meanwhile
+            priorities.add(os.getpriority(os.PRIO_PROCESS, number))
     (trial_id,) = sweep.unfinished()
     trial_stopped = product.run("stop", sweep.out, trial_id, "--json")
     wait_until(lambda: bool(sweep.unfinished() - {trial_id}), process)

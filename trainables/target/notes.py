@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from search_spaces.common.messages import counted, shown
 from trainables.data import DataError, UnlearningData
 from trainables.data.overlap import overlap
-from trainables.metrics.registry import METRICS, SETS
+from trainables.metrics.registry import METRICS, SETS, metrics_in
 from trainables.modality import modality_of
 from trainables.models.checkpoints import TOKENIZER_FILES, load_tokenizer
 from trainables.models.hub_cache import cached_snapshot
@@ -59,7 +59,7 @@ def overlap_notes(spec: TargetSpec) -> list[str]:
 
 def _unused_set_notes(spec: TargetSpec) -> Iterator[str]:
     """Yield a note if the user's own data have questions in other words or neighbours that no metric is measured on."""
-    requested = {name for item in spec.trial.metrics for name in SETS.get(item, (item,))}
+    requested = metrics_in(spec.trial.metrics)
     further = [name for name in SETS["facts"] if name not in SETS["default"]]
     unused = [
         name

@@ -27,7 +27,7 @@ from trainables.target.target import Target, attack_settings, target_spec_of
 if TYPE_CHECKING:
     from trainables.models.merging import Recipe
     from trainables.run.workspace import Workspace
-    from trainables.scoring.base import Measurement
+    from trainables.scoring.base import Measurement, RetainValues, Scores
 
 plugins.active()  # the objects that this process receives may use classes of plug-ins
 _workspaces: dict[tuple[str, str], Workspace] = {}
@@ -67,10 +67,15 @@ def measure_checkpoint(
 
     torch.set_num_threads(max(1, int(cpus)))
     workspace = worker_workspace(target, default_device(gpus))
+    return _scores(workspace, spec, folder, retain=target.retain).measure(spec.metrics)
+
+
+def _scores(workspace: Workspace, spec: TrialSpec, folder: Path, *, retain: RetainValues | None) -> Scores:
+    """Return the scores of a stored model, which are not measured yet."""
     model = workspace.modality.load_model(folder).to(workspace.device)
     evaluator = workspace.evaluator(batch_size=spec.eval_batch_size)
     evaluator.attack_settings = attack_settings(spec)
-    return evaluator.scores(model, retain=target.retain, target=workspace.target_model).measure(spec.metrics)
+    return evaluator.scores(model, retain=retain, target=workspace.target_model)
 
 
 def measure_merged_model(
@@ -115,9 +120,7 @@ def measure_merged_model(
         )
         if storage is not None:
             storage.put(merged, recipe.folder)
-        model = modality.load_model(merged).to(workspace.device)
-    evaluator = workspace.evaluator(batch_size=spec.eval_batch_size)
-    scores = evaluator.scores(model, retain=target.retain, target=workspace.target_model)
+        scores = _scores(workspace, spec, merged, retain=target.retain)
     losses = scores.loss_metrics()
     measurement = scores.measure(spec.metrics)
     return losses, measurement, _execution(started_at)

@@ -42,6 +42,13 @@ def test_a_frontier_figure_has_points_a_staircase_and_landmarks(make_sweep: Make
     assert note_text(data.subtitle) == "hypervolume 0.500 · 4 of 16 trials so far, 3 on the frontier"
 
 
+def test_a_merged_model_does_not_count_as_a_trial_that_has_ended(make_sweep: MakeSweep) -> None:
+    merged = trial("merged-000", 6.0, 3.0) | {"phase": "merge", "merges": "0,1", "merge_scale": 1.0}
+    rows = [trial("0", 6.0, 4.0), trial("1", 4.0, 2.0), merged]
+    facts = dict(_data(make_sweep(rows, settings={"trials": 3})).subtitle.facts)
+    assert (facts["ended"], facts["planned"], facts["external"]) == (2, 3, 0)
+
+
 def test_more_than_two_objectives_have_no_staircase_and_the_figure_says_so(make_sweep: MakeSweep) -> None:
     two = [{"name": name, "direction": "min", "low": 0, "high": 8} for name in ("retain_loss", "forget_loss")]
     three = [*two, {"name": "utility", "direction": "max", "low": 0, "high": 1}]

@@ -71,6 +71,7 @@ def test_a_merged_model_is_a_candidate_but_has_no_configuration_to_confirm(
     (member,) = (item for item in content["front"] if item["trial_id"] == "merged-000")
     assert (member["merges"], member["merge_scale"]) == (["00000", "00001"], 1.5)
     assert "mean x 1.5 of 00000, 00001" in (out / "report.html").read_text()
+    assert len(read_source(out).table.searched) == len(trials), "it is no trial of the search"
 
 
 def test_fresh_runs_of_another_model_or_epoch_are_listed_but_do_not_confirm_the_answer(

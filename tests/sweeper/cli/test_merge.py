@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -12,8 +13,10 @@ from sweeper.checks.merging import planned_merge
 from sweeper.settings.options import MergeOptions
 from sweeper.settings.reading import read
 from sweeper.settings.sources import from_python
-from sweeper.store.events import Merge
+from sweeper.store.event_log import EventLog
+from sweeper.store.events import Merge, Phase, TrialEnded, TrialProposed
 from tests.sweeper.cli.conftest import invoke, refused
+from trainables.run.reports import Outcome, Status
 
 
 @pytest.fixture
@@ -74,6 +77,18 @@ def test_all_problems_are_reported_together(stored: Path) -> None:
         assert words in found, words
 
 
+def test_models_in_a_bucket_need_no_local_folders(stored: Path) -> None:
+    """Only the models on the frontier are downloaded, but all finished trials are merged."""
+    path = stored / "sweep.json"
+    content = json.loads(path.read_text())
+    content["settings"] |= {"storage": "s3://bucket/sweeps"}
+    path.write_text(json.dumps(content))
+    shutil.rmtree(stored / "checkpoints" / "00016")
+    options, _ = read(MergeOptions, {})
+    merge, _ = planned_merge(options, stored)
+    assert {"00000", "00016"} <= set(merge.trials)
+
+
 def test_a_learning_rate_study_is_refused(stored: Path) -> None:
     path = stored / "sweep.json"
     content = json.loads(path.read_text())
@@ -87,10 +102,21 @@ def test_a_folder_without_a_sweep_is_refused(tmp_path: Path) -> None:
     assert invoke("merge", tmp_path).exit_code == 2
 
 
-def test_the_sweep_continues_without_search_and_with_the_merge(stored: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Mock()
+@pytest.mark.parametrize(("error", "code"), [(None, 0), ("LoadError: the tensor w differs", 1)])
+def test_the_sweep_continues_without_search_and_the_command_fails_if_the_merge_fails(
+    stored: Path, monkeypatch: pytest.MonkeyPatch, error: str | None, code: int
+) -> None:
+    merge = Merge("mean", ("00000", "00016"), 1.5)
+
+    def merged(out: Path, **options: object) -> None:
+        log = EventLog(out / "events.jsonl")
+        log.record(TrialProposed("merged-000", {"method": "mean"}, phase=Phase.MERGE, merge=merge))
+        status = Status.FAILED if error else Status.FINISHED
+        log.record(TrialEnded("merged-000", Outcome(status=status, error=error)))
+
+    run = Mock(side_effect=merged)
     monkeypatch.setattr("sweeper.cli.merge.run_to_the_end", run)
     result = invoke("merge", stored, "--rule", "mean", "--scale", 1.5, "--json")
-    assert result.exit_code == 0, result.output
-    merge = Merge("mean", ("00000", "00016"), 1.5)
+    assert result.exit_code == code, result.output
+    assert (error or "") in result.output
     assert run.call_args.kwargs == {"as_json": True, "search": False, "merge": merge}

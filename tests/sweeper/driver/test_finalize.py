@@ -9,9 +9,11 @@ from unittest.mock import Mock
 import pytest
 
 from sweeper.driver.finalize import finalize
+from sweeper.driver.merging import propose_merge
 from sweeper.driver.open_sweep import OpenSweep
 from sweeper.search.limits import End
 from sweeper.search.unmeasured import UnmeasuredEpoch
+from sweeper.store.events import Merge
 from sweeper.store.folder import SweepError
 from tests.facts import assert_names
 from tests.sweeper.conftest import SETTINGS, bare_sweep, end_trial, run_trial, running
@@ -41,6 +43,15 @@ def test_the_summary_has_the_reason_of_an_early_end_and_what_is_left(
     assert found.ended_because == (failure and failure.because)
     (end,) = sweep.tracker.sweep_ended.call_args.args
     assert end.status == ("interrupted" if failure else "finished")
+
+
+def test_a_merge_without_a_result_makes_the_sweep_incomplete(sweep: OpenSweep) -> None:
+    """Such as after the loss of its worker."""
+    for _ in range(2):
+        run_trial(sweep)
+    assert not finalize(sweep).is_incomplete
+    propose_merge(sweep, Merge("mean", ("00000", "00001")))
+    assert (finalize(sweep).run_again, finalize(sweep).is_incomplete) == (1, True)
 
 
 def test_the_error_of_a_full_disk_has_the_resume_command_and_counts_the_lost_trials(

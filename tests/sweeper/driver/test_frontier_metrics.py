@@ -205,8 +205,17 @@ def test_the_plan_of_attacks_names_the_models_that_each_attack_still_misses(
     assert (plan.controls, plan.measurements, plan.left_out) == (("sample",), 3, ())
     quantize, sample = ATTACKS["quantize"].effort, ATTACKS["sample"].effort
     assert plan.seconds == pytest.approx(PACE.generation * (sample + (quantize + 2 * sample) / 2))
+    assert AttackPlan.of(replace(settings, attacks="none"), out, slots=2).seconds == 0.0
     sample_line = next(line for line in plan.format() if line.startswith("sample"))
     assert_names(sample_line, "the target", "00000-epoch-4", "00000-epoch-1")
+
+
+def test_the_duration_of_a_plan_leaves_out_tasks_of_lm_eval_and_names_them() -> None:
+    models = {"quantize": ("00001-epoch-2",), "lm_eval:mmlu": ("00001-epoch-2",)}
+    plan = AttackPlan(out="runs/a", attacks=models, controls=(), left_out=(), measurements=2, seconds=60.0)
+    assert plan.format()[-1].endswith("besides lm_eval:mmlu, whose duration is unknown")
+    plan = replace(plan, attacks=models | {"quantize": ()}, measurements=1, seconds=None)
+    assert plan.format()[-1].endswith("unknown for lm_eval:mmlu")
 
 
 def test_a_metric_that_a_full_disk_kept_out_of_the_tables_is_in_them_when_the_models_to_attack_are_chosen(

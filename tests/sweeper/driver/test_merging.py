@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import ray
@@ -115,6 +116,15 @@ def test_a_merge_whose_worker_was_lost_runs_again_on_resume(searched: Path, monk
     tasks = Tasks(monkeypatch)
     merged(searched)
     assert len(tasks.recipes) == 1
+
+
+def test_a_merge_whose_answers_do_not_fit_on_the_disk_runs_again_on_resume(
+    searched: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Tasks(monkeypatch)
+    full = Mock(side_effect=OSError(28, "No space left on device"))
+    monkeypatch.setattr("trainables.scoring.item_log.write_item_log", full)
+    assert [trial.id for trial in missing_merges(merged(searched))] == ["merged-000"]
 
 
 def test_models_that_cannot_be_merged_end_the_trial_with_the_reason(

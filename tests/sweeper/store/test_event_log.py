@@ -69,7 +69,7 @@ def test_an_event_is_read_back_as_it_is_without_the_values_that_are_nan(
 
 def test_a_field_that_is_missing_is_named(path: Path) -> None:
     path.write_bytes(b'{"seq": 0, "time": 1.0, "kind": "trial_cut", "trial_id": "00000"}\n')
-    with pytest.raises(EventLogError, match=r"line 1 is damaged \(waits: Field required\)"):
+    with pytest.raises(EventLogError, match=r"line 1 is damaged or from another version \(waits: Field required\)"):
         EventLog(path)
 
 

@@ -160,10 +160,12 @@ def test_a_checkpoint_has_the_metrics_that_the_run_would_have_measured_there(
 
 
 def test_a_merged_model_is_written_and_measured_like_a_checkpoint(
-    make_worker: MakeWorker, make_spec: Any, target: Target, tmp_path: Path
+    make_worker: MakeWorker, make_spec: Any, target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = make_spec(method="ga", lr=1e-4)
-    make_worker(worker_config(spec), CRITERIA).step()
+    monkeypatch.setattr(worker_module, "_workspaces", {})  # without the settings of attacks of an earlier task
+    spec = make_spec(method="ga", lr=1e-4, metrics=("default", "sample"))
+    make_worker(worker_config(replace(spec, metrics=())), CRITERIA).step()
+    worker_module._workspaces.clear()
     folder = tmp_path / "out" / "checkpoints" / "t1-epoch-1"
     # Twice the mean of the model's vector and of the target's zero vector is the model's vector.
     merged = Recipe(
