@@ -10,7 +10,7 @@ from typing import Any
 
 import altair as alt
 
-HEIGHT, PARALLEL_HEIGHT, COURSE_HEIGHT = 420, 260, 170
+HEIGHT, PARALLEL_HEIGHT, COURSE_HEIGHT = 420, 260, 190
 """The heights of the charts in pixels. Their width is that of their container."""
 _FIT = alt.AutoSizeParams(type="fit", contains="padding")
 
@@ -19,8 +19,8 @@ def map_chart() -> alt.LayerChart | alt.FacetChart:
     """Return a scatter plot with the frontier, the trails of trials, and rings around chosen and pinned models.
 
     The data sets ``models``, ``trails``, ``frontier``, ``points`` (such as the target) and ``arrows`` (from a score to
-    the score after an attack) have the columns ``x`` and ``y``. ``guess_x`` and ``guess_y`` have the loss of a random
-    guess on an axis.
+    the score after an attack) have the columns ``x`` and ``y``. ``points`` also have the offset ``dy`` of their labels.
+    ``guess_x`` and ``guess_y`` have the loss of a random guess on an axis.
     """
     x, y = alt.X("x:Q").scale(zero=False).axis(tickCount=8), alt.Y("y:Q").scale(zero=False).axis(tickCount=8)
     group = alt.Color("group:N").legend(orient="top", title=None, symbolOpacity=1)
@@ -57,7 +57,11 @@ def map_chart() -> alt.LayerChart | alt.FacetChart:
         )
     )
     guesses = [_guess("guess_x").encode(x), _guess("guess_y").encode(y)]
-    labels = _chart("points").mark_text(align="left", dx=11, dy=-9, fontWeight="bold").encode(x, y, text="label:N")
+    labels = (
+        _chart("points")
+        .mark_text(align="left", dx=11, dy=alt.expr("datum.dy"), fontWeight="bold")
+        .encode(x, y, text="label:N")
+    )
     chart = alt.layer(*guesses, trails, frontier, arrows, arrow_ends, models, points, labels)
     return chart.properties(width="container", height=HEIGHT, autosize=_FIT)
 

@@ -78,8 +78,8 @@ class Board:
         rows: the methods, best success first; then by hypervolume.
         left_out: methods without a cell for each seed and problem.
         missing: measures that no cell has, or not all cells have.
-        unmeasured: for each method, the number of stored models of which a measurement or an attack failed, if there
-            are any. Such a model is not part of the hypervolume after attack, which may therefore be too small.
+        unmeasured: the number of stored models on which a measurement or an attack failed, for each method with such
+            models. The hypervolume after attack leaves these models out, so it may be too small.
         budget: the epochs of the search of each cell.
     """
 

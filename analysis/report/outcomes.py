@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from analysis.tables.trial_table import STATUSES, TrialTable, is_reused, numbers
+from analysis.tables.trial_table import STATUSES, TrialTable, is_merged, is_reused, numbers
 
 _REST = "loading, saving, waiting"
 
@@ -82,8 +82,9 @@ class Cost:
 
 
 def status_counts(table: TrialTable) -> dict[str, int]:
-    """Return the number of trials for each status in :data:`STATUSES`."""
-    return {status: int((table.trials["status"] == status).sum()) for status in STATUSES}
+    """Return the number of trials for each status in :data:`STATUSES`. Merged models are no trials of the search."""
+    statuses = table.trials.loc[~is_merged(table.trials), "status"]
+    return {status: int((statuses == status).sum()) for status in STATUSES}
 
 
 def failures(table: TrialTable) -> tuple[Failure, ...]:
@@ -106,7 +107,7 @@ def failures(table: TrialTable) -> tuple[Failure, ...]:
 
 def early_stops(table: TrialTable) -> EarlyStops | None:
     """Return a summary of the trials that a scheduler stopped; None if there are no such trials."""
-    trials = table.trials[~is_reused(table.trials)]
+    trials = table.trials[~is_reused(table.trials) & ~is_merged(table.trials)]
     stopped = trials[trials["status"] == "stopped"]
     if stopped.empty:
         return None
@@ -125,7 +126,9 @@ def early_stops(table: TrialTable) -> EarlyStops | None:
 
 
 def cost(table: TrialTable) -> Cost:
-    trials = table.trials[~is_reused(table.trials)]
+    """Return the cost of the search. Merged models, which were not trained, do not count."""
+    searched = table.trials[~is_merged(table.trials)]
+    trials = searched[~is_reused(searched)]
     train, evaluation, wall = (numbers(trials, f"{part}_seconds") for part in ("train", "eval", "wall"))
     busy_seconds = train.fillna(0.0) + evaluation.fillna(0.0)
     # The rest must not be negative, even if the clock was set back.
@@ -153,7 +156,7 @@ def cost(table: TrialTable) -> Cost:
         "method": [line(str(name), group, net_total) for name, group in net_seconds.groupby(trials["method"])],
     }
     lost = line("lost", net_seconds[status != "finished"], net_total)
-    return Cost(total, groups, startup_seconds=total - net_total, lost=lost, reused=len(table.trials) - len(trials))
+    return Cost(total, groups, startup_seconds=total - net_total, lost=lost, reused=len(searched) - len(trials))
 
 
 def _startup_seconds(trials: pd.DataFrame, *, limits: pd.Series) -> pd.Series:

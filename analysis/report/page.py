@@ -40,6 +40,7 @@ from analysis.tables.note import Note
 from analysis.tables.out_of_bounds import values_outside
 from analysis.tables.sources import Sources
 from analysis.tables.tasks import Task
+from analysis.tables.trial_table import is_merged
 from analysis.words import DataTable, number
 
 HEADINGS = {
@@ -180,6 +181,7 @@ def page(
         trials=trials_section(listed, sweep.objectives, on_front),
         trial_count=len(table.trials),
         status_counts=status_counts(table),
+        merged=int(is_merged(table.trials).sum()),
         failures=failures(table),
         cost=cost(table),
         early_stops=early_stops(table),

@@ -8,6 +8,7 @@ window.sweeper.embed = (() => {
     return {
       background: "transparent", font: "system-ui, sans-serif", view: { stroke: null },
       axis: { labelColor: muted, titleColor: ink, gridColor: grid, domainColor: muted, tickColor: muted, labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal" },
+      title: { color: ink, fontSize: 12, fontWeight: "normal", anchor: "start" },
       legend: { labelColor: ink, labelFontSize: 12 }, text: { color: ink, fontSize: 12 }, point: { color: ink }, rule: { color: muted },
       range: { category: [0, 1, 2, 3, 4, 5, 6].map((k) => css(`--hue-${k}`)) },
       line: { color: ink },

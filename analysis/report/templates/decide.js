@@ -142,7 +142,7 @@
       const pin = make("input", "", { type: "checkbox", checked: sweeper.pinned.includes(key) });
       pin.setAttribute("aria-label", `pin ${name(i)}`);
       pin.dataset.pin = key;
-      const cells = [make("td"), make("td"), make("td", "", { className: "wordy" })];
+      const cells = [make("th", "", { scope: "row" }), make("td"), make("td", "", { className: "wordy" })];
       cells[0].append(pick);
       if (i === chosen) cells[0].append(" ", make("span", sweeper.recommended[sweeper.problem] ? "recommended" : "closest", { className: "tag" }));
       cells[1].append(pin);

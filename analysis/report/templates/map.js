@@ -8,7 +8,7 @@
   const byId = (id) => document.getElementById(id);
   const specs = JSON.parse(byId("sweeper-charts").textContent);
   const columnOf = Object.fromEntries(columns.map((column) => [column.name, column]));
-  const MANY_TRIALS = 40, MAX_GROUPS = 7, MAX_AXES = 8, MANY_TIMES = 50;
+  const MANY_TRIALS = 40, MAX_GROUPS = 7, MAX_AXES = 8, MANY_TIMES = 50, NARROW = 600;
 
   /* What is shown: the columns of the axes and their scales. A reload keeps them. */
   const view = { x: null, y: null, xScale: null, yScale: null, trails: false, ...sweeper.kept("map") };
@@ -81,6 +81,25 @@
     return loss !== null && columnOf[column].loss && drawn.some((i) => values[column][i] > loss / 4) ? [loss] : [];
   }
 
+  /* Labels of near points stand below one another: `dy` is the distance of a label from its point, in pixels. */
+  const LABEL = { width: 90, height: 14, dy: -9 };
+  function placed(drawn, marks) {
+    const pixels = (axis, scale, size) => {
+      const map = scale === "log" ? Math.log : (value) => value, known = [...drawn.map(at), ...marks].map((item) => map(item[axis]));
+      const low = known.reduce((a, b) => Math.min(a, b), Infinity), high = known.reduce((a, b) => Math.max(a, b), -Infinity);
+      return (item) => size * (map(item[axis]) - low) / (high - low || 1);
+    };
+    const across = pixels("x", view.xScale, section.clientWidth), up = pixels("y", view.yScale, specs.map.height);
+    const taken = [];
+    return marks.map((mark) => {
+      const left = across(mark);
+      let dy = LABEL.dy;
+      while (taken.some((other) => Math.abs(other.left - left) < LABEL.width && Math.abs(other.top - (dy - up(mark))) < LABEL.height)) dy += 1;
+      taken.push({ left, top: dy - up(mark) });
+      return { ...mark, dy };
+    });
+  }
+
   const chosen = () => sweeper.chosen?.[sweeper.problem] ?? problems[sweeper.problem].chosen;
   const isRecommended = () => (sweeper.recommended ?? problems.map((item) => item.recommended))[sweeper.problem];
   const isSelected = (i, selected) => !selected.size || selected.has(sweeper.key(i));
@@ -104,12 +123,12 @@
       guess_x: guess(view.x, drawn).map((x) => ({ x })),
       guess_y: guess(view.y, drawn).map((y) => ({ y })),
       arrows: arrows(drawn),
-      points: [
+      points: placed(drawn, [
         ...(isDrawn(before) ? [{ ...before, label: "target", shape: "diamond", size: 120 }] : []),
         ...ring(chosen(), isRecommended() ? "recommended" : "closest", "circle", 260),
         ...current.flatMap((i) => i === chosen() ? [] : ring(i, name(i), "square", 200)),
         ...sweeper.pinned.flatMap((key, k) => ring(sweeper.row(key), `pin ${k + 1}`, "triangle-up", 260)),
-      ],
+      ]),
     };
   }
 
@@ -118,7 +137,7 @@
     const problem = problems[sweeper.problem];
     const judged = (problem.rule?.requirements || []).map((item) => item.column);
     const scores = own().filter((column) => column.better && column.score).map((column) => column.name);
-    const limit = section.clientWidth < 600 ? 5 : MAX_AXES;
+    const limit = section.clientWidth < NARROW ? 5 : MAX_AXES;
     return [...new Set([...problem.axes, ...judged, ...scores])].filter((item) => scores.includes(item)).slice(0, limit);
   }
   let extents = {};
@@ -152,7 +171,8 @@
     for (const layer of spec.layer) for (const [axis, column, scale] of [["x", view.x, view.xScale], ["y", view.y, view.yScale]]) {
       const channel = layer.encoding[axis];
       if (!channel) continue;
-      channel.title = title(columnOf[column]);
+      const text = title(columnOf[column]);
+      channel.title = section.clientWidth < NARROW ? text.split(/, (?=\w+ is better$)/) : text;
       if (!axis.endsWith("2")) channel.scale = scale === "log" ? { type: scale } : { ...channel.scale, type: scale };
     }
     spec.datasets = content;
@@ -252,5 +272,5 @@
   for (const kind of ["sweeper:select", "sweeper:pin", "sweeper:chosen"]) document.addEventListener(kind, refresh);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   if (!own().length) { byId("map-count").textContent = "No score of these models was measured."; section.dataset.ready = "0"; return; }
-  change();
+  queueMicrotask(change);  /* after answers.js has pinned the first models */
 })();

@@ -37,7 +37,8 @@
       const isLog = item.log && low > 0 && Math.max(...all) / low > WIDE_RANGE;
       const spec = structuredClone(courseSpec), title = isLog ? `${item.title}, log scale` : item.title;
       spec.layer[0].encoding.x.title = x === course.epoch ? "epoch" : "step";
-      for (const layer of spec.layer) Object.assign(layer.encoding.y, { title, scale: { zero: false, type: isLog ? "log" : "linear" } });
+      for (const layer of spec.layer) Object.assign(layer.encoding.y, { title: null, scale: { zero: false, type: isLog ? "log" : "linear" } });
+      spec.title = title;
       spec.datasets = { lines, guess_y: guess };
       const node = make("div", { class: "chart vega" });
       box.append(node);
@@ -86,7 +87,7 @@
   });
 
   /* Sorting: numbers by value, empty cells last in both directions. */
-  const headers = section ? [...section.querySelectorAll(".window th")] : [];
+  const headers = section ? [...section.querySelectorAll(".window thead th")] : [];
   headers.forEach((header, column) => {
     header.querySelector("button").addEventListener("click", () => {
       const up = header.getAttribute("aria-sort") !== "ascending";

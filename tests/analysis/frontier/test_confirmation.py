@@ -13,6 +13,7 @@ from analysis.frontier.choice import choose_model
 from analysis.frontier.confirmation import Confirmed, predicted_worst
 from analysis.frontier.ranking import Decision
 from analysis.frontier.to_confirm import models_to_confirm
+from analysis.report.outcomes import cost, early_stops
 from analysis.report.report import write_report
 from analysis.tables.sources import read_source
 from search_spaces.constraint import Constraint
@@ -70,8 +71,19 @@ def test_a_merged_model_is_a_candidate_but_has_no_configuration_to_confirm(
     assert content["answer"]["trial_id"] == "merged-000"
     (member,) = (item for item in content["front"] if item["trial_id"] == "merged-000")
     assert (member["merges"], member["merge_scale"]) == (["00000", "00001"], 1.5)
-    assert "mean x 1.5 of 00000, 00001" in (out / "report.html").read_text()
-    assert len(read_source(out).table.searched) == len(trials), "it is no trial of the search"
+    assert len(source.table.searched) == len(trials), "it is no trial of the search"
+    page = (out / "report.html").read_text()
+    assert "mean x 1.5 of 00000, 00001" in page
+    assert "2 trials: 2 finished, 0 stopped early, 0 diverged, 0 failed; and 1 merged model<" in page
+    assert cost(source.table).groups["status"][0].trials == 2
+
+
+def test_a_merged_model_has_no_planned_epochs_that_stops_could_save(make_sweep: MakeSweep) -> None:
+    stopped = trial("00000", 1.0, 0.1, status="stopped", epochs=10, epochs_done=4.0)
+    merged = trial("merged-000", 2.0, 0.1, method="mean", epochs=10) | {"phase": "merge", "merges": "00000,00001"}
+    found = early_stops(read_source(make_sweep([stopped, merged])).table)
+    assert found is not None
+    assert (found.trials, found.planned_epochs, found.saved_epochs) == (1, 10, 6)
 
 
 def test_fresh_runs_of_another_model_or_epoch_are_listed_but_do_not_confirm_the_answer(

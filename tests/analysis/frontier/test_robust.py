@@ -90,6 +90,14 @@ def test_an_attacked_model_that_meets_the_bound_is_recommended(make_sweep: MakeS
     assert (choice.outcome, choice.row["trial_id"]) == (Outcome.GOOD, "1"), "the third model is not attacked"
 
 
+def test_a_model_without_one_of_two_bounded_attacks_does_not_count_as_attacked(make_sweep: MakeSweep) -> None:
+    limits = LIMIT | {"constraints": ["fact_recall_after_nf4<=0.1", "fact_recall_after_prefix<=0.2"]}
+    models = [{"fact_recall_after_nf4": 0.0, "retain_fact_recall": 0.95}, {**BROKEN, "retain_fact_recall": 0.9}]
+    choice = choose_model(*tables_of(swept(make_sweep, models, settings=limits)))
+    assert choice.row is not None
+    assert (choice.outcome, choice.row["trial_id"]) == (Outcome.MISSED, "1")
+
+
 def test_results_of_attacks_do_not_change_which_models_are_attacked(make_sweep: MakeSweep) -> None:
     """The best model is behind the frontier. If it misses the bound, the answer is another model."""
     models = [{"retain_fact_recall": 0.9, "forget_loss_capped": 3.0}, {"retain_fact_recall": 0.86}, {}]

@@ -48,7 +48,7 @@ def page(browser: Browser, folder: Path) -> Page:
 
 
 def ids(page: Page) -> list[str]:
-    return page.texts(f"{ROWS} td:first-child")
+    return page.texts(f"{ROWS} th")
 
 
 def link_to(trial_id: str) -> str:
@@ -62,15 +62,18 @@ def test_the_link_of_a_trial_unfolds_its_row_with_the_charts_of_its_course(page:
     page.wait_for(f"document.querySelectorAll('{DETAIL} .chart svg').length === 1")
     (detail,) = page.texts(DETAIL)
     assert "checkpoints/00001" in detail
-    assert page.texts("tr.line.open td:first-child") == ["00001"]
+    assert page.texts("tr.line.open th") == ["00001"]
     assert page.ask(
         "((b) => b.top >= 0 && b.bottom <= innerHeight)(document.querySelector('tr.open').getBoundingClientRect())"
     )
-    assert page.texts(f"{DETAIL} .chart svg text.role-title-text, {DETAIL} .chart svg .role-axis-title text")
+    assert page.texts(f"{DETAIL} .chart svg .role-title text") == ["Losses (nats), log scale"]
+    # The lines start at the target, before the first epoch.
+    assert "0.0" in page.texts(f"{DETAIL} .chart svg .role-axis-label text")
+    assert page.ask(f"document.querySelectorAll('{DETAIL} [aria-label=\"the loss of a random guess\"]').length") == 1
     # The command of a model links to the row of its trial, too.
     page.click("[data-pick='00000@3']")
     page.click("#decide-command-of a")
-    assert page.texts("tr.line.open td:first-child") == ["00000", "00001"]
+    assert page.texts("tr.line.open th") == ["00000", "00001"]
 
 
 def test_a_column_sorts_by_value_both_ways_with_empty_cells_last(page: Page) -> None:
@@ -108,7 +111,7 @@ def test_trials_and_the_parts_of_the_page_have_addresses_and_no_script_fails(bro
     page.call("Page.enable")
     page.call("Page.addScriptToEvaluateOnNewDocument", source=LISTENING)
     page.go(f"{(folder / 'report.html').as_uri()}#trial-2")
-    assert page.texts("tr.line.open td:first-child") == ["00002"]
+    assert page.texts("tr.line.open th") == ["00002"]
     assert len(page.texts(DETAIL)) == 1
     assert not page.ask("document.getElementById('rerun').open")
     page.go(f"{(folder / 'report.html').as_uri()}#rerun")
@@ -135,5 +138,5 @@ def test_a_served_page_reloads_and_keeps_what_was_opened(browser: Browser, folde
         page.wait_for("document.readyState === 'complete' && document.querySelector('h1[data-new]') !== null")
         assert page.ask("window.before") is None
         assert ids(page) == ["00001", "00002"]
-        assert page.texts("tr.line.open td:first-child") == ["00002"]
+        assert page.texts("tr.line.open th") == ["00002"]
         page.go("about:blank")

@@ -1,4 +1,4 @@
-"""Choosing on the report page with the keyboard alone, and what a screen reader is told."""
+"""Use the report page with the keyboard alone, and check the names and headers that a screen reader reads aloud."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_person_without_a_mouse_chooses_reads_votes_and_copies_the_command(bro
     # The row of a trial.
     tab_to(page, "#trials > summary")
     page.press("Enter")
-    tab_to(page, "#trials td button, #trials tbody th button")
+    tab_to(page, "#trials tbody th button")
     page.press("Enter")
     page.wait_for("document.querySelectorAll('#trials tr.detail .chart svg').length > 0")
     assert page.ask("wrong") == []
@@ -130,6 +130,10 @@ def test_every_control_has_a_name_and_every_table_has_headers(browser: Browser, 
         "[...document.querySelectorAll('table')].filter((table) => !table.tHead || "
         "![...table.tHead.rows[0].cells].every((cell) => cell.tagName === 'TH' && cell.scope === 'col')).length"
     ) == 0  # fmt: skip
+    heads = "[...document.querySelectorAll('#decide-body tr, #trials tbody tr')].map((row) => row.cells[0])"
+    scopes = page.ask(f"{heads}.map((cell) => `${{cell.tagName}} ${{cell.scope}}`)")
+    assert len(scopes) > 4
+    assert set(scopes) == {"TH row"}
     # The chart has a text alternative that names the table with the same values.
     chart = "document.querySelectorAll('#map-chart, #map-chart [aria-label]')"
     labels = page.ask(f"[...{chart}].map((node) => node.ariaLabel || '')")

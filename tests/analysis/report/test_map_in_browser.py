@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from analysis.report.report import write_report
 from tests.analysis.conftest import MakeSweep, Row, trial
+from tests.analysis.report.test_answers import write_answers
 from tests.browser import CHROMIUM, Browser, Page
 
 pytestmark = [
@@ -29,6 +31,10 @@ TARGET = {"forget_loss": 0.04, "forget_loss_capped": 0.04, "retain_loss": 0.05} 
     "forget_fact_recall": 1.0,
     "retain_fact_recall": 0.9,
 }
+
+
+LABELS = "[...document.querySelectorAll('#map-chart .mark-text.role-mark text')].filter((node) => node.textContent)"
+GOOD = {"forget_fact_recall": 0.1, "retain_fact_recall": 0.88, "utility": 0.88}
 
 
 def rows() -> list[Row]:
@@ -143,22 +149,54 @@ def test_a_person_chooses_axes_brushes_moves_a_threshold_pins_and_copies_the_com
     assert command(page).endswith("--trial 3 --epoch 3")
 
 
-def test_arrows_lead_from_a_model_to_its_scores_after_an_attack(browser: Browser, make_sweep: MakeSweep) -> None:
-    attacked = {"fact_recall_after_int8": 0.6, "retain_fact_recall_after_int8": 0.7}
+def test_losses_have_the_line_of_a_guess_and_scores_have_arrows_to_those_after_attacks(
+    browser: Browser, make_sweep: MakeSweep
+) -> None:
+    attacked = {"fact_recall_after_int8": 0.6, "retain_fact_recall_after_int8": 0.7, "fact_recall_after_nf4": 0.4}
     table = [rows()[0], rows()[1] | attacked, rows()[2] | {"fact_recall_after_int8": 0.9}]
     folder = make_sweep(table, baseline=TARGET)
     write_report(folder)
     page = opened(browser, folder)
+    guesses = "document.querySelectorAll('#map-chart [aria-label=\"the loss of a random guess\"]').length"
+    assert page.ask(guesses) == 1, "all retain losses are far below that of a guess"
     put(page, "#map-x", "forget_fact_recall")
     put(page, "#map-y", "retain_fact_recall")
-    page.wait_for("document.getElementById('map-marks').textContent.includes('attacks: int8.')")
+    page.wait_for("document.getElementById('map-marks').textContent.includes('attacks: int8, nf4.')")
+    assert page.ask(guesses) == 0
     arrows = "[...document.querySelectorAll('#map-chart .mark-rule.role-mark')].flatMap((node) => [...node.children])"
     boxes = page.ask(f"{arrows}.map((node) => node.getBoundingClientRect()).map((box) => [box.width, box.height])")
     sizes = sorted([width > 9, height > 9] for width, height in boxes)
-    # Trial 1 tells more of both sets, and trial 2 was not asked again what it keeps.
-    assert sizes == [[True, False], [True, True]]
+    # After int8, trial 1 tells more of both sets. After nf4, and in trial 2, what is kept was not measured again.
+    assert sizes == [[True, False], [True, False], [True, True]]
     ends = page.ask("[...document.querySelectorAll('#map-chart [aria-label$=\"after int8\"]')].map((n) => n.ariaLabel)")
     assert sorted(ends) == ["trial 1, epoch 3 after int8", "trial 2, epoch 3 after int8"]
+
+
+def test_the_labels_of_near_models_do_not_overlap(browser: Browser, make_sweep: MakeSweep) -> None:
+    near = [trial(str(i), 6.0 + 1e-3 * i, 0.8 + 1e-3 * i, **GOOD) for i in range(3)]
+    folder = make_sweep([*near, trial("3", 1.0, 3.0, **GOOD)], baseline=TARGET)
+    write_report(folder)
+    page = opened(browser, folder)
+    page.ask("['0@3', '1@3', '2@3'].forEach(sweeper.pin)")
+    page.wait_for(f"{LABELS}.length === 5")
+    top_by_name = dict(page.ask(f"{LABELS}.map((node) => [node.textContent, node.getBoundingClientRect().top])"))
+    assert set(top_by_name) == {"pin 1", "pin 2", "pin 3", "recommended", "target"}
+    tops = sorted(top for name, top in top_by_name.items() if name != "target")
+    assert all(after - before > 10 for before, after in itertools.pairwise(tops))
+
+
+def test_the_first_models_to_read_are_marked_when_the_page_opens(browser: Browser, make_sweep: MakeSweep) -> None:
+    folder = make_sweep(rows(), baseline=TARGET, items=dict.fromkeys(TARGET, 400), settings={"base": {}})
+    write_answers(folder, "target-0011", {"forget": ["It was Ada Obi."] * 3})
+    for i in range(4):
+        write_answers(folder, str(i), {"forget": [f"Nobody knows {i}."] * 3})
+    write_report(folder)
+    page = opened(browser, folder)
+    assert page.ask("sweeper.pinned.length") > 0
+    labels = page.ask(
+        "[...document.querySelectorAll('#map-chart .mark-text.role-mark text')].map((n) => n.textContent)"
+    )
+    assert "pin 1" in labels
 
 
 QUOTES = """a'b "c" </script>"""
