@@ -22,7 +22,18 @@ from pathlib import Path
 from typing import Any
 
 from rate_arms import prepare, settings_of
-from rate_results import KEY, SCORES, by_arm, print_arms, print_factors, print_verdicts, score, scored, select
+from rate_results import (
+    KEY,
+    SCORES,
+    by_arm,
+    print_arms,
+    print_factors,
+    print_starts,
+    print_verdicts,
+    score,
+    scored,
+    select,
+)
 from study_rows import Row, print_table, read_rows, run_missing, study_parser
 
 from trainables.spec import TrialSpec
@@ -193,6 +204,8 @@ def print_results(part: str, rows: Sequence[Row]) -> None:
     rows = [row for row in rows if row["problem"] in PARTS[part][0]]
     runs = scored(rows, spec_of)
     print_arms(runs)
+    print()
+    print_starts(runs)
     print()
     if part == "report":
         print_factors(runs, ("decay", "restart", "interpolate"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,9 @@ SIDES: dict[tuple[str, str], tuple[str, ...]] = {
 """The pairs of scores for keeping and forgetting, with the thresholds that the study must state for a pair."""
 TIE = 0.02
 """Arms count as equally good if their scores differ by at most this difference."""
+
+LARGE = 1e-3
+"""The best fixed rate of the language models. The table of starts counts the runs that end with a larger rate."""
 
 SpecOf = Callable[[str, int, str, str, str], TrialSpec]
 
@@ -139,17 +143,46 @@ def print_arms(runs: Sequence[Scored]) -> None:
         sorted(runs, key=lambda run: (run.pair, _order(run))), key=lambda run: (run.pair, _name(run))
     ):
         of_arm = list(group)
-        worst = min(of_arm, key=lambda run: (run.value, float(run.row["utility"] or run.row["retain_accuracy"] or 0)))
-        keeps = worst.row["utility"] or worst.row["retain_accuracy"] or "0"
+        worst = min(of_arm, key=lambda run: (run.value, _keeps(run), -float(run.row["retain_loss"] or 0)))
         counts = [sum(run.success for run in of_arm), sum(run.collapsed for run in of_arm)]
         done, due = (sum(int(float(run.row[name] or 0)) for run in of_arm) for name in ("updates_accepted", "updates"))
         seeds = len({run.row["seed"] for run in of_arm})
         mean = statistics.fmean(run.value for run in of_arm)
-        last = f"{worst.value:.2f} ({float(keeps):.2f}, seed {worst.row['seed']}, from {worst.row['rate']})"
         updates, cost = f"{done} of {due}" if due else "", f"{statistics.median(map(_seconds, of_arm)):.1f}"
-        table.append((*pair, arm, seeds, len(of_arm), *counts, f"{mean:.2f}", last, updates, cost))
+        table.append((*pair, arm, seeds, len(of_arm), *counts, f"{mean:.2f}", _worst(worst), updates, cost))
     head = ("problem", "method", "arm", "seeds", "runs", "succeeded", "collapsed", "value")
-    print_table((*head, "worst value (its utility)", "updates", "median seconds"), table)
+    print_table((*head, "worst run", "updates", "median seconds"), table)
+
+
+def print_starts(runs: Sequence[Scored]) -> None:
+    """Print a row for each rule and start, and one for all starts of the rule, with the last rates of the runs."""
+    groups: defaultdict[tuple[tuple[str, str], str, float], list[Scored]] = defaultdict(list)
+    for run in runs:
+        if not run.row["arm"].startswith("off"):
+            for start in (float(run.row["rate"]), math.inf):  # infinity stands for all starts
+                groups[run.pair, run.row["arm"], start].append(run)
+    table = []
+    for (pair, arm, start), of_start in sorted(groups.items()):
+        counts = [sum(run.success for run in of_start), sum(run.collapsed for run in of_start)]
+        mean = f"{statistics.fmean(run.value for run in of_start):.2f}"
+        last = [float(run.row["last_rate"]) for run in of_start if run.row["last_rate"]]
+        rates = [f"{value:.2g}" for value in (statistics.median(last), max(last))] if last else ["", ""]
+        name = "all" if math.isinf(start) else f"{start:g}"
+        table.append((*pair, arm, name, len(of_start), *counts, mean, *rates, sum(rate > LARGE for rate in last)))
+    head = ("problem", "method", "rule", "start", "runs", "succeeded", "collapsed", "value")
+    print_table((*head, "median last rate", "largest", f"runs above {LARGE:g}"), table)
+
+
+def _keeps(run: Scored) -> float:
+    return float(run.row["utility"] or run.row["retain_accuracy"] or 0)
+
+
+def _worst(run: Scored) -> str:
+    """Return the value of a run, its score of keeping, and its retain loss and last rate."""
+    row = run.row
+    facts = [f"{name.replace('_', ' ')} {float(row[name]):.4g}" for name in ("retain_loss", "last_rate") if row[name]]
+    keeps = f"keeps {_keeps(run):.2f}"
+    return f"{run.value:.2f} ({', '.join([keeps, *facts])}; seed {row['seed']}, from {row['rate']})"
 
 
 def _seconds(run: Scored) -> float:

@@ -61,7 +61,7 @@ def main() -> None:
         write_sweep(out, args.trials, args.epochs, args.questions)
         line("report.html, pareto.json and all figures", seconds(lambda: write_report(out)))
         page = (out / "report.html").read_text(encoding="utf-8")
-        print(f"  page: {len(page.encode()) / 1e6:.2f} MB, of which {len(vega_script()) / 1e6:.2f} MB are Vega-Lite")
+        print(f"  page: {len(page.encode()) / 1e6:.2f} MB, including {len(vega_script()) / 1e6:.2f} MB for Vega-Lite")
         figures(out)
 
 

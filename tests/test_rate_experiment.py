@@ -22,7 +22,7 @@ from rate_experiment import (
     spec_of,
     write_rows,
 )
-from rate_results import KEY, SCORES, print_factors, scored, select, study_from
+from rate_results import KEY, SCORES, print_arms, print_factors, print_starts, scored, select, study_from
 
 from analysis.study.verdict import Outcome
 from trainables.spec import TrialSpec
@@ -153,6 +153,21 @@ def test_a_factor_is_compared_with_the_equal_runs_without_it(capsys: pytest.Capt
     assert capsys.readouterr().out.splitlines()[2:] == [
         "| phi-authors | ngdiff | off+interpolate | 2 | +0.300 [0.300, 0.300] | 2 against 0 of 2 | 0 against 0 of 2 |"
     ]
+
+
+def test_the_tables_show_each_start_with_its_last_rates_and_the_worst_run(capsys: pytest.CaptureFixture[str]) -> None:
+    ruined = made("gen", "1e-2", 7, 0.0, retain_loss=50.0, last_rate=0.2)
+    rows = [made("gen", "1e-2", 6, 0.0, retain_loss=9.0, last_rate=0.1), ruined,
+            made("gen", "1e-4", 6, 0.8, retain_loss=0.1, last_rate=1e-3)]  # fmt: skip
+    runs = scored(rows, spec_of)
+    print_starts(runs)
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "| phi-authors | ngdiff | gen | 0.0001 | 1 | 1 | 0 | 0.80 | 0.001 | 0.001 | 0 |",
+        "| phi-authors | ngdiff | gen | 0.01 | 2 | 0 | 2 | 0.00 | 0.15 | 0.2 | 2 |",
+        "| phi-authors | ngdiff | gen | all | 3 | 1 | 2 | 0.27 | 0.1 | 0.2 | 2 |",
+    ]
+    print_arms(runs)
+    assert "0.00 (keeps 0.00, retain loss 50, last rate 0.2; seed 7, from 1e-2)" in capsys.readouterr().out
 
 
 def test_the_progress_counts_runs_and_complete_seeds(capsys: pytest.CaptureFixture[str]) -> None:
