@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -31,8 +32,11 @@ def place(tiny_phi: Path, data: Path) -> None:
         shutil.copy(folder / f"{other}.json", folder / f"{name}.json")
     shutil.copy(folder / "forget01_perturbed.json", folder / "forget10_perturbed.json")
     write_questions(folder, count=12)
-    for name in ("mine", "TOFU", "TARGET", "SMOLLM2"):
+    for name in ("mine", "TOFU", "TARGET", "SMOLLM2", "NEVER_SAW"):
         Path(name).symlink_to(folder)
+    page = (ROOT / "docs" / "which-method.md").read_text(encoding="utf-8")
+    _, _, space = page.partition("# space.yaml\n")
+    Path("space.yaml").write_text(textwrap.dedent(space.partition("\n\n")[0]))
 
 
 @pytest.mark.usefixtures("place")
