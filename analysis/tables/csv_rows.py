@@ -17,7 +17,7 @@ from search_spaces.common.messages import columns_hint
 
 _TEXT = frozenset(
     {"trial_id", "spec_hash", "target_key", "model", "dataset", "method", "auto_lr", "status", "checkpoint", "error"}
-    | {"name", "fallback", "phase", "confirms", "merges"}
+    | {"name", "fallback", "phase", "confirms", "merges", "merge_checkpoint"}
 )
 """Columns that are always text, even if their cells are empty or look like numbers (the trial id "00007")."""
 _PATHS = ("trial_id", "checkpoint")

@@ -67,7 +67,7 @@ class AttackPlan:
         attacks: maps each attack to the models on which it is not measured yet, such as ``00003-epoch-2``.
         controls: the attacks that must first be measured on the target and, if the sweep has a ``--retain-model``, on
             this model.
-        left_out: the attacks of a named set that the data cannot give.
+        left_out: the attacks of a named set that the data do not support.
         measurements: the number of measurements of stored models.
         seconds: the estimated duration of the attacks; None if it is unknown.
     """
@@ -121,7 +121,7 @@ class AttackPlan:
         for name, models in self.attacks.items():
             first = ["the target"] if name in self.controls else []
             lines.append((name, some_of([*first, *models]) if first or models else "already measured on all models"))
-        lines += [(name, "left out, because the data cannot give the attack") for name in self.left_out]
+        lines += [(name, "left out, because the data do not support this attack") for name in self.left_out]
         pending = [name for name, models in self.attacks.items() if models or name in self.controls]
         time = "unknown, because no trial recorded how long it generates answers"
         if not pending:

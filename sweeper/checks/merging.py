@@ -31,13 +31,17 @@ def planned_merge(options: MergeOptions, out: Path) -> tuple[Merge, list[Problem
         problems += about("rule", f"--rule {options.rule}: {expected_one_of(options.rule, tuple(RULES))}")
     settings = SweepFile.read(out).settings
     if settings.get("kind") == STUDY:
-        problems.append(Problem(f"the sweep in {out} is a learning-rate study, in which every model belongs to a rate"))
+        problems.append(
+            Problem(
+                f"the sweep in {out} is a learning-rate study, whose models are not merged: each belongs to one rate"
+            )
+        )
     stored = _stored(out, in_bucket=is_address(settings.get("storage") or ""))
     wanted = tuple(dict.fromkeys(options.trial)) or (() if options.finetuned else tuple(stored))
     unknown = [name for name in wanted if name not in stored]
     if unknown:
         existing = some_of(list(stored)) if stored else "none"
-        text = f"--trial {', '.join(unknown)}: no stored last model; trials with one: {existing}"
+        text = f"--trial {', '.join(unknown)}: no finished trial with a stored last model; such trials are: {existing}"
         problems += about("trial", text)
     trials = {name: stored[name] for name in wanted if name in stored}
     finetuned = tuple(Path(name).resolve() for name in options.finetuned)
@@ -46,7 +50,10 @@ def planned_merge(options: MergeOptions, out: Path) -> tuple[Merge, list[Problem
         missing = [path for path in folders if not (path / "config.json").is_file() and not is_adapter(path)]
         problems += about(flag, *(f"--{flag} {path}: no model in this folder" for path in missing))
     if checkpoint and not finetuned:
-        problems += about("checkpoint", "--checkpoint is the start of the models of --finetuned: give --finetuned, too")
+        problems += about(
+            "checkpoint",
+            "--checkpoint is the model from which the models of --finetuned started, so give --finetuned, too",
+        )
     problems += map(Problem, _mixed(trials, finetuned))
     # The negated vector of one fine-tuned model is task arithmetic, not a merge.
     if len(trials) + len(finetuned) < 2 and not finetuned and not unknown:

@@ -121,7 +121,7 @@ def _load_tasks(raw: Raw) -> list[str]:
     names = [name for given in raw.get("metrics", ()) for name in task_names(str(given.value))]
     given_folders = raw.get("lm_eval_tasks", ())
     if not names:
-        remedy = "name a task of the folder, such as --metrics default,lm_eval:TASK"
+        remedy = "--metrics names no task; add one, such as --metrics default,lm_eval:TASK"
         return [f"{given.prefix}--lm-eval-tasks {given.value}: {remedy}" for given in given_folders]
     folders = [Path(str(given.value)).expanduser().absolute() for given in given_folders]
     try:

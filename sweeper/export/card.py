@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,10 +60,12 @@ class Card:
     @property
     def merge_command(self) -> str:
         """The command that merges the model again."""
-        words = ["python -m sweeper merge", str(self.row["folder"]), "--rule", str(self.row["method"])]
+        words = ["merge", str(self.row["folder"]), "--rule", str(self.row["method"])]
         for name in self.merges.split(","):
             words += ["--finetuned" if Path(name).is_absolute() else "--trial", name]
-        return " ".join([*words, "--scale", number(cell(self.row.get("merge_scale")))])
+        if checkpoint := cell(self.row.get("merge_checkpoint")):
+            words += ["--checkpoint", str(checkpoint)]
+        return f"python -m sweeper {shlex.join([*words, '--scale', str(cell(self.row.get('merge_scale')))])}"
 
 
 def card_text(card: Card) -> str:

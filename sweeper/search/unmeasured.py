@@ -74,11 +74,10 @@ def unattacked_epochs(
     """Return the stored models on which an attack is not measured, once for each such attack.
 
     Other metric sets that are measured after the search count as attacks here.
-
     :func:`~analysis.frontier.attack_plan.models_to_attack` chooses at most ``settings.max_attacked_models`` models.
 
     Args:
-        measurable: the metrics that the data can give; by default, the metrics that are measured on the target. An
+        measurable: the metrics that the data support; by default, the metrics that are measured on the target. An
             attack without such a metric is left out.
     """
     if not (settings.sets_after_search and settings.max_attacked_models and (out / "candidates.csv").is_file()):

@@ -1,4 +1,4 @@
-"""What the options of ``pick`` ask for: a rule, limits and a column, and the problems with them."""
+"""Read the options of ``pick``: a rule, limits and a column, and the problems with them."""
 
 from __future__ import annotations
 
@@ -54,10 +54,8 @@ class PickRequest:
         selecting["--minimize"] = options.minimize
         given = [flag for flag, value in selecting.items() if value]
         if options.robust and (given or limits or options.trial is not None):
-            text = (
-                "--robust chooses by the criterion under attack, so it cannot be used with a rule, a limit, a column or"
-            )
-            problems.append(Problem(f"{text} --trial", "robust"))
+            text = "--robust chooses by the criterion under attack, so it cannot be used with a rule, a limit, a column"
+            problems.append(Problem(f"{text} or --trial", "robust"))
         if options.trial is not None and given:
             text = f"--trial names the model, so it cannot be used with {', '.join(given)}"
             problems.append(Problem(text, "trial"))

@@ -46,6 +46,7 @@ _COSTS = (
     _Column("confirms", "record", "trial whose configuration is trained again"),
     _Column("merges", "record", "trials and folders whose models are merged"),
     _Column("merge_scale", "record", "factor of the merged task vector"),
+    _Column("merge_checkpoint", "record", "model from which the merged models of --finetuned started"),
     _Column("reused_from", "record", "reused from"),
     _Column("retried_with", "record", "memory settings after an out-of-memory error"),
     _Column("peak_gpu_gb", "cost", "peak GPU memory", "GB"),

@@ -91,7 +91,8 @@ class Merge:
 
     def row(self) -> dict[str, object]:
         """Return the columns of trials.csv."""
-        return {"merges": ",".join((*self.trials, *self.finetuned)), "merge_scale": self.scale}
+        merges = ",".join((*self.trials, *self.finetuned))
+        return {"merges": merges, "merge_scale": self.scale, "merge_checkpoint": self.checkpoint or None}
 
 
 @dataclass(frozen=True, slots=True)

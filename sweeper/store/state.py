@@ -132,7 +132,7 @@ class SweepState:
             case TrialReported(report=report):
                 if report.step > trial.last_step:  # a restarted worker repeats reports
                     trial.reports.append(report)
-                    trial.cut = None  # a decision is about the last report
+                    trial.cut = None  # the decision was about an earlier report
             case TrialCut():
                 trial.cut = event
                 if event.waits:

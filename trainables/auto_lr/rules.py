@@ -35,7 +35,7 @@ PROBE_ROWS = 8
 
 
 def enough_probe_batches(batch_size: float) -> int:
-    """Return the number of batches for ``PROBE_ROWS`` examples, which is at least 2."""
+    """Return the number of batches that contain ``PROBE_ROWS`` examples, but at least 2."""
     return max(2, math.ceil(PROBE_ROWS / max(1.0, batch_size)))
 
 

@@ -77,7 +77,7 @@ def merged_weights(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A merged model to make. Folders of a sweep in a bucket are keys in the bucket.
+    """How to make a merged model. If the sweep is in a bucket, ``folder`` and ``unlearned`` are keys in the bucket.
 
     Attributes:
         folder: the folder of the merged model.

@@ -67,7 +67,8 @@ def _unused_set_notes(spec: TargetSpec) -> Iterator[str]:
         if name not in requested and not METRICS[name].unmet_needs(spec.data, retain_model=False)
     ]
     if unused and spec.data.name == "jsonl":
-        yield f"the data allow {', '.join(unused)}, which would not be measured: add --metrics default,facts"
+        names = ", ".join(unused)
+        yield f"the data support {names}, but --metrics does not name these metrics: add --metrics default,facts"
 
 
 def _prefix_notes(spec: TargetSpec) -> Iterator[str]:

@@ -122,7 +122,7 @@ class ExperimentStore:
         run_by_key: dict[str, StoredRun] = {}
         for run in _pages(self._client.search_runs, [self._experiment_id], query, ViewType.ALL):
             is_active = run.info.lifecycle_stage == "active"
-            key = run.data.tags.get("trial_id")  # a run that is not of a trial has none
+            key = run.data.tags.get("trial_id")  # missing in a run without a trial
             if key and (is_active or key not in run_by_key):
                 run_by_key[key] = StoredRun.of(run)
         return run_by_key

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from unittest.mock import Mock
 
+import pandas as pd
 import pytest
 
 from sweeper.checks.merging import planned_merge
@@ -73,8 +74,22 @@ def test_trials_that_unlearn_another_target_than_the_first_are_refused(stored: P
 def test_all_problems_are_reported_together(stored: Path) -> None:
     arguments = ("--rule", "negmreg", "--trial", "00099", "--finetuned", "nowhere", "--checkpoint", "start")
     found = "\n".join(refused("merge", stored, *arguments))
-    for words in ("did you mean 'negmerge'", "--trial 00099: no stored last model", "nowhere: no", "start: no model"):
+    for words in (
+        "did you mean 'negmerge'",
+        "--trial 00099: no finished trial with a stored last model",
+        "nowhere: no",
+        "start: no model",
+    ):
         assert words in found, words
+
+
+def test_a_merged_model_is_not_merged_again_by_default(stored: Path) -> None:
+    path = stored / "trials.csv"
+    rows = pd.read_csv(path, dtype=str).assign(phase="search")
+    rows.loc[rows["trial_id"] == "00016", "phase"] = "merge"
+    rows.to_csv(path, index=False)
+    (message,) = refused("merge", stored)
+    assert "at least two trials" in message
 
 
 def test_models_in_a_bucket_need_no_local_folders(stored: Path) -> None:

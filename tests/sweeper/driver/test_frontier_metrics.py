@@ -191,6 +191,17 @@ def test_stored_models_near_the_frontier_are_attacked_once_after_their_metrics_a
     assert items["eval_log.json"]["rougeL_recall"] == {"0": 0.5}, "the items are those before the attack"
 
 
+def test_metric_sets_after_the_search_are_measured_on_stored_models_like_attacks(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = json.loads((out / "sweep.json").read_text())
+    (out / "sweep.json").write_text(json.dumps(content | {"baseline": content["baseline"] | {"mia_loss": 0.9}}))
+    settings = replace(SETTINGS, trials=1, attacks="none", after_search=("mia",), attack_epsilon=0.0)
+    assert [(item.metric_set, item.step) for item in unattacked_epochs(out, settings)] == [("mia", 40), ("mia", 10)]
+    opened(out).log.record(MetricsMeasured("00000", 40, {"mia_loss": 0.5}))
+    assert [(item.metric_set, item.step) for item in unattacked_epochs(out, settings)] == [("mia", 10)]
+
+
 def test_the_plan_of_attacks_names_the_models_that_each_attack_still_misses(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,7 +77,15 @@ def test_the_card_describes_the_trial_and_how_to_repeat_it(golden: Path, models:
 def test_the_card_of_a_merged_model_says_what_was_merged_and_how(golden: Path, models: Path, tmp_path: Path) -> None:
     table = pd.read_csv(golden / "trials.csv", dtype=str)
     is_taken = table["trial_id"] == TAKEN
-    merged = {"phase": "merge", "merges": "00000,00016", "merge_scale": "1.5", "method": "mean", "lr": None, "c": None}
+    merged = {
+        "phase": "merge",
+        "merges": "00000,00016",
+        "merge_scale": "1.5",
+        "merge_checkpoint": "/base model",
+        "method": "mean",
+        "lr": None,
+        "c": None,
+    }
     for name, value in merged.items():
         table.loc[is_taken, name] = value
     table.to_csv(golden / "trials.csv", index=False)
@@ -85,7 +93,9 @@ def test_the_card_of_a_merged_model_says_what_was_merged_and_how(golden: Path, m
     assert front_matter(tmp_path / "model")["tags"] == ["machine-unlearning", "mean"]
     card = (tmp_path / "model" / "README.md").read_text()
     assert_names(
-        card, f"merge {golden} --rule mean --trial 00000 --trial 00016 --scale 1.5", "1.5 times the task vectors"
+        card,
+        f"merge {golden} --rule mean --trial 00000 --trial 00016 --checkpoint '/base model' --scale 1.5",
+        "1.5 times the task vectors",
     )
     assert "sweeper unlearn" not in card
 

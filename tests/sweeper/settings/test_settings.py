@@ -13,6 +13,7 @@ from search_spaces.parameters import Choice
 from search_spaces.space import Space
 from sweeper.settings.sweep_settings import SweepSettings
 from trainables.methods import options_by_method
+from trainables.metrics.registry import METRICS
 from trainables.spec import TrialSpec
 
 SPACE = default_space(methods=options_by_method(("gdiff", "npo+ngdiff")), auto_lr=("off", "gen"), lr=(1e-4, 3e-4))
@@ -33,6 +34,18 @@ def test_a_proposal_becomes_the_spec_it_describes() -> None:
     for method, options in (("ngdiff", ()), ("gdiff", (("c", 0.9),)), ("npo", (("beta", 0.1),))):
         more = {"c": 0.3} if method == "ngdiff" else {}
         assert settings.make_spec({"method": method, **more}, target_key="").options == options
+
+
+def test_metrics_after_the_search_are_measured_on_the_target_and_do_not_constrain_the_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stored_only = replace(METRICS["mia_loss"], after_search=True)
+    monkeypatch.setattr("sweeper.settings.sweep_settings.METRICS", METRICS | {"mia_loss": stored_only})
+    constraints = ("verbmem<=0.1", "mia_loss<=0.6")
+    settings = make_settings(base=TrialSpec(metrics=("verbmem",)), after_search=("mia",), constraints=constraints)
+    assert settings.base_spec(0).metrics == settings.attacked_spec(0).metrics == ("verbmem",)
+    assert settings.measured_spec(0).metrics == ("verbmem", "mia")
+    assert [item.name for item in settings.searched_constraints] == ["verbmem"]
 
 
 def test_rays_state_is_in_the_output_folder_or_in_an_own_folder_of_the_given_storage(
