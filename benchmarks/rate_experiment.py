@@ -245,6 +245,7 @@ def main() -> None:
     parser.add_argument("--part", choices=PARTS, required=True)
     parser.add_argument("--stage", nargs="+", default=list(STAGES), choices=STAGES)
     parser.add_argument("--problem", nargs="+", choices=PARTS["report"][0], help="Problems of the report part.")
+    parser.add_argument("--arm", nargs="+", help="Arms of the report part, such as curvature.")
     parser.add_argument("--seed", nargs="+", type=int, help="Seeds of the report part.")
     parser.add_argument("--rate", nargs="+", default=list(RATES), help="Further rates, if the best one is at an edge.")
     parser.add_argument("--processes", type=int, default=1)
@@ -282,9 +283,14 @@ def main() -> None:
         if absent:
             print("left out without --tofu or --pretrained:", *absent, flush=True)
         problems = [problem for problem in problems if problem not in absent]
-        for stage in args.stage:
-            make(report_jobs(stage, problems, seeds, args.rate))
-        make(restarts(read_rows(args.rows)))
+        planned = [job for stage in args.stage for job in report_jobs(stage, problems, seeds, args.rate)]
+        unknown = {*(args.arm or ())} - {arm for *_, arm, _ in planned}
+        if unknown:
+            arms = dict.fromkeys(arm for *_, arm, _ in planned)
+            parser.error(f"--arm {' '.join(sorted(unknown))}: these stages have the arms {', '.join(arms)}")
+        make(job for job in planned if not args.arm or job[3] in args.arm)
+        if not args.arm:
+            make(restarts(read_rows(args.rows)))
 
 
 if __name__ == "__main__":

@@ -192,3 +192,19 @@ def test_the_rows_of_tofu_are_not_in_forget05(tmp_path: Path) -> None:
     assert {name: len(table) for name, table in tables.items()} == {"forget": 20, "retain": 100, "retain_eval": 60}
     assert all(int(row["question"][9:-1]) < 200 for row in tables["forget"])
     assert all(2000 <= int(row["question"][9:-1]) < 2400 for row in tables["retain"])
+
+
+def test_only_the_named_arms_are_made_and_an_unknown_arm_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made: list[rate_experiment.Job] = []
+    monkeypatch.setattr(rate_experiment, "run_missing", lambda _file, _columns, jobs, *_, **__: made.extend(jobs))
+    words = ["rate_experiment.py", "--part", "report", "--rows", str(tmp_path / "rows.csv"), "--seed", "1000"]
+    more = ["--stage", "others", "--problem", "resnet-digits", "--arm"]
+    monkeypatch.setattr("sys.argv", [*words, *more, "curvature"])
+    rate_experiment.main()
+    assert [(arm, rate) for *_, arm, rate in made] == [("curvature", rate) for rate in rate_experiment.RATES]
+    monkeypatch.setattr("sys.argv", [*words, *more, "curvatur"])
+    with pytest.raises(SystemExit):
+        rate_experiment.main()
+    assert "these stages have the arms off+decay, off+interpolate" in capsys.readouterr().err
