@@ -19,11 +19,17 @@ from study_rows import Row, print_table, read_rows, run_missing, study_parser
 
 from analysis.study.paired import mean_interval
 from trainables.models.registry import MODELS
-from trainables.objectives import OBJECTIVES
 from trainables.spec import TrialSpec
 from trainables.spec_checks import trial_problems
-from trainables.updates import UPDATES
-from trainables.weightings import WEIGHTINGS
+
+# The protocol draws from these parts. They are not the registries, because a later entry would change the draw.
+OBJECTIVES = ("ascent", "npo", "simnpo", "dpo", "wga", "satimp", "undial", "ce-u", "rmu", "jensun", "flat", "max-logit")
+WEIGHTINGS = (
+    "gd", "ga", "gdiff", "lossnorm", "rlw", "ngdiff", "imtl-g", "pcgrad", "pcgrad-paper", "mgda", "cagrad", "gradvac",
+    "gradnorm", "nash-mtl", "aligned-mtl", "upgrad", "dualproj", "graddrop", "rotograd", "rotograd-scale", "blur",
+    "dual", "gru", "orthograd",
+)  # fmt: skip
+UPDATES = ("plain", "sam", "sign")
 
 PUBLISHED = (
     "gd",

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
+
 import pytest
-from discovery import METRICS, area, best, point, scores_of
+from discovery import METRICS, area, best, drawn, point, scores_of
+
+ROOT = Path(__file__).parents[1]
 
 
 def row(factor: str, *values: float, status: str = "finished") -> dict[str, str]:
@@ -30,3 +35,9 @@ def test_a_diverged_run_has_no_point_and_a_combination_without_all_rates_has_no_
     scores = scores_of([*runs, row("3", status="diverged")])
     assert scores == {("npo plain off", "3", "0"): pytest.approx(0.4)}
     assert best(scores, ["npo plain off"], ["0"], 1) is None, "the score on the other problem is missing"
+
+
+def test_the_draw_is_that_of_the_kept_rows() -> None:
+    with (ROOT / "docs/data/discovery.csv").open(encoding="utf-8") as file:
+        kept = {row["combination"] for row in csv.DictReader(file)}
+    assert kept >= set(drawn())
