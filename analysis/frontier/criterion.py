@@ -230,6 +230,7 @@ class Criterion:
         name: ``usable``, ``paper`` or ``none``.
         left_out: the columns of the criterion that the target has no score for, so that other requirements replace
             them.
+        unmeasured: further columns of the criterion without a score. No other requirement replaces them.
         faults: the columns whose score is near 0 for a target that knows the data, so that they cannot be right.
         targets_of: function that takes the rows of models and returns the scores of each model's target.
     """
@@ -237,6 +238,7 @@ class Criterion:
     name: str
     requirements: tuple[Requirement, ...]
     left_out: tuple[str, ...]
+    unmeasured: tuple[str, ...]
     faults: tuple[str, ...]
     columns: Columns
     targets_of: Callable[[pd.DataFrame], Sequence[TargetScores]]
@@ -317,24 +319,25 @@ def criterion_of(sweep: SweepFile, table: TrialTable | None = None) -> Criterion
     models = set() if table is None else set(table.models.measured(columns.metrics))
     stated = tuple(dict.fromkeys(map(parse_constraint, sweep.constraints)))
     measured = known & models if known & models else known
-    requirements, left_out = requirements_of(sweep.criterion, stated, columns, measured)
+    requirements, left_out, unmeasured = requirements_of(sweep.criterion, stated, columns, measured)
     faults = tuple(_faults(requirements, TargetScores(sweep.baseline), columns))
-    return Criterion(sweep.criterion, requirements, left_out, faults, columns, _Targets(sweep))
+    return Criterion(sweep.criterion, requirements, left_out, unmeasured, faults, columns, _Targets(sweep))
 
 
 def requirements_of(
     criterion: str, stated: Sequence[Constraint], columns: Columns, measured: Collection[str]
-) -> tuple[tuple[Requirement, ...], tuple[str, ...]]:
-    """Return the requirements of a criterion, and the columns of the criterion that other requirements replace.
+) -> tuple[tuple[Requirement, ...], tuple[str, ...], tuple[str, ...]]:
+    """Return the requirements, :attr:`Criterion.left_out` and :attr:`Criterion.unmeasured`.
 
     Args:
         stated: the thresholds that the user stated.
         measured: the metrics with a value.
     """
     own: list[Requirement] = []
-    left_out: tuple[str, ...] = ()
+    left_out: list[str] = []
+    unmeasured: list[str] = []
     if criterion == USABLE:
-        own, left_out = _usable(columns, measured)
+        own, left_out, unmeasured = _usable(columns, measured)
     elif criterion == PAPER:
         own = [item for of in _ROLES for item in _paper(columns, measured, of)]
     if own:
@@ -346,7 +349,8 @@ def requirements_of(
         adds = role in own_roles or (own and role not in _ROLES.values())
         is_decisive = not adds or any(item.name == other.column for other in own)
         requirements.append(Requirement(item, role, STATED, decisive=is_decisive))
-    return (*requirements, *(item for item in own if item.column not in replaced)), left_out
+    requirements += [item for item in own if item.column not in replaced]
+    return tuple(requirements), tuple(left_out), tuple(name for name in unmeasured if name not in replaced)
 
 
 _ROLES = {"forget": Role.FORGET, "retain": Role.KEEP}
@@ -363,10 +367,11 @@ def role_of(limit: Constraint, columns: Columns) -> Role:
     return Role.FORGET if wants_better == (column.of == "forget") else Role.KEEP
 
 
-def _usable(columns: Columns, measured: Collection[str]) -> tuple[list[Requirement], tuple[str, ...]]:
-    """Return the requirements of ``usable`` on forgetting and keeping, and the columns that others replace."""
+def _usable(columns: Columns, measured: Collection[str]) -> tuple[list[Requirement], list[str], list[str]]:
+    """Return the requirements of ``usable`` on forgetting and keeping, and its columns without a score."""
     requirements: list[Requirement] = []
     left_out: list[str] = []
+    unmeasured: list[str] = []
     for of, role in _ROLES.items():
         own = {
             name: item.usable
@@ -374,12 +379,15 @@ def _usable(columns: Columns, measured: Collection[str]) -> tuple[list[Requireme
             if item.of == of and item.usable and "share" in item.usable and not item.usable.get("preferred")
         }
         known = [_share(name, part, role, columns) for name, part in own.items() if name in measured]
-        if not known:
+        if known:
+            units = {columns[item.column].unit for item in known}  # texts and images have different metrics
+            unmeasured += [name for name in own if name not in measured and columns[name].unit in units]
+        else:
             is_needed = any(columns[name].of == of for name in columns.thresholds if name in measured)
             left_out += list(own)[:1] if is_needed else []
             known += _paper(columns, measured, of)
         requirements += known
-    return requirements, tuple(left_out)
+    return requirements, left_out, unmeasured
 
 
 def _share(name: str, part: Mapping[str, Any], role: Role, columns: Columns) -> Requirement:

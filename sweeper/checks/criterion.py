@@ -23,8 +23,10 @@ def criterion_text(settings: SweepSettings) -> str:
 
     columns = Columns.from_dict(column_dictionary(unit=dataset_modality(settings.base.dataset).unit))
     name = PAPER if settings.kind == STUDY else settings.criterion
-    requirements, left_out = requirements_of(name, settings.parsed_constraints, columns, _measured(settings))
-    return render_line("answer.planned", name=name, requirements=requirements, left_out=left_out)
+    requirements, left_out, unmeasured = requirements_of(
+        name, settings.parsed_constraints, columns, _measured(settings)
+    )
+    return render_line("answer.planned", name=name, requirements=requirements, left_out=left_out, unmeasured=unmeasured)
 
 
 def criterion_of_target(out: Path) -> str:

@@ -104,7 +104,7 @@ def _of_side(side: Literal["forget", "retain"], direction: Literal["min", "max"]
             label=f"facts told of the {side} set, asked in other words",
             direction=direction,
             of=side,
-            sets=("facts",),
+            sets=("default", "facts"),
             needs=(QUESTIONS, _needs_set(rephrased)),
             # The bound on forgotten facts refers to the trained words, because the target may know no other words.
             usable={"share": share, "of": "forget_fact_recall"} if side == "forget" else {"share": share},

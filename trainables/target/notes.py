@@ -58,7 +58,7 @@ def overlap_notes(spec: TargetSpec) -> list[str]:
 
 
 def _unused_set_notes(spec: TargetSpec) -> Iterator[str]:
-    """Yield a note if the user's own data have questions in other words or neighbours that no metric is measured on."""
+    """Yield a note if the user's own data have questions that no metric is measured on."""
     requested = metrics_in(spec.trial.metrics)
     further = [name for name in SETS["facts"] if name not in SETS["default"]]
     unused = [

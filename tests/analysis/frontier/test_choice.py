@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from analysis.frontier.choice import Choice, Outcome, choose_model
 from analysis.frontier.criterion import USABLE, Requirement, Role, TargetScores, allowance
 from analysis.frontier.ranking import Decision
+from analysis.report.answer import model_lines
 from analysis.report.report import write_report
 from search_spaces.constraint import Constraint
 from tests.analysis.conftest import MakeSweep, tables_of, trial
@@ -59,6 +60,7 @@ def model(**values: float | str | None) -> Values:
 
 
 RECALLS = tuple(f"{side}_fact_recall{words}" for side in ("forget", "retain") for words in ("", "_rephrased"))
+OTHER_WORDS = tuple(name for name in RECALLS if name.endswith("_rephrased"))
 LOSSES_ONLY = dict.fromkeys([name for name in TARGET if "_loss" not in name], None)
 LOOPS = {"forget_loops": 0.7}
 GARBLED = {"retain_repetition": 0.6, "retain_longest_loop": 0.5, "retain_fact_recall": 0.2, "utility": 0.1}
@@ -241,6 +243,25 @@ def test_a_constructed_sweep_has_this_answer(make_sweep: MakeSweep, sweep: Sweep
     assert found.recommended is (sweep.outcome is Outcome.GOOD)
     order = [] if found.index is None else [found.index, *found.runners_up]
     assert len(set(order)) == len(order)
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_facts_told_in_other_words_are_seen_or_the_answer_says_that_they_were_not_measured(
+    make_sweep: MakeSweep, measured: bool
+) -> None:
+    tells = dict.fromkeys(OTHER_WORDS, None) | ({"forget_fact_recall_rephrased": 0.4} if measured else {})
+    target = {} if measured else dict.fromkeys(OTHER_WORDS)
+    found = chosen(make_sweep, Sweep([model(forget_fact_recall=0.0, **tells)], Outcome.GOOD, 0, target=target))
+    line = "Not measured, so not judged: "
+    lines = [item for item in model_lines(found.criterion, found.verdicts, None) if item.startswith(line)]
+    if measured:
+        assert found.outcome is Outcome.MISSED
+        assert found.criterion.unmeasured == ("retain_fact_recall_rephrased", "neighbour_fact_recall")
+    else:
+        assert found.outcome is Outcome.GOOD
+        assert found.criterion.unmeasured == (*OTHER_WORDS, "neighbour_fact_recall")
+    names = [name.replace("_", " ") for name in found.criterion.unmeasured]
+    assert lines == [f"{line}{', '.join(names[:-1])} and {names[-1]}."]
 
 
 KEPT = np.array([np.arange(100) < 84, np.arange(100) < 88, np.arange(100) >= 11]).astype(float)

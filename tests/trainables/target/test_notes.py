@@ -71,9 +71,9 @@ def test_answers_that_are_cut_and_common_rows_are_counted(tmp_path: Path) -> Non
 
 def test_question_sets_that_no_metric_is_measured_on_are_named(tmp_path: Path) -> None:
     rows = {"forget": [("Where does Ada live?", "In Oslo.")], "retain": [("Where does Bo live?", "In Rome.")]}
-    spec = write(tmp_path, **rows, retain_rephrased=[("What is Bo's home town?", "In Rome.")])
+    spec = write(tmp_path, **rows, neighbours=[("Where does Cy live?", "In Riga.")])
     (note,) = data_notes(spec)
-    assert_names(note, "retain_fact_recall_rephrased", "--metrics default,facts")
+    assert_names(note, "neighbour_fact_recall", "--metrics default,facts")
     assert data_notes(replace(spec, trial=replace(spec.trial, metrics=("default", "facts")))) == []
 
 
