@@ -205,7 +205,8 @@ class TrialSpec:
     update: str = setting(
         "training",
         "plain",
-        "Update: plain, sam (forget gradient at the worst weights nearby) or sign (sign of the momentum).",
+        "Update: plain, sam (forget gradient at the worst weights nearby), sign (sign of the momentum) or repselect "
+        "(one forget gradient, without its strongest directions).",
         choices=_names("updates", "UPDATES"),
     )
     sam_rho: float = setting(
@@ -214,6 +215,22 @@ class TrialSpec:
         "Distance of the weights at which the update sam takes the forget gradient.",
         above=0.0,
         when={"update": ("sam",)},
+    )
+    repselect_share: float = setting(
+        "training",
+        0.125,
+        "Share of the singular directions of each matrix that the update repselect damps.",
+        above=0.0,
+        high=1.0,
+        when={"update": ("repselect",)},
+    )
+    repselect_adapter_lr: float = setting(
+        "training",
+        0.01,
+        "Learning rate with which the adversarial adapter of the update repselect learns the forget set; 0 for no "
+        "adapter.",
+        low=0.0,
+        when={"update": ("repselect",)},
     )
     weight_decay: float = setting("training", 0.0, "Weight decay (decoupled for adamw).", low=0.0)
     momentum: float = setting("training", 0.0, "Momentum of sgd.", low=0.0, high=1.0, when={"optimizer": ("sgd",)})

@@ -57,12 +57,23 @@ def method_problems(spec: TrialSpec, method: Method) -> list[str]:
             f"method, such as {objective.name}+ngdiff"
         )
     update = UPDATES.get(spec.update)
-    if weighting.needs is Needs.RETAIN_ONLY and update is not None and update.forget_gradient is not None:
+    if weighting.needs is Needs.RETAIN_ONLY and update is not None and update.changes_forget_gradient:
         problems.append(
             f"update {spec.update} has no effect with method '{method.name}': the update changes the forget gradient, "
             f"which the weighting {weighting.name} does not use; leave update at plain, or choose another method"
         )
     modality = dataset_modality(spec.dataset)
+    if update is not None and update.fixed_gradient is not None:
+        if Reference.HIDDEN in modality.missing_outputs:
+            problems.append(
+                f"update {spec.update} does not apply to data set {spec.dataset}: {modality.models} have no decoder "
+                "blocks, whose matrices the update changes"
+            )
+        elif spec.lora_rank is not None:
+            problems.append(
+                f"update {spec.update} cannot be used with lora_rank {spec.lora_rank}: the update changes matrices of "
+                "the model, which LoRA does not train; use lora_rank none, or another update"
+            )
     if weighting.needs is Needs.RETAIN_EXAMPLES and (reason := modality.unused_fields.get("micro_batch")):
         problems.append(
             f"method '{method.name}' does not apply to data set {spec.dataset}: {weighting.name} computes one gradient "

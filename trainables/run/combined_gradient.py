@@ -61,14 +61,14 @@ def combined_gradient(
 
     def forget_backward() -> Tensor:
         if update.forget_gradient is None:
-            return _backward(forget_loss)
-        return update.forget_gradient(parameters, lambda: _backward(forget_loss), spec.values())
+            return backward(forget_loss)
+        return update.forget_gradient(parameters, lambda: backward(forget_loss), spec.values())
 
     has_one_micro_batch = len(retain_loss) == len(forget_loss) == 1
     if weighting.needs in (Needs.RETAIN_ONLY, Needs.FORGET_ONLY):
         is_retain = weighting.needs is Needs.RETAIN_ONLY
         side = "retain" if is_retain else "forget"
-        loss = _backward(retain_loss) if is_retain else forget_backward()
+        loss = backward(retain_loss) if is_retain else forget_backward()
         # The weight scale has no effect: this loss has weight 1, and the other loss has weight 0. So c_t is 1 or 0.
         columns = {
             f"train_{side}_loss": check_finite(loss.item(), f"the {side} loss", when),
@@ -86,7 +86,7 @@ def combined_gradient(
             retain, examples = _example_gradients(parameters, retain_loss)
             g_r: Gradient = [None if rows is None else rows.sum(dim=0) for rows in examples]
         else:
-            retain = _backward(retain_loss)
+            retain = backward(retain_loss)
             g_r = take_gradient(parameters)
         forget = forget_backward()
         g_f = take_gradient(parameters)
@@ -110,7 +110,7 @@ def combined_gradient(
     return columns, state
 
 
-def _backward(summands: Sequence[Loss]) -> Tensor:
+def backward(summands: Sequence[Loss]) -> Tensor:
     """Add the gradients of all summands of a loss to ``p.grad``, and return the loss."""
     total_loss: Tensor | None = None
     for summand in summands:
@@ -121,11 +121,21 @@ def _backward(summands: Sequence[Loss]) -> Tensor:
     return total_loss
 
 
+def with_gradient(summands: Sequence[Loss], parameters: Sequence[Parameter], gradient: Gradient) -> Tensor:
+    """Return the sum of the summands, as a loss whose gradient is ``gradient`` instead of its own."""
+    with torch.no_grad():
+        loss = torch.stack([summand() for summand in summands]).sum()
+    for parameter, tensor in zip(parameters, gradient, strict=True):
+        if tensor is not None:
+            loss = loss + ((parameter - parameter.detach()) * tensor).sum()  # adds 0 to the value
+    return loss
+
+
 def _example_gradients(parameters: Sequence[Parameter], summands: Sequence[Loss]) -> tuple[Tensor, Gradient]:
     """Return the sum of the summands, and for each parameter one row per summand: the gradient of the summand."""
     losses, gradients = [], []
     for summand in summands:
-        losses.append(_backward([summand]))
+        losses.append(backward([summand]))
         gradients.append(take_gradient(parameters))
     rows: Gradient = []
     for tensors in zip(*gradients, strict=True):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ from trainables.metrics.losses import agreement, mean_loss
 from trainables.objectives import Reference
 from trainables.optimizers import make_optimizer, set_rate
 from trainables.predictions import item_losses
-from trainables.run.combined_gradient import Columns, combined_gradient
+from trainables.run.combined_gradient import Columns, backward, combined_gradient, with_gradient
 from trainables.run.decay import decay_factor
 from trainables.run.divergence import RESTART_CUT, Diverged, check_distance, check_finite, distance_columns
 from trainables.run.interpolation import Quality, choose_position, unscored_rows
@@ -45,7 +46,9 @@ from trainables.saved_state import load_random_state, random_state
 from trainables.scoring.base import ItemLog, Scores
 from trainables.spec import TrialSpec
 from trainables.target.target import attack_settings
+from trainables.text.hidden import block_matrices
 from trainables.updates import UPDATES
+from trainables.weightings import Gradient
 
 
 class UnlearningRun:
@@ -107,12 +110,34 @@ class UnlearningRun:
         self._initial_state = training_state(self.model, self.optimizer) if needs_initial_state else None
         self._unscored_rows = unscored_rows(workspace.target.data) if is_interpolated else []
         self.losses = StepLosses(spec, workspace, self.model, refusals=refusals, micro_batch=memory_spec.micro_batch)
+        self._fixed_forget_gradient = self._compute_fixed_forget_gradient()
         self.auto_lr: AutoLR | None = None
         if spec.auto_lr != "off":
             self.auto_lr = AutoLR(spec, self.optimizer, self.losses, self._batches.probe)
         self.rate = spec.lr
         self._total_steps = self._count_steps()
         self._undone_steps = 0  # the number of steps that restarts discarded
+
+    def _compute_fixed_forget_gradient(self) -> Gradient | None:
+        """Return the forget gradient of all steps, if the update has one, as one tensor per parameter.
+
+        The forget batches are those of the first epoch.
+        """
+        fixed_gradient = UPDATES[self.spec.update].fixed_gradient
+        if fixed_gradient is None:
+            return None
+        batches = [forget for forget, _ in self._batches.epoch(0.0, step=0, max_steps=None)]
+        matrices = block_matrices(self.model)
+        with self._timers.timed("train_seconds"):
+            gradients = fixed_gradient(
+                matrices,
+                [partial(backward, self.losses.forget_cross_entropy_summands(batch)) for batch in batches],
+                [partial(backward, self.losses.forget_summands(batch)) for batch in batches],
+                self.spec.values(),
+            )
+        self.optimizer.zero_grad()  # the gradients of the other weights
+        by_matrix = dict(zip(map(id, matrices), gradients, strict=True))
+        return [by_matrix.get(id(parameter)) for parameter in self.parameters]
 
     def _train_step(self, forget: Sequence[int], retain: Sequence[int]) -> Columns:
         """Take one optimizer step. Return the columns of this step for history.csv.
@@ -126,6 +151,8 @@ class UnlearningRun:
         # target) on the retain batch, and -L_F, NPO or another objective on the forget batch.
         retain_loss = self.losses.retain_summands(retain)
         forget_loss = self.losses.forget_summands(forget)
+        if self._fixed_forget_gradient is not None:
+            forget_loss = [partial(with_gradient, forget_loss, self.parameters, self._fixed_forget_gradient)]
 
         # The gradients g_r and g_f, the method's weights w_r and w_f, and the direction d = w_r g_r + w_f g_f, which is
         # stored in every p.grad.

@@ -87,6 +87,15 @@ class StepLosses:
         """Return one function per micro-batch. The values of the functions add up to the forget loss of the batch."""
         return self._summands(self.forget, self._forget, indices, self._objective.mean_over, self._micro_batch)
 
+    def forget_cross_entropy_summands(self, indices: Sequence[int]) -> list[Loss]:
+        """Return functions whose values add up to ``L_F``, the mean cross-entropy per token of the forget batch."""
+
+        def loss(part: Sequence[int]) -> Tensor:
+            predicted = self._predictions(self.model, self._workspace.batch(self._forget, part))
+            return mean_loss(predicted.nll, predicted.supervised)
+
+        return self._summands(loss, self._forget, indices, MeanOver.TOKENS, self._micro_batch)
+
     def _summands(
         self,
         loss: Callable[[Sequence[int]], Tensor],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -18,7 +19,8 @@ def check_update(update: Update) -> None:
 
     ``forget_gradient`` must return the loss at the current weights, give every parameter that the loss depends on a
     finite gradient, and leave the bits of the weights. With ``attach``, an optimizer's step must be proportional to the
-    learning rate, and continue from a saved state with the same bits.
+    learning rate, and continue from a saved state with the same bits. ``fixed_gradient`` must return a finite tensor
+    with the shape of each matrix, the same bits in each call, and leave the bits of the weights.
 
     Raises:
         AssertionError: a check failed; the message says which.
@@ -28,6 +30,8 @@ def check_update(update: Update) -> None:
     assert set(update.optimizers) <= set(OPTIMIZERS), f"unknown optimizers: {update.optimizers}"
     if update.forget_gradient is not None:
         _check_forget_gradient(update)
+    if update.fixed_gradient is not None:
+        _check_fixed_gradient(update)
     if update.attach is not None:
         for optimizer in update.optimizers or OPTIMIZERS:
             _check_steps(update, optimizer)
@@ -57,6 +61,30 @@ def _check_forget_gradient(update: Update) -> None:
         assert all(map(torch.equal, parameters, starts)), "the weights must be unchanged"
         gradients = [parameter.grad for parameter in parameters[:2]]
         assert all(grad is not None and bool(grad.isfinite().all()) for grad in gradients), "no finite gradient"
+
+
+def _check_fixed_gradient(update: Update) -> None:
+    assert update.fixed_gradient is not None
+    draws = torch.Generator().manual_seed(0)
+    matrices = [Parameter(torch.randn(shape, generator=draws)) for shape in ((3, 2), (2, 5), (4, 4))]
+    starts = [matrix.detach().clone() for matrix in matrices]
+
+    def batch(number: int, sign: float) -> Tensor:  # the loss does not depend on the last matrix in all batches
+        loss = sign * sum(torch.sin(matrix + number).sum() for matrix in matrices[: 3 - number])
+        assert isinstance(loss, Tensor)
+        loss.backward()
+        return loss.detach()
+
+    found = []
+    for _ in range(2):
+        learn, forget = ([partial(batch, number, sign) for number in range(2)] for sign in (1.0, -1.0))
+        found.append(update.fixed_gradient(matrices, learn, forget, TrialSpec().values()))
+        assert all(map(torch.equal, matrices, starts)), "the weights must be unchanged"
+        for matrix in matrices:
+            matrix.grad = None
+    assert [tensor.shape for tensor in found[0]] == [matrix.shape for matrix in matrices], "one tensor per matrix"
+    assert all(bool(tensor.isfinite().all()) for tensor in found[0]), "the fixed gradient is not finite"
+    assert all(map(torch.equal, *found)), "the fixed gradient must be the same in each call"
 
 
 def _check_steps(update: Update, name: str) -> None:

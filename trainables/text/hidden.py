@@ -8,7 +8,7 @@ from trainables.text.tokens import Batch
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from torch.nn import ModuleList
+    from torch.nn import ModuleList, Parameter
     from transformers import PreTrainedModel
 
 
@@ -28,7 +28,17 @@ def decoder_blocks(model: PreTrainedModel) -> ModuleList:
     for module in model.modules():
         if isinstance(module, ModuleList) and len(module) == depth:
             return module
-    raise ValueError(f"this objective needs the hidden states of decoder blocks, but {type(model).__name__} has none")
+    raise ValueError(f"the method needs decoder blocks, but {type(model).__name__} has none")
+
+
+def block_matrices(model: PreTrainedModel) -> list[Parameter]:
+    """Return the trained matrices of the decoder blocks, except those of attention layers: the weights of the MLPs."""
+    return [
+        parameter
+        for block in decoder_blocks(model)
+        for name, parameter in block.named_parameters()
+        if parameter.ndim == 2 and parameter.requires_grad and "attn" not in name and "attention" not in name
+    ]
 
 
 def block_output(model: PreTrainedModel, batch: Batch, layer: int) -> Tensor:

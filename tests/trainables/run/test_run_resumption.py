@@ -36,6 +36,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "orthograd in micro-batches": {"method": "orthograd", "micro_batch": 2, "lr": 5e-3},
     "jensun": {"method": "jensun", "retain_objective": "js", "lr": 1e-2},
     "max-logit": {"method": "max-logit", "lr": 1e-2},
+    "repselect": {"method": "npo+ngdiff", "update": "repselect", "repselect_adapter_lr": 0.1, "lr": 1e-2},
     "sam under LoRA": {"method": "npo+ngdiff", "update": "sam", "lora_rank": 2, "lr": 1e-2},
     "sign": {"method": "ngdiff", "update": "sign", "auto_lr": "gen", "auto_lr_every": 2, "lr": 1e-3},
     "sign of SGD": {"method": "ngdiff", "update": "sign", "optimizer": "sgd", "momentum": 0.9, "lr": 1e-3},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from trainables.spec import TrialSpec
 from trainables.spec_checks import trial_problems
 from trainables.testing.updates import check_update
 from trainables.updates import UPDATES, Update
+from trainables.updates.repselect import damped
 from trainables.weightings import WEIGHTINGS, Needs
 
 FORGET, RETAIN = [0, 1, 2], [3, 4, 5]
@@ -48,6 +50,9 @@ BROKEN: dict[str, dict[str, Any]] = {
     "the loss at the current weights": {"forget_gradient": lambda p, backward, s: 2.0 * backward()},
     "no finite gradient": {"forget_gradient": lambda p, backward, s: (backward(), p[0].grad.log_())[0]},
     "proportional": {"attach": halved},
+    "one tensor per matrix": {"fixed_gradient": lambda m, learn, forget, s: [torch.zeros(1)]},
+    "fixed gradient is not finite": {"fixed_gradient": lambda m, learn, forget, s: [x / 0.0 for x in m]},
+    "same in each call": {"fixed_gradient": lambda m, learn, forget, s: [torch.randn_like(x) for x in m]},
 }
 
 
@@ -76,6 +81,59 @@ def test_sam_takes_the_gradient_of_a_quadratic_at_the_distance_rho_up_the_slope(
     found = torch.cat([parameter.grad for parameter in parameters if parameter.grad is not None])
     assert float(loss) == pytest.approx(x @ matrix @ x / 2.0)
     np.testing.assert_allclose(found.numpy(), matrix @ (x + 0.3 * slope / np.linalg.norm(slope)), rtol=1e-12)
+
+
+def test_repselect_damps_the_top_singular_values_and_keeps_the_others() -> None:
+    draws = np.random.default_rng(2)
+    left, right = (np.linalg.qr(draws.normal(size=(size, 6)))[0] for size in (6, 9))
+    values = np.array([8.0, 4.0, 2.0, 1.0, 0.5, 0.25])
+    for transpose in (False, True):
+        matrix = left * values @ right.T
+        expected = left * np.array([0.5, 1.0, 2.0, 1.0, 0.5, 0.25]) @ right.T  # 2^2/8, 2^2/4, 2^2/2 for the top three
+        found = damped(torch.tensor(matrix.T if transpose else matrix), 0.5).numpy()
+        np.testing.assert_allclose(found, expected.T if transpose else expected, atol=1e-12)
+    assert not damped(torch.zeros(3, 4), 1.0).any()
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+def test_repselect_takes_the_mean_gradient_under_an_adapter_that_learned_each_batch(rate: float) -> None:
+    draws = np.random.default_rng(3)
+    start, points = draws.normal(size=(5, 4)), draws.normal(size=(3, 5, 4))
+    matrix = nn.Parameter(torch.tensor(start))
+
+    def add_gradient(number: int, sign: float) -> Tensor:  # the loss is |W - point|^2/2, or its negative
+        difference = matrix - torch.tensor(points[number])
+        loss = sign * difference.square().sum() / 2.0
+        loss.backward()
+        return loss.detach()
+
+    compute = UPDATES["repselect"].fixed_gradient
+    assert compute is not None
+    settings = {"seed": 5, "repselect_adapter_lr": rate, "repselect_share": 0.25}
+    learn, forget = ([partial(add_gradient, number, sign) for number in range(3)] for sign in (1.0, -1.0))
+    (found,) = compute([matrix], learn, forget, settings)
+
+    uniform = torch.rand(4, 4, generator=torch.Generator().manual_seed(5)).double().numpy() * 2.0 - 1.0
+    a, b = uniform / 4**0.5, np.zeros((5, 4))  # the rank is at most the smaller dimension, 4
+    for point in points:
+        slope = start + b @ a - point
+        a, b = a - rate * b.T @ slope, b - rate * slope @ a.T
+    mean = np.mean([-(start + b @ a - point) for point in points], axis=0)
+    # With k = 1, the only top singular value s_1 becomes s_1^2/s_1: nothing changes.
+    np.testing.assert_allclose(found.numpy(), mean, rtol=1e-6, atol=1e-7)
+
+
+def test_an_epoch_of_repselect_moves_only_the_mlps_by_the_fixed_gradient(start: Start) -> None:
+    run = start(method="ga", update="repselect", optimizer="sgd", lr=0.5, repselect_adapter_lr=0.1)
+    fixed, before = run._fixed_forget_gradient, weights_of(run)
+    assert fixed is not None
+    names = [name for name, _ in run.model.named_parameters()]
+    assert {name.split(".")[-3] for name, g in zip(names, fixed, strict=True) if g is not None} == {"mlp"}
+    for _ in range(2):
+        run._train_step(FORGET, RETAIN)
+    for parameter, old, g in zip(run.parameters, before, fixed, strict=True):
+        expected = old if g is None else old - 2.0 * 0.5 * g
+        torch.testing.assert_close(parameter.detach(), expected, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
@@ -141,7 +199,10 @@ WITH_FORGET_GRADIENT = [name for name, item in WEIGHTINGS.items() if item.needs 
 
 @pytest.mark.parametrize(
     ("update", "method", "lora_rank"),
-    [*(("sam", name, None) for name in WITH_FORGET_GRADIENT), *((update, "ngdiff", 2) for update in NAMES)],
+    [
+        *((update, name, None) for update in ("sam", "repselect") for name in WITH_FORGET_GRADIENT),
+        *((update, "ngdiff", 2) for update in NAMES if update != "repselect"),
+    ],
 )
 def test_an_update_works_with_each_weighting_and_with_lora(
     start: Start, update: str, method: str, lora_rank: int | None
@@ -159,8 +220,14 @@ def test_an_update_works_with_each_weighting_and_with_lora(
     ("changes", "facts"),
     [
         ({"update": "sam", "method": "gd"}, ("update sam", "'gd'")),
+        ({"update": "repselect", "method": "gd"}, ("update repselect", "'gd'")),
+        ({"update": "repselect", "lora_rank": 4}, ("update repselect", "lora_rank 4", "lora_rank none")),
+        (
+            {"update": "repselect", "dataset": "digits", "model": "tiny-resnet"},
+            ("update repselect", "data set digits", "no decoder blocks"),
+        ),
         ({"update": "sign", "optimizer": "prodigy", "lr": 1.0}, ("update sign", "optimizer prodigy", "adamw or sgd")),
-        ({"update": "swim"}, ("'swim'", "plain, sam")),
+        ({"update": "swim"}, ("'swim'", "plain", "sam")),
         ({"update": "sam", "sam_rho": 0.0}, ("sam_rho", "0")),
     ],
 )
@@ -176,7 +243,11 @@ def test_a_trial_without_an_update_keeps_the_hash_that_it_had_before_there_were_
     assert TrialSpec().spec_hash == "03776424acbe8c15"
     assert TrialSpec(update="sam").spec_hash != TrialSpec().spec_hash
     assert TrialSpec(update="sam", sam_rho=0.1).spec_hash != TrialSpec(update="sam").spec_hash
-    old = {name: value for name, value in TrialSpec().to_dict().items() if name not in ("update", "sam_rho")}
+    old = {
+        name: value
+        for name, value in TrialSpec().to_dict().items()
+        if name not in ("update", "sam_rho", "repselect_share", "repselect_adapter_lr")
+    }
     assert TrialSpec.from_dict(old) == TrialSpec()
 
 
