@@ -10,7 +10,7 @@ from typing import Any
 
 import altair as alt
 
-HEIGHT, PARALLEL_HEIGHT, COURSE_HEIGHT = 420, 260, 190
+HEIGHT, PARALLEL_HEIGHT, COURSE_HEIGHT = 420, 290, 210
 """The heights of the charts in pixels. Their width is that of their container."""
 _FIT = alt.AutoSizeParams(type="fit", contains="padding")
 
@@ -19,10 +19,11 @@ def map_chart() -> alt.LayerChart | alt.FacetChart:
     """Return a scatter plot with the frontier, the trails of trials, and rings around chosen and pinned models.
 
     The data sets ``models``, ``trails``, ``frontier``, ``points`` (such as the target) and ``arrows`` (from a score to
-    the score after an attack) have the columns ``x`` and ``y``. ``points`` also have the offset ``dy`` of their labels.
+    the score after an attack) have the columns ``x`` and ``y``. ``points`` also have the ``side`` and the offset ``dy``
+    of their labels, and ``arrows`` the clockwise ``angle`` of their heads in degrees (0: upwards).
     ``guess_x`` and ``guess_y`` have the loss of a random guess on an axis.
     """
-    x, y = alt.X("x:Q").scale(zero=False).axis(tickCount=8), alt.Y("y:Q").scale(zero=False).axis(tickCount=8)
+    x, y = alt.X("x:Q").axis(tickCount=8), alt.Y("y:Q").axis(tickCount=8)
     group = alt.Color("group:N").legend(orient="top", title=None, symbolOpacity=1)
     brush = alt.selection_interval(name="brush", encodings=["x", "y"])
     trails = (
@@ -33,7 +34,13 @@ def map_chart() -> alt.LayerChart | alt.FacetChart:
     arrow_ends = (
         _chart("arrows")
         .mark_point(shape="triangle", filled=True, size=40)
-        .encode(x=alt.X("x2:Q"), y=alt.Y("y2:Q"), tooltip=["name:N"], description="name:N")
+        .encode(
+            x=alt.X("x2:Q"),
+            y=alt.Y("y2:Q"),
+            angle=alt.Angle("angle:Q").scale(None),
+            tooltip=["name:N"],
+            description="name:N",
+        )
     )
     models = (
         _chart("models")
@@ -59,7 +66,12 @@ def map_chart() -> alt.LayerChart | alt.FacetChart:
     guesses = [_guess("guess_x").encode(x), _guess("guess_y").encode(y)]
     labels = (
         _chart("points")
-        .mark_text(align="left", dx=11, dy=alt.expr("datum.dy"), fontWeight="bold")
+        .mark_text(
+            align=alt.expr("datum.side === 'right' ? 'left' : 'right'"),
+            dx=alt.expr("datum.side === 'right' ? 11 : -11"),
+            dy=alt.expr("datum.dy"),
+            fontWeight="bold",
+        )
         .encode(x, y, text="label:N")
     )
     chart = alt.layer(*guesses, trails, frontier, arrows, arrow_ends, models, points, labels)
@@ -77,7 +89,7 @@ def parallel_chart() -> alt.Chart | alt.FacetChart:
         .mark_line(strokeWidth=1.2)
         .encode(
             x=alt.X("column:N", sort=None)
-            .axis(title=None, labelAngle=-20, labelLimit=230, grid=True, domain=False)
+            .axis(title=None, labelAngle=-20, labelLimit=330, labelOverlap=False, grid=True, domain=False)
             .scale(type="point"),
             y=alt.Y("share:Q").axis(title=None, values=[0, 1], labelExpr="datum.value ? 'best' : 'worst'", grid=False),
             color=alt.Color("group:N").legend(None),
@@ -95,7 +107,7 @@ def course_chart() -> alt.LayerChart | alt.FacetChart:
 
     The data set ``lines`` has the columns ``x``, ``y`` and ``name``, and ``guess_y`` the loss of a random guess.
     """
-    y = alt.Y("y:Q").scale(zero=False).axis(tickCount=5)
+    y = alt.Y("y:Q").axis(tickCount=5)
     name = alt.Color("name:N", sort=None).legend(orient="top", title=None)
     lines = _chart("lines").mark_line().encode(alt.X("x:Q"), y, name, tooltip=["name:N", "x:Q", "y:Q"])
     chart = alt.layer(lines, _guess("guess_y").encode(y))

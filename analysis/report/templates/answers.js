@@ -1,20 +1,11 @@
 "use strict";
 /* Read the answers of pinned models side by side, also blindly. See analysis/report/answers.py for the data. */
 (() => {
-  const { sweeper } = window;
+  const { sweeper } = window, { make } = sweeper;
   const tasks = JSON.parse(document.getElementById("answers").textContent);
-  const MAX_SHOWN = 3, ROWS = 40, LABELS = ["A", "B", "C"];
+  const MAX_SHOWN = 3, ROWS = 20, LABELS = ["A", "B", "C"];
   const GROUPS = { all: "all", forget: "to forget", retain: "to retain", rephrased: "in other words", neighbours: "neighbours", own: "own questions" };
   const DIFFERS = 1, FACT = 2;
-  const make = (name, attributes = {}, ...children) => {
-    const node = document.createElement(name);
-    for (const [key, value] of Object.entries(attributes)) {
-      if (key === "onclick") node.addEventListener("click", value);
-      else if (value !== false && value !== null) node.setAttribute(key, value);
-    }
-    node.append(...children.filter((child) => child !== null));
-    return node;
-  };
   const button = (text, onclick, attributes = {}) => make("button", { type: "button", onclick, ...attributes }, text);
   const keyOf = (model) => `${model.trial}@${model.epoch ?? ""}`;
   const count = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
@@ -27,7 +18,7 @@
     return found;
   };
 
-  /* A text with its marks. All text is inserted as text, never as HTML. */
+  /* A text with its marks. */
   function marked(text, hidden = 0) {
     const box = document.createDocumentFragment();
     const parts = typeof text === "string" ? [text, 0] : text;
@@ -182,8 +173,7 @@
       if (n) text += state.blind ? ` ${count(n, "vote")} stored in this browser.` : ` Votes of blind comparisons: ${tally()}.`;
       find(".read-status").textContent = text;
       const missing = sweeper.pinned.filter((key) => !byKey.has(key) && !tasks.some((other) => other && other.models.some((model) => keyOf(model) === key)));
-      const names = missing.map((key) => { const [trial, epoch] = key.split("@"); return `trial ${trial}${epoch && ` after epoch ${epoch}`}`; });
-      find(".read-missing").textContent = missing.length ? `No answers are on this page for ${names.join(", ")}: only the best ${"--front-metrics"} epochs of the frontier and last epochs are measured.` : "";
+      find(".read-missing").textContent = missing.length ? `No answers are on this page for ${missing.map((key) => sweeper.name(sweeper.row(key))).join("; ")}: only the best --front-metrics epochs of the frontier and last epochs are measured.` : "";
     }
     function drawControls() {
       const groups = Object.keys(GROUPS).filter((group) => group === "all" || sets.some((set) => set.group === group));

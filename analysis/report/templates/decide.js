@@ -3,14 +3,11 @@
 (() => {
   const section = document.getElementById("decide");
   if (!section) return;
-  const { sweeper } = window;
+  const { sweeper } = window, { make, short, name, columnOf, ofProblem } = sweeper;
   const { problems, trials, rows, columns, values } = sweeper.data;
   const byId = (id) => document.getElementById(id);
   const MAX_LISTED = 100;
-  const columnOf = Object.fromEntries(columns.map((column) => [column.name, column]));
   const label = (name) => columnOf[name]?.label ?? name.replaceAll("_", " ");
-  const make = (tag, text, properties) => Object.assign(document.createElement(tag), { textContent: text ?? "" }, properties);
-  const short = (x) => x === null || x === undefined ? "" : String(Number(x.toPrecision(3)));
   const problem = () => problems[sweeper.problem];
   /* The moved thresholds of each problem; null for the threshold of the sweep. */
   const moved = problems.map((item, k) => (sweeper.kept("thresholds") || [])[k] || (item.rule?.requirements || []).map(() => null));
@@ -18,11 +15,10 @@
     good: "Recommended", missed: "No model meets all thresholds. The closest is", not_known: "No model is known to meet the thresholds. The best of the others is",
   };
 
-  const name = (i) => `trial ${trials.id[rows.trial[i]]}${rows.epoch[i] === null ? "" : `, epoch ${rows.epoch[i]}`}`;
   /* The name of a model, as a link to the row of its trial, which has the course of the training. */
   function linked(i) {
     const line = document.querySelector(`#trials tr[data-trial="${CSS.escape(trials.id[rows.trial[i]])}"]`);
-    return line ? make("a", name(i), { href: `#${line.id}` }) : name(i);
+    return line ? make("a", { href: `#${line.id}` }, name(i)) : name(i);
   }
   const quoted = (text) => /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'"'"'`)}'`;
   function command(i) {
@@ -52,14 +48,26 @@
     return { missed: named(false), unknown: named(null), good: result.good[position], isKnown };
   }
 
+  function verdict(i) {
+    const found = misses(i), fine = (text) => make("div", { class: "fine" }, text);
+    if (found === null) return [fine(rows.stored[i] ? "not judged" : "not stored")];
+    if (!found.isKnown) return [fine("not measured")];
+    if (found.good && !found.missed.length) return [make("span", { class: "met" }, "✓ none")];
+    if (!found.missed.length && !found.unknown.length) return [fine("does not show that it forgot and kept")];
+    return [
+      found.missed.length ? make("span", { class: "missed words" }, `✗ ${found.missed.join(", ")}`) : null,
+      found.unknown.length ? fine(`not measured: ${found.unknown.join(", ")}`) : null,
+    ];
+  }
+
   function show() {
     const i = chosenRow(), outcome = byId("decide-outcome");
     const isMoved = moved[sweeper.problem].some((value) => value !== null);
     outcome.replaceChildren();
     if (i === null || i === undefined) outcome.append("There is no model to choose.");
     else {
-      outcome.append(`${result ? OUTCOMES[result.outcome] : "The report shows"} `, make("strong", name(i)), ` (${trials.settings[rows.trial[i]]})`);
-      if (result) outcome.append(`: ${result.decision}${result.eligible > 1 ? ` of ${result.eligible} that could be chosen` : ""}${result.ties.length ? `; ${result.ties.length} cannot be told apart from it` : ""}`);
+      outcome.append(`${result ? OUTCOMES[result.outcome] : "The report shows"} `, make("strong", {}, name(i)), ` (${trials.settings[rows.trial[i]]})`);
+      if (result) outcome.append(`: ${result.eligible > 1 ? `${result.decision} (of ${result.eligible} models that could be chosen)` : "the only model that could be chosen"}${result.ties.length ? `; ${result.ties.length} cannot be distinguished from it` : ""}`);
       outcome.append(".");
       if (isMoved) outcome.append(" The thresholds were moved, so this may differ from the answer above.");
     }
@@ -88,12 +96,11 @@
       const known = [...item.values, ...bounds, ...rule.targets.map((target) => target.scores[j])].filter((value) => value !== null);
       const low = item.range[0] ?? Math.min(0, ...known), high = item.range[1] ?? Math.max(...known, low + 1e-9);
       const value = own[j] ?? bounds[0];
-      const line = make("div", "", { className: "threshold" }), id = `threshold-${j}`;
-      const text = make("label", `${label(item.column)} ${{ "<": "below", "<=": "at most", ">": "above", ">=": "at least" }[item.sign]}${item.preferred ? " (preferred)" : ""}`, { htmlFor: id });
-      const range = make("input", "", { type: "range", id, min: low, max: high, step: (high - low) / 200 });
-      const number = make("input", "", { type: "number", min: low, max: high, step: "any" });
-      number.setAttribute("aria-label", `${text.textContent}, as a number`);
-      const count = make("span", "", { className: "fine" });
+      const id = `threshold-${j}`;
+      const text = `${label(item.column)} ${{ "<": "below", "<=": "at most", ">": "above", ">=": "at least" }[item.sign]}${item.preferred ? " (preferred)" : ""}`;
+      const range = make("input", { type: "range", id, min: low, max: high, step: (high - low) / 200 });
+      const number = make("input", { type: "number", min: low, max: high, step: "any", "aria-label": `${text}, as a number` });
+      const count = make("span", { class: "fine" });
       const update = () => {
         const met = result.judged.filter((model) => model[j].met === true).length, all = result.judged.filter((model) => model[j].met !== null).length;
         count.textContent = own[j] === null && !bounds.length ? "unknown target; move it to set a threshold" : `${met} of ${all} meet it${own[j] === null && bounds.length > 1 ? "; it differs between targets" : ""}`;
@@ -110,16 +117,14 @@
       };
       range.addEventListener("input", () => move(range, number));
       number.addEventListener("input", () => move(number, range));
-      line.update = update;
-      line.append(text, range, number, count);
-      box.append(line);
+      box.append(Object.assign(make("div", { class: "threshold" }, make("label", { for: id }, text), range, number, count), { update }));
       update();
     });
   }
 
   function table() {
-    const selected = sweeper.selected.map(sweeper.row).filter((i) => trials.problem[rows.trial[i]] === sweeper.problem);
-    const own = [...rows.trial.keys()].filter((i) => trials.problem[rows.trial[i]] === sweeper.problem);
+    const selected = sweeper.selected.map(sweeper.row).filter(ofProblem);
+    const own = [...rows.trial.keys()].filter(ofProblem);
     const chosen = chosenRow(), isFiltered = selected.length > 0;
     const listed = isFiltered ? selected : own.filter((i) => rows.front[i] || i === chosen);
     const [first] = problem().axes;
@@ -130,32 +135,16 @@
     const judged = (problem().rule?.requirements || []).map((item) => item.column);
     const order = [...new Set([...problem().axes.filter((item) => names.includes(item)), ...judged.filter((item) => names.includes(item)), ...names])];
     byId("decide-caption").textContent = `${isFiltered ? "The selected models" : "The models on the frontier, and the chosen one"}: ${shown.length}${shown.length < listed.length ? ` of ${listed.length}` : ""}. Missed thresholds are named.`;
-    const head = make("tr");
-    for (const [k, text] of ["model", "pinned", "misses", ...order.map(label)].entries()) head.append(make("th", text, { scope: "col", className: k > 2 ? "n" : "" }));
-    byId("decide-head").replaceChildren(head);
+    byId("decide-head").replaceChildren(make("tr", {}, ...["model", "pinned", "misses", ...order.map(label)].map((text, k) => make("th", { scope: "col", class: k > 2 && "n" }, make("span", {}, text)))));
     byId("decide-body").replaceChildren(...shown.map((i) => {
-      const key = sweeper.key(i), line = make("tr", "", { className: i === chosen ? "chosen" : "" }), found = misses(i);
-      line.dataset.model = key;
-      if (key === sweeper.current) line.setAttribute("aria-current", "true");
-      const pick = make("button", `${trials.id[rows.trial[i]]}${rows.epoch[i] === null ? "" : ` @ ${rows.epoch[i]}`}`, { type: "button", title: trials.settings[rows.trial[i]] });
-      pick.dataset.pick = key;
-      const pin = make("input", "", { type: "checkbox", checked: sweeper.pinned.includes(key) });
-      pin.setAttribute("aria-label", `pin ${name(i)}`);
-      pin.dataset.pin = key;
-      const cells = [make("th", "", { scope: "row" }), make("td"), make("td", "", { className: "wordy" })];
-      cells[0].append(pick);
-      if (i === chosen) cells[0].append(" ", make("span", sweeper.recommended[sweeper.problem] ? "recommended" : "closest", { className: "tag" }));
-      cells[1].append(pin);
-      if (found === null) cells[2].append(make("span", rows.stored[i] ? "not judged" : "not stored", { className: "fine" }));
-      else if (!found.isKnown) cells[2].append(make("span", "not measured", { className: "fine" }));
-      else if (found.good && !found.missed.length) cells[2].append(make("span", "✓ none", { className: "met" }));
-      else {
-        if (found.missed.length) cells[2].append(make("span", `✗ ${found.missed.join(", ")}`, { className: "missed words" }));
-        if (found.unknown.length) cells[2].append(make("div", `not measured: ${found.unknown.join(", ")}`, { className: "fine" }));
-        if (!found.missed.length && !found.unknown.length) cells[2].append(make("span", "does not show that it forgot and kept", { className: "fine" }));
-      }
-      line.append(...cells, ...order.map((column) => make("td", short(values[column][i]), { className: "n" })));
-      return line;
+      const key = sweeper.key(i), tag = sweeper.recommended[sweeper.problem] ? "recommended" : "closest";
+      const pick = make("button", { type: "button", title: trials.settings[rows.trial[i]], "data-pick": key }, `${trials.id[rows.trial[i]]}${rows.epoch[i] === null ? "" : ` @ ${rows.epoch[i]}`}`);
+      const pin = make("input", { type: "checkbox", checked: sweeper.pinned.includes(key), "aria-label": `pin ${name(i)}`, "data-pin": key });
+      return make("tr", { class: i === chosen && "chosen", "aria-current": key === sweeper.current },
+        make("th", { scope: "row" }, pick, ...(i === chosen ? [" ", make("span", { class: "tag" }, tag)] : [])),
+        make("td", {}, pin),
+        make("td", { class: "wordy" }, ...verdict(i)),
+        ...order.map((column) => make("td", { class: "n" }, short(values[column][i]))));
     }));
   }
 

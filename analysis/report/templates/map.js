@@ -4,15 +4,14 @@
   const section = document.getElementById("map");
   if (!section) return;
   const { sweeper } = window;
+  const { name, columnOf, ofProblem } = sweeper;
   const { problems, trials, rows, columns, values } = sweeper.data;
   const byId = (id) => document.getElementById(id);
   const specs = JSON.parse(byId("sweeper-charts").textContent);
-  const columnOf = Object.fromEntries(columns.map((column) => [column.name, column]));
   const MANY_TRIALS = 40, MAX_GROUPS = 7, MAX_AXES = 8, MANY_TIMES = 50, NARROW = 600;
 
   /* What is shown: the columns of the axes and their scales. A reload keeps them. */
   const view = { x: null, y: null, xScale: null, yScale: null, trails: false, ...sweeper.kept("map") };
-  const ofProblem = (i) => trials.problem[rows.trial[i]] === sweeper.problem;
   const measured = (name) => values[name].some((value, i) => value !== null && ofProblem(i));
   const own = () => columns.filter((column) => measured(column.name));
   function settle() {
@@ -34,7 +33,6 @@
   for (const i of rows.trial.keys()) counts.set(trials.method[rows.trial[i]], (counts.get(trials.method[rows.trial[i]]) || 0) + 1);
   const groups = [...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a)).slice(0, MAX_GROUPS);
   const group = (i) => groups.includes(trials.method[rows.trial[i]]) ? trials.method[rows.trial[i]] : "other methods";
-  const name = (i) => `trial ${trials.id[rows.trial[i]]}${rows.epoch[i] === null ? "" : `, epoch ${rows.epoch[i]}`}`;
   const title = (column) => `${column.label}${column.unit ? ` (${column.unit})` : ""}${column.better ? `, ${column.better} is better` : ""}`;
 
   const drawable = (value, scale) => value !== null && value !== undefined && (scale !== "log" || value > 0);
@@ -75,28 +73,32 @@
     })).filter((arrow) => isDrawn({ x: arrow.x2, y: arrow.y2 }) && (arrow.x !== arrow.x2 || arrow.y !== arrow.y2)));
   }
 
-  /* The loss of a random guess, unless all models on the axis are far below it. */
+  /* The loss of a random guess, unless all models on the axis are below half of it. */
   function guess(column, drawn) {
     const { guess: loss } = problems[sweeper.problem];
-    return loss !== null && columnOf[column].loss && drawn.some((i) => values[column][i] > loss / 4) ? [loss] : [];
+    return loss !== null && columnOf[column].loss && drawn.some((i) => values[column][i] > loss / 2) ? [loss] : [];
   }
 
-  /* Labels of near points stand below one another: `dy` is the distance of a label from its point, in pixels. */
-  const LABEL = { width: 90, height: 14, dy: -9 };
-  function placed(drawn, marks) {
-    const pixels = (axis, scale, size) => {
-      const map = scale === "log" ? Math.log : (value) => value, known = [...drawn.map(at), ...marks].map((item) => map(item[axis]));
+  /* Functions that estimate where a point is drawn, in pixels from the left and from below. */
+  function pixels(drawn, others) {
+    const along = (axis, scale, size) => {
+      const map = scale === "log" ? Math.log : (value) => value, known = [...[...drawn.map(at), ...others].map((item) => item[axis]), ...guess(view[axis], drawn)].map(map);
       const low = known.reduce((a, b) => Math.min(a, b), Infinity), high = known.reduce((a, b) => Math.max(a, b), -Infinity);
       return (item) => size * (map(item[axis]) - low) / (high - low || 1);
     };
-    const across = pixels("x", view.xScale, section.clientWidth), up = pixels("y", view.yScale, specs.map.height);
+    return [along("x", view.xScale, section.clientWidth), along("y", view.yScale, specs.map.height)];
+  }
+  /* Labels of near points stand below one another: `dy` is the distance of a label from its point, in pixels. Labels
+     stand to the right of their points, except for points at the right edge. */
+  const LABEL = { width: 90, height: 14, dy: -9 };
+  function placed(marks, across, up) {
     const taken = [];
     return marks.map((mark) => {
       const left = across(mark);
       let dy = LABEL.dy;
       while (taken.some((other) => Math.abs(other.left - left) < LABEL.width && Math.abs(other.top - (dy - up(mark))) < LABEL.height)) dy += 1;
       taken.push({ left, top: dy - up(mark) });
-      return { ...mark, dy };
+      return { ...mark, dy, side: left > section.clientWidth - LABEL.width ? "left" : "right" };
     });
   }
 
@@ -111,6 +113,15 @@
     const target = problems[sweeper.problem].target;
     const ring = (i, label, shape, size) => i !== null && i !== undefined && ofProblem(i) && isDrawn(at(i)) ? [{ ...at(i), label, shape, size }] : [];
     const before = { x: target[view.x], y: target[view.y] };
+    const marks = [
+      ...(isDrawn(before) ? [{ ...before, label: "target", shape: "diamond", size: 120 }] : []),
+      ...ring(chosen(), isRecommended() ? "recommended" : "closest", "circle", 260),
+      ...current.flatMap((i) => i === chosen() ? [] : ring(i, name(i), "square", 200)),
+      ...sweeper.pinned.flatMap((key, k) => ring(sweeper.row(key), `pin ${k + 1}`, "triangle-up", 260)),
+    ];
+    const attacked = arrows(drawn), end = ({ x2, y2 }) => ({ x: x2, y: y2 });
+    const [across, up] = pixels(drawn, [...marks, ...attacked.map(end)]);
+    const angle = (arrow) => Math.atan2(across(end(arrow)) - across(arrow), up(end(arrow)) - up(arrow)) * 180 / Math.PI;
     return {
       models: drawn.map((i) => ({
         ...at(i), row: i, name: name(i), status: trials.status[rows.trial[i]], settings: trials.settings[rows.trial[i]], group: group(i),
@@ -122,13 +133,8 @@
       frontier: stairs(members),
       guess_x: guess(view.x, drawn).map((x) => ({ x })),
       guess_y: guess(view.y, drawn).map((y) => ({ y })),
-      arrows: arrows(drawn),
-      points: placed(drawn, [
-        ...(isDrawn(before) ? [{ ...before, label: "target", shape: "diamond", size: 120 }] : []),
-        ...ring(chosen(), isRecommended() ? "recommended" : "closest", "circle", 260),
-        ...current.flatMap((i) => i === chosen() ? [] : ring(i, name(i), "square", 200)),
-        ...sweeper.pinned.flatMap((key, k) => ring(sweeper.row(key), `pin ${k + 1}`, "triangle-up", 260)),
-      ]),
+      arrows: attacked.map((arrow) => ({ ...arrow, angle: angle(arrow) })),
+      points: placed(marks, across, up),
     };
   }
 
@@ -172,8 +178,8 @@
       const channel = layer.encoding[axis];
       if (!channel) continue;
       const text = title(columnOf[column]);
-      channel.title = section.clientWidth < NARROW ? text.split(/, (?=\w+ is better$)/) : text;
-      if (!axis.endsWith("2")) channel.scale = scale === "log" ? { type: scale } : { ...channel.scale, type: scale };
+      channel.title = axis === "y" || section.clientWidth < NARROW ? text.split(/, (?=\w+ is better$)/) : text;
+      channel.scale = sweeper.scale(scale);
     }
     spec.datasets = content;
     const label = `${columnOf[view.y].label} against ${columnOf[view.x].label} of ${content.models.length} models. The table below has the same values.`;

@@ -3,18 +3,7 @@
   const data = JSON.parse(document.getElementById("page-data").textContent);
   document.documentElement.classList.add("js");
   const courseSpec = JSON.parse(document.getElementById("sweeper-charts").textContent).course;
-  const make = (name, attributes, text) => {
-    const node = document.createElement(name);
-    for (const [key, value] of Object.entries(attributes || {})) node.setAttribute(key, value);
-    if (text !== undefined) node.textContent = text;
-    return node;
-  };
-  const short = (x) => {
-    if (typeof x !== "number") return String(x);
-    if (x === 0) return "0";
-    const size = Math.abs(x);
-    return size >= 1e-3 && size < 1e5 ? String(Number(x.toPrecision(3))) : x.toExponential(2).replace(/\.?0+e/, "e");
-  };
+  const { make, short } = sweeper;
 
   /* Draw the charts of a trial's course into a box. */
   const WIDE_RANGE = 8;
@@ -37,7 +26,7 @@
       const isLog = item.log && low > 0 && Math.max(...all) / low > WIDE_RANGE;
       const spec = structuredClone(courseSpec), title = isLog ? `${item.title}, log scale` : item.title;
       spec.layer[0].encoding.x.title = x === course.epoch ? "epoch" : "step";
-      for (const layer of spec.layer) Object.assign(layer.encoding.y, { title: null, scale: { zero: false, type: isLog ? "log" : "linear" } });
+      for (const layer of spec.layer) Object.assign(layer.encoding.y, { title: null, scale: sweeper.scale(isLog ? "log" : "linear") });
       spec.title = title;
       spec.datasets = { lines, guess_y: guess };
       const node = make("div", { class: "chart vega" });
@@ -62,22 +51,16 @@
   function open(row) {
     unfold(row);
     const trial = data.trials[row.dataset.trial];
-    const detail = make("tr", { class: "detail" });
-    const cell = make("td", { colspan: row.cells.length });
     const inside = make("div", { class: "inside" });
     const settings = Object.entries(trial.settings).map(([name, value]) => `${name} ${short(value)}`).join(", ");
     if (settings) inside.append(make("p", { class: "fine" }, settings));
     if (trial.error) inside.append(make("p", { class: "notice" }, trial.error));
-    for (const [label, text] of [["spec hash ", trial.spec_hash], ["checkpoint ", trial.checkpoint]]) if (text) {
-      const line = make("p", { class: "fine" }, label);
-      line.append(make("code", {}, text));
-      inside.append(line);
+    for (const [label, text] of [["spec hash ", trial.spec_hash], ["checkpoint ", trial.checkpoint]]) {
+      if (text) inside.append(make("p", { class: "fine" }, label, make("code", {}, text)));
     }
     const box = make("div", { class: "charts" });
     inside.append(box);
-    cell.append(inside);
-    detail.append(cell);
-    row.after(detail);
+    row.after(make("tr", { class: "detail" }, make("td", { colspan: row.cells.length }, inside)));
     charts(box, trial.course);
     row.classList.add("open");
     row.querySelector("button").setAttribute("aria-expanded", "true");

@@ -91,10 +91,11 @@ def test_models_are_pinned_and_questions_filtered_and_the_page_says_what_is_miss
     assert len(page.texts(".read-models tbody tr")) == 3, "the selected model and the pinned ones"
     page.ask("sweeper.select([])")
     assert len(page.texts(".read-models tbody tr")) == 10
-    assert "trial 00010 after epoch 3" in page.texts(".read-missing")[0]
+    assert "trial 00010, epoch 3:" in page.texts(".read-missing")[0]
     page.click(".read-sets button[data-group=retain]")
     assert {name.split("/")[0] for name in questions(page)} == {"retain"}
-    assert page.texts(".read-status")[0].startswith("40 of 100 questions shown")
+    assert page.texts(".read-status")[0].startswith("20 of 100 questions shown")
+    page.click(".read-more")
     page.click(".read-more")
     assert len(questions(page)) == QUESTIONS
     page.click(".read-changed")
