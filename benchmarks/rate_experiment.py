@@ -63,6 +63,7 @@ PROBLEMS: dict[str, dict[str, Any]] = {
     "gpt2-authors": {"model": "tiny-gpt2", "dataset": "authors", **TINY},
     "gpt2-tofu": {"model": "tiny-gpt2", "dataset": "jsonl", **TINY},
     "resnet-digits": {"model": "tiny-resnet", "dataset": "digits", "batch_size": 32, "epochs": 15, "eval_every": 15},
+    "gpt2-lora": {"model": "tiny-gpt2", "dataset": "authors", "lora_rank": 8, **TINY},
     "pretrained-tofu": {
         "dataset": "jsonl",
         "target_epochs": 15,
@@ -76,7 +77,7 @@ PROBLEMS: dict[str, dict[str, Any]] = {
 }
 PARTS = {
     "development": (("phi-authors", "llama-authors"), range(900, 904)),
-    "report": (("gpt2-authors", "resnet-digits", "gpt2-tofu", "pretrained-tofu"), range(1000, 1020)),
+    "report": (("gpt2-authors", "resnet-digits", "gpt2-tofu", "gpt2-lora", "pretrained-tofu"), range(1000, 1020)),
 }
 """The problems and the seeds of each part. A seed varies the order of examples and the target."""
 OUTCOME = (
@@ -114,9 +115,18 @@ def report_jobs(
     method = "gdiff" if stage == "gdiff" else PRIMARY
     for problem, seed, (arm, arm_rates) in itertools.product(problems, seeds, arms[stage]):
         for rate in arm_rates:
-            is_short = method == PRIMARY and (arm.startswith("off") or rate in FEW_STARTS)
-            if problem != "pretrained-tofu" or is_short:
+            if _is_planned(problem, method, arm, rate):
                 yield problem, seed, method, arm, rate
+
+
+def _is_planned(problem: str, method: str, arm: str, rate: str) -> bool:
+    """Return whether the protocol plans the run: ``gpt2-lora`` and the pretrained model have fewer arms."""
+    match problem:
+        case "gpt2-lora":
+            return method == PRIMARY and arm in ("off", "gen", "curvature")
+        case "pretrained-tofu":
+            return method == PRIMARY and (arm.startswith("off") or rate in FEW_STARTS)
+    return True
 
 
 def restarts(rows: Sequence[Row]) -> list[Job]:

@@ -49,7 +49,10 @@ def test_every_run_of_a_part_is_made_once(monkeypatch: pytest.MonkeyPatch) -> No
     problems, seeds = PARTS["report"]
     jobs = [job for stage in STAGES for job in report_jobs(stage, problems, seeds)]
     assert len(jobs) == len(set(jobs))
-    assert Counter(problem for problem, *_ in jobs) == dict.fromkeys(problems[:3], 1640) | {"pretrained-tofu": 660}
+    assert Counter(problem for problem, *_ in jobs) == dict.fromkeys(problems[:3], 1640) | {
+        "gpt2-lora": 300,
+        "pretrained-tofu": 660,
+    }
 
 
 def test_the_primary_comparison_is_run_first_and_one_problem_at_a_time() -> None:
@@ -81,7 +84,8 @@ def test_only_the_stages_with_gen_trust_need_a_frozen_variant(
     monkeypatch.setattr(rate_experiment, "run_missing", lambda *args, **options: made_jobs.extend(args[2]))
     monkeypatch.setattr("sys.argv", [*words, "--stage", "primary", "--seed", "1003"])
     rate_experiment.main()
-    assert Counter(job[:2] for job in made_jobs) == {("gpt2-authors", 1003): 10, ("resnet-digits", 1003): 10}
+    names = ("gpt2-authors", "resnet-digits", "gpt2-lora")
+    assert Counter(job[:2] for job in made_jobs) == dict.fromkeys([(name, 1003) for name in names], 10)
     assert "left out without --tofu or --pretrained: gpt2-tofu pretrained-tofu" in capsys.readouterr().out
 
 
