@@ -115,5 +115,7 @@ def measured_after(
 
     evaluator = scores.evaluator
     names = [name for name in attacked if not METRICS[name].unmet_needs(evaluator.data, retain_model=False)]
-    metrics = evaluator.scores(model).measure(names).metrics if names else {}
+    after = evaluator.scores(model)
+    after.generate_for(names)
+    metrics = after.measure(names).metrics if names else {}
     return {column(name, ending): value for name, value in metrics.items()}

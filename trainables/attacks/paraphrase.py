@@ -17,11 +17,12 @@ def _run(scores: ModelScores) -> dict[str, float]:
     from trainables.metrics.fact_recall import mean_recall
 
     values: dict[str, float] = {}
-    for side, (facts, words) in _METRICS.items():
-        set_name = f"{side}_rephrased"
-        if scores.evaluator.data.extra_eval.get(set_name):
-            values[column(facts, "paraphrase")] = float(mean_recall(scores.fact_recalls(set_name)))
-            values[column(words, "paraphrase")] = float(scores.recalls(set_name).mean())
+    sides = [side for side in _METRICS if scores.evaluator.data.extra_eval.get(f"{side}_rephrased")]
+    scores.generate([f"{side}_rephrased" for side in sides])
+    for side in sides:
+        (facts, words), set_name = _METRICS[side], f"{side}_rephrased"
+        values[column(facts, "paraphrase")] = float(mean_recall(scores.fact_recalls(set_name)))
+        values[column(words, "paraphrase")] = float(scores.recalls(set_name).mean())
     return values
 
 

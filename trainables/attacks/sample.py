@@ -25,8 +25,6 @@ def leak_at_k(leaks: int, n: int, k: int) -> float:
 
 
 def _run(scores: ModelScores) -> dict[str, float]:
-    import torch
-
     from trainables.metrics.key_facts import is_told
     from trainables.metrics.rouge import stemmed_words
 
@@ -38,12 +36,10 @@ def _run(scores: ModelScores) -> dict[str, float]:
         return {}
     prompts = [question_set.sequences[index].prompt for index in asked]
     limits = [question_set.limits[index] for index in asked]
-    torch.manual_seed(_SEED)
-    texts = evaluator.scorer.generate(scores.model, prompts * n, limits=limits * n, sampled=True)
-    words = [stemmed_words(text) for text in texts]
+    answers = evaluator.scorer.sampled_answers(scores.model, prompts, n=n, limits=limits, seed=_SEED)
     shares = []
-    for position, index in enumerate(asked):
-        samples = words[position :: len(asked)]
+    for index, texts in zip(asked, answers, strict=True):
+        samples = [stemmed_words(text) for text in texts]
         leaks = [sum(is_told(fact, sample) for sample in samples) for fact in facts[index]]
         shares.append(fmean(leak_at_k(count, n, k) for count in leaks))
     return {"leak_at_k": fmean(shares)}

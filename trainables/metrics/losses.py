@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,6 +31,13 @@ class ItemLosses(NamedTuple):
     counts: Array
     agreed: NDArray[np.int64]
     first_wrong: NDArray[np.int64]
+
+    @classmethod
+    def joined(cls, parts: Sequence[ItemLosses]) -> ItemLosses:
+        """Return the losses of all examples of several sets, in order."""
+        import numpy as np
+
+        return cls(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def mean_loss(losses: ItemLosses) -> ItemMean:

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -178,25 +179,38 @@ class ModelScores(Scores):
             losses = scorer.nll(model, choice_set.sequences)
             return ChoiceLosses(tuple(np.split(losses.totals, bounds)), tuple(np.split(losses.counts, bounds)))
 
-        def generated(name: str) -> tuple[list[str], Array]:
-            references: Sequence[str]
-            prompted_set = evaluator.prompted.get(name)
-            if prompted_set is not None:
-                references = prompted_set.references
-                start = time.perf_counter()
-                texts = prompted_set.answers(model, scorer)
-            else:
-                question_set = evaluator.questions[name]
-                references = question_set.references
-                losses = answers[question_set]  # not a part of the time for generating answers
-                start = time.perf_counter()
-                texts = scorer.greedy_answers(model, question_set.sequences, losses, limits=question_set.limits)
+        def greedy_answers(names: Sequence[str]) -> dict[str, tuple[list[str], Array]]:
+            question_sets = [evaluator.questions[name] for name in names]
+            losses = [answers[item] for item in question_sets]  # not a part of the time for generating answers
+            start = time.perf_counter()
+            texts = iter(
+                scorer.greedy_answers(
+                    model,
+                    [sequence for item in question_sets for sequence in item.sequences],
+                    ItemLosses.joined(losses),
+                    limits=[limit for item in question_sets for limit in item.limits],
+                )
+            )
             seconds[0] += time.perf_counter() - start
-            return texts, rouge_l_recall(references, texts)
+            found = {}
+            for name, item in zip(names, question_sets, strict=True):
+                own = list(islice(texts, len(item.references)))
+                found[name] = (own, rouge_l_recall(item.references, own))
+            return found
+
+        def generated(name: str) -> tuple[list[str], Array]:
+            prompted_set = evaluator.prompted.get(name)
+            if prompted_set is None:
+                return greedy_answers((name,))[name]
+            start = time.perf_counter()
+            texts = prompted_set.answers(model, scorer)
+            seconds[0] += time.perf_counter() - start
+            return texts, rouge_l_recall(prompted_set.references, texts)
 
         self.answers = answers
         self.choices = LazyDict(choices)
         self.generated = LazyDict(generated)
+        self._greedy_answers = greedy_answers
         self.tokens = LazyDict[str, list[TokenScores]](
             lambda set_name: scorer.tokens(model, evaluator.questions[set_name].sequences)
         )
@@ -209,6 +223,15 @@ class ModelScores(Scores):
     @property
     def generation_seconds(self) -> float:
         return self._seconds[0]
+
+    def generate_for(self, metrics: Sequence[str]) -> None:
+        sides = [METRICS[name].of for name in metrics if name not in self.evaluator.prompted]
+        self.generate(list(dict.fromkeys(side for side in sides if side is not None)))
+
+    def generate(self, set_names: Sequence[str]) -> None:
+        """Generate the greedy answers on several evaluation sets in common batches."""
+        if missing := [name for name in set_names if name not in self.generated]:
+            self.generated.update(self._greedy_answers(missing))
 
     def losses(self, set_name: str) -> Array:
         """Return the loss of each answer: ``(n,)``, nats per token."""

@@ -17,8 +17,9 @@ from trainables.predictions import Predictions, evaluation_mode, item_losses
 from trainables.template import QUESTION_ANSWER, end_id, text_around_answer
 from trainables.text.distributions import Distributions, distributions
 from trainables.text.losses import predict
+from trainables.text.sampling import Sampler
 from trainables.text.token_scores import TokenScores, token_scores
-from trainables.text.tokens import Tokens, collate, encode_examples, pad_id
+from trainables.text.tokens import Tokens, collate, encode_examples, left_padded, pad_id
 
 if TYPE_CHECKING:
     import torch
@@ -166,11 +167,8 @@ class TextScorer:
         *,
         limits: Sequence[int],
         prefixes: Sequence[Sequence[int]] | None = None,
-        sampled: bool = False,
     ) -> list[str]:
         """Return the greedy continuation of each prompt as text, without special tokens.
-
-        With ``sampled``, the continuations are sampled at temperature 1 with the global random generator of torch.
 
         ``limits`` has the maximum number of tokens of each continuation, which also ends if the model has no more
         positions. ``prefixes`` has the first tokens of each continuation, if they are already known. These tokens count
@@ -178,8 +176,7 @@ class TextScorer:
         """
         ends = self.ends
         results = [list(tokens) for tokens in prefixes] if prefixes is not None else [[] for _ in prompts]
-        context_length = position_limit(model) or sys.maxsize
-        limits = [min(limit, context_length - len(prompt)) for limit, prompt in zip(limits, prompts, strict=True)]
+        context_length, limits, batch_size = self._generation_limits(model, prompts, limits)
 
         def unfinished() -> list[int]:
             return [
@@ -188,8 +185,6 @@ class TextScorer:
                 if len(tokens) < limits[index] and not any(end in tokens for end in ends)
             ]
 
-        longest = max(map(len, prompts), default=1) + max(limits, default=0)
-        batch_size = generation_batch_size(model, self.batch_size, longest=longest, max_length=self.max_length)
         with evaluation_mode(model), without_own_settings(model):
             # A second round is needed only if the longest sequence of a batch has filled the context.
             while pending := unfinished():
@@ -199,38 +194,53 @@ class TextScorer:
                     inputs = [[*prompts[index], *results[index]] for index in indices]
                     needed = max(limits[index] - len(results[index]) for index in indices)
                     free = context_length - max(map(len, inputs))
-                    outputs = self._continue(model, inputs, min(needed, free), sampled=sampled)
+                    outputs = self._continue(model, inputs, min(needed, free))
                     for index, tokens in zip(indices, outputs, strict=True):
                         results[index] = [*results[index], *tokens][: limits[index]]
         return self.decode(results)
 
-    def _continue(
-        self, model: PreTrainedModel, inputs: Sequence[list[int]], max_new_tokens: int, *, sampled: bool
-    ) -> list[list[int]]:
-        """Return the greedy or sampled continuations of one batch. After an end token, they are padded."""
-        import torch
+    def sampled_answers(
+        self, model: PreTrainedModel, prompts: Sequence[Sequence[int]], *, n: int, limits: Sequence[int], seed: int
+    ) -> list[list[str]]:
+        """Return ``n`` answers to each prompt, sampled at temperature 1 (:class:`.Sampler`)."""
+        context_length, limits, batch_size = self._generation_limits(model, prompts, limits)
+        sampler = Sampler(
+            model=model,
+            ends=self.ends,
+            pad_id=pad_id(self.tokenizer),
+            batch_size=batch_size,
+            context_length=context_length,
+        )
+        with evaluation_mode(model), without_own_settings(model):
+            samples = sampler.sample(prompts, n=n, limits=limits, seed=seed)
+        return [self.decode(answers) for answers in samples]
+
+    def _generation_limits(
+        self, model: PreTrainedModel, prompts: Sequence[Sequence[int]], limits: Sequence[int]
+    ) -> tuple[int, list[int], int]:
+        """Return the model's context length, each prompt's limit in this context, and the batch size."""
+        context_length = position_limit(model) or sys.maxsize
+        in_context = [min(limit, context_length - len(prompt)) for limit, prompt in zip(limits, prompts, strict=True)]
+        longest = max(map(len, prompts), default=1) + max(in_context, default=0)
+        batch_size = generation_batch_size(model, self.batch_size, longest=longest, max_length=self.max_length)
+        return context_length, in_context, batch_size
+
+    def _continue(self, model: PreTrainedModel, inputs: Sequence[list[int]], max_new_tokens: int) -> list[list[int]]:
+        """Return the greedy continuations of one batch. After an end token, they are padded."""
         from transformers import GenerationConfig
 
-        width = max(map(len, inputs))
-        ids = torch.full((len(inputs), width), pad_id(self.tokenizer), dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        for row, tokens in enumerate(inputs):
-            ids[row, width - len(tokens) :] = torch.tensor(tokens, dtype=torch.long)
-            mask[row, width - len(tokens) :] = 1
+        ids, mask = left_padded(inputs, pad_id=pad_id(self.tokenizer), device=self.device)
         ends = self.ends
         settings = GenerationConfig(
             max_new_tokens=max_new_tokens,
-            do_sample=sampled,
-            **({"temperature": 1.0, "top_k": 0, "top_p": 1.0} if sampled else {}),
+            do_sample=False,
             num_beams=1,
             use_cache=True,
             pad_token_id=pad_id(self.tokenizer),
             eos_token_id=ends if len(ends) > 1 else ends[0],
         )
-        output = model.generate(
-            input_ids=ids.to(self.device), attention_mask=mask.to(self.device), generation_config=settings
-        )
-        continuations: list[list[int]] = output[:, width:].tolist()
+        output = model.generate(input_ids=ids, attention_mask=mask, generation_config=settings)
+        continuations: list[list[int]] = output[:, ids.shape[1] :].tolist()
         return continuations
 
 

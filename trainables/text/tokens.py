@@ -139,6 +139,19 @@ def encode_text(tokenizer: PreTrainedTokenizerBase, text: str, *, max_length: in
     return tuple(Tokens((*bos, *stream[start:end]), len(bos)) for start, end in zip(starts, ends, strict=True))
 
 
+def left_padded(rows: Sequence[Sequence[int]], *, pad_id: int, device: torch.device | str) -> tuple[Tensor, Tensor]:
+    """Return sequences of tokens, padded on the left, and their attention mask, both ``(B, T)``, for generation."""
+    import torch
+
+    width = max(map(len, rows))
+    ids = torch.full((len(rows), width), pad_id, dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    for row, tokens in enumerate(rows):
+        ids[row, width - len(tokens) :] = torch.tensor(tokens, dtype=torch.long)
+        mask[row, width - len(tokens) :] = 1
+    return ids.to(device), mask.to(device)
+
+
 def collate(sequences: Sequence[Tokens], indices: Sequence[int], *, pad_id: int, device: torch.device | str) -> Batch:
     """Return the sequences at ``indices`` as one right-padded batch on ``device``."""
     import torch

@@ -389,3 +389,18 @@ def test_a_failing_metric_of_a_plug_in_is_named_with_its_file_and_line(
     with pytest.raises(MetricFailed) as caught:
         make_evaluator().scores(make_network()).measure(("mine",))
     assert_names(caught.value, "metric mine", f"{path}, line 3: AttributeError")
+
+
+def test_answers_that_are_generated_together_are_those_of_each_set_alone(
+    make_evaluator: MakeEvaluator, half_known: PhiForCausalLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluator = make_evaluator()
+    alone, together = evaluator.scores(half_known), evaluator.scores(half_known)
+    expected = {name: alone.generated[name] for name in ("forget", "retain")}
+    together.generate_for(("utility", "forget_fact_recall", "verbmem"))
+    monkeypatch.setattr(type(evaluator.scorer), "greedy_answers", None)  # any further generation would fail
+    assert alone.recalls("forget").std() > 0
+    for name, (texts, recalls) in expected.items():
+        assert together.generated[name][0] == texts
+        assert together.recalls(name).tolist() == recalls.tolist()
+    assert together.generation_seconds > 0
