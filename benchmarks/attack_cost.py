@@ -4,7 +4,7 @@
 
 Sweeps without and with attacks alternate, with the target in a cache that both share; before, one sweep of each kind
 fills the cache, so the attacks on the target are measured, too, in the first sweep with attacks only. The estimate is
-that of ``pareto --dry-run`` after the first sweep without attacks.
+that of ``attack --dry-run`` for each sweep without attacks, which knows how many models are stored.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -30,21 +31,22 @@ def main() -> None:
     command = ["pareto", "--confirm", "none", *arguments.options]
     commands = {"without": command, "with": [*command, "--attacks", arguments.attacks]}
     times: dict[str, list[float]] = {side: [] for side in commands}
+    estimates = []
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
         first = {side: _seconds(scratch, f"warm-{side}", words) for side, words in commands.items()}
-        estimate = _estimate(scratch, commands["with"])
         for number in range(arguments.rounds):
             for side, words in commands.items():
                 times[side].append(_seconds(scratch, f"{side}-{number}", words))
                 print(f"{side:8} {times[side][-1]:7.1f} s", flush=True)
-    without, attacked = (statistics.median(values) for values in times.values())
+            estimates.append(_estimate(scratch, f"without-{number}", arguments.attacks))
+            print(f"estimate {estimates[-1]:7.1f} s", flush=True)
+    without, attacked, estimate = map(statistics.median, (*times.values(), estimates))
     print(f"first sweeps, with an empty cache: {first['without']:.1f} s without, {first['with']:.1f} s with attacks")
     print(
         f"median of {arguments.rounds}: {without:.1f} s without, {attacked:.1f} s with: {attacked / without - 1:+.0%}"
     )
-    text = "unknown" if estimate is None else f"{estimate:.1f} s"
-    print(f"attacks: {attacked - without:.1f} s; estimated with the target: {text}")
+    print(f"attacks: {attacked - without:.1f} s; estimated: {estimate:.1f} s")
 
 
 def _seconds(scratch: Path, name: str, command: list[str]) -> float:
@@ -52,12 +54,17 @@ def _seconds(scratch: Path, name: str, command: list[str]) -> float:
     return ended - started
 
 
-def _estimate(scratch: Path, command: list[str]) -> float | None:
-    """Return the duration of the attacks in the plan, in seconds."""
-    words = [sys.executable, "-m", "sweeper", *command, "--out", str(scratch / "planned"), "--dry-run", "--json"]
+def _estimate(scratch: Path, name: str, attacks: str) -> float:
+    """Return the duration of attacks in the plan for a stored sweep, in seconds. The target is attacked already."""
+    folder = scratch / f"{name}-planned"
+    shutil.copytree(scratch / name, folder)
+    content = json.loads((folder / "sweep.json").read_text())
+    attacked = json.loads((scratch / "warm-with" / "sweep.json").read_text())
+    (folder / "sweep.json").write_text(json.dumps(content | {"baseline": attacked["baseline"]}))
+    words = [sys.executable, "-m", "sweeper", "attack", str(folder), "--attacks", attacks, "--dry-run", "--json"]
     environment = os.environ | {"XDG_CACHE_HOME": str(scratch / "cache")}
     plan = json.loads(subprocess.run(words, check=True, env=environment, capture_output=True).stdout)
-    seconds: float | None = plan["attacks"]["seconds"]
+    seconds: float = plan["seconds"]
     return seconds
 
 

@@ -47,9 +47,10 @@ class PlannedAttacks:
         if not names or not models:
             return None
         seconds = None
-        if pace is not None and pace.generation:
+        if pace is not None:
             rounds = math.ceil(models * len(names) / slots) / len(names) + 1  # the target is attacked first
-            seconds = pace.generation * sum(map(_effort, names)) * rounds
+            attacks = sum(_seconds(name, pace, settings) for name in names)
+            seconds = attacks * rounds + pace.loading
         return cls(names=names, models=models, seconds=seconds)
 
     def format(self) -> str:
@@ -99,11 +100,13 @@ class AttackPlan:
         seconds = None
         pending = {*controls, *(item.metric_set for item in missing)}
         is_known = not pending or not pending.isdisjoint(ATTACKS)
-        if pace is not None and pace.generation and is_known:
-            efforts = [_effort(item.metric_set) for item in missing]
-            alone = (1 + (settings.base.retain_path is not None)) * sum(map(_effort, controls))
-            at_once = min(slots, len(efforts)) or 1
-            seconds = pace.generation * (alone + max([sum(efforts) / at_once, *efforts]))
+        if pace is not None and is_known:
+            each = [_seconds(item.metric_set, pace, settings) for item in missing]
+            alone = (1 + (settings.base.retain_path is not None)) * sum(
+                _seconds(name, pace, settings) for name in controls
+            )
+            at_once = min(slots, len(each)) or 1
+            seconds = alone + max([sum(each) / at_once, *each]) + (pace.loading if pending else 0.0)
         return cls(
             out=str(out),
             attacks=models,
@@ -141,9 +144,9 @@ def _besides(names: Sequence[str]) -> str:
     return f", besides {others}, whose duration is unknown" if others else ""
 
 
-def _effort(metric_set: str) -> float:
-    """Return the effort of an attack, or 0 for another metric set, whose duration is unknown."""
-    return ATTACKS[metric_set].effort if metric_set in ATTACKS else 0.0
+def _seconds(metric_set: str, pace: TrialPace, settings: SweepSettings) -> float:
+    """Return the estimated seconds of an attack, or 0 for another metric set, whose duration is unknown."""
+    return pace.attack_seconds(ATTACKS[metric_set], settings.base) if metric_set in ATTACKS else 0.0
 
 
 def attack_changes(options: AttackOptions, out: Path) -> tuple[dict[str, Any], list[Problem]]:

@@ -33,14 +33,31 @@ def column(metric: str, ending: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How often an attack scores and generates the answers of each evaluation set, to estimate its duration.
+
+    Training on an answer once counts as scoring it three times. Generating an answer counts twice if the answers of a
+    trial's last evaluation are mostly found faster, because they agree with the reference answers.
+
+    Attributes:
+        per_sample: whether all counts are multiplied by ``--leak-samples``.
+    """
+
+    forget_losses: float = 0.0
+    retain_losses: float = 0.0
+    forget_answers: float = 0.0
+    retain_answers: float = 0.0
+    per_sample: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
     """One attack in the registry. Attacks measure stored candidates, like the metrics of epochs on the frontier.
 
     Attributes:
         formula: what the attack does.
         cost: the cost of the attack, in passes over an evaluation set or in training steps.
-        effort: the duration of the attack, as a multiple of the time in which a trial generates its answers to forget
-            and retain questions. It is used only to estimate durations.
+        effort: the work of the attack, from which its duration is estimated.
         endings: maps the ending of the attack's columns, such as ``nf4``, to its words, such as ``after rounding``.
         attacked: the metrics that are measured after the attack. Each has one column for each ending.
         own: the attack's further metrics, without a counterpart before the attack. Create them with :func:`own_metric`.
@@ -56,7 +73,7 @@ class Attack:
     formula: str
     citation: str
     cost: str
-    effort: float = 1.0
+    effort: Effort = Effort(forget_losses=1.0, retain_losses=1.0, forget_answers=1.0, retain_answers=1.0)
     endings: Mapping[str, str]
     attacked: tuple[str, ...] = (*FACTS, *KEPT)
     own: tuple[Metric, ...] = ()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainables.attacks.attack import Attack, own_metric
+from trainables.attacks.attack import Attack, Effort, own_metric
 from trainables.attacks.model import editable
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ ATTACK = Attack(
     "minus the straight line between the losses at both ends; the largest excess is the barrier (0: none)",
     citation="Frankle et al., Linear Mode Connectivity and the Lottery Ticket Hypothesis, ICML 2020 (arXiv:1912.05671)",
     cost="four passes for the losses",
-    effort=1.1,
+    effort=Effort(forget_losses=5.0, retain_losses=5.0),
     endings={},
     attacked=(),
     own=tuple(

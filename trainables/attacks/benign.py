@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from trainables.attacks.attack import FACTS, Attack
+from trainables.attacks.attack import FACTS, Attack, Effort
 from trainables.attacks.training import curve, curve_columns, curve_metrics
 from trainables.metrics.metric import QUESTIONS
 
@@ -64,7 +64,7 @@ ATTACK = Attack(
     "Siddiqui et al., From Dormant to Deleted, 2025 (arXiv:2505.22310)",
     cost="training as many rows as the forget set has for 4 epochs, and 3 times the generation of the forget answers; "
     "all twice",
-    effort=2.5,
+    effort=Effort(forget_losses=30.0, forget_answers=12.0),
     endings={
         "benign": "after training on retained rows",
         "benign_syntax": "after training on retained rows of the same syntax",

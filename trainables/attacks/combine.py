@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainables.attacks.attack import Attack, column
+from trainables.attacks.attack import Attack, Effort, column
 from trainables.metrics.metric import QUESTIONS
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ ATTACK = Attack(
     "in the greedy answer",
     citation="Hu et al., BLUR: A Benchmark for LLM Unlearning Robust to Forget-Retain Overlap, 2025 (arXiv:2506.15699)",
     cost="generation of an answer to each forget question",
-    effort=0.6,
+    effort=Effort(forget_losses=2.0, forget_answers=4.0),
     endings={"combine": "asked together with a retain question"},
     attacked=("forget_fact_recall", "retain_fact_recall"),
     needs=(QUESTIONS,),

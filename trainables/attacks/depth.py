@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainables.attacks.attack import Attack, own_metric
+from trainables.attacks.attack import Attack, Effort, own_metric
 from trainables.metrics.metric import QUESTIONS, RETAIN_MODEL, Array
 
 if TYPE_CHECKING:
@@ -189,6 +189,7 @@ ATTACK = Attack(
     "never seen, 0: the knowledge is intact)",
     citation="the unlearning depth score (arXiv:2605.24614), two-stage activation patching with tau = 0.05",
     cost="two forward passes for each block, and two more",
+    effort=Effort(forget_losses=50.0),
     endings={},
     attacked=(),
     own=(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainables.attacks.attack import Attack, column
+from trainables.attacks.attack import Attack, Effort, column
 from trainables.metrics.metric import QUESTIONS, Need
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ ATTACK = Attack(
     "gives, and count key facts and words of the greedy answers",
     citation="Patil, Hase and Bansal, Can Sensitive Information Be Deleted From LLMs?, ICLR 2024 (arXiv:2309.17410)",
     cost="generation of the answers to the questions in other words",
-    effort=1.3,
+    effort=Effort(forget_losses=1.0, retain_losses=1.0, forget_answers=2.0, retain_answers=2.0),
     endings={"paraphrase": "asked in other words"},
     needs=(
         QUESTIONS,

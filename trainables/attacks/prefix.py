@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainables.attacks.attack import FACTS, Attack, column
+from trainables.attacks.attack import FACTS, Attack, Effort, column
 from trainables.metrics.metric import QUESTIONS
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ ATTACK = Attack(
     citation="completion of a given beginning: Carlini et al., arXiv:2202.07646; as an attack on unlearned models: "
     "Lynch et al., Eight Methods to Evaluate Robust Unlearning in LLMs, 2024 (arXiv:2402.16835)",
     cost="generation of the rest of the forget answers",
-    effort=0.35,
+    effort=Effort(forget_losses=1.0, forget_answers=2.0),
     endings={"prefix": "with the first words given"},
     attacked=FACTS,
     needs=(QUESTIONS,),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainables.attacks.attack import ACCURACIES, FACTS, KEPT, Attack, measured_after
+from trainables.attacks.attack import ACCURACIES, FACTS, KEPT, Attack, Effort, measured_after
 from trainables.attacks.model import editable
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ ATTACK = Attack(
     citation="Zhang et al., Catastrophic Failure of LLM Unlearning via Quantization, ICLR 2025 (arXiv:2410.16454); "
     "8 and 4 bits compared: arXiv:2605.02196; NF4: Dettmers et al., QLoRA, NeurIPS 2023 (arXiv:2305.14314)",
     cost="generation of the forget and retain answers, twice",
-    effort=2.0,
+    effort=Effort(forget_losses=2.0, retain_losses=2.0, forget_answers=2.0, retain_answers=2.0),
     endings={"int8": "after rounding the weights to 8 bits", "nf4": "after rounding the weights to 4 bits (NF4)"},
     attacked=(*FACTS, *KEPT, *ACCURACIES),
     sets=("default",),

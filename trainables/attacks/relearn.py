@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainables.attacks.attack import FACTS, Attack, own_metric
+from trainables.attacks.attack import FACTS, Attack, Effort, own_metric
 from trainables.attacks.training import curve, curve_columns, curve_metrics
 from trainables.metrics.metric import QUESTIONS, Need
 
@@ -72,7 +72,7 @@ ATTACK = Attack(
     citation="Lynch et al., 2024 (arXiv:2402.16835); relearning judged on held-out facts: Deeb and Roger, Do "
     "Unlearning Methods Remove Information from Language Model Weights?, 2024 (arXiv:2410.08827)",
     cost="training half of the forget set for 4 epochs, and 3 times the generation of the forget answers",
-    effort=1.1,
+    effort=Effort(forget_losses=9.0, forget_answers=6.0),
     endings={"relearn": "after training on the other half of it"},
     attacked=FACTS,
     own=_OWN,

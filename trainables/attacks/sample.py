@@ -6,7 +6,7 @@ from math import comb
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from trainables.attacks.attack import Attack, own_metric
+from trainables.attacks.attack import Attack, Effort, own_metric
 from trainables.metrics.metric import QUESTIONS
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ ATTACK = Attack(
     "mean over the key facts of a question, then over the questions. With k = 1 this is the expected fact recall",
     citation="leak@k: arXiv:2511.04934, which counts whole answers by entailment; here, key facts are counted",
     cost="n sampled answers to each forget question",
-    effort=4.0,
+    effort=Effort(forget_answers=1.0, per_sample=True),
     endings={},
     attacked=(),
     own=(

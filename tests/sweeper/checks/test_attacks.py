@@ -16,20 +16,34 @@ from sweeper.store.folder import begin
 from tests.sweeper.conftest import SETTINGS
 from trainables.attacks.registry import ATTACKS
 
-PACE = TrialPace(epoch=1.0, beside=1.0, source="8 trials", generation=2.0)
+PACE = TrialPace(epoch=1.0, beside=5.0, source="8 trials", generation=2.0, losses=8.0, forget_share=0.25)
 
 
 def test_the_estimate_counts_the_target_and_the_attacked_models() -> None:
     settings = replace(SETTINGS, attacks="quantize", front_metrics=8)
     planned = PlannedAttacks.of(settings, PACE, slots=2)
     assert planned is not None
-    assert planned.seconds == pytest.approx(2.0 * ATTACKS["quantize"].effort * (4 + 1))
+    assert planned.seconds == pytest.approx(2 * (2.0 + 8.0) * (4 + 1) + 5.0 - 2.0)
     by_default = PlannedAttacks.of(replace(settings, front_metrics=None), PACE, slots=2)
     assert by_default == planned, "by default, 8 models are attacked"
     unknown = PlannedAttacks.of(settings, None, slots=2)
     assert unknown is not None
     assert unknown.seconds is None
     assert PlannedAttacks.of(replace(settings, attacks="none"), PACE, slots=2) is None
+
+
+def test_each_attack_takes_the_time_of_the_answers_that_it_scores_and_generates() -> None:
+    """A quarter of the items are in the forget set: half a second to generate its answers, two to score them."""
+    spec = replace(SETTINGS.base, leak_samples=32)
+    expected = {
+        "quantize": 2 * (2.0 + 8.0),
+        "sample": 32 * 0.5,
+        "paraphrase": 2 * 2.0 + 8.0,
+        "prefix": 2 * 0.5 + 2.0,
+        "combine": 4 * 0.5 + 2 * 2.0,
+        "barrier": 5 * 8.0,
+    }
+    assert {name: PACE.attack_seconds(ATTACKS[name], spec) for name in expected} == expected
 
 
 def problems_of(out: Path, **options: object) -> list[str]:

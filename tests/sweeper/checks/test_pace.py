@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from sweeper.checks.trial_time import estimate_pace
 from sweeper.store.folder import begin
 from sweeper.store.tables import ResultTables
@@ -43,3 +45,15 @@ def test_sweeps_that_are_not_similar_are_ignored(tmp_path: Path) -> None:
     assert estimate_pace(SPEC, [sweep(tmp_path / "on-a-gpu", [DONE])], gpus=1.0) is None
     like = sweep(tmp_path / "like", [DONE], spec=replace(SPEC, lr=1.0, epochs=3, seed=7))
     assert estimate_pace(SPEC, [*folders, like], gpus=0.0) is not None
+
+
+def test_an_evaluation_of_losses_takes_the_time_between_reports_without_training(tmp_path: Path) -> None:
+    """Two seconds of training and 0.7 of losses in each of ten epochs, and six more at the end for metrics."""
+    folder = sweep(tmp_path / "like", [DONE])
+    reports = [{"trial_id": "00000", "step": n, "seconds": 2.7 * n + 6.0 * (n == 10)} for n in range(1, 11)]
+    ResultTables(folder).history.append(reports)
+    pace = estimate_pace(SPEC, [folder], gpus=0.0)
+    assert pace is not None
+    assert pace.losses == pytest.approx(0.7)
+    assert pace.generation == 3.0
+    assert pace.loading == pytest.approx(40.0 - 20.0 - 13.0)

@@ -32,7 +32,7 @@ from trainables.spec import TrialSpec
 from trainables.worker.process import measure_checkpoint
 
 GUESS = 8.0
-PACE = TrialPace(epoch=1.0, beside=1.0, source="8 trials", generation=2.0)
+PACE = TrialPace(epoch=1.0, beside=5.0, source="8 trials", generation=2.0, losses=8.0, forget_share=0.25)
 AXES = (("forget_loss", "forget_loss_capped", "max"), ("retain_loss", "retain_loss", "min"))
 
 
@@ -214,8 +214,9 @@ def test_the_plan_of_attacks_names_the_models_that_each_attack_still_misses(
     plan = AttackPlan.of(settings, out, slots=2)
     assert plan.attacks == {"quantize": ("00000-epoch-1",), "sample": ("00000-epoch-4", "00000-epoch-1")}
     assert (plan.controls, plan.measurements, plan.left_out) == (("sample",), 3, ())
-    quantize, sample = ATTACKS["quantize"].effort, ATTACKS["sample"].effort
-    assert plan.seconds == pytest.approx(PACE.generation * (sample + (quantize + 2 * sample) / 2))
+    quantize, sample = (PACE.attack_seconds(ATTACKS[name], settings.base) for name in ("quantize", "sample"))
+    assert quantize > (quantize + 2 * sample) / 2, "the longest of the tasks decides"
+    assert plan.seconds == pytest.approx(sample + quantize + PACE.beside - PACE.generation)
     assert AttackPlan.of(replace(settings, attacks="none"), out, slots=2).seconds == 0.0
     sample_line = next(line for line in plan.format() if line.startswith("sample"))
     assert_names(sample_line, "the target", "00000-epoch-4", "00000-epoch-1")
