@@ -64,6 +64,7 @@ PROBLEMS: dict[str, dict[str, Any]] = {
     "gpt2-tofu": {"model": "tiny-gpt2", "dataset": "jsonl", **TINY},
     "resnet-digits": {"model": "tiny-resnet", "dataset": "digits", "batch_size": 32, "epochs": 15, "eval_every": 15},
     "gpt2-lora": {"model": "tiny-gpt2", "dataset": "authors", "lora_rank": 8, **TINY},
+    "gpt2-sgd": {"model": "tiny-gpt2", "dataset": "authors", "optimizer": "sgd", **TINY},
     "pretrained-tofu": {
         "dataset": "jsonl",
         "target_epochs": 15,
@@ -75,9 +76,11 @@ PROBLEMS: dict[str, dict[str, Any]] = {
         "eval_every": 10,
     },
 }
+SCALES = ("gpt2-lora", "gpt2-sgd")
+"""Problems on which the scale of the useful rates should differ from the others. They have fewer arms."""
 PARTS = {
     "development": (("phi-authors", "llama-authors"), range(900, 904)),
-    "report": (("gpt2-authors", "resnet-digits", "gpt2-tofu", "gpt2-lora", "pretrained-tofu"), range(1000, 1020)),
+    "report": (("gpt2-authors", "resnet-digits", "gpt2-tofu", *SCALES, "pretrained-tofu"), range(1000, 1020)),
 }
 """The problems and the seeds of each part. A seed varies the order of examples and the target."""
 OUTCOME = (
@@ -120,13 +123,11 @@ def report_jobs(
 
 
 def _is_planned(problem: str, method: str, arm: str, rate: str) -> bool:
-    """Return whether the protocol plans the run: ``gpt2-lora`` and the pretrained model have fewer arms."""
-    match problem:
-        case "gpt2-lora":
-            return method == PRIMARY and arm in ("off", "gen", "curvature")
-        case "pretrained-tofu":
-            return method == PRIMARY and (arm.startswith("off") or rate in FEW_STARTS)
-    return True
+    """Return whether the protocol plans the run: the added problems and the pretrained model have fewer arms."""
+    if problem in SCALES:
+        return method == PRIMARY and arm in ("off", "gen", "curvature")
+    is_short = method == PRIMARY and (arm.startswith("off") or rate in FEW_STARTS)
+    return problem != "pretrained-tofu" or is_short
 
 
 def restarts(rows: Sequence[Row]) -> list[Job]:

@@ -51,6 +51,7 @@ def test_every_run_of_a_part_is_made_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(jobs) == len(set(jobs))
     assert Counter(problem for problem, *_ in jobs) == dict.fromkeys(problems[:3], 1640) | {
         "gpt2-lora": 300,
+        "gpt2-sgd": 300,
         "pretrained-tofu": 660,
     }
 
@@ -84,7 +85,7 @@ def test_only_the_stages_with_gen_trust_need_a_frozen_variant(
     monkeypatch.setattr(rate_experiment, "run_missing", lambda *args, **options: made_jobs.extend(args[2]))
     monkeypatch.setattr("sys.argv", [*words, "--stage", "primary", "--seed", "1003"])
     rate_experiment.main()
-    names = ("gpt2-authors", "resnet-digits", "gpt2-lora")
+    names = ("gpt2-authors", "resnet-digits", "gpt2-lora", "gpt2-sgd")
     assert Counter(job[:2] for job in made_jobs) == dict.fromkeys([(name, 1003) for name in names], 10)
     assert "left out without --tofu or --pretrained: gpt2-tofu pretrained-tofu" in capsys.readouterr().out
 
