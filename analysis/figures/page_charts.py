@@ -91,7 +91,9 @@ def parallel_chart() -> alt.Chart | alt.FacetChart:
             x=alt.X("column:N", sort=None)
             .axis(title=None, labelAngle=-20, labelLimit=330, labelOverlap=False, grid=True, domain=False)
             .scale(type="point"),
-            y=alt.Y("share:Q").axis(title=None, values=[0, 1], labelExpr="datum.value ? 'best' : 'worst'", grid=False),
+            y=alt.Y("share:Q")
+            .scale(domain=[0, 1])
+            .axis(title=None, values=[0, 1], labelExpr="datum.value ? 'best' : 'worst'", grid=False),
             color=alt.Color("group:N").legend(None),
             detail="row:N",
             opacity=alt.Opacity("shade:Q").scale(None).legend(None),

@@ -12,7 +12,7 @@
   /* The moved thresholds of each problem; null for the threshold of the sweep. */
   const moved = problems.map((item, k) => (sweeper.kept("thresholds") || [])[k] || (item.rule?.requirements || []).map(() => null));
   const OUTCOMES = {
-    good: "Recommended", missed: "No model meets all thresholds. The closest is", not_known: "No model is known to meet the thresholds. The best of the others is",
+    good: "Recommended", missed: "No model meets all thresholds. The closest is", not_known: "No model is known to meet the thresholds. The best known model is",
   };
 
   /* The name of a model, as a link to the row of its trial, which has the course of the training. */
@@ -103,7 +103,7 @@
       const count = make("span", { class: "fine" });
       const update = () => {
         const met = result.judged.filter((model) => model[j].met === true).length, all = result.judged.filter((model) => model[j].met !== null).length;
-        count.textContent = own[j] === null && !bounds.length ? "unknown target; move it to set a threshold" : `${met} of ${all} meet it${own[j] === null && bounds.length > 1 ? "; it differs between targets" : ""}`;
+        count.textContent = own[j] === null && !bounds.length ? "unknown target; move it to set a threshold" : !all ? "measured on no model" : `${met} of ${all} meet it${own[j] === null && bounds.length > 1 ? "; it differs between targets" : ""}`;
       };
       range.value = value ?? low;
       number.value = value === undefined ? "" : Number(value.toPrecision(4));

@@ -168,8 +168,10 @@ def test_losses_have_the_line_of_a_guess_and_scores_have_arrows_to_those_after_a
     sizes = sorted([width > 9, height > 9] for width, height in boxes)
     # After int8, trial 1 tells more of both sets. After nf4, and in trial 2, what is kept was not measured again.
     assert sizes == [[True, False], [True, False], [True, True]]
-    ends = page.ask("[...document.querySelectorAll('#map-chart [aria-label$=\"after int8\"]')].map((n) => n.ariaLabel)")
-    assert sorted(ends) == ["trial 1, epoch 3 after int8", "trial 2, epoch 3 after int8"]
+    heads = "[...document.querySelectorAll('#map-chart [aria-label$=\"after int8\"]')]"
+    turns = dict(page.ask(f"{heads}.map((node) => [node.ariaLabel, node.getAttribute('transform')])"))
+    assert set(turns) == {"trial 1, epoch 3 after int8", "trial 2, epoch 3 after int8"}
+    assert turns["trial 2, epoch 3 after int8"].endswith("rotate(90)"), "the head points to the right, as the arrow"
 
 
 def test_the_labels_of_near_models_do_not_overlap(browser: Browser, make_sweep: MakeSweep) -> None:
@@ -210,6 +212,7 @@ def test_the_page_opens_for_one_trial_without_metrics_and_for_names_with_quotes(
     page = opened(browser, folder)
     assert page.texts("#map-count") == ["1 of 1 models drawn."]
     assert shlex.split(command(page))[4:] == [str(folder), "--trial", QUOTES, "--epoch", "3"]
+    assert page.texts("header > .scroll th") == [], "a table without rows is left out"
     assert page.texts("#decide-why") == [
         "There are no thresholds to move, because the criterion has no requirement on a measured score."
     ]
