@@ -79,6 +79,11 @@ def method_problems(spec: TrialSpec, method: Method) -> list[str]:
             f"method '{method.name}' does not apply to data set {spec.dataset}: {weighting.name} computes one gradient "
             f"per retain example, but {reason}"
         )
+    if objective.reference.has_preferred_answers and spec.dataset in DATASETS and DATASETS[spec.dataset].is_text:
+        problems.append(
+            f"method '{method.name}' does not apply to data set {spec.dataset}: {objective.name} prefers another "
+            "answer to each question, and the examples are texts without questions"
+        )
     if missing := modality.missing_outputs.get(objective.reference):
         problems.append(
             f"method '{method.name}' does not apply to data set {spec.dataset}: {modality.models} have no {missing}"

@@ -51,6 +51,7 @@ def _methods() -> list[dict[str, object]]:
     target_needs = {
         Reference.SEQUENCE_NLL: "log-likelihoods, computed once",
         Reference.PAIR_NLL: "log-likelihoods, computed once",
+        Reference.ALTERNATE_NLL: "other answers to the forget questions and their log-likelihoods, computed once",
         Reference.LOGITS: "logits, computed in one more forward pass per step",
         Reference.HIDDEN: "hidden states, computed in one more forward pass per step",
     }

@@ -38,9 +38,9 @@ def _batch(logits: Tensor) -> ForgetBatch:
         supervised=SUPERVISED,
         reference_nll=REFERENCE,
         # The refusals' likelihood moves with the logits, too.
-        refusal_nll=_token_nll(0.5 * logits).sum(dim=1),
-        refusal_probability=((-_token_nll(0.5 * logits)).exp() * SUPERVISED).sum(dim=1) / SUPERVISED.sum(dim=1),
-        reference_refusal_nll=REFUSALS_REFERENCE,
+        preferred_nll=_token_nll(0.5 * logits).sum(dim=1),
+        preferred_probability=((-_token_nll(0.5 * logits)).exp() * SUPERVISED).sum(dim=1) / SUPERVISED.sum(dim=1),
+        reference_preferred_nll=REFUSALS_REFERENCE,
         reference_logits=TARGET_LOGITS,
         refusal_tokens=(LABELS + 2) % 5,
     )

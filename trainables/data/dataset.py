@@ -37,6 +37,7 @@ class DataSet:
         unit: the number of retain examples in a group that ``--limit`` keeps or drops as a whole, such as the number of
             questions about one author.
         generated: whether the data are generated from a seed.
+        is_text: whether the examples are texts without questions.
         learns_more: whether the target is also trained on examples that are in neither the forget set nor the retain
             set.
         loader: the function that loads the data. Its arguments are ``limit`` and, if they apply, ``forget_split``,
@@ -57,6 +58,7 @@ class DataSet:
     max_length: int | None = None
     unit: int = 1
     generated: bool = False
+    is_text: bool = False
     learns_more: bool = False
     loader: Callable[..., TaskData]
 

@@ -128,6 +128,7 @@ def _dataset(name: str, description: str) -> DataSet:
         forget_splits=("forget", *SPLITS),
         forget_split="forget",
         max_length=MAX_LENGTH,
+        is_text=True,
         learns_more=True,
         loader=partial(load_muse, name),
     )

@@ -44,6 +44,7 @@ class Vision:
     }
     missing_outputs: ClassVar[Mapping[Reference, str]] = {
         Reference.PAIR_NLL: "text answers, which this method replaces by refusals",
+        Reference.ALTERNATE_NLL: "text answers, which this method replaces by other answers",
         Reference.REFUSAL_TOKENS: "the tokens of a refusal",
         Reference.HIDDEN: "decoder blocks, whose hidden states the method needs",
     }

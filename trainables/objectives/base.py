@@ -25,12 +25,19 @@ class Reference(StrEnum):
     """The summed negative log-likelihood (NLL) of each forget sequence, computed before training."""
     PAIR_NLL = "pair nll"
     """The summed NLL of each forget sequence and of each refusal, computed before training."""
+    ALTERNATE_NLL = "alternate nll"
+    """The summed NLL of each forget sequence and of other answers to its question, which the target generates."""
     REFUSAL_TOKENS = "refusal tokens"
     """The tokens of a fixed refusal. The target is not needed."""
     LOGITS = "logits"
     """The target's logits on the forget batch, computed in every step."""
     HIDDEN = "hidden"
     """The target's hidden states on the retain batch, computed in every step."""
+
+    @property
+    def has_preferred_answers(self) -> bool:
+        """Whether the objective compares the answers to forget with preferred answers: refusals or alternates."""
+        return self in (Reference.PAIR_NLL, Reference.ALTERNATE_NLL)
 
 
 class MeanOver(StrEnum):
@@ -56,11 +63,10 @@ class ForgetBatch:
         token_nll: ``(B, S)`` float32, ``-log p`` of each label; 0 at positions that are not supervised.
         supervised: ``(B, S)`` bool, True for answer tokens and EOS.
         reference_nll: ``(B,)``, the target's summed NLL of each sequence; None if the objective does not need it.
-        refusal_nll: ``(B,)``, the model's summed NLL of a refusal as the answer to each question; only for
-            ``Reference.PAIR_NLL``.
-        refusal_probability: ``(B,)``, the mean over the same refusal's tokens of the model's probability; only for
-            ``Reference.PAIR_NLL``.
-        reference_refusal_nll: ``(B,)``, the target's summed NLL of the same refusals; only for ``Reference.PAIR_NLL``.
+        preferred_nll: ``(B,)``, the model's summed NLL of the preferred answer to each question, which is a refusal for
+            ``Reference.PAIR_NLL``, and an alternate answer for ``Reference.ALTERNATE_NLL``; None for other references.
+        preferred_probability: ``(B,)``, the mean over the same answer's tokens of the model's probability.
+        reference_preferred_nll: ``(B,)``, the target's summed NLL of the same answers.
         reference_logits: ``(B, S, V)``, the target's logits; only for ``Reference.LOGITS``.
         refusal_tokens: ``(B, S)``, the tokens of a refusal, repeated over the supervised positions of each sequence;
             only for ``Reference.REFUSAL_TOKENS``.
@@ -71,11 +77,11 @@ class ForgetBatch:
     token_nll: Tensor
     supervised: Tensor
     reference_nll: Tensor | None
-    refusal_nll: Tensor | None = None
-    reference_refusal_nll: Tensor | None = None
+    preferred_nll: Tensor | None = None
+    reference_preferred_nll: Tensor | None = None
     reference_logits: Tensor | None = None
     refusal_tokens: Tensor | None = None
-    refusal_probability: Tensor | None = None
+    preferred_probability: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 
 def dpo_loss(batch: ForgetBatch, options: Options) -> Tensor:
-    """Return ``mean_i -(2/beta) log sigmoid(beta (D_refusal - D_forget))`` with ``D = NLL_ref - NLL``.
+    """Return ``mean_i -(2/beta) log sigmoid(beta (D_preferred - D_forget))`` with ``D = NLL_ref - NLL``.
 
-    NLL is summed over each sequence, and NLL_ref is the target's NLL. The preferred answer is a refusal. TOFU calls
-    this objective DPO; other papers call it idk-DPO. The factor 2 is that of NPO: without the refusal terms, the loss
-    is NPO's loss. At the target, the loss is ``2 log 2 / beta``.
+    NLL is summed over each sequence, and NLL_ref is the target's NLL. For ``dpo``, the preferred answer is a refusal.
+    TOFU calls this objective DPO; other papers call it idk-DPO. The factor 2 is that of NPO: without the preferred
+    answers, the loss is NPO's loss. At the target, the loss is ``2 log 2 / beta``.
     """
     from torch.nn.functional import logsigmoid
 
-    assert batch.reference_nll is not None, "dpo declares Reference.PAIR_NLL"
-    assert batch.refusal_nll is not None, "dpo declares Reference.PAIR_NLL"
-    assert batch.reference_refusal_nll is not None, "dpo declares Reference.PAIR_NLL"
+    assert batch.reference_nll is not None, "the objective declares a reference with preferred answers"
+    assert batch.preferred_nll is not None, "the objective declares a reference with preferred answers"
+    assert batch.reference_preferred_nll is not None, "the objective declares a reference with preferred answers"
     beta = options["beta"]
-    d_refusal = batch.reference_refusal_nll - batch.refusal_nll
+    d_preferred = batch.reference_preferred_nll - batch.preferred_nll
     d_forget = batch.reference_nll - batch.token_nll.sum(dim=1)
-    return -(2.0 / beta) * logsigmoid(beta * (d_refusal - d_forget)).mean()
+    return -(2.0 / beta) * logsigmoid(beta * (d_preferred - d_forget)).mean()
 
 
 OBJECTIVE = ForgetObjective(

@@ -18,10 +18,10 @@ def flat_loss(batch: ForgetBatch, options: Options) -> Tensor:
     (github.com/UCSC-REAL/FLAT, Apache-2.0). Their code averages P over the batch first, and over prompt and padding
     tokens, which count as 0.
     """
-    assert batch.refusal_probability is not None, "flat declares Reference.PAIR_NLL"
+    assert batch.preferred_probability is not None, "flat declares Reference.PAIR_NLL"
     probabilities = (-batch.token_nll).exp() * batch.supervised
     forget_probability = probabilities.sum(dim=1) / batch.supervised.sum(dim=1)
-    return (forget_probability.tanh() - batch.refusal_probability.tanh()).mean() / 2.0
+    return (forget_probability.tanh() - batch.preferred_probability.tanh()).mean() / 2.0
 
 
 OBJECTIVE = ForgetObjective(

@@ -68,7 +68,8 @@ class UnlearningRun:
 
     Raises:
         ValueError: an option of the method names a layer that the model does not have.
-        DataError: the weights are to be interpolated, but all retain examples are evaluation examples.
+        DataError: the weights are to be interpolated, but all retain examples are evaluation examples; or the method
+            prefers other answers to questions, but the forget set has texts.
     """
 
     def __init__(self, spec: TrialSpec, workspace: Workspace, *, memory_spec: TrialSpec | None = None) -> None:
@@ -88,9 +89,11 @@ class UnlearningRun:
         self._eval_batch_size = memory_spec.eval_batch_size
         self._evaluator = workspace.evaluator(batch_size=self._eval_batch_size)
         self._evaluator.attack_settings = attack_settings(spec)
-        refusals = None
+        preferred = None
         if method.objective.reference is Reference.PAIR_NLL:
-            refusals = workspace.refusals(batch_size=memory_spec.eval_batch_size)
+            preferred = workspace.refusals(batch_size=memory_spec.eval_batch_size)
+        elif method.objective.reference is Reference.ALTERNATE_NLL:
+            preferred = workspace.alternates(batch_size=memory_spec.eval_batch_size, seed=spec.seed)
         self.model = workspace.model_for(
             lora_rank=spec.lora_rank, seed=spec.seed, gradient_checkpointing=memory_spec.gradient_checkpointing
         )
@@ -109,7 +112,7 @@ class UnlearningRun:
         needs_initial_state = is_interpolated or spec.on_divergence == "restart"
         self._initial_state = training_state(self.model, self.optimizer) if needs_initial_state else None
         self._unscored_rows = unscored_rows(workspace.target.data) if is_interpolated else []
-        self.losses = StepLosses(spec, workspace, self.model, refusals=refusals, micro_batch=memory_spec.micro_batch)
+        self.losses = StepLosses(spec, workspace, self.model, preferred=preferred, micro_batch=memory_spec.micro_batch)
         self._fixed_forget_gradient = self._compute_fixed_forget_gradient()
         self.auto_lr: AutoLR | None = None
         if spec.auto_lr != "off":
@@ -191,6 +194,7 @@ class UnlearningRun:
         batches = self._batches.epoch(self.epoch, step=self.step, max_steps=spec.max_steps)
         epoch = _rounded(self.epoch + self._batches.passes(batches))
         step_rows: list[Columns] = []
+        self.losses.pass_number = int(self.epoch)
         try:
             with self._timers.timed("train_seconds"):
                 for forget, retain in batches:

@@ -30,13 +30,15 @@ class StepLosses:
     """Computes the losses of a training step.
 
     Args:
-        refusals: the forget items with refusals as answers, and the target's NLL of each refusal; only for objectives
-            with ``Reference.PAIR_NLL``.
+        preferred: the forget items with preferred answers, and the target's NLL of each of these answers; only for
+            objectives that need them. If there are several answers to each question, the first answers to all questions
+            come first. Pass ``n`` over the forget set uses the ``n``-th answers, and then starts again.
         micro_batch: the maximum number of examples per forward pass; None for the whole batch.
 
     Attributes:
-        references: the target's NLL of each forget example (key ``forget``) and of each refusal (key ``refusals``), if
-            the objective needs them. A run's saved state includes the references.
+        references: the target's NLL of each forget example (key ``forget``) and of each preferred answer (key
+            ``preferred``), if the objective needs them. A run's saved state includes the references.
+        pass_number: the number of completed passes over the forget set.
 
     Raises:
         ValueError: an option of the objective names a layer that the model does not have.
@@ -48,7 +50,7 @@ class StepLosses:
         workspace: Workspace,
         model: PreTrainedModel,
         *,
-        refusals: tuple[Any, Sequence[float]] | None = None,
+        preferred: tuple[Any, Sequence[float]] | None = None,
         micro_batch: int | None = None,
     ) -> None:
         method = spec.parsed_method
@@ -60,11 +62,12 @@ class StepLosses:
         self._micro_batch = micro_batch
         self._retain_micro_batch = 1 if method.weighting.needs is Needs.RETAIN_EXAMPLES else micro_batch
         self.references: dict[str, list[float]] = {}
-        if self._objective.reference in (Reference.SEQUENCE_NLL, Reference.PAIR_NLL):
+        self.pass_number = 0
+        if self._objective.reference is Reference.SEQUENCE_NLL or self._objective.reference.has_preferred_answers:
             self.references["forget"] = list(workspace.target.reference_nll)
-        if refusals is not None:
-            self._refusals, refusal_nll = refusals
-            self.references["refusals"] = list(refusal_nll)
+        if preferred is not None:
+            self._preferred, preferred_nll = preferred
+            self.references["preferred"] = list(preferred_nll)
         if self._objective.reference is Reference.HIDDEN:
             self._layer = layer_index(self._options["layer"], depth=len(decoder_blocks(model)))
             direction = unit_direction(model.config.get_text_config().hidden_size, seed=spec.seed)
@@ -148,21 +151,24 @@ class StepLosses:
         assert objective.loss is not None, f"{objective.name} needs a loss on logits or on hidden states"
         target_logits = self._target_logits(batch) if objective.reference is Reference.LOGITS else None
         predicted = self._predictions(self.model, batch)
-        refusal_nll = refusal_probability = None
-        if objective.reference is Reference.PAIR_NLL:
-            refused = self._predictions(self.model, self._workspace.batch(self._refusals, indices))
-            refusal_nll = refused.nll.sum(dim=1)
-            probabilities = (-refused.nll).exp() * refused.supervised
-            refusal_probability = probabilities.sum(dim=1) / refused.supervised.sum(dim=1)
+        preferred_nll = preferred_probability = None
+        preferred_indices: Sequence[int] = ()
+        if objective.reference.has_preferred_answers:
+            offset = self.pass_number * len(self._forget) % len(self._preferred)
+            preferred_indices = [index + offset for index in indices]
+            preferred = self._predictions(self.model, self._workspace.batch(self._preferred, preferred_indices))
+            preferred_nll = preferred.nll.sum(dim=1)
+            probabilities = (-preferred.nll).exp() * preferred.supervised
+            preferred_probability = probabilities.sum(dim=1) / preferred.supervised.sum(dim=1)
         forget_batch = ForgetBatch(
             logits=predicted.logits,
             labels=predicted.labels,
             token_nll=predicted.nll,
             supervised=predicted.supervised,
             reference_nll=self._reference("forget", indices, like=predicted.nll),
-            refusal_nll=refusal_nll,
-            refusal_probability=refusal_probability,
-            reference_refusal_nll=self._reference("refusals", indices, like=predicted.nll),
+            preferred_nll=preferred_nll,
+            preferred_probability=preferred_probability,
+            reference_preferred_nll=self._reference("preferred", preferred_indices, like=predicted.nll),
             reference_logits=target_logits,
             refusal_tokens=self._refusal_tokens(predicted.supervised),
         )

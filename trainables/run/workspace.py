@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from trainables.data.errors import DataError
 from trainables.data.refusals import refusal
 from trainables.modality import ModelEvaluator, modality_of
 from trainables.modality.evaluation import evaluate_items
 from trainables.models.adapters import add_adapter
 from trainables.models.stored_weights import StoredWeights
 from trainables.objectives.jensun import REFUSAL
+from trainables.target.alternates import alternate_answers
 from trainables.target.target import Target
 
 if TYPE_CHECKING:
@@ -42,8 +45,8 @@ class Workspace:
         self._lora_model: PreTrainedModel | None = None
         self._frozen_copy: PreTrainedModel | None = None
         self._checkpointing = False
-        # The keys are batch sizes, because results with different batch sizes differ in the last digits.
-        self._refusals: dict[int, tuple[Any, tuple[float, ...]]] = {}
+        # The keys have batch sizes, because results with different batch sizes differ in the last digits.
+        self._preferred: dict[tuple[int, int | None], tuple[Any, tuple[float, ...]]] = {}
         self._evaluators: dict[int, ModelEvaluator] = {}
 
     def model_for(
@@ -133,16 +136,41 @@ class Workspace:
         """Return the forget questions with refusals as answers, and the target's summed NLL (nats) of each refusal.
 
         Call this method before :meth:`model_for`, because this method may reset the model.
+
+        Raises:
+            DataError: the forget set has texts without questions.
         """
-        if batch_size not in self._refusals:
+        forget: Any = self.target.data.forget
+        answers = [refusal(example.question) for example in forget]
+        return self._answered((batch_size, None), lambda: answers)
+
+    def alternates(self, *, batch_size: int, seed: int) -> tuple[Any, tuple[float, ...]]:
+        """Return the forget questions with the target's alternate answers, and the target's summed NLL of each answer.
+
+        The first answers to all questions come first. Call this method before :meth:`model_for`, as for refusals.
+
+        Raises:
+            DataError: the forget set has texts without questions.
+        """
+
+        def answers() -> list[str]:
+            evaluator: Any = self.evaluator(batch_size=batch_size)  # of a language model
+            return alternate_answers(self._reset(), self.target, evaluator.scorer, seed=seed)
+
+        return self._answered((batch_size, seed), answers)
+
+    def _answered(
+        self, key: tuple[int, int | None], answers: Callable[[], Sequence[str]]
+    ) -> tuple[Any, tuple[float, ...]]:
+        if key not in self._preferred:
             forget: Any = self.target.data.forget
-            examples = [replace(example, answer=refusal(example.question)) for example in forget]
-            items = self._encode(examples)
-            losses = evaluate_items(
-                self.modality, self._reset(), items, processor=self.processor, batch_size=batch_size
-            )
-            self._refusals[batch_size] = (items, tuple(losses.totals.tolist()))
-        return self._refusals[batch_size]
+            if any(example.is_text for example in forget):
+                raise DataError("the method prefers another answer to each question, but the forget set has texts")
+            pairs = zip(itertools.cycle(forget), answers(), strict=False)
+            items = self._encode([replace(example, answer=answer) for example, answer in pairs])
+            losses = evaluate_items(self.modality, self._reset(), items, processor=self.processor, batch_size=key[0])
+            self._preferred[key] = (items, tuple(losses.totals.tolist()))
+        return self._preferred[key]
 
     @cached_property
     def refusal_tokens(self) -> tuple[int, ...]:

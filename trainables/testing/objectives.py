@@ -99,7 +99,7 @@ def _check_parts(objective: ForgetObjective, loss_of: _LossFunction, outputs: Te
 
 
 def _loss_function(objective: ForgetObjective, options: Mapping[str, float]) -> _LossFunction:
-    is_pair = objective.reference is Reference.PAIR_NLL
+    is_pair = objective.reference.has_preferred_answers
     needs_nll = is_pair or objective.reference is Reference.SEQUENCE_NLL
     rng = torch.Generator().manual_seed(1)
     target_logits = torch.randn(*_LABELS.shape, 5, generator=rng, dtype=torch.float64)
@@ -109,7 +109,7 @@ def _loss_function(objective: ForgetObjective, options: Mapping[str, float]) -> 
         indices = list(rows)
         labels = pad(_LABELS[indices], margin, value=-100)
         promoted = x.to(torch.promote_types(x.dtype, torch.float32))
-        answer_nll, refusal_nll = target_nll[:, indices].to(promoted.dtype)
+        answer_nll, preferred_nll = target_nll[:, indices].to(promoted.dtype)
         batch: HiddenBatch | ForgetBatch
         if objective.hidden_loss is not None:
             direction = torch.full((5,), 5**-0.5, dtype=promoted.dtype)
@@ -123,9 +123,9 @@ def _loss_function(objective: ForgetObjective, options: Mapping[str, float]) -> 
                 supervised=labels != -100,
                 reference_nll=answer_nll if needs_nll else None,
                 # The likelihood of the refusals also depends on the model.
-                refusal_nll=_token_nll(0.5 * promoted, labels).sum(dim=1) if is_pair else None,
-                refusal_probability=_mean_probability(0.5 * promoted, labels) if is_pair else None,
-                reference_refusal_nll=refusal_nll if is_pair else None,
+                preferred_nll=_token_nll(0.5 * promoted, labels).sum(dim=1) if is_pair else None,
+                preferred_probability=_mean_probability(0.5 * promoted, labels) if is_pair else None,
+                reference_preferred_nll=preferred_nll if is_pair else None,
                 reference_logits=padded_logits if objective.reference is Reference.LOGITS else None,
                 refusal_tokens=(labels + 2) % 5 if objective.reference is Reference.REFUSAL_TOKENS else None,
             )

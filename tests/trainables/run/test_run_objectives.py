@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,12 +16,16 @@ from torch.nn.functional import cross_entropy, kl_div, one_hot
 from transformers import PhiForCausalLM
 
 from tests.trainables.conftest import MakeSpec, Start
+from trainables.data.errors import DataError
 from trainables.data.refusals import refusal
 from trainables.run.run import UnlearningRun
 from trainables.run.step_losses import StepLosses
 from trainables.run.workspace import Workspace
+from trainables.spec_checks import trial_problems
+from trainables.target.alternates import alternate_answers
 from trainables.target.target import Target
 from trainables.text.hidden import unit_direction
+from trainables.text.scorer import TextScorer
 from trainables.text.tokens import Tokens, encode
 
 
@@ -72,6 +77,88 @@ def test_dpo_compares_each_question_with_its_own_refusal_and_with_the_target(
     gains = (was_refused - now_refused) - (was - now)
     expected = (2 / 0.3 * torch.log1p(torch.exp(-0.3 * gains))).mean()
     assert float(losses.forget(INDICES).detach()) == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_altpo_is_dpo_with_the_next_alternate_answers_in_each_pass(
+    start: Start, workspace: Workspace, known_network: PhiForCausalLM, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = workspace.target.data.forget
+    texts = [f"{number} times {data[number % 7].answer}" for number in range(2 * len(data))]
+    monkeypatch.setattr("trainables.run.workspace.alternate_answers", lambda *_, **options: texts)
+    losses, model = moved_losses(start, method="altpo+ga", options={"beta": 0.3}, seed=99)
+    forget, _ = workspace.train_sets
+    values = []
+    for number in range(3):  # the third pass uses the first answers again
+        losses.pass_number = number
+        first = number % 2 * len(data)
+        preferred = [encode(tokenizer, data[index].question, texts[first + index], max_length=64) for index in INDICES]
+        was_preferred, now_preferred, was, now = (
+            torch.tensor(_nll(network, sequences), dtype=torch.float64)
+            for sequences in (preferred, [forget[index] for index in INDICES])
+            for network in (known_network, model)
+        )
+        gains = (was_preferred - now_preferred) - (was - now)
+        expected = (2 / 0.3 * torch.log1p(torch.exp(-0.3 * gains))).mean()
+        values.append(float(losses.forget(INDICES).detach()))
+        assert values[-1] == pytest.approx(float(expected), rel=1e-4)
+    assert values[0] == values[2] != values[1]
+
+
+def test_the_target_makes_five_alternates_of_each_answer_once_per_seed(
+    workspace: Workspace, tokenizer: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    asked: list[str] = []
+    sample = TextScorer.sampled_answers
+
+    def recorded(self: TextScorer, model: Any, prompts: Any, **options: Any) -> list[list[str]]:
+        asked.extend(self.decode(prompts))
+        return sample(self, model, prompts, **options)
+
+    monkeypatch.setattr(TextScorer, "sampled_answers", recorded)
+    evaluator: Any = workspace.evaluator(batch_size=8)
+    before = torch.get_rng_state()
+
+    def ask(seed: int) -> list[str]:
+        return alternate_answers(workspace.model_for(), workspace.target, evaluator.scorer, seed=seed)
+
+    first, data = ask(1), workspace.target.data.forget
+    assert (len(asked), len(first)) == (len(data), 5 * len(data))
+    assert data[3].question in asked[3]
+    assert data[3].answer in asked[3]
+    assert "another version of the answer" in asked[3]
+    assert ask(1) == first
+    assert len(asked) == len(data), "the answers come from the cache"
+    assert ask(2) != first
+    (tmp_path / "other").mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
+    assert ask(1) == first, "the same seed gives the same answers"
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_alternates_are_sorted_by_their_number_and_end_before_the_next_question(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def samples(self: TextScorer, model: Any, prompts: Any, *, n: int, **_: Any) -> list[list[str]]:
+        return [[f" {row} {number}. Q: Who?" for number in range(n)] for row in range(len(prompts))]
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(TextScorer, "sampled_answers", samples)
+    evaluator: Any = workspace.evaluator(batch_size=8)
+    answers = alternate_answers(workspace.model_for(), workspace.target, evaluator.scorer, seed=0)
+    assert answers == [f"{row} {number}." for number in range(5) for row in range(len(workspace.target.data.forget))]
+
+
+@pytest.mark.parametrize("method", ["dpo", "flat", "altpo"])
+def test_an_objective_that_prefers_other_answers_is_refused_for_texts(
+    target: Target, make_spec: MakeSpec, method: str
+) -> None:
+    (problem,) = trial_problems(replace(make_spec(method=method), dataset="muse-news"))
+    assert f"'{method}'" in problem
+    assert "muse-news" in problem
+    texts = replace(target.data, forget=tuple(replace(item, question="") for item in target.data.forget))
+    with pytest.raises(DataError, match="forget set has texts"):
+        UnlearningRun(make_spec(method=method), Workspace(replace(target, data=texts), device="cpu"))
 
 
 def test_flat_compares_the_mean_probabilities_of_an_answers_tokens_and_of_its_own_refusals(

@@ -29,6 +29,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "rotograd": {"method": "rotograd"},
     "gru": {"method": "gru", "lr": 5e-3},
     "dpo": {"method": "dpo+gradnorm"},
+    "altpo": {"method": "altpo"},
     "rmu": {"method": "rmu+ngdiff", "auto_lr": "gen-trust", "auto_lr_every": 2, "auto_lr_start": 1},
     "kl": {"method": "gdiff", "retain_objective": "kl", "auto_lr": "gen", "auto_lr_every": 2, "auto_lr_start": 1},
     "undial under LoRA": {"method": "undial", "lora_rank": 2, "lr": 1e-2},
