@@ -5,9 +5,9 @@
 
 The recorded runs are those of benchmarks/search_replay.py: the same configurations with several seeds. A replay is a
 default search of 32 trials on the runs with one seed. A model meets the criterion if its verbmem is below 0.1, and its
-utility is at least 70% of the target's. The answer is the model that keeps most or, in arms with the word ``margin``,
-the model with the widest margins. The runs with the other seeds are split at random into three fresh runs of each
-configuration and *further runs*, with which the claim of the answer is compared.
+utility is at least 70% of the target's. The answer is the best model (:mod:`analysis.frontier.ranking`). The runs with
+the other seeds are split at random into three fresh runs of each configuration and *further runs*, with which the claim
+of the answer is compared.
 
 The arm ``none`` claims that the answer meets the criterion with any seed. The arm ``3 of 3`` claims this only if the
 answer or a runner-up meets it in three fresh runs, and ``expected`` only if the worst expected scores of a further run
@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -33,17 +33,30 @@ from study_rows import Row, print_table, read_rows, run_missing, study_parser
 
 from analysis.frontier.choice import RUNNERS_UP
 from analysis.frontier.confirmation import predicted_worst
+from analysis.frontier.criterion import STATED, Criterion, Requirement, Role, TargetScores
+from analysis.frontier.ranking import NO_NOISE, Ranking
+from analysis.tables.columns import Columns
+from search_spaces.common.objective import Objective
 from search_spaces.common.values import as_float
 from search_spaces.constraint import Constraint
 from sweeper.search.confirmation import AUTOMATIC_SHARE
 from sweeper.settings.sweep_settings import AUTOMATIC_RUNS
+from sweeper.store.columns import column_dictionary
 
 SPLITS = 20
-KEEPING_MARGIN = 0.02
-ARMS = ("none", "3 of 3", "expected", "expected 25%", "none margin", "expected margin", "expected margin 25%")
+ARMS = ("none", "3 of 3", "expected", "expected 25%")
 KEY = ("problem", "table_seed", "search")
 COLUMNS = (*KEY, "arm", "splits", "claims", "true", "epochs", "search_epochs")
+SCORES = ("verbmem", "utility", "forget_loss", "forget_loss_capped", "retain_loss")
 Scores = Mapping[str, float]
+
+
+class Model(NamedTuple):
+    """A configuration after an epoch, and its scores."""
+
+    config: str
+    epoch: int
+    scores: Scores
 
 
 @dataclass(frozen=True)
@@ -57,11 +70,6 @@ class Seeds:
     def meets(self, scores: Scores) -> bool:
         return all(limit.met(scores[limit.name]) is True for limit in self.limits)
 
-    def margin(self, scores: Scores) -> float:
-        """Return the smallest distance from a limit, as a share of the distance from the limit to the best score."""
-        forget, keep = self.limits
-        return min(1.0 - scores[forget.name] / forget.bound, (scores[keep.name] - keep.bound) / (1.0 - keep.bound))
-
     def scores(self, config: str, seed: int, epoch: int) -> Scores:
         """Return the scores of an epoch. A run that diverged before has none, so it does not meet the criterion."""
         epochs = self.epochs[config, seed]
@@ -71,9 +79,8 @@ class Seeds:
 @cache
 def read(path: Path) -> Seeds:
     tables = {table.seed: table for table in read_tables(path)}
-    names = ("verbmem", "utility", "retain_loss")
     epochs = {
-        (config_of(run.trial_id), seed): [{name: as_float(row[name]) for name in names} for row in run.epochs]
+        (config_of(run.trial_id), seed): [{name: as_float(row[name]) for name in SCORES} for row in run.epochs]
         for seed, table in tables.items()
         for run in table.runs
     }
@@ -95,21 +102,20 @@ def complete_tables(tables: Mapping[int, Table]) -> list[int]:
     return [seed for seed, table in tables.items() if len(table.runs) == size]
 
 
-def ranked_models(good: Sequence[tuple[str, int, Scores]], key: Callable[[Scores], float]) -> list[tuple[str, int]]:
-    """Return the best epoch of each of the best configurations, best first, given the epochs that meet the criterion.
+def ranked_models(good: Sequence[Model], limits: Sequence[Constraint], objectives: Sequence[Objective]) -> list[Model]:
+    """Return the best model of each of the best configurations, best first, given the models that meet the criterion.
 
-    Of the epochs whose ``key`` is at most ``KEEPING_MARGIN`` below the largest, the one with the lowest retain loss is
-    the best.
+    Args:
+        limits: the limit on forgetting and the limit on keeping.
     """
-    models: list[tuple[str, int]] = []
-    left = list(good)
-    while left and len(models) < 1 + RUNNERS_UP:
-        best = max(key(scores) for *_, scores in left)
-        ties = [item for item in left if key(item[2]) >= best - KEEPING_MARGIN]
-        config, epoch, _ = min(ties, key=lambda item: item[2]["retain_loss"])
-        models.append((config, epoch))
-        left = [item for item in left if item[0] != config]
-    return models
+    columns = Columns.from_dict(column_dictionary(unit="token"))
+    pairs = zip(limits, (Role.FORGET, Role.KEEP), strict=True)
+    requirements = tuple(Requirement(limit, role, STATED) for limit, role in pairs)
+    target = TargetScores()
+    criterion = Criterion("none", requirements, (), (), (), columns, lambda rows: [target] * len(rows))
+    ranking = Ranking(pd.DataFrame([model.scores for model in good]), criterion, objectives, NO_NOISE)
+    groups = pd.factorize(pd.Series([model.config for model in good], dtype=object))[0].tolist()
+    return [good[i] for i in ranking.order(range(len(good)), 1 + RUNNERS_UP, groups=groups)]
 
 
 def rows_of(problem: str, table_seed: int, search: int, *, data: Path) -> Iterator[dict[str, object]]:
@@ -117,17 +123,13 @@ def rows_of(problem: str, table_seed: int, search: int, *, data: Path) -> Iterat
     seeds = read(data / f"tabulated_{problem}.csv.xz")
     result = replay(seeds.tables[table_seed], Arm(scheduler="moasha", trials=32), seed=search)
     found = [(config_of(str(row["trial_id"])), int(as_float(row["epoch"]))) for _, row in result.candidates]
-    scored = [(config, epoch, seeds.scores(config, table_seed, epoch)) for config, epoch in found]
-    good = [item for item in scored if seeds.meets(item[2])]
-    models_by_rule = {
-        "": ranked_models(good, lambda scores: scores["utility"]),
-        "margin": ranked_models(good, seeds.margin),
-    }
+    scored = [Model(config, epoch, seeds.scores(config, table_seed, epoch)) for config, epoch in found]
+    good = [model for model in scored if seeds.meets(model.scores)]
+    models = ranked_models(good, seeds.limits, seeds.tables[table_seed].objectives)
     other_seeds = [seed for seed in seeds.tables if seed != table_seed]
     for arm in ARMS:
         rng = np.random.default_rng((table_seed, search))
         orders = [rng.permutation(other_seeds).tolist() for _ in range(SPLITS)]
-        models = models_by_rule["margin" if "margin" in arm else ""]
         claims = [_claim(seeds, models, order, arm, search_epochs=result.spent) for order in orders]
         true = [claim.true for claim in claims if claim.true is not None]
         yield {
@@ -150,11 +152,9 @@ class Claim(NamedTuple):
     epochs: int
 
 
-def _claim(
-    seeds: Seeds, models: Sequence[tuple[str, int]], order: Sequence[int], arm: str, *, search_epochs: int
-) -> Claim:
+def _claim(seeds: Seeds, models: Sequence[Model], order: Sequence[int], arm: str, *, search_epochs: int) -> Claim:
     spent = 0
-    for config, epoch in models:
+    for config, epoch, _ in models:
         usable = [seed for seed in order if (config, seed) in seeds.epochs]
         fresh, further = usable[:AUTOMATIC_RUNS], usable[AUTOMATIC_RUNS:]
         if not further:

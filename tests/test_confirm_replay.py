@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from confirm_replay import Claim, Scores, Seeds, _claim, ranked_models
+from confirm_replay import Claim, Model, Scores, Seeds, _claim, ranked_models
 
 from search_spaces.constraint import Constraint
 
@@ -18,7 +18,7 @@ def seeds(**runs: list[Scores]) -> Seeds:
 
 
 ORDER = [1, 2, 3, 4, 5]
-MODELS = [("first", 1), ("second", 1)]
+MODELS = [Model("first", 1, GOOD), Model("second", 1, GOOD)]
 
 
 @pytest.mark.parametrize(
@@ -42,12 +42,8 @@ def test_a_configuration_without_further_runs_is_left_out() -> None:
     assert _claim(problem, MODELS, ORDER, "none", search_epochs=20) == Claim(1.0, 0)
 
 
-def test_models_are_ranked_by_one_epoch_of_each_configuration() -> None:
-    scores = [("a", 1, 0.90, 0.2), ("a", 2, 0.89, 0.1), ("b", 1, 0.85, 0.1), ("c", 1, 0.5, 0.1), ("d", 1, 0.4, 0.1)]
-    good = [(name, epoch, {"utility": value, "retain_loss": loss}) for name, epoch, value, loss in scores]
-    assert ranked_models(good, lambda item: item["utility"]) == [("a", 2), ("b", 1), ("c", 1)]
-
-
-def test_the_margin_is_the_smaller_relative_distance_from_a_limit() -> None:
-    assert seeds().margin({"verbmem": 0.05, "utility": 0.9}) == pytest.approx(0.5)
-    assert seeds().margin({"verbmem": 0.0, "utility": 0.7}) == pytest.approx(0.25)
+def test_models_are_ranked_by_the_best_epoch_of_each_configuration() -> None:
+    scores = [("a", 1, 0.90, 0.09), ("a", 2, 0.89, 0.01), ("b", 1, 0.85, 0.0), ("c", 1, 0.8, 0.0), ("d", 1, 0.7, 0.0)]
+    good = [Model(name, epoch, {**GOOD, "utility": kept, "verbmem": told}) for name, epoch, kept, told in scores]
+    found = ranked_models(good, LIMITS, ())
+    assert [model[:2] for model in found] == [("a", 2), ("b", 1), ("c", 1)]
