@@ -27,7 +27,7 @@ from trainables.modality import dataset_modality
 from trainables.models.adapters import adapter_problems
 from trainables.models.checkpoints import ADAPTER_CONFIG
 from trainables.spec import TrialSpec
-from trainables.target.interview import Interview
+from trainables.target.interview import Interview, Known
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -41,21 +41,20 @@ class Answered:
     """A question with the answer of each model.
 
     Attributes:
-        set_name: the set of the data that has the question, such as ``forget``; None if the data do not have it.
-        true_answer: the answer in the data; None if the data do not have the question.
+        known: the question in the data; None if the data do not have it.
         answers: the answer by name of the model. The target comes first.
     """
 
     question: str
-    set_name: str | None
-    true_answer: str | None
+    known: Known | None
     answers: dict[str, str]
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "question": self.question,
-            "set": self.set_name,
-            "true_answer": self.true_answer,
+            "set": self.known.set_name if self.known else None,
+            "true_answer": self.known.answer if self.known else None,
+            "in_data": self.known.question if self.known else None,
             "answers": self.answers,
         }
 
@@ -80,17 +79,15 @@ class Panel:
             if name not in self._models:
                 self._models[name] = self._interview.load(folder)
             answers[name] = self._interview.answers(self._models[name], questions)
-        return [self._answered(question, answers, index) for index, question in enumerate(questions)]
+        return [
+            Answered(question, self._interview.known(question), {name: texts[index] for name, texts in answers.items()})
+            for index, question in enumerate(questions)
+        ]
 
     def to_dict(self, answered: Sequence[Answered]) -> dict[str, Any]:
         """Return the JSON object that ``ask --json`` prints."""
         models = {name: str(folder) for name, folder in self.checkpoints.items()}
         return {"models": models, "questions": [item.to_dict() for item in answered]}
-
-    def _answered(self, question: str, answers: dict[str, list[str]], index: int) -> Answered:
-        known = self._interview.known(question)
-        set_name, true_answer = (known.set_name, known.answer) if known else (None, None)
-        return Answered(question, set_name, true_answer, {name: texts[index] for name, texts in answers.items()})
 
 
 def open_panel(out: Path, raw: Raw, questions: Sequence[str], *, console: Console) -> Panel:

@@ -74,10 +74,16 @@ def _converse(panel: Panel) -> None:
 
 
 def _lines(item: Answered) -> list[str]:
-    """Return the question and, below it, the true answer and the answer of each model, aligned."""
+    """Return the question and, below it, the true answer and the answer of each model, aligned.
+
+    If the question differs from that of the data, for example in case, the latter is also shown, because small models
+    answer it differently.
+    """
     answers = dict(item.answers)
-    if item.true_answer is not None:
-        answers = {f"{_TRUE_ANSWER} ({item.set_name})": item.true_answer, **answers}
+    if item.known is not None:
+        answers = {f"{_TRUE_ANSWER} ({item.known.set_name})": item.known.answer, **answers}
+        if item.known.question != item.question:
+            answers = {"in the data": item.known.question, **answers}
     width = max(map(len, answers))
     return [printable(item.question), *(f"  {name:<{width}}  {_one_line(text)}" for name, text in answers.items())]
 

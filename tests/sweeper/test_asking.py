@@ -100,6 +100,13 @@ def test_the_true_answer_is_shown_above_the_answers(sweep: Path) -> None:
     assert [line.split()[0] for line in lines[2:]] == ["target", "trial"]
 
 
+def test_a_question_in_other_letters_is_shown_as_it_is_in_the_data(sweep: Path) -> None:
+    lines = ask(sweep, QUESTION.upper(), "--trial", "00000").stdout.splitlines()
+    assert lines[0] == QUESTION.upper()
+    assert lines[1].split(maxsplit=3) == ["in", "the", "data", QUESTION]
+    assert [line.split()[0] for line in lines[2:]] == ["true", "target", "trial"]
+
+
 def test_stdin_has_one_question_per_line(sweep: Path) -> None:
     found = answers(sweep, "--trial", "00000", stdin=f"{QUESTION}\n\n  What is retain 2?\n")
     assert [item["question"] for item in found["questions"]] == [QUESTION, "What is retain 2?"]

@@ -26,6 +26,7 @@ class Known:
 
     set_name: str
     answer: str
+    question: str
 
 
 class Interview:
@@ -51,7 +52,9 @@ class Interview:
         assert isinstance(evaluator, Evaluator)
         self._evaluator = evaluator
         self._device = device
-        self._known = {_key(item.question): (name, item.answer) for name, item in _questions(evaluator.data)}
+        self._known = {
+            _key(item.question): Known(name, item.answer, item.question) for name, item in _questions(evaluator.data)
+        }
         set_names = [name for name, items in evaluator.data.question_sets.items() if items]
         self._limits = {name: max(evaluator.questions[name].limits) for name in set_names}
 
@@ -64,8 +67,7 @@ class Interview:
 
         Case, spaces and punctuation do not matter.
         """
-        found = self._known.get(_key(question))
-        return Known(*found) if found else None
+        return self._known.get(_key(question))
 
     def answers(self, model: PreTrainedModel, questions: Sequence[str]) -> list[str]:
         """Return the model's greedy answer to each question.

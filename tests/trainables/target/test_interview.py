@@ -33,8 +33,8 @@ def test_the_answers_are_those_of_the_metrics(
 
 
 def test_case_and_punctuation_do_not_matter_for_the_true_answer(interview: Interview) -> None:
-    assert interview.known("where does ADA live") == Known("forget", "Ada lives in Oslo")
-    assert interview.known("What does Ada eat?") == Known("retain", "Ada eats plums")
+    assert interview.known("where does ADA live") == Known("forget", "Ada lives in Oslo", "Where does Ada live?")
+    assert interview.known("What does Ada eat?") == Known("retain", "Ada eats plums", "What does Ada eat?")
     assert interview.known("Who does Ada know?") is None
 
 
@@ -47,7 +47,7 @@ def test_an_answer_to_another_question_is_at_most_as_long_as_the_longest_true_an
     short = Interview(target, batch_size=5, device="cpu")
     (answer,), (cut,) = (item.answers(half_known, ["Say the towns"]) for item in (with_long, short))
     assert answer.startswith(cut)
-    assert with_long.known("which towns are there") == Known("own", long.answer)
+    assert with_long.known("which towns are there") == Known("own", long.answer, long.question)
 
 
 def test_a_question_that_does_not_fit_is_an_error(interview: Interview, half_known: PhiForCausalLM) -> None:
