@@ -138,7 +138,7 @@ def replay(seed: int, index: int, *, data: Path) -> Iterator[dict[str, object]]:
         return
     found = correct(rows, resampling, lambda table: select(table).index, choice.index)
     model = candidates[choice.index]
-    for name, score in found.scores.items():
+    for name, score in found.items():
         values = {"plain": score.value, "corrected": score.corrected, "low": score.low, "high": score.high}
         values["fresh"] = float(fresh[name].iloc[choice.index])
         yield {

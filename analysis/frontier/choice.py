@@ -27,7 +27,7 @@ from analysis.frontier.frontier import selectable_models
 from analysis.frontier.ranking import NO_NOISE, Decision, Noise, Ranking
 from analysis.frontier.robust import attacked_rows, under_attack
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trial_table import TrialTable, is_merged
+from analysis.tables.trial_table import TrialTable, is_merged, numbers
 from search_spaces.common.objective import Objective
 
 RUNNERS_UP = 2
@@ -155,6 +155,26 @@ def to_confirm(choice: Choice, table: TrialTable) -> list[int]:
     return choice.ranking.order(good, 1 + RUNNERS_UP, groups=configurations_of(choice.rows, table))
 
 
+def models_to_confirm(
+    table: TrialTable, sweep: SweepFile, *, model: tuple[str, float | None] | None = None
+) -> list[Confirmed]:
+    """Return the models whose configurations are trained again, best first, with the results of their fresh runs.
+
+    Args:
+        model: the trial id and the epoch of the only model to confirm; None for the best model and its runners-up. The
+            epoch None is the trial's last evaluated epoch.
+    """
+    if model is None:
+        choice = choose_model(table, sweep)
+        rows = choice.rows.iloc[to_confirm(choice, table)]
+    else:
+        rows = table.models.trials
+        rows = rows[rows["trial_id"] == model[0]].sort_values("epoch")
+        rows = rows[numbers(rows, "epoch") == model[1]] if model[1] is not None else rows.iloc[-1:]
+    criterion = criterion_of(sweep, table)
+    return [confirmed(row, table.fresh, criterion) for _, row in rows.iterrows()]
+
+
 def configurations_of(rows: pd.DataFrame, table: TrialTable) -> list[int]:
     """Return the number of each model's configuration. The trials of a configuration differ only in their seeds."""
     names = [name for name in table.spec_columns if name not in _SEEDS and name in rows]
@@ -238,4 +258,4 @@ def corrected_scores(choice: Choice, objectives: Sequence[Objective]) -> Mapping
             return index
         return choose(table, choice.criterion, objectives, noise=resampling.noise, runners_up=0).index
 
-    return correct(choice.rows, resampling, select, index).scores
+    return correct(choice.rows, resampling, select, index)

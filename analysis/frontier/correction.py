@@ -168,26 +168,15 @@ def resampling_of(rows: pd.DataFrame, columns: Columns) -> Resampling:
     return Resampling.of(ItemScores.of(item_scores(rows), columns))
 
 
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """The corrected scores of the selected model.
-
-    Attributes:
-        scores: the corrected score by metric. Metrics without values of the items are left out.
-        selected: how often each model was selected, as a share of the draws, shape (models,).
-    """
-
-    scores: Mapping[str, Interval]
-    selected: Floats
-
-
 def correct(
     rows: pd.DataFrame,
     resampling: Resampling,
     select: Callable[[pd.DataFrame], int | None],
     position: int,
-) -> Correction:
-    """Return the corrected scores of the model that ``select`` selects from ``rows``, one row per model.
+) -> dict[str, Interval]:
+    """Return the corrected scores, by metric, of the model that ``select`` selects from ``rows``, one row per model.
+
+    Metrics without values of the items are left out.
 
     Args:
         rows: the scores of the models.
@@ -208,8 +197,7 @@ def correct(
                 items = min(part.known_items for part in resampling.scores.parts[name])
                 bounds = np.append(bounds, wilson_interval(corrected, items))
             intervals[name] = Interval(plain, corrected, float(bounds.min()), float(bounds.max()))
-    selected = np.bincount(models, minlength=len(rows)) / max(1, len(choices))
-    return Correction(intervals, selected)
+    return intervals
 
 
 def wilson_interval(share: float, items: int) -> tuple[float, float]:

@@ -30,7 +30,7 @@ from analysis.tables.columns import Columns
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trade_off import Floats, Mask
 from analysis.tables.trial_table import TrialTable, numbers
-from search_spaces.constraint import Constraint, all_met, parse_constraint
+from search_spaces.constraint import Constraint, parse_constraint
 
 USABLE, PAPER, STATED = "usable", "paper", "stated"
 LEVEL_Z = 1.645
@@ -72,7 +72,8 @@ class Requirement:
         reference: the column of the target's score; "" for the column of the limit.
         preferred: whether models that miss the bound can still be good, but are chosen only if all good models miss it.
         decisive: whether meeting the bound can show that a model forgot (or kept) enough. A threshold that the user
-            adds to the criterion's own requirements cannot.
+            adds to the criterion's own requirements cannot, and neither can one of the paper's on a metric that is not
+            primary.
     """
 
     limit: Constraint
@@ -104,8 +105,9 @@ class Requirement:
             bound = min(bound + error, 1.0) if limit.sign == "<=" else max(bound - error, 0.0)
         return Constraint(self.column, limit.sign, bound)
 
-    def is_met_by_target(self, target: TargetScores) -> bool:
-        bound = self.bound(target)
+    def shows_nothing(self, target: TargetScores) -> bool:
+        """Return whether the requirement is on forgetting, but even the target meets the bound."""
+        bound = self.bound(target) if self.role is Role.FORGET else None
         return bound is not None and bound.met(target.values.get(self.column)) is True
 
 
@@ -129,8 +131,6 @@ class Verdict:
         target: the score of the target; None if it was not measured.
         bound: the bound as a number; None if it is unknown.
         met: whether the model meets the bound; None if unknown.
-        decides: whether meeting the bound shows that the model forgot (or kept) enough. A bound on forgetting that the
-            target meets, too, shows nothing, and the paper's thresholds on metrics that are not primary do not suffice.
     """
 
     requirement: Requirement
@@ -138,7 +138,6 @@ class Verdict:
     target: float | None
     bound: Constraint | None
     met: bool | None
-    decides: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +151,7 @@ class Judged:
         miss: by how much the bound is missed, in [0, 1); 0 if it is met or unknown; shape (n, r). A miss is
             ``x / (1 + x)``, where x is the distance to the bound, divided by the distance from the worst score to the
             bound. The worst score is the target's for forgetting, and otherwise the worse bound of the column.
-        decides: :attr:`Verdict.decides`, shape (n, r).
+        decides: whether meeting the bound shows that the model forgot (or kept) enough; shape (n, r).
     """
 
     criterion: Criterion
@@ -211,11 +210,8 @@ class Judged:
                 target=target.values.get(item.column),
                 bound=item.bound(target),
                 met=None if math.isnan(is_met) else bool(is_met),
-                decides=bool(decides),
             )
-            for item, value, is_met, decides in zip(
-                self.criterion.requirements, values, met, self.decides[index], strict=True
-            )
+            for item, value, is_met in zip(self.criterion.requirements, values, met, strict=True)
         )
 
     def _marked(self, has_mark: Callable[[Requirement], bool]) -> Mask:
@@ -284,7 +280,7 @@ class Criterion:
         return Judged(self, targets, values, met, miss, decides)
 
     def _bound(self, item: Requirement, target: TargetScores) -> tuple[float, float, bool]:
-        """Return the bound, the distance from the worst score to the bound, and :attr:`Verdict.decides`."""
+        """Return the bound, the distance from the worst score to the bound, and :attr:`Judged.decides`."""
         bound = item.bound(target)
         if bound is None:
             return math.nan, 1.0, True
@@ -294,19 +290,11 @@ class Criterion:
             worst = target.values.get(item.column)
         scale = abs(bound.bound - worst) if worst is not None else abs(bound.bound)
         scale = scale or (high - low if low is not None and high is not None else 1.0)
-        return bound.bound, scale, self._decides(item, target)
-
-    def _decides(self, item: Requirement, target: TargetScores) -> bool:
-        is_primary = item.source != PAPER or self.columns[item.column].primary
-        return item.decisive and is_primary and (item.role is not Role.FORGET or not item.is_met_by_target(target))
+        return bound.bound, scale, item.decisive and not item.shows_nothing(target)
 
     def is_good(self, rows: pd.DataFrame) -> Mask:
         """Return a mask, shape (n,), of the models that meet the criterion."""
         return self.judge(rows).good
-
-    def met(self, row: pd.Series) -> bool | None:
-        """Return whether a model meets all requirements; None if unknown, or if there are no requirements."""
-        return all_met(item.met for item in self.verdicts(row) if not item.requirement.preferred)
 
 
 def criterion_of(sweep: SweepFile, table: TrialTable | None = None) -> Criterion:
@@ -400,7 +388,7 @@ def _paper(columns: Columns, measured: Collection[str], of: str) -> list[Require
     """Return the paper's thresholds on a data set or, for data without them, shares of the primary metric's score."""
     papers = [item for name, item in columns.thresholds.items() if columns[name].of == of and name in measured]
     if papers:
-        return [Requirement(item, _ROLES[of], PAPER) for item in papers]
+        return [Requirement(item, _ROLES[of], PAPER, decisive=columns[item.name].primary) for item in papers]
     requirements = []
     for name in columns.primaries(measured):
         if columns[name].of == of and columns[name].direction is not None:

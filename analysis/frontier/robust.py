@@ -82,8 +82,7 @@ def survival(row: pd.Series, criterion: Criterion) -> Survival | None:
     found: dict[str, list[Verdict]] = {}
     for verdict in under_attack(criterion, measured).verdicts(row):
         attack = criterion.columns[verdict.requirement.column].attack
-        shows_nothing = verdict.requirement.role is Role.FORGET and verdict.requirement.is_met_by_target(target)
-        if attack and verdict.met is not None and not shows_nothing:
+        if attack and verdict.met is not None and not verdict.requirement.shows_nothing(target):
             found.setdefault(attack, []).append(verdict)
     missed = {attack: [item for item in verdicts if not item.met] for attack, verdicts in found.items()}
     worst = [max(items, key=_excess) for items in missed.values() if items]

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.frontier.choice import Choice, configurations_of
-from analysis.frontier.criterion import PAPER, STATED, Criterion, TargetScores
+from analysis.frontier.criterion import STATED, Criterion, TargetScores
 from analysis.frontier.pareto_json import json_value
 from analysis.frontier.ranking import ASPECTS, beats
 from analysis.tables.trade_off import Mask
@@ -32,9 +32,8 @@ def compiled_rule(choice: Choice, table: TrialTable) -> dict[str, Any] | None:
     The result has the keys:
 
     - ``criterion`` (its name) and ``faults`` (whether a metric of the criterion is at fault, so no model is good).
-    - ``requirements``: ``column``, ``sign``, ``role``, ``preferred``, ``stated``, ``decisive``, ``decides`` (whether a
-      met bound can show that a model forgot or kept enough), ``range`` (the bounds of the column), and the ``values``
-      of the n models.
+    - ``requirements``: ``column``, ``sign``, ``role``, ``preferred``, ``stated``, ``decisive``, ``range`` (the bounds
+      of the column), and the ``values`` of the n models.
     - ``targets``: for each distinct target, its ``scores`` and the ``bounds`` of the requirements. ``target`` has the
       index of each model's target.
     - ``beats``: whether model A beats model B, as n * n bits, row by row in base64. ``sums`` decides cycles.
@@ -67,7 +66,6 @@ def compiled_rule(choice: Choice, table: TrialTable) -> dict[str, Any] | None:
                 "preferred": item.preferred,
                 "stated": item.source == STATED,
                 "decisive": item.decisive,
-                "decides": item.decisive and (item.source != PAPER or criterion.columns[item.column].primary),
                 "range": criterion.columns[item.column].bounds,
                 "values": numbers(rows, item.column).tolist(),
             }

@@ -51,21 +51,17 @@ def judged_pick(
 ) -> JudgedPick:
     """Select a model by a rule or a column. Without ``rule`` and ``best``, select the model that the report shows.
 
-    With ``robust``, select the best model under attack instead (:func:`~analysis.frontier.choice.choose_model`).
+    With ``robust``, select the best model under attack (:func:`~analysis.frontier.choice.choose_model`).
     """
-    if robust:
-        choice = choose_model(table, sweep, robust=True)
-        if choice.row is None:
-            raise NothingQualifies("no model has the results of all attacks: measure them with 'attack DIR' first")
-        reason = render_line("pick.robust", choice=choice)
-        lines = model_lines(choice.criterion, choice.verdicts, forget_answers(choice.row, choice.criterion))
-        return JudgedPick(choice.row, choice.eligible, reason, str(choice.outcome), lines)
     if rule is None and best is None:
-        choice = choose_model(table, sweep)
-        result = answer(table, sweep, frontier(table.models, sweep.objectives), choice)
-        if result.model is not None and choice.row is not None:
-            reason = render_line("answer.reason", answer=result) or render_line("answer.closest", answer=result)
-            return judged_model(choice.row, table, sweep, reason, eligible=choice.eligible)
+        choice = choose_model(table, sweep, robust=robust)
+        found = answer(table, sweep, frontier(table.models, sweep.objectives), choice)
+        if choice.row is not None and found.model is not None:
+            reason = render_line("answer.reason", answer=found) or render_line("answer.closest", answer=found)
+            lines = model_lines(choice.criterion, choice.verdicts, found.forget_answers)
+            return JudgedPick(choice.row, choice.eligible, reason, str(choice.outcome), lines)
+        if robust:
+            raise NothingQualifies("no model has the results of all attacks: measure them with 'attack DIR' first")
     picked = pick(table, sweep, rule=rule or KNEE, limits=limits, best=best)
     return judged_model(picked.row, table, sweep, render_line("pick.reason", pick=picked), eligible=picked.eligible)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from analysis.frontier.choice import models_to_confirm
 from analysis.frontier.confirmation import Confirmed
-from analysis.frontier.to_confirm import models_to_confirm
 from analysis.tables.sources import read_source
 from search_spaces.common.messages import some_of
 from sweeper.checks.trial_time import estimate_pace

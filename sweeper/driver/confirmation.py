@@ -68,7 +68,7 @@ def _models(sweep: OpenSweep) -> list[Confirmed]:
     """Return the models to confirm, from the tables."""
     if not sweep.settings.fresh_seeds or not sweep.log.state.ended:
         return []
-    from analysis.frontier.to_confirm import models_to_confirm
+    from analysis.frontier.choice import models_to_confirm
     from analysis.tables.sources import read_source
 
     sweep.log.flush()

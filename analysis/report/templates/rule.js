@@ -30,7 +30,7 @@ const decideByRule = (() => {
       const forget = item.role === "forget";
       const misses = (x) => (above ? bound - x : x - bound) > 0 || (strict && x === bound);
       const isMetByTarget = bound !== null && scores[j] !== null && !misses(scores[j]);
-      const decides = item.decides && !(forget && isMetByTarget);
+      const decides = item.decisive && !(forget && isMetByTarget);
       if (bound === null || value(j) === null) return { met: null, miss: 0, decides, bound };
       if (!misses(value(j))) return { met: true, miss: 0, decides, bound };
       const worst = forget ? scores[j] : above ? low : high;

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 import pandas as pd
 import pytest
 
-from analysis.frontier.choice import choose_model
+from analysis.frontier.choice import choose_model, models_to_confirm
 from analysis.frontier.confirmation import Confirmed, predicted_worst
 from analysis.frontier.ranking import Decision
-from analysis.frontier.to_confirm import models_to_confirm
 from analysis.report.outcomes import cost, early_stops
 from analysis.report.report import write_report
 from analysis.tables.sources import read_source
