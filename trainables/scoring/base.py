@@ -124,10 +124,10 @@ def select_metrics(
         if all(metric in unmet_needs for metric in metrics):
             problems.append(f"{requested_name} needs {unmet_needs[metrics[0]]}")
     if problems:
-        measurable = ", ".join(name for name in METRICS if name not in unmet_needs)
+        measurable = ", ".join(name for name, item in METRICS.items() if name not in unmet_needs and not item.attack)
         raise MetricError(
             f"some requested metrics cannot be measured on the data set {data.name}: {'; '.join(problems)}; metrics "
-            f"that can be measured: {measurable}"
+            f"without attacks that can be measured: {measurable}"
         )
     selected_names -= unmet_needs.keys()
     return tuple(name for name, metric in METRICS.items() if name in selected_names and not metric.loss)

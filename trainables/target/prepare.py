@@ -129,9 +129,8 @@ class Preparation:
         spec = self.spec
         retain = self.retain_values()
         folder, model_key = self.model()
-        key = digest(FORMAT, model_key, spec.data, spec.trial.max_length, spec.template_key)
-        if retain is not None:
-            key = digest(FORMAT, key, retain.key)
+        key_without_retain = digest(FORMAT, model_key, spec.data, spec.trial.max_length, spec.template_key)
+        key = key_without_retain if retain is None else digest(FORMAT, key_without_retain, retain.key)
         default_names = select_metrics((), spec.data, retain_model=False)
         names = tuple(dict.fromkeys([*default_names, *spec.metric_names()]))  # without duplicates
         scores_key = digest(FORMAT, SCORING, key, names, spec.metric_digests(names))
@@ -149,6 +148,7 @@ class Preparation:
             left_out=spec.left_out,
             answers=scores["answers"],
             item_counts=dict(scores["item_counts"]),
+            key_without_retain=key_without_retain,
         )
 
     def model(self) -> tuple[Path, str]:
@@ -228,7 +228,7 @@ class Preparation:
                 values = replace(values, metrics={**values.metrics, **metrics})
             return asdict(values)
 
-        attacked = [name for name in spec.metric_names(target=False) if METRICS[name].attack]
+        attacked = [name for name in spec.metric_names() if METRICS[name].attack and not METRICS[name].needs_target]
         parts = [attacked, spec.metric_digests(attacked)] if attacked else []
         values = self.cache.note(f"retain-values/{digest(SCORING, key, *parts)}", compute)
         if user_folder is None:

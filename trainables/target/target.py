@@ -52,6 +52,7 @@ class Target:
         left_out: the requested metrics that are not measured, because no retain model is available.
         answers: the target's generated answers, by evaluation set; empty if none were generated.
         item_counts: the number of items of each metric that is a mean over items.
+        key_without_retain: the key without the retain model.
     """
 
     key: str
@@ -66,6 +67,7 @@ class Target:
     left_out: tuple[str, ...] = ()
     answers: ItemLog = field(default_factory=dict)
     item_counts: dict[str, int] = field(default_factory=dict)
+    key_without_retain: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,7 @@ from tests.trainables.runs import same_bits
 from tests.trainables.target.conftest import SPEC, Preparation
 from trainables.data.errors import DataError
 from trainables.data.examples import UnlearningData
+from trainables.metrics.registry import METRICS
 from trainables.models.checkpoints import load_model, load_tokenizer, save_model
 from trainables.scoring.language import Evaluator
 from trainables.target.cache import TargetError
@@ -72,6 +73,16 @@ def test_the_retain_model_is_trained_once_on_the_retain_set_alone_and_used_from_
     assert train() == first
     assert prepare.seen == []
     assert {path.name: path.stat().st_mtime > 1e9 for path in kept} == {path.name: True for path in kept}
+
+
+def test_attacks_that_compare_with_the_target_are_not_measured_on_the_retain_model(train: Train) -> None:
+    without, target = train(metrics=()), train(metrics=("depth", "barrier", "prefix"))
+    assert target.retain is not None
+    attacked = [name for name in target.retain.metrics if METRICS[name].attack]
+    assert attacked == ["fact_recall_after_prefix", "verbmem_after_prefix"]
+    assert target.baseline["unlearning_depth"] == 0.0
+    assert target.baseline["forget_loss_barrier"] == pytest.approx(0.0, abs=1e-9)
+    assert target.key_without_retain == without.key != target.key
 
 
 def test_forget_quality_of_the_target_is_scipys_test_against_the_retain_model(
