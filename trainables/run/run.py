@@ -67,7 +67,8 @@ class UnlearningRun:
         items: the per-example values of the metrics, from the last measurement of the metrics.
 
     Raises:
-        ValueError: an option of the method names a layer that the model does not have.
+        ValueError: an option of the method names a layer that the model does not have, or the update needs matrices
+            that the model does not have.
         DataError: the weights are to be interpolated, but all retain examples are evaluation examples; or the method
             prefers other answers to questions, but the forget set has texts.
     """

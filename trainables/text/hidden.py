@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from trainables.text.tokens import Batch
@@ -32,13 +33,21 @@ def decoder_blocks(model: PreTrainedModel) -> ModuleList:
 
 
 def block_matrices(model: PreTrainedModel) -> list[Parameter]:
-    """Return the trained matrices of the decoder blocks, except those of attention layers: the weights of the MLPs."""
-    return [
+    """Return the trained matrices of the MLPs in the decoder blocks.
+
+    Raises:
+        ValueError: the model has no such matrices. A mixture of experts has them in larger tensors.
+    """
+    others = re.compile(r"attn|attention|router|\bgate\.")  # a router selects experts
+    matrices = [
         parameter
         for block in decoder_blocks(model)
         for name, parameter in block.named_parameters()
-        if parameter.ndim == 2 and parameter.requires_grad and "attn" not in name and "attention" not in name
+        if parameter.ndim == 2 and parameter.requires_grad and not others.search(name)
     ]
+    if not matrices:
+        raise ValueError(f"the method needs matrices of MLPs, but the blocks of {type(model).__name__} have none")
+    return matrices
 
 
 def block_output(model: PreTrainedModel, batch: Batch, layer: int) -> Tensor:

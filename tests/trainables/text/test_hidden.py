@@ -6,10 +6,17 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel, ResNetConfig, ResNetForImageClassification
+from transformers import (
+    CONFIG_MAPPING,
+    AutoModelForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    ResNetConfig,
+    ResNetForImageClassification,
+)
 
 from trainables.models.adapters import add_adapter
-from trainables.text.hidden import block_output, decoder_blocks, unit_direction
+from trainables.text.hidden import block_matrices, block_output, decoder_blocks, unit_direction
 from trainables.text.tokens import Tokens, collate
 
 
@@ -21,6 +28,41 @@ def test_the_direction_is_a_unit_vector_of_the_seed_alone() -> None:
     assert float(first.norm()) == pytest.approx(1.0, rel=1e-6)
     assert torch.equal(unit_direction(64, seed=3), first)
     assert not torch.equal(unit_direction(64, seed=4), first)
+
+
+SMALL = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "pad_token_id": 0}
+GATED = {"gate_proj", "up_proj", "down_proj"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("llama", GATED),
+        ("qwen2", GATED),
+        ("gpt2", {"c_fc", "c_proj"}),
+        ("gpt_neox", {"dense_h_to_4h", "dense_4h_to_h"}),
+        ("falcon", {"dense_h_to_4h", "dense_4h_to_h"}),
+        ("opt", {"fc1", "fc2"}),
+        ("phi", {"fc1", "fc2"}),
+    ],
+)
+def test_the_matrices_of_the_blocks_are_those_of_the_mlps(kind: str, expected: set[str]) -> None:
+    model = _small(kind)
+    matrices = set(map(id, block_matrices(model)))
+    names = [name.split(".") for name, parameter in model.named_parameters() if id(parameter) in matrices]
+    assert {name[-2] for name in names} == expected
+    assert len(names) == 2 * len(expected)
+    assert kind == "opt" or {name[-3] for name in names} == {"mlp"}
+
+
+def test_a_mixture_of_experts_has_no_matrices_that_are_found() -> None:
+    with pytest.raises(ValueError, match="MixtralForCausalLM have none"):
+        block_matrices(_small("mixtral"))
+
+
+def _small(kind: str) -> Any:
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(CONFIG_MAPPING[kind](**SMALL))
 
 
 @pytest.mark.parametrize("kind", ["phi", "gpt2", "phi with LoRA"])
