@@ -123,7 +123,7 @@ def open_panel(out: Path, raw: Raw, questions: Sequence[str], *, console: Consol
     if problems:
         raise Problems(problems)
     use_free_threads()
-    target = prepare_with_progress(spec, console=console)
+    target = prepare_with_progress(spec, console=console, measured=False)
     if spec.target_key and spec.target_key != target.key:
         console.print(
             "note: the target or its data are not those with which the model was made: a file has changed, or the "

@@ -48,22 +48,26 @@ plugins.active()  # load the plug-ins before a worker unpickles a target spec th
 # On this machine -----------------------------------------------------------------------------------------------------
 
 
-def prepare_with_progress(spec: TrialSpec, *, console: Console, fill_cache: FillCache | None = None) -> Target:
-    """Prepare the target in this process, and show the progress.
+def prepare_with_progress(
+    spec: TrialSpec, *, console: Console, fill_cache: FillCache | None = None, measured: bool = True
+) -> Target:
+    """Prepare the target in this process, and show the progress. ``measured``: whether its scores are needed.
 
     If given, ``fill_cache(spec, show)`` is called first. It makes another process or a node add the target to the
     cache.
     """
     print_data_notes(target_spec_of(spec), console)
-    with progress_shown(spec, console) as (show, last_progress):
+    first = "loading the target and measuring its metrics" if measured else "loading the target"
+    with progress_shown(spec, console, first=first) as (show, last_progress):
         if fill_cache is not None:
             fill_cache(spec, show)
-        target = prepare_target(spec, on_progress=show)
+        target = prepare_target(spec, on_progress=show, measured=measured)
     print_left_out_metrics(target.left_out, console)
     if progress := last_progress.get("target"):
         names = ("forget_loss_capped", "retain_loss", *primary_metrics(target.data.modality))
         scores = ", ".join(f"{name} {target.baseline[name]:.3f}" for name in names if name in target.baseline)
-        console.print(f"the target {spec.model} is fine-tuned ({progress.text}) and cached: {scores}", soft_wrap=True)
+        made = f"the target {spec.model} is fine-tuned ({progress.text}) and cached"
+        console.print(f"{made}: {scores}" if scores else made, soft_wrap=True)
     return target
 
 

@@ -49,10 +49,12 @@ def prepare_target(
     cache: Path | None = None,
     device: torch.device | str | None = None,
     on_progress: Callable[[Progress], None] = lambda progress: None,
+    measured: bool = True,
 ) -> Target:
     """Return the target for a spec: from the cache, from ``target_path``, or by fine-tuning.
 
     Args:
+        measured: whether the target's scores are needed. Without them, the target has no baseline and no answers.
         cache: the folder of the cache; by default the result of :func:`~trainables.target.cache.cache_folder`.
         on_progress: function that is called with the progress after every epoch of training.
 
@@ -60,7 +62,7 @@ def prepare_target(
         DataError, TargetError, LoadError: the target cannot be prepared; the message is for the user.
     """
     preparation = Preparation(spec=target_spec_of(spec), cache=Cache(cache), device=device, on_progress=on_progress)
-    return preparation.target()
+    return preparation.target(measured=measured)
 
 
 def score_checkpoint(
@@ -119,8 +121,8 @@ class Preparation:
     device: torch.device | str | None = None
     on_progress: Callable[[Progress], None] = lambda progress: None
 
-    def target(self) -> Target:
-        """Return the target with its scores, from the cache if possible.
+    def target(self, *, measured: bool = True) -> Target:
+        """Return the target with its scores, from the cache if possible; without scores if not ``measured``.
 
         Raises:
             TargetError, LoadError: the target cannot be prepared; the message is for the user.
@@ -134,7 +136,11 @@ class Preparation:
         default_names = select_metrics((), spec.data, retain_model=False)
         names = tuple(dict.fromkeys([*default_names, *spec.metric_names()]))  # without duplicates
         scores_key = digest(FORMAT, SCORING, key, names, spec.metric_digests(names))
-        scores = self.cache.note(f"baselines/{scores_key}", lambda: self._scores(folder, names, retain))
+        scores = (
+            self.cache.note(f"baselines/{scores_key}", lambda: self._scores(folder, names, retain))
+            if measured
+            else self._without_scores(folder)
+        )
         return Target(
             key=key,
             path=str(folder.resolve()),
@@ -174,6 +180,11 @@ class Preparation:
             "answers": generated_answers(measurement.items),
             "item_counts": item_counts(measurement.items),
         }
+
+    def _without_scores(self, folder: Path) -> dict[str, Any]:
+        model, _, _ = self.load(folder)
+        classes = self.spec.modality.classes(model.config)
+        return {"classes": classes, "baseline": {}, "reference_nll": (), "answers": {}, "item_counts": {}}
 
     def retain_model(self) -> Path:
         """Return the folder of the retain model: the target's base model, trained only on the retain set.

@@ -33,6 +33,15 @@ from trainables.text.scorer import TextScorer
 from trainables.text.tokens import encode_examples
 
 
+def test_a_target_whose_scores_are_not_needed_is_not_measured(prepare: Preparation) -> None:
+    bare = prepare(measured=False)
+    assert not (prepare.cache / "baselines").exists()
+    full = prepare()
+    assert (bare.key, bare.path, bare.vocabulary_size) == (full.key, full.path, full.vocabulary_size)
+    assert (bare.baseline, bare.answers) == ({}, {})
+    assert "verbmem" in full.baseline
+
+
 def test_a_target_is_trained_once_for_all_methods_and_rates_and_records_its_origin(prepare: Preparation) -> None:
     first = prepare()
     assert prepare.epochs == 2
