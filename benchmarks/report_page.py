@@ -26,7 +26,7 @@ import vl_convert
 
 from analysis.figures.gallery import gallery
 from analysis.figures.panels import draw_panels
-from analysis.figures.pareto import pareto_data
+from analysis.figures.pareto import pareto_figure
 from analysis.figures.save import save_figure
 from analysis.figures.vega import vega_script
 from analysis.report.report import draw_frontier, write_report
@@ -71,7 +71,7 @@ def figures(out: Path) -> None:
     drawings = [draw_panels(data) for _, data in gallery(by_task(sources)[0])]
     folder = out / "drawn"
     line(f"matplotlib, {len(drawings)} panel figures as SVG and PNG", seconds(lambda: saved(drawings, folder)))
-    data = pareto_data(sources.table, sources.sweep)
+    data = pareto_figure(sources.table, sources.sweep)
     line("matplotlib, the frontier as SVG and PNG", seconds(lambda: saved([draw_frontier(data)], folder)))
     for name, chart in charts(sources.table.models.trials):
         spec = chart.to_json(indent=None)

@@ -127,12 +127,12 @@ class Sweep:
         """Draw the figures of the report. Return a mapping from name to figure."""
         from analysis.figures.gallery import gallery
         from analysis.figures.panels import draw_panels
-        from analysis.figures.pareto import pareto_data
+        from analysis.figures.pareto import pareto_figure
         from analysis.report.report import draw_frontier
         from analysis.tables.tasks import by_task
 
         sources = self._read()
-        figures = {"pareto": draw_frontier(pareto_data(sources.table, sources.sweep))}
+        figures = {"pareto": draw_frontier(pareto_figure(sources.table, sources.sweep))}
         sources_by_task, _ = by_task(sources)
         for _, data in gallery(sources_by_task):
             figures[data.name] = draw_panels(data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,25 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ABSENT = "no finished trial"
+Marker = str | tuple[int, int, int]
+"""A marker of matplotlib."""
 _COLOUR_RANGE = (0.1, 0.9)
 """The used part of the colour map viridis, as fractions. The ends of the map are hard to see on black or on white."""
 _PANEL_HEIGHT, _SQUARE_HEIGHT = 3.0, 3.8
+_RIGHT_SHARE = 0.7
+"""The label of a vertical guide beyond this share of the panel's width is on the left of the guide."""
 _MAX_MARKERS = 60
 """A line with more points than this is drawn without markers."""
+_MAX_VECTOR_POINTS = 10_000
+"""With more points, the SVG has an image of them instead of a shape per point, which would make tens of megabytes."""
+_MARKS: dict[str, dict[str, Any]] = {
+    "marks": {"s": 26, "zorder": 3},
+    "pale": {"s": 30, "zorder": 2.8, "alpha": 0.5, "clip_on": False},
+    "large": {"s": 68, "zorder": 4, "clip_on": False},
+    "landmark": {"s": 190, "zorder": 5},
+    "ring": {"s": 260, "zorder": 5, "clip_on": False},
+}
+"""How the markers of each style of line without a line are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +45,8 @@ class Line:
 
     Attributes:
         name: the legend entry; "" for no entry.
-        style: ``line``, ``dots`` (a line with markers), ``dashed`` or ``marks`` (markers only).
+        style: ``line``, ``thin``, ``dots`` (a line with markers) or ``dashed``; or markers only: ``marks``, ``pale``,
+            ``large``, ``landmark`` (larger) or ``ring``.
     """
 
     name: str
@@ -39,7 +54,7 @@ class Line:
     ys: tuple[float, ...]
     colour: str
     style: str = "line"
-    marker: str = "o"
+    marker: Marker = "o"
     filled: bool = True
 
 
@@ -85,6 +100,7 @@ class Panel:
     guides: tuple[Guide, ...] = ()
     x_scale: str = "linear"
     y_scale: str = "linear"
+    x_limits: tuple[float, float] | None = None
     y_limits: tuple[float, float] | None = None
     x_min_span: float = 0.0
     y_min_span: float = 0.0
@@ -101,7 +117,10 @@ class PanelFigure:
     Attributes:
         name: the stem of the file names.
         caption: the note that figure_captions.j2 renders as the caption.
+        subtitle, notes: further notes, which :func:`draw_panels` receives as text.
         columns: the maximum number of panels side by side.
+        size: the width and height in inches, with the legend on the right; None to fit the panels, with the legend
+            below.
         rates: the learning rates at the two ends of the colour bar (:func:`log_colour`); None if the figure has no bar.
     """
 
@@ -109,7 +128,10 @@ class PanelFigure:
     title: str
     panels: tuple[Panel, ...]
     caption: Note | None = None
+    subtitle: Note | None = None
+    notes: tuple[Note, ...] = ()
     columns: int = 2
+    size: tuple[float, float] | None = None
     rates: tuple[float, float] | None = None
 
 
@@ -119,11 +141,11 @@ def figure_of(
 ) -> PanelFigure | None:  # fmt: skip
     """Return a figure with the panels that are not None; None if all panels are None."""
     nonempty = tuple(panel for panel in panels if panel is not None)
-    return PanelFigure(name, title, nonempty, caption, columns, rates) if nonempty else None
+    return PanelFigure(name, title, nonempty, caption, columns=columns, rates=rates) if nonempty else None
 
 
 def finite_lines(  # noqa: PLR0913 - the fields of a Line
-    name: str, xs: Iterable[float], ys: Iterable[float], colour: str, *, style: str = "line", marker: str = "o",
+    name: str, xs: Iterable[float], ys: Iterable[float], colour: str, *, style: str = "line", marker: Marker = "o",
     filled: bool = True,
 ) -> tuple[Line, ...]:  # fmt: skip
     """Return a line through the points with finite coordinates; () if there are no such points."""
@@ -150,8 +172,8 @@ def log_colour(value: float, low: float, high: float) -> str:
     return to_hex(colormaps["viridis"](first + share * (last - first)))
 
 
-def draw_panels(data: PanelFigure) -> Figure:
-    """Draw the panels, the colour bar and the legend."""
+def draw_panels(data: PanelFigure, *, subtitle: str = "", notes: Sequence[str] = ()) -> Figure:
+    """Draw the panels, the colour bar and the legend. ``subtitle`` is above the panels and ``notes`` are below them."""
     from matplotlib.figure import Figure
 
     columns = min(data.columns, len(data.panels))
@@ -172,6 +194,14 @@ def draw_panels(data: PanelFigure) -> Figure:
                 entries.setdefault(name, handle)
         if data.rates is not None:
             _draw_colour_bar(figure, grid[: len(data.panels)], *data.rates)
+        if subtitle:
+            figure.axes[0].set_title(subtitle, loc="left", fontsize=10, color=MUTED)
+        if notes:
+            figure.supxlabel("\n".join(notes), x=0.012, ha="left", fontsize=8.5, color=MUTED)
+        if data.size:
+            figure.set_size_inches(*data.size)
+            figure.legend(list(entries.values()), list(entries), loc="outside right upper", fontsize=9.5)
+            return figure
         # At 9 points, a letter is about 0.08 inches wide. The marker and the gaps around a name take 0.6 inches.
         entry_width = 0.08 * max(map(len, entries), default=0) + 0.6
         max_per_row = 4 if columns > 1 else 2
@@ -183,13 +213,13 @@ def draw_panels(data: PanelFigure) -> Figure:
 
 
 def _draw_panel(axes: Axes, panel: Panel) -> None:
+    for line in panel.lines:
+        _draw_line(axes, line)
     for band in panel.bands:
         axes.fill_between(
             band.xs, band.lows, band.highs,
             color=band.colour, alpha=band.opacity, linewidth=0, zorder=1, label=band.name,
         )  # fmt: skip
-    for line in panel.lines:
-        _draw_line(axes, line)
     if panel.absent:
         axes.scatter(
             panel.absent, [0.0] * len(panel.absent), transform=axes.get_xaxis_transform(), marker="x", color=INK, s=34,
@@ -199,7 +229,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     ys = [y for line in panel.lines for y in line.ys] + [y for band in panel.bands for y in (*band.lows, *band.highs)]
     xs += [guide.value for guide in panel.guides if guide.axis == "x"]
     ys += [guide.value for guide in panel.guides if guide.axis == "y"]
-    x_limits = limits_of(panel.x_scale, xs, min_span=panel.x_min_span)
+    x_limits = panel.x_limits or limits_of(panel.x_scale, xs, min_span=panel.x_min_span)
     y_limits = panel.y_limits or limits_of(panel.y_scale, ys, min_span=panel.y_min_span)
     apply_scale(axes, "x", panel.x_scale, *x_limits)
     apply_scale(axes, "y", panel.y_scale, *y_limits)
@@ -229,16 +259,27 @@ def _label_axis(axis: Axis, label: str, scale: str, *, is_integer: bool) -> None
 
 def _draw_line(axes: Axes, line: Line) -> None:
     face = line.colour if line.filled else PAPER
-    if line.style == "marks":
-        is_stroke = line.marker in "x+1"  # these markers have no face
-        look: dict[str, Any] = {"color": line.colour} if is_stroke else {"facecolors": face, "edgecolors": line.colour}
-        axes.scatter(line.xs, line.ys, s=26, marker=line.marker, linewidths=1.2, zorder=3, label=line.name, **look)
+    if line.style in _MARKS:
+        look: dict[str, Any] = {
+            "marker": line.marker,
+            "linewidths": 1.2,
+            "rasterized": len(line.xs) > _MAX_VECTOR_POINTS,
+            **_MARKS[line.style],
+        }
+        if line.marker in ("x", "+", "1"):  # these markers have no face
+            look["color"] = line.colour
+        else:
+            look["facecolors"] = "none" if line.style == "ring" else face
+            look["edgecolors"] = INK if line.style == "large" and line.filled else line.colour
+        axes.scatter(line.xs, line.ys, label=line.name, **look)
         return
+    is_thin = line.style == "thin"
     has_markers = (line.style == "dots" and len(line.xs) <= _MAX_MARKERS) or len(line.xs) == 1
     dashes: Any = (0, (4, 2)) if line.style == "dashed" else "-"
     axes.plot(
-        line.xs, line.ys, color=line.colour, linestyle=dashes, linewidth=1.6,
-        marker=line.marker if has_markers else None, markerfacecolor=face, markersize=4, zorder=2.5, label=line.name,
+        line.xs, line.ys, color=line.colour, linestyle=dashes, linewidth=0.6 if is_thin else 1.6,
+        alpha=0.45 if is_thin else 1.0, marker=line.marker if has_markers else None, markerfacecolor=face, markersize=4,
+        zorder=2.5, label=line.name,
     )  # fmt: skip
 
 
@@ -246,15 +287,17 @@ def _draw_guide(axes: Axes, guide: Guide, index: int) -> None:
     draw = axes.axvline if guide.axis == "x" else axes.axhline
     draw(guide.value, color=MUTED, linestyle=(0, (5, 4)), linewidth=1.0, zorder=2)
     if guide.axis == "y":
-        position, offset = (0.01, guide.value), (0, -2)
+        position, offset, side = (0.01, guide.value), (0, -2), "left"
         coordinates: dict[str, Any] = {"xycoords": ("axes fraction", "data")}
     else:
-        position, offset = (guide.value, 1.0), (3, -11 * (index % 3))
+        share, _ = (axes.transScale + axes.transLimits).transform((guide.value, 1.0))
+        side = "right" if share > _RIGHT_SHARE else "left"  # the label stays inside the panel
+        position, offset = (guide.value, 1.0), (3 if side == "left" else -3, -11 * (index % 3))
         coordinates = {"xycoords": ("data", "axes fraction")}
     # A white background keeps the label readable if a curve passes behind it.
     axes.annotate(
         guide.label, position, xytext=offset, textcoords="offset points", color=MUTED, fontsize=8.5, zorder=4,
-        bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.6, "alpha": 0.8}, ha="left", va="top", **coordinates,
+        bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.6, "alpha": 0.8}, ha=side, va="top", **coordinates,
     )  # fmt: skip
 
 

@@ -1,99 +1,39 @@
-"""Compute the data of the frontier figure."""
+"""The frontier figure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+import textwrap
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 
-from analysis.figures.panels import colours_of
-from analysis.figures.style import MIN_SPAN, MUTED, limits_of, scale_for
+from analysis.figures.panels import Band, Guide, Line, Marker, Panel, PanelFigure, colours_of, finite_lines
+from analysis.figures.style import INK, MIN_SPAN, MUTED, SHADE, limits_of, scale_for
 from analysis.frontier.choice import Choice, choose_model
 from analysis.frontier.frontier import Frontier, Model, frontier, selectable_models
 from analysis.tables.note import Note, note
 from analysis.tables.sweep_file import SweepFile
-from analysis.tables.trade_off import measured, values_of
-from analysis.tables.trial_table import STATUSES, TrialTable, auto_lr_on, numbers
+from analysis.tables.trade_off import Floats, measured, values_of
+from analysis.tables.trial_table import STATUSES, TrialTable, auto_lr_on
+from analysis.words import number
 from search_spaces.common.objective import Objective
 
-Position = tuple[float, float]
-"""A position in the units of the axes."""
+_SIZE = (10.0, 6.875)
+"""The size in inches, which is 1600 x 1100 pixels."""
+_LABEL_WIDTH = 27
+"""The maximum number of letters per line in the legend entry of the chosen model."""
+_FOUR_POINTED_STAR = (4, 1, 0)
+_UNFINISHED_MARKERS = {"stopped": "+", "diverged": "x", "failed": "1"}
 
 
-@dataclass(frozen=True, slots=True)
-class AxisData:
-    """One axis of the frontier figure. ``guess`` is the loss of a random guess; None if the axis does not show it."""
+def pareto_figure(table: TrialTable, sweep: SweepFile, choice: Choice | None = None) -> PanelFigure:
+    """Return the figure of all models over the first two objectives.
 
-    label: str
-    low_is_better: bool
-    scale: str
-    limits: tuple[float, float]
-    guess: float | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Series:
-    """The models that share one entry of the legend.
-
-    Attributes:
-        points: a row for each model, with the columns ``trial_id``, ``epoch`` (NaN if unknown), ``x``, ``y``,
-            ``on_front`` and ``filled``. ``x`` and ``y`` are clipped to the bounds of the objectives. ``filled`` is
-            false for fixed-rate trials if the figure also has AutoLR trials; otherwise, ``filled`` is true.
-        external: whether the models are from an external table.
-    """
-
-    name: str
-    points: pd.DataFrame
-    external: bool = False
-    colour: str = MUTED
-    marker: str = "o"
-
-
-@dataclass(frozen=True, slots=True)
-class Highlight:
-    """The model that :func:`choose_model` chose. ``recommended`` is :attr:`Choice.recommended`."""
-
-    position: Position
-    model: Model
-    recommended: bool
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ParetoData:
-    """The data of the frontier figure.
-
-    Attributes:
-        methods: a series for each method, with the models that can be selected (:func:`selectable_models`), and a
-            series for each method of an external table.
-        unfinished: a series for each status except ``finished`` that occurs.
-        both_policies: whether the figure has both fixed-rate trials (hollow) and AutoLR trials (filled).
-        staircase: the corners of the line that bounds the dominated region; empty if there is no frontier, or if there
-            are more than two objectives.
-        corner: the reference point, which is the last corner of the dominated region.
-        baseline: the position of the target before unlearning; None if the target was not measured.
-        highlight: the model that is marked with a ring; None if no model can be chosen.
-        paths: a line through all epochs of each trial that has an epoch on the frontier.
-    """
-
-    title: str
-    subtitle: Note
-    x: AxisData
-    y: AxisData
-    methods: tuple[Series, ...]
-    unfinished: tuple[Series, ...]
-    both_policies: bool
-    staircase: tuple[Position, ...]
-    corner: Position
-    baseline: Position | None
-    highlight: Highlight | None
-    notes: tuple[Note, ...]
-    paths: tuple[list[Position], ...]
-
-
-def pareto_data(table: TrialTable, sweep: SweepFile, choice: Choice | None = None) -> ParetoData:
-    """Return the data of the frontier figure. The axes are the first two objectives.
+    It shows the models that can be selected (:func:`selectable_models`) and those of unfinished trials. Models on the
+    frontier are large. If the figure has both AutoLR and fixed-rate trials, the latter are hollow. Models of an
+    external table are stars. Scores are clipped to the bounds of the objectives. With two objectives, a line bounds
+    the dominated region. A ring marks the chosen model, and thin lines join the epochs of trials on the frontier.
 
     Raises:
         AnalysisError: the table lacks the column of an objective.
@@ -106,89 +46,113 @@ def pareto_data(table: TrialTable, sweep: SweepFile, choice: Choice | None = Non
     # A model without all objectives cannot be on the frontier, so it is not drawn.
     selectable = selectable_models(table, sweep).trials
     finished = selectable.loc[measured(values_of(selectable, sweep.objectives))]
+    lines = [*_models(table, finished, front, pair), *_target(sweep, pair)]
+    for status in STATUSES[1:]:
+        points = _clipped(table.with_status(status), pair)
+        lines += _lines(status, points, MUTED, style="marks", marker=_UNFINISHED_MARKERS[status])
+    x_label, x_scale, x_limits, x_guess = _axis(pair[0], [x for line in lines for x in line.xs], sweep)
+    y_label, y_scale, y_limits, y_guess = _axis(pair[1], [y for line in lines for y in line.ys], sweep)
+    staircase = _staircase(front) if len(sweep.objectives) == 2 else ()
+    bands: tuple[Band, ...] = ()
+    if staircase:
+        xs, ys = zip(*staircase, strict=True)
+        lines.append(Line("attained frontier", xs, ys, INK))
+        bands = (Band("dominated", xs, ys, (pair[1].worst,) * len(xs), SHADE, opacity=1.0),)
+    lines += _paths(table, front, pair)
+    lines += _ring(choice or choose_model(table, sweep), table, pair)
+    guides = [
+        Guide(axis, guess, f"random guess, ln|V| = {number(guess)}")
+        for axis, guess in (("x", x_guess), ("y", y_guess))
+        if guess is not None
+    ]
+    panel = Panel(
+        title="",
+        x_label=x_label,
+        y_label=y_label,
+        lines=tuple(lines),
+        bands=bands,
+        guides=tuple(guides),
+        x_scale=x_scale,
+        y_scale=y_scale,
+        x_limits=x_limits,
+        y_limits=y_limits,
+    )
+    subtitle = note(
+        "frontier_subtitle",
+        hypervolume=front.hypervolume,
+        ended=len(table.searched),
+        planned=sweep.planned_trials,
+        external=int(table.trials["external"].sum()),
+        members=len(front.members),
+        every_epoch=table.every_epoch,
+    )
+    notes = tuple(_notes(table, sweep, front, finished))
+    return PanelFigure("pareto", sweep_title(table, sweep), (panel,), subtitle=subtitle, notes=notes, size=_SIZE)
+
+
+def _clipped(rows: pd.DataFrame, pair: Sequence[Objective]) -> Floats:
+    """Return the scores clipped to the bounds of the two objectives, with the shape (rows, 2). Missing ones are NaN."""
+    values = values_of(rows, pair)
+    return np.column_stack([item.clip(values[:, i]) for i, item in enumerate(pair)])
+
+
+def _lines(
+    name: str, points: Floats, colour: str, *, style: str, marker: Marker = "o", filled: bool = True
+) -> tuple[Line, ...]:
+    """Return a line through the points, or markers at the points, without those that have a NaN."""
+    return finite_lines(name, points[:, 0], points[:, 1], colour, style=style, marker=marker, filled=filled)
+
+
+def _models(table: TrialTable, finished: pd.DataFrame, front: Frontier, pair: Sequence[Objective]) -> Iterator[Line]:
     own, external = finished[~finished["external"]], finished[finished["external"]]
     has_both = auto_lr_on(own).nunique() == 2
-    hollow = set(own.loc[~auto_lr_on(own), "trial_id"]) if has_both else set()
-    groups = [(str(method), rows, False) for method, rows in own.groupby("method")]
-    groups += [(f"{method} ({source})", rows, True) for (method, source), rows in external.groupby(["method", "sweep"])]
-    looks = colours_of(dict.fromkeys([*table.methods, *(name for name, _, _ in groups)]))
-    methods = []
-    for name, rows, is_external in groups:
+    by_method = {str(method): rows for method, rows in own.groupby("method")}
+    by_source = {f"{method} ({source})": rows for (method, source), rows in external.groupby(["method", "sweep"])}
+    looks = colours_of(dict.fromkeys([*table.methods, *by_method, *by_source]))
+    for name, rows in by_method.items():
         colour, marker = looks[name]
-        methods.append(Series(name, _points(rows, pair, front.members.index, hollow), is_external, colour, marker))
-    points_by_status = ((status, _points(table.with_status(status), pair)) for status in STATUSES[1:])
-    unfinished = tuple(Series(status, points) for status, points in points_by_status if len(points))
-    target_values = [sweep.baseline.get(item.column) for item in pair]
+        points, is_on_front = _clipped(rows, pair), rows.index.isin(front.members.index)
+        is_filled = auto_lr_on(rows).to_numpy() | (not has_both)
+        for style, in_style in (("large", is_on_front), ("pale", ~is_on_front)):
+            for filled in (True, False):
+                part = points[in_style & (is_filled == filled)]
+                yield from _lines(name, part, colour, style=style, marker=marker, filled=filled)
+    for name, rows in by_source.items():
+        points = _clipped(rows, pair)
+        yield from _lines(name, points, looks[name][0], style="large", marker=_FOUR_POINTED_STAR)
+    if has_both:
+        yield Line("filled: AutoLR", (), (), MUTED, "marks")
+        yield Line("hollow: fixed lr", (), (), MUTED, "marks", filled=False)
+
+
+def _target(sweep: SweepFile, pair: Sequence[Objective]) -> tuple[Line, ...]:
     # A sweep caps the loss of each token. An external table has only the mean loss, so the mean is capped.
-    clipped = [float(item.clip(value)) for item, value in zip(pair, target_values, strict=True) if value is not None]
-    baseline = (clipped[0], clipped[1]) if len(clipped) == 2 else None
-    positions = [position for series in (*methods, *unfinished) for position in _positions(series.points)]
-    positions += [baseline] if baseline else []
-    choice = choice or choose_model(table, sweep)
-    return ParetoData(
-        title=sweep_title(table, sweep),
-        subtitle=note(
-            "frontier_subtitle",
-            hypervolume=front.hypervolume,
-            ended=len(table.searched),
-            planned=sweep.planned_trials,
-            external=int(table.trials["external"].sum()),
-            members=len(front.members),
-            every_epoch=table.every_epoch,
-        ),
-        x=_axis(pair[0], [x for x, _ in positions], sweep),
-        y=_axis(pair[1], [y for _, y in positions], sweep),
-        methods=tuple(methods),
-        unfinished=unfinished,
-        both_policies=has_both,
-        staircase=_staircase(front) if len(sweep.objectives) == 2 else (),
-        corner=(pair[0].worst, pair[1].worst),
-        baseline=baseline,
-        highlight=_highlight(choice, table, pair),
-        notes=tuple(_notes(table, sweep, front, finished)),
-        paths=tuple(_paths(table, front, pair)),
-    )
+    values = [sweep.baseline.get(item.column) for item in pair]
+    x, y = (np.nan if value is None else float(item.clip(value)) for item, value in zip(pair, values, strict=True))
+    return finite_lines("target (before unlearning)", [x], [y], INK, style="landmark", marker="*", filled=False)
 
 
-def _points(
-    rows: pd.DataFrame, pair: Sequence[Objective], on_front: Collection[object] = (), hollow: Collection[str] = ()
-) -> pd.DataFrame:
-    """Return :attr:`Series.points` for those rows that have both objectives."""
-    values = values_of(rows, pair)
-    has_both = ~np.isnan(values).any(axis=1)
-    x_objective, y_objective = pair
-    points = {
-        "trial_id": rows["trial_id"],
-        "epoch": numbers(rows, "epoch"),
-        "x": x_objective.clip(values[:, 0]),
-        "y": y_objective.clip(values[:, 1]),
-        "on_front": rows.index.isin(list(on_front)),
-        "filled": ~rows["trial_id"].isin(hollow),
-    }
-    return pd.DataFrame(points, index=rows.index).loc[np.asarray(has_both, dtype=bool)]
-
-
-def _positions(points: pd.DataFrame) -> list[Position]:
-    return list(zip(points["x"].tolist(), points["y"].tolist(), strict=True))
-
-
-def _highlight(choice: Choice, table: TrialTable, pair: Sequence[Objective]) -> Highlight | None:
+def _ring(choice: Choice, table: TrialTable, pair: Sequence[Objective]) -> tuple[Line, ...]:
     if choice.row is None:
-        return None
-    positions = _positions(_points(choice.row.to_frame().T.infer_objects(), pair))
-    return Highlight(positions[0], Model.of(choice.row, table), choice.recommended) if positions else None
+        return ()
+    points, model = _clipped(choice.row.to_frame().T.infer_objects(), pair), Model.of(choice.row, table)
+    role = "recommended" if choice.recommended else "chosen, but not recommended"
+    label = "\n".join(textwrap.fill(text, _LABEL_WIDTH) for text in (f"{role}: {model.name}", model.settings))
+    return _lines(label, points, INK, style="ring")
 
 
-def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Iterator[list[Position]]:
+def _paths(table: TrialTable, front: Frontier, pair: Sequence[Objective]) -> Iterator[Line]:
     if table.every_epoch:
         models = table.models.trials
         for _, epochs in models[models["trial_id"].isin(front.trial_ids)].groupby("trial_id"):
-            path = _positions(_points(epochs.sort_values("step"), pair))
-            if len(path) > 1:
-                yield path
+            path = _lines("epochs of a trial", _clipped(epochs.sort_values("step"), pair), MUTED, style="thin")
+            yield from (line for line in path if len(line.xs) > 1)
 
 
-def _axis(objective: Objective, values: Sequence[float], sweep: SweepFile) -> AxisData:
+def _axis(
+    objective: Objective, values: Sequence[float], sweep: SweepFile
+) -> tuple[str, str, tuple[float, float], float | None]:
+    """Return the label, the scale and the limits of an axis, and the loss of a random guess if the axis shows it."""
     is_loss = sweep.columns.is_loss(objective.column)
     guess = sweep.random_guess_loss if is_loss else None
     # A minimized loss ranges from 0.01 (memorized data) to 3 (broken model). On a linear axis, all good trials would
@@ -200,11 +164,13 @@ def _axis(objective: Objective, values: Sequence[float], sweep: SweepFile) -> Ax
     limits = limits_of(scale, shown_values, min_span=MIN_SPAN)
     if guess is not None and not limits[0] <= guess <= limits[1]:
         guess = None
-    label = objective.label if scale == "linear" else f"{objective.label}, log scale"
-    return AxisData(label, objective.direction == "min", scale, limits, guess)
+    # An arrow points to the better side. The label of the y axis is rotated, so a left arrow points down.
+    is_low_better = objective.direction == "min"
+    label = f"\u2190 better    {objective.label}" if is_low_better else f"{objective.label}    better \u2192"
+    return label, scale, limits, guess
 
 
-def _staircase(front: Frontier) -> tuple[Position, ...]:
+def _staircase(front: Frontier) -> tuple[tuple[float, float], ...]:
     if len(front.members) == 0:
         return ()
     first, second = front.objectives
@@ -239,9 +205,7 @@ def _notes(table: TrialTable, sweep: SweepFile, front: Frontier, finished: pd.Da
     finished_ids = set(table.finished["trial_id"])
     if unscored := tuple(trial_id for trial_id in front.unscored if trial_id in finished_ids):
         yield note("unscored_trials", trials=unscored)
-    values = values_of(finished, pair)
-    clipped = np.column_stack([item.clip(values[:, i]) for i, item in enumerate(pair)])
-    if clipped_count := int((clipped != values).any(axis=1).sum()):
+    if clipped_count := int((_clipped(finished, pair) != values_of(finished, pair)).any(axis=1).sum()):
         bounds = tuple((objective.low, objective.high) for objective in pair)
         yield note("models_beyond_bounds", count=clipped_count, every_epoch=table.every_epoch, bounds=bounds)
     if len(sweep.objectives) > 2:

@@ -7,10 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from analysis.figures.draw_pareto import draw_pareto
 from analysis.figures.gallery import gallery
-from analysis.figures.panels import draw_panels
-from analysis.figures.pareto import ParetoData, pareto_data, sweep_title
+from analysis.figures.panels import PanelFigure, draw_panels
+from analysis.figures.pareto import pareto_figure, sweep_title
 from analysis.figures.save import save_figure
 from analysis.frontier.choice import choose_model, corrected_scores
 from analysis.frontier.confirmation import fresh_results
@@ -72,7 +71,7 @@ def write_report(out: Path, sources: Sequence[Path] = (), *, into: Path | None =
         figures.append((section, PageFigure(data.name, data.title, text, document)))
     for task, source in sources_by_task.items():
         if len(source.sweep.objectives) > 1:
-            figure = draw_frontier(pareto_data(source.table, source.sweep, answers[task].choice))
+            figure = draw_frontier(pareto_figure(source.table, source.sweep, answers[task].choice))
             stem = "pareto" if len(answers) == 1 else file_stem("pareto", *task.names)
             save_figure(figure, folder if stem == "pareto" else folder / "figures", stem)
     problems = [Problem(item.title, sources_by_task[task], item.front, item.choice) for task, item in answers.items()]
@@ -101,11 +100,11 @@ def write_run_figures(run: Path, columns: Columns, out: Path | None = None) -> l
     return [folder / f"{data.name}.png" for data in figures]
 
 
-def draw_frontier(data: ParetoData) -> Figure:
+def draw_frontier(data: PanelFigure) -> Figure:
     """Draw the frontier figure with its subtitle and notes."""
-    subtitle = note_text(data.subtitle).replace(" · ", "  \u00b7  ")
+    subtitle = note_text(data.subtitle) if data.subtitle else ""
     notes = [f"{sentence(note_text(note))}." for note in data.notes]
-    return draw_pareto(data, subtitle=subtitle, notes=notes)
+    return draw_panels(data, subtitle=subtitle, notes=notes)
 
 
 def _page_answer(task: Task, source: Sources, *, anchor: str) -> PageAnswer:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.figures.pareto import pareto_data
+from analysis.figures.pareto import pareto_figure
 from analysis.frontier.pick import CONSTRAINT, NothingQualifies, pick
 from analysis.report.report import write_report
 from analysis.tables.note import note
@@ -118,11 +118,14 @@ def test_pick_is_within_the_limit(make_epochs: MakeEpochs) -> None:
 
 def test_the_figure_marks_the_epochs_of_the_frontier_and_draws_their_trials_paths(make_epochs: MakeEpochs) -> None:
     table, sweep = tables_of(make_epochs())
-    data = pareto_data(table, sweep)
-    points = [point for series in data.methods for point in series.points.itertuples()]
-    assert {(point.trial_id, point.epoch) for point in points if point.on_front} == FRONT
-    assert {(point.trial_id, point.epoch) for point in points if not point.on_front} == {("00001", 3.0)}
-    assert sorted(map(len, data.paths)) == [3, 3]
+    data = pareto_figure(table, sweep)
+    epochs = table.models.trials
+    names = dict(zip(epochs["forget_loss_capped"], zip(epochs["trial_id"], epochs["epoch"], strict=True), strict=True))
+    lines = data.panels[0].lines
+    assert {names[x] for line in lines if line.style == "large" for x in line.xs} == FRONT
+    assert {names[x] for line in lines if line.style == "pale" for x in line.xs} == {("00001", 3.0)}
+    assert [len(line.xs) for line in lines if line.style == "thin"] == [3, 3]
+    assert data.subtitle is not None
     facts = dict(data.subtitle.facts)
     assert (facts["members"], facts["every_epoch"]) == (5, True)
     assert data.notes[0] == note("unfinished_trials", status="diverged", trials=("00002",), drawn=True)

@@ -23,7 +23,7 @@ from analysis.figures.gradient_plane import gradient_plane_data, plane
 from analysis.figures.landscape import landscape_data
 from analysis.figures.over_options import over_options_data
 from analysis.figures.panels import draw_panels
-from analysis.figures.pareto import pareto_data
+from analysis.figures.pareto import pareto_figure
 from analysis.figures.save import save_figure, svg_text
 from analysis.tables.note import note
 from analysis.tables.sources import Sources, read_source
@@ -226,10 +226,11 @@ def test_an_update_without_a_minimum_is_marked_with_its_reason(sources: Sources)
 
 
 def test_trials_with_auto_lr_are_filled_if_fixed_rates_are_drawn_too(sources: Sources) -> None:
-    data = pareto_data(sources.table, sources.sweep)
-    assert data.both_policies
-    points = pd.concat([series.points for series in data.methods])
-    assert set(points.loc[points["filled"], "trial_id"]) == {"2", "3"}
+    (panel,) = pareto_figure(sources.table, sources.sweep).panels
+    models = [line for line in panel.lines if line.style in ("large", "pale")]
+    found = {filled: {x for line in models if line.filled is filled for x in line.xs} for filled in (True, False)}
+    assert found == {True: {6.0, 7.0}, False: {2.0, 3.0, 4.0, 5.0}}, "trials 2 and 3 have AutoLR"
+    assert {"filled: AutoLR", "hollow: fixed lr"} <= {line.name for line in panel.lines}
 
 
 BAD = {"status": "diverged", "error": "nan"}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.figures.pareto import pareto_data
+from analysis.figures.pareto import pareto_figure
 from analysis.report.report import write_report, write_run_figures
 from analysis.tables.note import note
 from analysis.tables.sources import Sources, read_source, read_sources
@@ -74,13 +74,13 @@ def test_external_rows_join_the_frontier_and_are_not_recommended(make_sweep: Mak
     read = read_sources(sources, out=out)
     assert read.sweep.baseline["retain_loss"] == 0.05, "that of the sweep, not of the table"
     (part,) = by_task(read)[0].values()
-    data = pareto_data(part.table, part.sweep)
-    own, external = data.methods
-    assert [(item.name, item.external) for item in (own, external)] == [("ngdiff", False), ("gdiff (theirs)", True)]
-    found = [(point.trial_id, point.x) for point in external.points.itertuples()]
-    assert found == [("theirs/best", 8.0), ("theirs/line 4", 1.0)]
-    assert data.highlight is not None
-    assert data.highlight.model.name == "trial out/0"
+    data = pareto_figure(part.table, part.sweep)
+    lines = {line.name: line for line in data.panels[0].lines}
+    assert {"ngdiff", "gdiff (theirs)"} <= set(lines)
+    assert lines["gdiff (theirs)"].xs == (8.0, 1.0), "the models best and line 4"
+    (ring,) = [name for name, line in lines.items() if line.style == "ring"]
+    assert "trial out/0" in " ".join(ring.split())
+    assert data.subtitle is not None
     facts = dict(data.subtitle.facts)
     assert [facts[name] for name in ("ended", "external", "members")] == [2, 2, 1]
 
