@@ -13,6 +13,7 @@ from analysis.frontier.criterion import Criterion
 from analysis.frontier.frontier import Frontier, Model
 from analysis.tables.sweep_file import SweepFile
 from analysis.tables.trial_table import TrialTable
+from analysis.words import cell
 from search_spaces.constraint import all_met
 
 NEAR_GUESS = 0.75
@@ -27,6 +28,7 @@ class Member:
         contribution: the hypervolume that would be lost without the model, in [0, 1].
         met: whether the model meets all requirements; None if unknown.
         roles: labels such as "nearest to ideal".
+        measured: whether a metric other than the losses was measured on the model.
         collapsed: whether a minimized loss is near or above the loss of a random guess.
     """
 
@@ -35,6 +37,7 @@ class Member:
     contribution: float
     met: bool | None
     roles: tuple[str, ...]
+    measured: bool
     collapsed: bool
 
 
@@ -44,6 +47,7 @@ def frontier_members(
     guess = sweep.random_guess_loss
     minimized = [item.column for item in sweep.objectives if item.direction == "min"]
     losses = [name for name in minimized if sweep.columns.is_loss(name)]
+    late_metrics = [name for name in sweep.columns.metrics if not sweep.columns[name].each_evaluation]
     judged = criterion.judge(front.members)
     met = judged.met[:, judged.required]
     return tuple(
@@ -53,6 +57,7 @@ def frontier_members(
             contribution=float(front.contributions[index]),
             met=all_met(None if np.isnan(value) else bool(value) for value in met[index]),
             roles=tuple(roles.get(Model.of(row, table), ())),
+            measured=any(cell(row.get(name)) is not None for name in late_metrics),
             collapsed=guess is not None and any(float(row[name]) >= NEAR_GUESS * guess for name in losses),
         )
         for index, (_, row) in enumerate(front.members.iterrows())
