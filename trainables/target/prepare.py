@@ -129,10 +129,11 @@ class Preparation:
             NotCached: an entry is not in the cache, and the cache may not compute it.
         """
         spec = self.spec
-        retain = self.retain_values()
+        retain_key = self._retain_key()
+        retain = self.retain_values() if measured else None
         folder, model_key = self.model()
         key_without_retain = digest(FORMAT, model_key, spec.data, spec.trial.max_length, spec.template_key)
-        key = key_without_retain if retain is None else digest(FORMAT, key_without_retain, retain.key)
+        key = key_without_retain if retain_key is None else digest(FORMAT, key_without_retain, retain_key)
         default_names = select_metrics((), spec.data, retain_model=False)
         names = tuple(dict.fromkeys([*default_names, *spec.metric_names()]))  # without duplicates
         scores_key = digest(FORMAT, SCORING, key, names, spec.metric_digests(names))
@@ -223,12 +224,10 @@ class Preparation:
 
     def retain_values(self) -> RetainValues | None:
         """Return the values of the retain model; None if none was given and no requested metric needs one."""
-        spec = self.spec
+        spec, key = self.spec, self._retain_key()
         user_folder = spec.retain_path
-        if user_folder is None and not needs_retain_model(spec.metric_names()):
+        if key is None:
             return None
-        identity = spec.retain_key if user_folder is None else folder_digest(user_folder)
-        key = digest(FORMAT, "retain", identity, spec.data, spec.trial.max_length, spec.template_key)
 
         def compute() -> dict[str, object]:
             folder = user_folder or self.retain_model()
@@ -246,6 +245,14 @@ class Preparation:
             mark_used(Path(values["path"]) / RECORD)
         tuples = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
         return RetainValues(**{**values, **tuples, "key": key})
+
+    def _retain_key(self) -> str | None:
+        """Return the key of the retain model's values; None if :meth:`retain_values` returns None."""
+        spec = self.spec
+        if spec.retain_path is None and not needs_retain_model(spec.metric_names()):
+            return None
+        identity = spec.retain_key if spec.retain_path is None else folder_digest(spec.retain_path)
+        return digest(FORMAT, "retain", identity, spec.data, spec.trial.max_length, spec.template_key)
 
     def load(self, folder: Path) -> tuple[PreTrainedModel, Any, ModelEvaluator]:
         """Return the model in a folder, its tokenizer or image processor, and an evaluator for the model.

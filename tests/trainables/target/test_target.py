@@ -33,10 +33,14 @@ from trainables.text.scorer import TextScorer
 from trainables.text.tokens import encode_examples
 
 
-def test_a_target_whose_scores_are_not_needed_is_not_measured(prepare: Preparation) -> None:
-    bare = prepare(measured=False)
+@pytest.mark.parametrize("metrics", [(), ("default", "forget_quality")], ids=["default", "with a retain model"])
+def test_a_target_whose_scores_are_not_needed_is_not_measured(prepare: Preparation, metrics: tuple[str, ...]) -> None:
+    spec = replace(SPEC, metrics=metrics)
+    bare = prepare(spec, measured=False)
     assert not (prepare.cache / "baselines").exists()
-    full = prepare()
+    assert not (prepare.cache / "retain-values").exists()
+    full = prepare(spec)
+    assert (full.retain is not None) == bool(metrics)
     assert (bare.key, bare.path, bare.vocabulary_size) == (full.key, full.path, full.vocabulary_size)
     assert (bare.baseline, bare.answers) == ({}, {})
     assert "verbmem" in full.baseline
