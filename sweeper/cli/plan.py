@@ -24,8 +24,12 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
 
     lines: dict[str, object] = {"out": plan.out or "none, so the model is not kept"}
     lines |= {name.replace("_", " "): value for name, value in plan.settings.items()}
-    if "auto lr" in lines and "gen" in str(lines["auto lr"]).split(", "):
-        lines["auto lr"] = f"{lines['auto lr']} (gen is Eq. 8 of the paper; --auto-lr on means gen)"
+    rules = str(lines.get("auto lr", "")).split(", ")
+    remarks = ["gen is Eq. 8 of the paper; --auto-lr on means gen"] if "gen" in rules else []
+    if "curvature" in rules and "lora rank" in lines:
+        remarks.append("curvature destroyed every LoRA model in docs/results.md")
+    if remarks:
+        lines["auto lr"] = f"{lines['auto lr']} ({'; '.join(remarks)})"
     lines["trials"] = f"{plan.trials} of {plan.asked}" if plan.trials != plan.asked else plan.trials
     if plan.shares_gpus:
         gpus = " and a fraction of a GPU (auto: measured on the first of several similar trials)"
