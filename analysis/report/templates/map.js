@@ -94,11 +94,11 @@
   function placed(marks, across, up) {
     const taken = [];
     return marks.map((mark) => {
-      const left = across(mark);
+      const side = across(mark) > section.clientWidth - LABEL.width ? "left" : "right", left = across(mark) - (side === "left" ? LABEL.width : 0);
       let dy = LABEL.dy;
       while (taken.some((other) => Math.abs(other.left - left) < LABEL.width && Math.abs(other.top - (dy - up(mark))) < LABEL.height)) dy += 1;
       taken.push({ left, top: dy - up(mark) });
-      return { ...mark, dy, side: left > section.clientWidth - LABEL.width ? "left" : "right" };
+      return { ...mark, dy, side };
     });
   }
 
