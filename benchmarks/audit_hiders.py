@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,11 +25,13 @@ import pandas as pd
 import torch
 from study_rows import print_table
 
-from analysis.audit.audit import LEVEL
+from analysis.audit.audit import LEVEL, item_steps
 from analysis.audit.conformal import pool_test, smallest_p
 from analysis.audit.pools import NEVER_SAW, SAW
+from analysis.tables.columns import Columns
 from analysis.tables.trade_off import Floats
 from search_spaces.common.values import as_float
+from sweeper.store.columns import column_dictionary
 from trainables.batches import epoch_batches
 from trainables.data.examples import UnlearningData
 from trainables.data.refusals import refusal
@@ -41,8 +43,12 @@ from trainables.target.prepare import Preparation, prepare_target
 from trainables.target.target import target_spec_of
 from trainables.worker.process import measure_finetuned_model, worker_workspace
 
-POOLS = {NEVER_SAW: 20, SAW: 20}
-"""The number of models in each pool."""
+HELD_OUT = "held-out"
+"""Further models that never saw the forget set, on which the test was not developed."""
+POOLS = {NEVER_SAW: range(1, 21), SAW: range(1, 21), HELD_OUT: range(21, 31)}
+"""The seeds of the models in each pool."""
+ITEMS = {"forget": 20, "retain": 60}
+"""The number of questions of the demo problem."""
 HIDER = "hider"
 Model = Any
 Hider = Callable[["Maker"], Model]
@@ -166,8 +172,8 @@ def rows(known: set[tuple[str, str]]) -> Iterator[dict[str, object]]:
     for name, make in HIDERS.items():
         if (HIDER, name) not in known:
             yield {"pool": HIDER, "name": name, **maker.measure(make(maker))}
-    for pool, models in POOLS.items():
-        for seed in range(1, models + 1):
+    for pool, seeds in POOLS.items():
+        for seed in seeds:
             if (pool, str(seed)) not in known:
                 spec = replace(maker.spec, target_seed=seed)
                 metrics, _ = measure_finetuned_model(maker.target, spec, saw=pool == SAW, cpus=1, gpus=0)
@@ -179,14 +185,22 @@ def values_of(frame: pd.DataFrame, pool: str) -> Floats:
     return np.asarray(frame[frame["pool"] == pool].drop(columns=["pool", "name"]), dtype=np.float64)
 
 
+def steps_of(names: Sequence[str]) -> Floats:
+    """Return the item steps of metrics (:func:`analysis.audit.audit.item_steps`) on the demo problem."""
+    return item_steps(
+        names, Columns.from_dict(column_dictionary()), {name: ITEMS[METRICS[name].of or "forget"] for name in names}
+    )
+
+
 def judged(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the p-values of each hider, and the metric that gives it away."""
     names = [name for name in frame.columns if name not in ("pool", "name")]
     ignorant, knowing = (values_of(frame, pool) for pool in (NEVER_SAW, SAW))
+    steps = steps_of(names)
     found = []
     for _, row in frame[frame["pool"] == HIDER].iterrows():
         values = row[names].to_numpy(dtype=np.float64)
-        test, other = pool_test(ignorant, values), pool_test(knowing, values)
+        test, other = (pool_test(pool, values, item_steps=steps) for pool in (ignorant, knowing))
         mean, sd = ignorant[:, test.metric].mean(), ignorant[:, test.metric].std(ddof=1)
         found.append(
             {
@@ -207,7 +221,10 @@ def held_out_p_values(frame: pd.DataFrame) -> Floats:
     """Return the p-value of each model that never saw the forget set, with the other half of these models as pool."""
     values = values_of(frame, NEVER_SAW)
     halves = (values[::2], values[1::2])
-    return np.array([pool_test(pool, model).p for pool, models in (halves, halves[::-1]) for model in models])
+    steps = steps_of([name for name in frame.columns if name not in ("pool", "name")])
+    return np.array(
+        [pool_test(pool, model, item_steps=steps).p for pool, models in (halves, halves[::-1]) for model in models]
+    )
 
 
 def draw(p_values: Floats, path: Path) -> None:
@@ -238,9 +255,16 @@ def main() -> None:
         both = int(table["rejected"].sum())
         print(f"of {len(table)} hiders, the first test rejects {first}, and {both} do not look as if never seen")
         print(f"models: {counts.to_dict()}")
+        pool, steps = (
+            values_of(frame, NEVER_SAW),
+            steps_of([name for name in frame.columns if name not in ("pool", "name")]),
+        )
+        fresh = sorted(pool_test(pool, model, item_steps=steps).p for model in values_of(frame, HELD_OUT))
+        print(f"further models that never saw the forget set: p {', '.join(f'{p:.3f}' for p in fresh)}")
         p_values = held_out_p_values(frame)
         least = smallest_p(int(counts[NEVER_SAW]) // 2)
-        print(f"held-out models: p from {p_values.min():.3f} to {p_values.max():.3f} (smallest possible {least:.3f})")
+        span = f"p from {p_values.min():.3f} to {p_values.max():.3f} (smallest possible {least:.3f})"
+        print(f"each half of the pool with the other half as pool: {span}")
         if args.figure:
             draw(p_values, args.figure)
         return

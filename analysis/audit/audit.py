@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -118,7 +119,7 @@ def audit_of(table: TrialTable, sweep: SweepFile) -> Audit | None:
         failed=len(table.audited) - len(never_saw) - len(saw),
         smallest_p=smallest_p(min(len(never_saw), len(saw))),
         metrics=quality,
-        models=tuple(_judge(row, table, never_saw, saw) for _, row in judgeable_models(table).iterrows()),
+        models=tuple(_judge(row, table, sweep, never_saw, saw) for _, row in judgeable_models(table).iterrows()),
     )
 
 
@@ -139,6 +140,23 @@ def compared_metrics(table: TrialTable) -> tuple[str, ...]:
     return tuple(name for name in names if len(rows) and np.isfinite(numbers(rows, name)).all())
 
 
+def item_steps(names: Sequence[str], columns: Columns, items: Mapping[str, float]) -> Floats:
+    """Return by how much each metric changes if one item changes from the lowest to the highest value.
+
+    It is 0 for losses and other metrics without bounds. ``items`` has the number of items of each metric. A metric
+    after an attack has as many items as the metric without the attack.
+    """
+    steps = []
+    for name in names:
+        column, count = columns[name], items.get(name) or items.get(columns[name].attacked)
+        low, high = column.bounds
+        if column.role != "metric" or low is None or high is None or not count:
+            steps.append(0.0)
+        else:
+            steps.append((high - low) / count)
+    return np.array(steps)
+
+
 def judgeable_models(table: TrialTable) -> pd.DataFrame:
     """Return the rows of the sweep's models with a value of each compared metric, except for those after attacks."""
     rows = table.models.finished
@@ -150,19 +168,22 @@ def _values(rows: pd.DataFrame, names: tuple[str, ...]) -> Floats:
     return np.column_stack([numbers(rows, name).to_numpy() for name in names])
 
 
-def _judge(row: pd.Series, table: TrialTable, never_saw: pd.DataFrame, saw: pd.DataFrame) -> JudgedModel:
+def _judge(
+    row: pd.Series, table: TrialTable, sweep: SweepFile, never_saw: pd.DataFrame, saw: pd.DataFrame
+) -> JudgedModel:
     model = row.to_frame().T.infer_objects()
     all_names = compared_metrics(table)
     attacked = bool(np.isfinite(_values(model, all_names)).all()) and any(table.columns[n].attack for n in all_names)
     names = all_names if attacked else tuple(name for name in all_names if not table.columns[name].attack)
     values, ignorant, knowing = _values(model, names)[0], _values(never_saw, names), _values(saw, names)
-    test = pool_test(ignorant, values)
+    steps = item_steps(names, table.columns, sweep.items)
+    test = pool_test(ignorant, values, item_steps=steps)
     return JudgedModel(
         trial_id=str(row["trial_id"]),
         epoch=float(row["epoch"]),
         step=int(row["step"]),
         ignorance_p=test.p,
-        knowledge_p=pool_test(knowing, values).p,
+        knowledge_p=pool_test(knowing, values, item_steps=steps).p,
         metric=names[test.metric],
         value=float(values[test.metric]),
         mean=float(ignorant[:, test.metric].mean()),

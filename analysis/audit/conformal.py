@@ -8,12 +8,8 @@ import numpy as np
 
 from analysis.tables.trade_off import Floats
 
-_RESOLUTION = 1e-9
+_ROUNDING = 1e-9
 """Differences below this share of a metric's largest absolute value are rounding errors."""
-
-
-_NEAR = 0.9
-"""Metrics with at least this share of the largest squared deviation count as those that deviate most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +18,7 @@ class PoolTest:
 
     Attributes:
         p: the p-value of the hypothesis that the model is one more model of the pool.
-        metric: the index of the metric that gives the model away: of the metrics in which it deviates most, the one
-            with the largest difference from the pool's mean.
+        metric: the index of the metric in which the model deviates most.
     """
 
     p: float
@@ -35,42 +30,47 @@ def smallest_p(size: int) -> float:
     return 1.0 / (size + 1)
 
 
-def pool_test(pool: Floats, model: Floats) -> PoolTest:
+def pool_test(pool: Floats, model: Floats, *, item_steps: Floats) -> PoolTest:
     """Test the hypothesis that a model and the models of a pool are exchangeable.
 
-    The model joins the pool. Each of the n + 1 models gets a score: the sum over metrics of its squared deviation
-    ((value - mean) / sd)^2, with mean and sd of all n + 1 models. The p-value is the share of the n + 1 models whose
-    score is at least the model's score. If the hypothesis holds, all ranks are equally probable, so P(p <= a) <= a for
-    each a, whatever the distribution of the metrics and however they depend on each other (Vovk, Gammerman and Shafer,
+    The model joins the pool. Each of the n + 1 models gets a score: the sum over metrics of its squared deviation from
+    the n other models (:func:`squared_deviations`). The p-value is the share of the n + 1 models whose score is at
+    least the model's score. If the hypothesis holds, all ranks are equally probable, so P(p <= a) <= a for each a,
+    whatever the distribution of the metrics and however they depend on each other (Vovk, Gammerman and Shafer,
     Algorithmic Learning in a Random World, 2005, section 2.2). Deviations to both sides count: a model that fails more
     often than models that never saw the data deviates, too.
 
-    The sum needs no covariance matrix, which could not be estimated from about twenty models. A squared deviation is at
-    most n^2 / (n + 1), so no single metric decides. With the largest deviation as the score, a pool's model that is the
-    only one with a loop in an answer would rank as high as a model that knows everything.
+    The sum needs no covariance matrix, which could not be estimated from about twenty models.
 
     Args:
         pool: the metrics of the pool's models, shape (n, metrics), with n >= 2.
         model: the metrics of the model, shape (metrics,).
+        item_steps: the change of each metric when one question is answered differently, shape (metrics,).
     """
-    joined = np.vstack([pool, model])
-    squares = squared_deviations(joined)
+    squares = squared_deviations(np.vstack([pool, model]), item_steps=item_steps)
     scores = squares.sum(axis=1)
-    differences = np.abs(model - pool.mean(axis=0))
-    most = squares[-1] >= _NEAR * squares[-1].max()
     return PoolTest(
-        p=float(np.mean(scores >= scores[-1] * (1.0 - _RESOLUTION))),
-        metric=int(np.argmax(np.where(most, differences, -1.0))),
+        p=float(np.mean(scores >= scores[-1] * (1.0 - _ROUNDING))),
+        metric=int(np.argmax(squares[-1])),
     )
 
 
-def squared_deviations(values: Floats) -> Floats:
-    """Return ((value - mean) / sd)^2 with mean and sd (ddof 0) of the value's column; 0 in a column of equal values.
+def squared_deviations(values: Floats, *, item_steps: Floats) -> Floats:
+    """Return ((value - mean) / sd)^2 with mean and sd (ddof 0) of the column's other values.
+
+    The other values decide, because a value that is far from them would enlarge a common standard deviation: with all n
+    values, the result could not exceed n - 1, however far the value is. The standard deviation is at least the item
+    step. Otherwise, a model that is the only one with a loop in an answer would deviate infinitely.
 
     Args:
         values: shape (models, metrics).
+        item_steps: as in :func:`pool_test`.
     """
+    n = len(values)
     centred = values - values.mean(axis=0)
-    sd = centred.std(axis=0)
-    varies = sd > _RESOLUTION * np.abs(values).max(axis=0)
-    return np.asarray(np.where(varies, centred / np.where(varies, sd, 1.0), 0.0) ** 2, dtype=np.float64)
+    differences = centred * n / (n - 1)  # from the mean of the others
+    variances = ((centred**2).sum(axis=0) - centred**2) / (n - 1) - (centred / (n - 1)) ** 2
+    sds = np.sqrt(np.maximum(variances, 0.0))
+    rounding = np.maximum(_ROUNDING * np.abs(values).max(axis=0), np.finfo(float).tiny)
+    deviations = np.where(np.abs(differences) > rounding, differences, 0.0)
+    return np.asarray((deviations / np.maximum(sds, np.maximum(item_steps, rounding))) ** 2, dtype=np.float64)

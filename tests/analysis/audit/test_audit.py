@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.audit.audit import Audit, audit_of
+from analysis.audit.audit import Audit, audit_of, item_steps
 from analysis.audit.pools import NEVER_SAW, SAW
 from analysis.report.audit import audit_sentences, audit_tables
+from analysis.tables.columns import Columns
 from tests.analysis.conftest import MakeSweep, Row, tables_of, trial
 
 
@@ -57,3 +58,18 @@ def test_faithfulness_is_high_for_metrics_that_separate_the_pools_in_either_dire
     values = {item.metric: item.faithfulness.value for item in audited(make_sweep).metrics}
     assert (values["forget_loss"], values["verbmem"]) == (1.0, 1.0)
     assert values["utility"] == pytest.approx(0.5)
+
+
+def test_the_step_of_an_item_is_known_for_bounded_metrics_before_and_after_an_attack() -> None:
+    share = {"role": "metric", "bounds": [0.0, 1.0]}
+    columns = Columns.from_dict(
+        {
+            "verbmem": share,
+            "fact_recall_after_nf4": share | {"attack": "quantize", "attacked": "forget_fact_recall"},
+            "forget_loss": {"role": "loss", "bounds": [0.0, 7.6]},
+            "leak": {"role": "metric", "bounds": [0.0, None]},
+        }
+    )
+    items = {"verbmem": 20.0, "forget_fact_recall": 10.0, "forget_loss": 20.0, "leak": 20.0}
+    names = ("verbmem", "fact_recall_after_nf4", "forget_loss", "leak")
+    assert item_steps(names, columns, items).tolist() == pytest.approx([1 / 20, 1 / 10, 0.0, 0.0])

@@ -17,10 +17,18 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-def test_squared_deviations_are_those_of_the_z_score(rng: np.random.Generator) -> None:
+def steps(*values: float) -> Floats:
+    return np.array(values)
+
+
+def test_squared_deviations_are_those_from_the_other_models(rng: np.random.Generator) -> None:
     values = rng.normal(size=(8, 3))
-    assert squared_deviations(values) == pytest.approx(stats.zscore(values) ** 2)
-    assert squared_deviations(np.full((5, 1), 0.1)).tolist() == [[0.0]] * 5
+    found = squared_deviations(values, item_steps=steps(0.0, 0.0, 10.0))
+    for row, column in np.ndindex(8, 3):
+        others = np.delete(values[:, column], row)
+        sd = 10.0 if column == 2 else others.std()
+        assert found[row, column] == pytest.approx(((values[row, column] - others.mean()) / sd) ** 2)
+    assert squared_deviations(np.full((5, 1), 0.1), item_steps=steps(0.0)).tolist() == [[0.0]] * 5
 
 
 def test_with_one_metric_the_p_value_is_the_rank_of_the_distance_from_the_mean_of_all(rng: np.random.Generator) -> None:
@@ -28,7 +36,7 @@ def test_with_one_metric_the_p_value_is_the_rank_of_the_distance_from_the_mean_o
         values = rng.gamma(2.0, size=(12, 1))
         distances = np.abs(values - values.mean())
         expected = np.mean(distances >= distances[-1])
-        assert pool_test(values[:-1], values[-1]).p == pytest.approx(expected)
+        assert pool_test(values[:-1], values[-1], item_steps=steps(0.0)).p == pytest.approx(expected)
 
 
 def _normal(rng: np.random.Generator) -> Floats:
@@ -52,7 +60,7 @@ def test_an_ignorant_model_is_rejected_in_at_most_five_per_cent_of_cases(
     p_values = []
     for _ in range(runs):
         models = draw(rng)
-        p_values.append(pool_test(models[:-1], models[-1]).p)
+        p_values.append(pool_test(models[:-1], models[-1], item_steps=steps(0.0, 0.0, 0.1)).p)
     for level in (0.05, 0.1, 0.25, 0.5):
         rejected = int(np.sum(np.array(p_values) <= level))
         p_too_many = stats.binomtest(rejected, runs, level, alternative="greater").pvalue
@@ -68,20 +76,22 @@ def test_a_model_outside_the_pool_gets_the_smallest_p_value_and_the_metric_that_
     for metric, value in [(0, 30.0), (3, -30.0)]:
         model = np.zeros(4)
         model[metric] = value
-        test = pool_test(pool, model)
+        test = pool_test(pool, model, item_steps=np.zeros(4))
         assert (test.p, test.metric) == (smallest_p(19), metric)
     assert smallest_p(19) == 0.05
 
 
 def test_a_value_that_differs_from_equal_values_is_outside_the_pool() -> None:
     same = np.full((5, 1), 0.1)
-    assert pool_test(same, same[0]).p == 1.0
-    assert pool_test(same, np.array([0.1001])).p == smallest_p(5)
+    assert pool_test(same, same[0], item_steps=steps(0.0)).p == 1.0
+    assert pool_test(same, np.array([0.1001]), item_steps=steps(0.0)).p == smallest_p(5)
 
 
-def test_a_single_loop_in_a_model_of_the_pool_does_not_hide_a_model_that_knows() -> None:
-    loss, recall, loops = np.linspace(3.6, 3.8, 20), np.linspace(0.0, 0.02, 20), np.zeros(20)
-    loops[7] = 0.05
+def test_loops_in_a_model_of_the_pool_do_not_hide_a_model_that_knows() -> None:
+    """Two of 20 answers are loops, which four metrics show. All other models of the pool have none."""
+    loss, recall, loops = np.linspace(5.3, 5.6, 20), np.linspace(0.0, 0.02, 20), np.zeros((20, 4))
+    loops[7] = [0.1, 0.1, 0.02, 0.02]
     pool = np.column_stack([loss, recall, loops])
-    knowing = pool_test(pool, np.array([0.1, 0.975, 0.0]))
+    item_steps = steps(0.0, *[0.05] * 5)
+    knowing = pool_test(pool, np.array([1.3, 0.175, 0.0, 0.0, 0.0, 0.0]), item_steps=item_steps)
     assert (knowing.p, knowing.metric) == (smallest_p(20), 0)
