@@ -59,8 +59,8 @@ single --method nonsense --optimizer lion --weight-scale big --retain-objective 
     | nonsense gdiff ngdiff
 single --update sam --method gd | update sam 'gd'
 single --update repselect --lora-rank 4 | update repselect lora_rank 4 none
-single --update repselect --dataset digits --model tiny-resnet | update repselect digits decoder blocks
-single --update repselect --repselect-share 2 | repselect-share 2 1
+unlearn --update repselect --dataset digits --model tiny-resnet | update repselect digits decoder blocks
+single --update repselect --repselect-share 2 | repselect_share 2 1
 single --update sign --optimizer prodigy | update sign prodigy adamw sgd
 single --update swim --sam-rho 0 | update 'swim' plain sam sign | sam_rho 0
 single --sam-rho 0.1 | --sam-rho --update sam plain
