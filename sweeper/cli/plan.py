@@ -27,7 +27,7 @@ def print_plan(plan: Plan, *, as_json: bool) -> None:
     rules = str(lines.get("auto lr", "")).split(", ")
     remarks = ["gen is Eq. 8 of the paper; --auto-lr on means gen"] if "gen" in rules else []
     if "curvature" in rules and "lora rank" in lines:
-        remarks.append("curvature destroyed every LoRA model in docs/results.md")
+        remarks.append("with LoRA, curvature chose far too large rates in all runs measured so far")
     if remarks:
         lines["auto lr"] = f"{lines['auto lr']} ({'; '.join(remarks)})"
     lines["trials"] = f"{plan.trials} of {plan.asked}" if plan.trials != plan.asked else plan.trials

@@ -195,12 +195,13 @@ def audit(raw: Raw, problems: list[str], *, folder: str, dry_run: bool, as_json:
     settings = replace(read_settings(out), **changes)
     raise_if_any(located([*found, *audit_problems(options, settings, out)], raw))
     plan = audit_plan(settings, out)
-    if dry_run and as_json:
-        click.echo(json_text(asdict(plan)))
+    lines = [f"out     {out}", *format_plan(plan)]
+    if dry_run:
+        text = "\n  ".join(["dry run of audit: nothing was started", *lines])
+        click.echo(json_text(asdict(plan)) if as_json else text)
         return
-    say("\n  ".join([f"{'dry run of ' * dry_run}audit of {out}:", *format_plan(plan)]))
-    if not dry_run:
-        run_to_the_end(out, as_json=as_json, changes=changes, search=False)
+    say("\n  ".join(["audit:", *lines]))
+    run_to_the_end(out, as_json=as_json, changes=changes, search=False)
 
 
 def _run_new(options_type: type[SweepOptions], raw: Raw, problems: list[str], *, dry_run: bool, as_json: bool) -> None:

@@ -25,9 +25,11 @@ ELSEWHERE = {
     "target": "tests/e2e/test_scores.py",
     "evaluate": "tests/e2e/test_scores.py",
     "confirm": "tests/e2e/test_confirm.py",
+    "audit": "tests/e2e/test_audit.py",
+    "--watch": "tests/sweeper/cli/test_page_server.py",
 }
-"""Commands that need no sweep or a sweep with an answer, and the tests that run them."""
-COMMANDS = [command for command in run_by_all() if not command.only_plans and command.words[0] not in ELSEWHERE]
+"""Commands that need no sweep or a sweep with an answer, or that run until Ctrl-C, and the tests that run them."""
+COMMANDS = [command for command in run_by_all() if not command.only_plans and not ELSEWHERE.keys() & command.words]
 
 
 @pytest.fixture(scope="module")
