@@ -23,6 +23,8 @@ _IGNORED_FIELDS = ("lr", "seed", "epochs", "data_seed", "target_seed")
 """The fields in which similar trials may differ, because the fields have little effect on the duration of an epoch."""
 _FEWEST_REPORTS = 2
 """From the reports of a trial with fewer reports, an evaluation of losses cannot be told from that of metrics."""
+_FURTHER_ANSWERS = ("forget_fact_recall_rephrased", "retain_fact_recall_rephrased", "neighbour_fact_recall")
+"""Metrics of questions that are asked in addition to those of the two sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,8 @@ class TrialPace:
     Attributes:
         epoch: the seconds per epoch.
         beside: the seconds that do not depend on the number of epochs: loading, final metrics and saving.
-        generation: the seconds for generating the answers of the final metrics.
+        generation: the seconds for generating the answers of all evaluations of a trial.
+        answers: the answers that a trial generated, per item of the two sets.
         losses: the seconds of an evaluation of the losses only.
         forget_share: the share of the forget set's items among all evaluated items.
         source: the number of these trials and their sweep, such as ``8 trials of runs/small``.
@@ -42,6 +45,7 @@ class TrialPace:
     beside: float
     source: str
     generation: float = 0.0
+    answers: float = 1.0
     losses: float = 0.0
     forget_share: float = 0.5
 
@@ -54,7 +58,7 @@ class TrialPace:
         sides = ((effort.forget_losses, effort.forget_answers), (effort.retain_losses, effort.retain_answers))
         shares = (self.forget_share, 1.0 - self.forget_share)
         per_model = sum(
-            share * (scored * self.losses + generated * self.generation)
+            share * (scored * self.losses + generated * self.generation / self.answers)
             for share, (scored, generated) in zip(shares, sides, strict=True)
         )
         return per_model * (spec.leak_samples if effort.per_sample else 1)
@@ -93,11 +97,14 @@ def estimate_pace(spec: TrialSpec, folders: Iterable[Path], *, gpus: float | str
             histories.setdefault(report["trial_id"], []).append(as_float(report["seconds"]))
         counts = SweepFile.read(folder).items
         forget, retain = (counts.get(name, 1.0) for name in ("forget_loss", "retain_loss"))
+        further = sum(counts.get(name, 0.0) for name in _FURTHER_ANSWERS)
+        evaluations = statistics.median(_evaluations(row, settings.base.metrics_every) for row in trials)
         return TrialPace(
             epoch=statistics.median(_epoch_seconds(row) / as_float(row["epochs_done"]) for row in trials),
             beside=statistics.median(max(0.0, as_float(row["wall_seconds"]) - _epoch_seconds(row)) for row in trials),
             source=f"{counted(len(trials), 'trial')} of {folder}",
             generation=statistics.median(_seconds(row, "generation") for row in trials),
+            answers=evaluations * (1.0 + further / (forget + retain)),
             losses=statistics.median(_losses_seconds(row, histories.get(row["trial_id"], [])) for row in trials),
             forget_share=forget / (forget + retain),
         )
@@ -108,6 +115,11 @@ def _has_times(row: Mapping[str, str]) -> bool:
     """Return whether a trial of the search ran in its own sweep, has finished, and trained for at least one epoch."""
     is_own = not row.get("reused_from") and (row.get("phase") or Phase.SEARCH) == Phase.SEARCH
     return is_own and row["status"] == Status.FINISHED and as_float(row.get("epochs_done")) > 0
+
+
+def _evaluations(row: Mapping[str, str], every: int | None) -> int:
+    """Return how often a trial generated answers: after every ``every`` epochs, and at its end."""
+    return max(1, math.ceil(as_float(row["epochs_done"]) / every)) if every else 1
 
 
 def _epoch_seconds(row: Mapping[str, str]) -> float:

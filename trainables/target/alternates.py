@@ -7,6 +7,8 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from trainables.data.errors import DataError
+from trainables.models.shapes import position_limit
 from trainables.target.cache import FORMAT, Cache, digest
 
 if TYPE_CHECKING:
@@ -29,6 +31,9 @@ def alternate_answers(model: PreTrainedModel, target: Target, scorer: TextScorer
     temperature 1, and an answer ends before ``STOPS``. Different seeds give different answers, which are stored in the
     cache of targets. The authors allow 200 tokens; here, an answer has at most as many tokens as the longest answer in
     the forget set.
+
+    Raises:
+        DataError: a prompt leaves the model no room for an answer.
     """
 
     def compute() -> dict[str, Any]:
@@ -37,6 +42,12 @@ def alternate_answers(model: PreTrainedModel, target: Target, scorer: TextScorer
         asked = [replace(item, question=f"{item.question}\nAnswer: {item.answer}\n{INSTRUCTION}") for item in forget]
         encoded = replace(scorer, max_length=sys.maxsize).encode(asked)  # a prompt may be longer than in training
         prompts = [item.ids[: item.prompt_length] for item in encoded]
+        longest, positions = max(map(len, prompts)), position_limit(model)
+        if positions is not None and longest >= positions:
+            raise DataError(
+                f"objective 'altpo': the prompt for another version of an answer has up to {longest} tokens, and the "
+                f"model accepts {positions}, so no version can be written; shorten the forget set's texts, or use dpo"
+            )
         samples = scorer.sampled_answers(model, prompts, n=COUNT, limits=[limit] * len(prompts), seed=seed)
         texts = [text for answers in zip(*samples, strict=True) for text in answers]
         return {"answers": [re.split("|".join(STOPS), text)[0].strip() for text in texts]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from sweeper.checks.trial_time import estimate_pace
 from sweeper.store.folder import begin
 from sweeper.store.tables import ResultTables
 from tests.sweeper.conftest import SETTINGS
+from trainables.attacks.registry import ATTACKS
 from trainables.spec import TrialSpec
 
 SPEC = TrialSpec(epochs=10)
@@ -57,3 +59,18 @@ def test_an_evaluation_of_losses_takes_the_time_between_reports_without_training
     assert pace.losses == pytest.approx(0.7)
     assert pace.generation == 3.0
     assert pace.loading == pytest.approx(40.0 - 20.0 - 13.0)
+
+
+def test_an_attack_takes_no_time_for_answers_in_other_words_or_of_earlier_evaluations(tmp_path: Path) -> None:
+    """Each of four evaluations generated 160 answers in 0.75 seconds, 80 of them to questions in other words."""
+    spec = replace(SPEC, metrics_every=3)
+    folder = sweep(tmp_path / "like", [DONE], spec=spec)
+    counts = {"forget_loss": 20, "retain_loss": 60}
+    counts |= {"forget_fact_recall_rephrased": 20, "retain_fact_recall_rephrased": 60}
+    content = json.loads((folder / "sweep.json").read_text())
+    (folder / "sweep.json").write_text(json.dumps(content | {"items": counts}))
+    pace = estimate_pace(spec, [folder], gpus=0.0)
+    assert pace is not None
+    assert pace.answers == 8.0
+    sample = pace.attack_seconds(ATTACKS["sample"], replace(spec, leak_samples=16))
+    assert sample == pytest.approx(16 * 0.25 * 3.0 / 8.0)

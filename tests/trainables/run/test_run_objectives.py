@@ -149,6 +149,16 @@ def test_alternates_are_sorted_by_their_number_and_end_before_the_next_question(
     assert answers == [f"{row} {number}." for number in range(5) for row in range(len(workspace.target.data.forget))]
 
 
+def test_alternates_need_room_in_the_models_context(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("trainables.target.alternates.position_limit", lambda _: 20)
+    evaluator: Any = workspace.evaluator(batch_size=8)
+    with pytest.raises(DataError, match="the model accepts 20, so no version can be written"):
+        alternate_answers(workspace.model_for(), workspace.target, evaluator.scorer, seed=0)
+
+
 @pytest.mark.parametrize("method", ["dpo", "flat", "altpo"])
 def test_an_objective_that_prefers_other_answers_is_refused_for_texts(
     target: Target, make_spec: MakeSpec, method: str
