@@ -135,11 +135,11 @@ def _load_targets(
             fetch_target(origin.target_key, Path(origin.target_path), settings.bucket)
         targets = {first: load(first)}
     # An attack that was added later may need a retain model. The target and its trials are the same without it.
-    is_retain_model_new = origin.target_key == targets[first].key_without_retain
-    if origin.target_key not in (None, targets[first].key) and not is_retain_model_new:
+    started_without_retain_model = origin.target_key == targets[first].key_without_retain
+    if origin.target_key not in (None, targets[first].key) and not started_without_retain_model:
         raise changed_error
     targets |= {seed: load(seed) for seed in other_seeds}
-    if is_retain_model_new:
+    if started_without_retain_model:
         targets = {seed: replace(target, key=target.key_without_retain) for seed, target in targets.items()}
     vocabulary_sizes = {target.vocabulary_size for target in targets.values()}
     if len(vocabulary_sizes) > 1:

@@ -207,3 +207,22 @@ def test_tune_saves_no_state_of_a_trial_that_has_ended(out: Path) -> None:
     """Tune's default would save the weights and the optimizer's state, which are gigabytes for a large model."""
     found = run_config(bare_sweep(out))
     assert (found.checkpoint_config.checkpoint_at_end, found.checkpoint_config.num_to_keep) == (False, 1)
+
+
+@pytest.mark.parametrize("stored_key", ["with", "without", "other"])
+def test_an_attack_may_add_a_retain_model_to_a_sweep_that_started_without_one(
+    out: Path, monkeypatch: pytest.MonkeyPatch, stored_key: str
+) -> None:
+    made = replace(TARGET, key="with", key_without_retain="without")
+    use_target(monkeypatch, lambda spec, **given: made, trained_key="folder")
+    opened = Mock(side_effect=SweepError("reached Ray"))
+    monkeypatch.setattr("sweeper.sweep.open_sweep", opened)
+    stored = replace(TARGET, key=stored_key, path="cache/folder")
+    write_sweep_json(out, read_settings(out), Origin("0", "2026-01-01"), targets={0: stored})
+    if stored_key == "other":
+        with pytest.raises(UsageError, match="changed after the sweep started"):
+            run(out, console=CONSOLE)
+        return
+    run_to_ray(out)
+    _, _, targets = opened.call_args.args
+    assert [target.key for target in targets.values()] == [stored_key], "new trials continue the stored ones"
