@@ -23,6 +23,7 @@ from sweeper.settings.reading import Problem, located, read
 from sweeper.settings.sources import PYTHON, Given, Problems, Raw, raise_if_any
 from sweeper.settings.sweep_settings import SweepSettings
 from sweeper.store.folder import begin, read_settings
+from trainables.data import DATASETS
 from trainables.spec import FIELDS
 
 CELLS, ROW = "cells.csv", "cell.json"
@@ -129,7 +130,7 @@ def checked_settings(raw: Raw, problems: Sequence[str]) -> dict[CellJob, SweepSe
     by_problem: dict[CellJob, SweepSettings] = {}
     for job in dict.fromkeys(replace(job, seed=0) for job in jobs):
         try:
-            by_problem[job] = _settings(raw, job, confirm=options.confirm)
+            by_problem[job] = _settings(_of_problem(raw, job, jobs), job, confirm=options.confirm)
         except Problems as error:
             texts += [text for text in error.problems if text not in texts]
     raise_if_any(texts)
@@ -160,6 +161,16 @@ def _ranked_values(settings: SweepSettings) -> dict[str, object]:
     values = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in left_out}
     trial = {name: getattr(settings.base, name) for name, item in FIELDS.items() if item.role != "placement"}
     return trial | values
+
+
+def _of_problem(raw: Raw, job: CellJob, jobs: Sequence[CellJob]) -> Raw:
+    """Return the options for the problem of ``job``: --data-dir is for the problems whose data set needs files."""
+    with_files = {
+        item.dataset for item in jobs if item.dataset in DATASETS and DATASETS[item.dataset].files is not None
+    }
+    if job.dataset in with_files or not with_files:
+        return raw
+    return {name: given for name, given in raw.items() if name != "data_dir"}
 
 
 def _settings(raw: Raw, job: CellJob, *, confirm: int | str | None) -> SweepSettings:

@@ -53,8 +53,8 @@ def unscored_rows(data: TaskData) -> list[int]:
     if not rows:
         raise DataError(
             "interpolate on needs retain examples that are not used for evaluation, but all "
-            f"{len(data.retain)} retain examples of {data.name} are; give a larger retain set or a smaller evaluation "
-            "set (retain_eval), or use --interpolate off"
+            f"{len(data.retain)} retain examples of {data.name} are; give more retain examples (a larger "
+            "--limit), fewer evaluation examples (a shorter table retain_eval), or use --interpolate off"
         )
     count = min(SLICE, len(rows))
     return [rows[index * len(rows) // count] for index in range(count)]

@@ -66,6 +66,22 @@ def settings_of(**options: Any) -> Any:
     return checked_settings(from_python(LeaderboardOptions, values | options), [])
 
 
+def test_data_dir_is_for_the_problems_whose_data_need_files(tmp_path: Path) -> None:
+    for name, count in {"forget": 4, "retain": 8, "retain_eval": 4}.items():
+        rows = [
+            {"question": f"Who wrote book {row}{name[0]}?", "answer": f"Author {row}{name[0]}."} for row in range(count)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    cells = settings_of(problem=["tiny-phi:authors", "tiny-phi:jsonl"], data_dir=str(tmp_path), seeds=1)
+    assert {job.dataset: cell.base.data_dir for job, cell in cells.items()} == {"authors": None, "jsonl": str(tmp_path)}
+
+
+def test_data_dir_without_a_problem_that_needs_it_is_refused(tmp_path: Path) -> None:
+    assert "--data-dir does not apply to data set authors" in message(
+        "leaderboard", *BOARD, *BUDGET, "--data-dir", tmp_path
+    )
+
+
 def test_no_two_cells_of_a_method_share_a_training_seed() -> None:
     seeds = [seed for cell in settings_of(seeds=3, confirm=2).values() for seed in cell.target_seeds]
     assert seeds == list(range(9))
