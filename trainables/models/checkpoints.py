@@ -48,10 +48,12 @@ def load_model(folder: Path | str, *, skeleton: bool = False) -> PreTrainedModel
     For a folder with a PEFT adapter, the base model is loaded too. With ``skeleton``, only names and shapes are loaded.
 
     Raises:
-        LoadError: the model is missing, is incomplete (WeightsError), or is not a causal language model.
+        LoadError: the model is missing, is incomplete (WeightsError), or is not a causal language model
+            (NotCausalError, which is not raised for a skeleton).
     """
     from transformers import AutoModelForCausalLM
 
+    from trainables.models.causal import require_causal
     from trainables.models.kernels import fuse_activations
 
     with loading(folder):
@@ -60,6 +62,8 @@ def load_model(folder: Path | str, *, skeleton: bool = False) -> PreTrainedModel
             model = load_complete(AutoModelForCausalLM, folder, skeleton=skeleton)
         else:
             model = load_adapted(AutoModelForCausalLM, Path(folder), base, skeleton=skeleton)
+        if not skeleton:
+            require_causal(model, folder)
     return model if skeleton else fuse_activations(model)
 
 
