@@ -5,6 +5,7 @@ Without a barrier, both lie in one valley: an update along the line, such as a t
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from trainables.attacks.attack import Attack, Effort, own_metric
@@ -21,8 +22,10 @@ _LOSSES = ("forget_loss", "retain_loss")
 def height(losses: dict[float, float]) -> float:
     """Return the largest excess of a loss over the line between its values at 0 and 1; at least 0.
 
-    ``losses`` maps each position to the loss there, in nats.
+    ``losses`` maps each position to the loss there, in nats. The result is NaN if a loss is not finite.
     """
+    if not all(map(math.isfinite, losses.values())):
+        return math.nan
     return max(loss - (1.0 - position) * losses[0.0] - position * losses[1.0] for position, loss in losses.items())
 
 

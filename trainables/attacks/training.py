@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -44,26 +45,41 @@ def curve_metrics(ending: str, words: str) -> tuple[Metric, ...]:
 
 
 def curve(scores: ModelScores, examples: Sequence[Example]) -> dict[int, Recalls]:
-    """Train a copy of the model on examples, and return its recalls after each of :data:`EPOCHS`."""
+    """Train a copy of the model on examples, and return its recalls after each of :data:`EPOCHS`.
+
+    The recalls are NaN if the training has diverged: a model without finite losses tells nothing, but it is not robust.
+    """
+    import numpy as np
+
     evaluator = scores.evaluator
     recalls = {}
     with _trainable(scores) as model:
         for epoch in _epochs(scores, model, examples):
             if epoch in EPOCHS:
                 after = evaluator.scores(model)
-                recalls[epoch] = (after.fact_recalls("forget"), after.recalls("forget"))
+                told = (after.fact_recalls("forget"), after.recalls("forget"))
+                is_finite = bool(np.isfinite(after.losses("forget")).all())
+                recalls[epoch] = told if is_finite else (told[0] * np.nan, told[1] * np.nan)
     return recalls
 
 
 def curve_columns(curve: dict[int, Recalls], ending: str, items: Sequence[int]) -> dict[str, float]:
-    """Return the columns of a curve, judged on some items: each point, and the highest value of all points."""
+    """Return the columns of a curve, judged on some items: each point, and the highest value of all points.
+
+    Points of a model that has diverged are NaN, and have no part in the highest value.
+    """
     from trainables.metrics.fact_recall import mean_recall
 
     facts = {epoch: float(mean_recall(told[list(items)])) for epoch, (told, _) in curve.items()}
     words = [float(recalls[list(items)].mean()) for _, recalls in curve.values()]
     name = column("forget_fact_recall", ending)
     points = {f"{name}_{epoch}": value for epoch, value in facts.items()}
-    return {name: max(facts.values()), column("verbmem", ending): max(words), **points}
+    return {name: _highest(facts.values()), column("verbmem", ending): _highest(words), **points}
+
+
+def _highest(values: Iterable[float]) -> float:
+    """Return the highest value that is not NaN; NaN if all are."""
+    return max((value for value in values if not math.isnan(value)), default=math.nan)
 
 
 @contextmanager

@@ -24,7 +24,7 @@ METRICS = (
         "those of the target",
         citation="Siddiqui et al., From Dormant to Deleted, 2025 (arXiv:2505.22310): a larger L2 distance from the "
         "original weights predicts more resistance to relearning",
-        measure=lambda scores: min(1.0, scores.weight_changes.distance),
+        measure=lambda scores: min(scores.weight_changes.distance, 1.0),  # NaN stays NaN
     ),
     _weights(
         name="nf4_changed",

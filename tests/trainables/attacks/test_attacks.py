@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -316,6 +317,21 @@ def test_relearning_brings_the_trained_half_back_and_its_curve_is_in_columns(
     assert values["fact_recall_after_relearn"] == max(values[f"fact_recall_after_relearn_{n}"] for n in (1, 2, 4))
 
 
+def test_a_model_that_an_attack_has_destroyed_is_not_robust(scores_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = scores_of()
+    monkeypatch.setattr(scores.evaluator, "attack_settings", attack_settings(TrialSpec(relearn_lr=1e30)))
+    values = scores.measure(("relearn",)).metrics
+    assert values
+    assert all(math.isnan(value) for value in values.values())
+
+
+def test_the_highest_point_of_a_curve_is_that_of_the_models_that_have_not_diverged() -> None:
+    told, lost = (np.array([0.25, 0.75]), np.array([0.5, 0.5])), (np.array([np.nan] * 2), np.array([np.nan] * 2))
+    columns = training.curve_columns({1: told, 2: lost, 4: lost}, "relearn", [0, 1])
+    assert columns["fact_recall_after_relearn"] == columns["verbmem_after_relearn"] == 0.5
+    assert math.isnan(columns["fact_recall_after_relearn_4"])
+
+
 def test_rows_of_the_same_syntax_have_the_most_similar_questions() -> None:
     forget = (Example("Where was Ada Holt born?", "-"), Example("What does Finn Oak eat?", "-"))
     others = ("Which prize did Bo Lind win in 1999?", "Where was Eva Berg born?", "Who taught Ida Ek?")
@@ -346,6 +362,11 @@ def test_benign_training_uses_as_many_retained_rows_as_there_are_forget_rows(
 def test_the_barrier_is_the_excess_over_the_straight_line() -> None:
     assert height({0.0: 1.0, 0.25: 4.0, 0.5: 2.0, 1.0: 3.0}) == 2.5
     assert height({0.0: 1.0, 0.5: 1.5, 1.0: 3.0}) == 0.0
+
+
+def test_the_barrier_is_unknown_if_a_loss_on_the_line_is_not_finite() -> None:
+    for broken in (math.nan, math.inf):
+        assert math.isnan(height({1.0: 3.0, 0.0: 1.0, 0.25: 1.5, 0.5: broken, 0.75: 2.5}))
 
 
 def test_the_losses_on_the_line_are_those_of_mixed_weights(scores_of: Any, make_network: Any) -> None:
