@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from trainables.batches import sorted_batches
@@ -54,8 +55,11 @@ class TextScorer:
         return tuple(dict.fromkeys(ends))  # without duplicates
 
     def decode(self, sequences: Sequence[Sequence[int]]) -> list[str]:
-        """Decode token ids to texts, without special tokens."""
-        texts: list[str] = self.tokenizer.batch_decode(sequences, skip_special_tokens=True)
+        """Decode token ids to texts, up to the first end token and without special tokens."""
+        # The end token of a chat template need not be special for the tokenizer, which would then keep its text.
+        ends = self.ends
+        answers = [list(takewhile(lambda token: token not in ends, tokens)) for tokens in sequences]
+        texts: list[str] = self.tokenizer.batch_decode(answers, skip_special_tokens=True)
         return texts
 
     def nll(

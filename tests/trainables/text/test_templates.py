@@ -118,7 +118,9 @@ def test_a_users_own_template_supervises_the_answer(tokenizer: Any, template: st
     check_template(template, tokenizer)
 
 
-def test_greedy_answers_stop_at_the_templates_end_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_greedy_answers_stop_before_the_templates_end_even_if_it_is_not_special(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     tokenizer = byte_level()
     tokenizer.chat_template, end, _ = CHAT_TEMPLATES["Gemma, trimmed, ended by a turn's end"]
     scorer = TextScorer(tokenizer=tokenizer, template=CHAT, max_length=200, batch_size=1, device="cpu")
@@ -129,7 +131,8 @@ def test_greedy_answers_stop_at_the_templates_end_too(monkeypatch: pytest.Monkey
     stop = next(token for token in whole[2:] if token not in whole[:2])
     monkeypatch.setattr("trainables.text.scorer.end_id", lambda *_: stop)
     (text,) = scorer.generate(model, [prompt], limits=[8])
-    assert text == tokenizer.decode(whole[: whole.index(stop) + 1], skip_special_tokens=True)
+    assert stop not in tokenizer.all_special_ids
+    assert text == tokenizer.decode(whole[: whole.index(stop)])
 
 
 @pytest.mark.parametrize(
