@@ -95,6 +95,16 @@ class SweepFile:
         trials = self.settings.get("trials")
         return trials if isinstance(trials, int) else None
 
+    def planned_after(self, searched: pd.DataFrame) -> int | None:
+        """Return :attr:`planned_trials`, or the number of rows in ``searched`` if they used up the epoch budget.
+
+        ``searched`` are the ended trials of the search. The budget does not pay for reused trials.
+        """
+        budget = self.settings.get("epoch_budget")
+        trained = searched.loc[searched["reused_from"].fillna("") == "", "epochs_done"].sum()
+        is_used = isinstance(budget, int) and trained >= budget
+        return len(searched) if is_used else self.planned_trials
+
     @property
     def constraints(self) -> tuple[str, ...]:
         """The thresholds that the user stated, such as ``utility>=70%``."""
