@@ -101,9 +101,10 @@ class SweepFile:
         ``searched`` are the ended trials of the search. The budget does not pay for reused trials.
         """
         budget = self.settings.get("epoch_budget")
-        trained = searched.loc[searched["reused_from"].fillna("") == "", "epochs_done"].sum()
-        is_used = isinstance(budget, int) and trained >= budget
-        return len(searched) if is_used else self.planned_trials
+        if not isinstance(budget, int) or searched.empty:
+            return self.planned_trials
+        own = searched["reused_from"].fillna("") == ""
+        return len(searched) if searched.loc[own, "epochs_done"].sum() >= budget else self.planned_trials
 
     @property
     def constraints(self) -> tuple[str, ...]:
