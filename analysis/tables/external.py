@@ -21,6 +21,8 @@ _BASELINES = ("no-unlearn", "target")
 """The values of the column ``method`` that mark the row of the model before unlearning."""
 _DEFAULTS = {"name": "", "status": "finished"}
 """The values of missing optional columns."""
+_ROUNDING = 1e-6
+"""By how much a value may exceed its bounds because of rounding."""
 
 
 def read_external(
@@ -38,8 +40,8 @@ def read_external(
         objectives: if given, the table must have all objectives, all losses or all primary metrics.
 
     Raises:
-        AnalysisError: the file is missing or empty, a column or a method is missing, a name is repeated, or a number or
-            status is invalid.
+        AnalysisError: the file is missing or empty, a column or a method is missing, a name is repeated, a number or
+            status is invalid, or a metric between 0 and 1 has another value, such as a percentage.
     """
     if not path.is_file():
         raise AnalysisError(f"{path} is not a file: expected the folder of a sweep, or a CSV file with a header")
@@ -53,6 +55,7 @@ def read_external(
     cells = rows.assign(**{name: value for name, value in _DEFAULTS.items() if name not in rows})
     names = _names(path, cells)
     trials = typed_trials(path, cells, columns, sweep, external=True)
+    _check_shares(path, trials, rows.index, columns)
     trials = trials.drop(columns="name").assign(trial_id=pd.Series(names, dtype=object))
     for objective in objectives:
         if objective.column not in trials.columns and objective.name in trials.columns:
@@ -83,6 +86,20 @@ def _check_objectives(
     alternatives = [tuple(item.name for item in objectives), *pairs]
     expected = " or ".join(dict.fromkeys(" and ".join(pair) for pair in alternatives))
     raise AnalysisError(f"{path}, line 1: found the columns {', '.join(header)}; expected method and {expected}")
+
+
+def _check_shares(path: Path, trials: pd.DataFrame, lines: pd.Index, columns: Columns) -> None:
+    """Raise an AnalysisError if a metric between 0 and 1 has another value, which a frontier would clip."""
+    for name in trials.columns.intersection(list(columns.metrics)):
+        if columns[name].bounds != (0.0, 1.0):
+            continue
+        values = numbers(trials, name).to_numpy()
+        outside = np.flatnonzero((values < -_ROUNDING) | (values > 1.0 + _ROUNDING))
+        if len(outside):
+            raise AnalysisError(
+                f"{path}, line {lines[outside[0]]}: {name} is {values[outside[0]]:g}, expected a number from 0 to 1; "
+                "divide percentages by 100"
+            )
 
 
 def _names(path: Path, cells: pd.DataFrame) -> list[str]:

@@ -56,6 +56,12 @@ def find_files(folder: Path, name: str) -> tuple[Path, ...]:
     return ()
 
 
+def _copies(path: Path) -> list[Path]:
+    """Return the files with the same name and another supported ending."""
+    others = (path.with_suffix(ending) for ending in ENDINGS)
+    return [other for other in others if other != path and other.is_file()]
+
+
 def similar_files(folder: Path, name: str) -> list[Path]:
     """Return the files of the table ``name`` whose format is not supported, such as ``NAME.jsonl.gz``."""
     paths = [*folder.glob(f"{name}.*"), *folder.glob(f"{name.replace('/', '-')}.*")]
@@ -63,7 +69,9 @@ def similar_files(folder: Path, name: str) -> list[Path]:
 
 
 def read_tables(folder: Path, names: Sequence[str], *, expected: str) -> dict[str, list[Row]]:
-    """Return the rows of each table. For a missing table or an unreadable file, the list has a row with a ``problem``.
+    """Return the rows of each table. The list has a row with a ``problem`` for a missing table or an unreadable file.
+
+    A table in two formats, such as an old NAME.csv beside NAME.jsonl, is a problem, too.
 
     ``expected`` describes the files in error messages.
 
@@ -81,6 +89,10 @@ def read_tables(folder: Path, names: Sequence[str], *, expected: str) -> dict[st
                 tables[name] += read_file(path)
             except DataError as error:
                 tables[name] += [Row(str(path), value=None, problem=problem) for problem in error.problems]
+        if copies := [copy for path in paths[:1] for copy in _copies(path)]:
+            files = " and ".join(path.name for path in (paths[0], *copies))
+            problem = f"{folder} has {files}, so it is unclear which file is the table {name}: keep one of them"
+            tables[name].append(Row(str(paths[0]), value=None, problem=problem))
         if not paths:
             endings = f"{', '.join(ENDINGS[1:-1])} or {ENDINGS[-1]}"
             similar_names = ", ".join(path.name for path in similar_files(folder, name))

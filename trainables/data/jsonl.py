@@ -21,6 +21,8 @@ _COLUMNS = {"question": {"question", "answer"}, "text": {"text"}}
 """The columns of each kind of row."""
 _FURTHER_SETS = ("forget_rephrased", "retain_rephrased", "neighbours")
 _OPTIONAL = ("holdout", "forget_eval", "retain_eval", *_FURTHER_SETS)
+_SIDES = {"forget_eval": ("forget", "retain"), "retain_eval": ("retain", "forget"), "neighbours": ("retain", "forget")}
+"""The side that each set evaluates, and the other side, whose rows it must not have."""
 
 
 def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
@@ -33,8 +35,8 @@ def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
     is used. The table neighbours has questions about subjects near the forget set.
 
     Raises:
-        DataError: a row is malformed, or a row of holdout is also in forget or retain. The message names the files and
-            lines.
+        DataError: a row is malformed, a row of holdout is also in forget or retain, or a row of a set for evaluation is
+            only on the other side. The message names the files and lines.
     """
     optional_tables = [name for name in _OPTIONAL if find_files(data_dir, name) or similar_files(data_dir, name)]
     tables = read_tables(data_dir, [*_NEEDED, *optional_tables], expected=NEEDS)
@@ -43,7 +45,9 @@ def load_jsonl(*, data_dir: Path, limit: int | None = None) -> UnlearningData:
         sets = read_rows(tables, dict.fromkeys(tables, _example))
     except DataError as error:
         raise DataError(*problems, *error.problems) from None
-    if problems := problems + _holdout_problems(tables, sets):
+    problems += _holdout_problems(tables, sets)
+    problems += [problem for name in _SIDES if name in sets for problem in _wrong_side_problems(name, tables, sets)]
+    if problems:
         raise DataError(*problems)
     retain = sets["retain"][:limit]
     sample = retain[:: math.ceil(len(retain) / RETAIN_SAMPLE)]
@@ -116,6 +120,27 @@ def _holdout_problems(tables: Mapping[str, Sequence[Row]], sets: Mapping[str, Se
     return [
         f"{rows} of holdout {'is' if len(pairs) == 1 else 'are'} also in forget or retain, but no model may be trained "
         f"on the holdout set: {'; '.join(pairs[:2])}"
+    ]
+
+
+def _wrong_side_problems(
+    name: str, tables: Mapping[str, Sequence[Row]], sets: Mapping[str, Sequence[Example]]
+) -> list[str]:
+    """Return a message if rows of the set ``name`` are on the other side, and not on the side that it evaluates."""
+    side, other = _SIDES[name]
+    own_keys = set(map(_key, sets[side]))
+    locations = {_key(example): row.location for row, example in zip(tables[other], sets[other], strict=True)}
+    pairs = [
+        f"{row.location} is the same as {locations[_key(example)]}"
+        for row, example in zip(tables[name], sets[name], strict=True)
+        if _key(example) in locations and _key(example) not in own_keys
+    ]
+    if not pairs:
+        return []
+    rows, task = counted(len(pairs), "row"), "forget" if other == "forget" else "keep"
+    return [
+        f"{rows} of {name} {'is' if len(pairs) == 1 else 'are'} in {other} instead of {side}, so scores of {name} "
+        f"would count what the model should {task}: {'; '.join(pairs[:2])}"
     ]
 
 

@@ -6,6 +6,7 @@ transformers only warns about missing weights, and gives them random values.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,6 +30,8 @@ PREFIXES = ("module.", "_forward_module.", "base_model.model.")
 ADAPTER_NAME = re.compile(r"\.default(\.|$)")
 """The part of a weight's name that shows that the weight belongs to an adapter."""
 _LORA_REMEDY = "the files have LoRA weights; merge them (merge_and_unload of PEFT), then save the model"
+_QUANTISED = ("F8", "I", "U")
+"""The beginnings of safetensors' names for types that hold only codes of weights, whose scales are other tensors."""
 _SHOWN = 3
 """The number of names in a message."""
 
@@ -71,8 +74,9 @@ def load_complete(
         options: further arguments of ``from_pretrained``.
 
     Raises:
-        WeightsError: weights are missing, have another shape, are for layers that the model does not have, or are not
-            finite. A skeleton has no values, so it is not checked for the last case.
+        WeightsError: weights are missing, have another shape, are for layers that the model does not have, are
+            quantised without a description of how, or are not finite. A skeleton has no values, so it is not checked
+            for the last case.
         Exception: an error of transformers.
     """
     import torch
@@ -94,6 +98,7 @@ def load_complete(
     tied = set(getattr(model, "all_tied_weights_keys", None) or {})
     names = set(model.state_dict()) - tied - head_names
     _require_complete(model, folder, names, info)
+    _require_no_codes(folder)
     if not skeleton:
         _require_finite(folder, dict(model.named_parameters()))
     loaded: PreTrainedModel = model
@@ -130,11 +135,16 @@ def load_adapted(auto_class: Any, adapter: Path, base: Path | str, *, skeleton: 
 
 def stored_names(folder: Path | str) -> list[str]:
     """Return the names of the weights in a folder's safetensors files; an empty list for a hub id."""
-    names: list[str] = []
+    return list(_stored_types(folder))
+
+
+def _stored_types(folder: Path | str) -> dict[str, str]:
+    """Return the type of each weight in a folder's safetensors files, such as BF16; empty for a hub id."""
+    types: dict[str, str] = {}
     for file in sorted(Path(folder).glob("*.safetensors")) if os.path.isdir(folder) else ():
         with safe_open(file, framework="np") as weights:
-            names += weights.keys()
-    return names
+            types |= {name: weights.get_slice(name).get_dtype() for name in weights.keys()}  # noqa: SIM118
+    return types
 
 
 def removed_prefixes(folder: Path | str) -> list[str]:
@@ -205,6 +215,24 @@ def _require_complete(
     problems += map(first_line, info.get("error_msgs", ()))
     if problems:
         raise WeightsError(f"{folder}: {'; '.join(problems)}")
+
+
+def _require_no_codes(folder: Path | str) -> None:
+    """Raise WeightsError if the files have quantised weights, but config.json does not say so.
+
+    transformers would use the codes as the weights, without their scales.
+    """
+    codes = [name for name, stored in _stored_types(folder).items() if _is_code(name, stored)]
+    if codes and "quantization_config" not in json.loads((Path(folder) / "config.json").read_text(encoding="utf-8")):
+        raise WeightsError(
+            f"{folder}: {len(codes)} weights are quantised, but config.json has no quantization_config, so their "
+            f"scales would be ignored: {listed(codes)}; use the config.json that belongs to the weights, or weights "
+            "that are not quantised"
+        )
+
+
+def _is_code(name: str, stored: str) -> bool:
+    return name.endswith(".weight") and stored.startswith(_QUANTISED)
 
 
 def _require_finite(folder: Path | str, weights: Mapping[str, Tensor]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,10 @@ LoadTokenizer = Callable[[UnlearningData], "PreTrainedTokenizerBase | None"]
 
 
 def cut_notes(data: UnlearningData, load: LoadTokenizer, *, length: int, template: str) -> Iterator[str]:
-    """Yield a note for each set with answers that are cut after ``length`` tokens."""
+    """Yield a note for each set with answers that are cut after ``length`` tokens.
+
+    The paraphrased and perturbed answers of a set, whose losses are compared, are a set of their own.
+    """
     sets = {
         "forget": data.forget,
         "retain": data.retain,
@@ -29,6 +32,7 @@ def cut_notes(data: UnlearningData, load: LoadTokenizer, *, length: int, templat
         **data.extra_eval,
         "holdout": data.holdout,
     }
+    sets |= {f"{name} (paraphrased or perturbed)": _choices(examples) for name, examples in sets.items()}
     candidates: dict[str, list[Example]] = {}
     listed: set[tuple[str, str]] = set()
     for name, examples in sets.items():
@@ -51,6 +55,16 @@ def cut_notes(data: UnlearningData, load: LoadTokenizer, *, length: int, templat
                 f"{answers} {'is' if len(cut) == 1 else 'are'} longer than --max-length {length} tokens: only the "
                 f"beginning is trained and scored; the longest question and answer have {longest} tokens"
             )
+
+
+def _choices(examples: Sequence[Example]) -> tuple[Example, ...]:
+    """Return the paraphrased and perturbed answers with their questions."""
+    return tuple(
+        Example(item.question, answer)
+        for item in examples
+        for answer in (item.paraphrased_answer, *item.perturbed_answers)
+        if answer
+    )
 
 
 def _may_be_longer(item: Example, length: int, template: str) -> bool:

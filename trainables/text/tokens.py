@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from search_spaces.common.messages import shown
@@ -86,8 +87,10 @@ def encode(
     ids, ends, encoded_text = encoder.encode(text, add_special_tokens=not has_bos, data=(question, answer))
     prompt = prefix.rstrip(" ")
     prompt_end = len(prompt if encoded_text == text else encoder.form(prompt))
-    # A token belongs to the answer if it ends after the prompt, so " Paris" counts and ":" does not.
-    supervised = [end > prompt_end for end in ends]
+    # A token belongs to the answer if it ends after the prompt, so " Paris" counts and ":" does not. A token that joins
+    # the end of the prompt with only the space before the answer, such as ": ", belongs to the prompt.
+    answer_start = prompt_end + len(prefix) - len(prompt)
+    supervised = [end > answer_start or end > prompt_end <= start for start, end in pairwise([0, *ends])]
     prompt_length = supervised.index(True) if True in supervised else len(ids)
     end_token = end_id(template, question, tokenizer)
     ends_with_eos = bool(ids) and ids[-1] == tokenizer.eos_token_id

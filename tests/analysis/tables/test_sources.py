@@ -110,6 +110,11 @@ def test_an_external_table_may_have_a_status(read_csv: ReadCsv) -> None:
     assert list(table.finished["method"]) == ["ga"]
 
 
+def test_a_share_may_exceed_1_by_rounding(read_csv: ReadCsv) -> None:
+    table = read_csv("method,forget_loss,retain_loss,utility\nga,9,2,1.0000001\n").table
+    assert table.finished["utility"].tolist() == [1.0000001]
+
+
 LOSSES = "method,forget_loss,retain_loss"
 
 
@@ -122,6 +127,7 @@ LOSSES = "method,forget_loss,retain_loss"
         (f"{LOSSES}\n,1,2\n", r"line 2: .*'method'"),
         (f"{LOSSES},name\nga,1,2,a\nga,1,2,a\n", r"line 3: name 'a'"),
         (f"{LOSSES},status\nga,1,2,done\n", r"line 2: status is 'done'.*finished"),
+        (f"{LOSSES},utility\nga,1,2,0.5\nnpo,1,2,58.4\n", r"line 3: utility is 58.4.*0 to 1.*divide percentages"),
         ("", r"empty"),
     ],
 )

@@ -74,6 +74,14 @@ def test_a_table_is_found_in_the_layouts_of_the_hub(tmp_path: Path, layout: str)
     assert find_files(tmp_path, "a/b") == (path,)
 
 
+def test_a_table_in_two_formats_is_refused(tmp_path: Path) -> None:
+    for name in ("forget.jsonl", "forget.csv", "retain.csv"):
+        (tmp_path / name).write_text('{"text": "a"}\n' if name.endswith("l") else "text\na\n", encoding="utf-8")
+    tables = read_tables(tmp_path, ["forget", "retain"], expected="files")
+    assert [row.problem for row in tables["retain"]] == [""]
+    assert_names(tables["forget"][-1].problem, "forget.jsonl and forget.csv", "keep one")
+
+
 def test_a_table_in_parts_is_read_in_order(tmp_path: Path) -> None:
     for number, row in enumerate(ROWS):
         write(tmp_path / f"b-0000{number}-of-00002.parquet", [row])

@@ -143,6 +143,22 @@ def test_rows_of_holdout_that_are_trained_are_counted_with_two_examples(write: W
     assert "line 4" not in problem
 
 
+@pytest.mark.parametrize(
+    ("name", "side", "other"),
+    [("retain_eval", "retain", "forget"), ("neighbours", "retain", "forget"), ("forget_eval", "forget", "retain")],
+)
+def test_rows_for_evaluation_are_not_those_of_the_other_side(write: Write, name: str, side: str, other: str) -> None:
+    (problem,) = problems(write(**{side: [asked(1)], other: [asked(2)], name: [asked(1), asked(2)]}))
+    assert_names(problem, f"1 row of {name} is in {other} instead of {side}", f"{name}.jsonl, line 2 is the same as")
+
+
+def test_rows_for_evaluation_may_be_on_both_sides_or_on_none(write: Write) -> None:
+    """Rows on both sides are noted, and questions in other words are on none."""
+    forget, retain, evaluated = [asked(1), asked(2)], [asked(2), asked(3)], [asked(2), asked(4)]
+    data = load_jsonl(data_dir=write(forget=forget, retain=retain, forget_eval=evaluated, retain_eval=evaluated))
+    assert len(data.forget_eval) == len(data.retain_eval) == 2
+
+
 def test_equal_rows_of_forget_and_retain_are_loaded(write: Write) -> None:
     """A note names them before any work (tests/trainables/target/test_notes.py)."""
     data = load_jsonl(data_dir=write(forget=[asked(1), asked(1), asked(2)], retain=[asked(3), asked(2)]))

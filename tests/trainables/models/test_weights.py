@@ -242,3 +242,21 @@ def test_only_the_head_of_a_classifier_may_be_missing_and_only_if_it_is_trained_
     change(tmp_path, without("running_mean"))
     with pytest.raises(WeightsError, match=r"6 of 30 weights are missing: resnet\.embedder"):
         load_classifier(tmp_path, new_head=True, skeleton=skeleton)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.int8])
+def test_quantised_weights_without_a_description_are_refused(dtype: torch.dtype, tmp_path: Path) -> None:
+    """Their codes would be used as the weights, without the scales in the file."""
+    model = phi()
+    model.save_pretrained(tmp_path)
+    name = "model.layers.0.mlp.fc1.weight"
+
+    def quantised(weights: Weights) -> Weights:
+        scale = weights[name].abs().max() / 100
+        return weights | {name: (weights[name] / scale).to(dtype), f"{name}_scale_inv": scale.reshape(1, 1)}
+
+    change(tmp_path, quantised)
+    for skeleton in (True, False):
+        with pytest.raises(WeightsError) as refusal:
+            load_model(tmp_path, skeleton=skeleton)
+        assert_names(refusal.value, str(tmp_path), "1 weights are quantised", "quantization_config", name)

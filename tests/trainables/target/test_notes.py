@@ -69,6 +69,18 @@ def test_answers_that_are_cut_and_common_rows_are_counted(tmp_path: Path) -> Non
     assert data_notes(write(tmp_path, forget=forget[3:], retain=retain[1:])) == []
 
 
+def test_paraphrased_and_perturbed_answers_that_are_cut_are_counted(tmp_path: Path) -> None:
+    """If their ends are cut, a truth ratio compares only their beginnings, which may be equal."""
+    long = " ".join(f"w{number}x" for number in range(60))
+    forget, retain = ("Where does Ada live?", "In Oslo."), ("Where does Bo live?", "In Rome.")
+    spec = write(tmp_path, forget=[forget], retain=[retain])
+    choices = {"paraphrased_answer": "She lives in Oslo.", "perturbed_answer": [f"{long} in Riga.", "In Lima."]}
+    row = {"question": forget[0], "answer": forget[1], **choices}
+    (tmp_path / "forget.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    (note,) = data_notes(target_spec_of(spec.trial))
+    assert_names(note, "1 of 3 answers of forget (paraphrased or perturbed) is longer than --max-length 40 tokens:")
+
+
 def test_question_sets_that_no_metric_is_measured_on_are_named(tmp_path: Path) -> None:
     rows = {"forget": [("Where does Ada live?", "In Oslo.")], "retain": [("Where does Bo live?", "In Rome.")]}
     spec = write(tmp_path, **rows, neighbours=[("Where does Cy live?", "In Riga.")])

@@ -109,6 +109,18 @@ def test_the_boundary_lies_between_the_colon_and_the_space_of_the_answer(
     assert list(tokens.ids) == [*bos, *whole, any_tokenizer.eos_token_id]
 
 
+def test_a_token_of_the_prompts_end_and_the_space_before_the_answer_belongs_to_the_prompt() -> None:
+    """Tokenizers whose tokens may have several words, as in SuperBPE, have such tokens."""
+    names = [*SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet()), ":Ġ"]
+    raw = Tokenizer(models.BPE({name: number for number, name in enumerate(names)}, [(":", "Ġ")], unk_token="<unk>"))
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    raw.decoder, raw.post_processor = decoders.ByteLevel(), processors.ByteLevel(trim_offsets=False)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, eos_token=EOS, pad_token=PAD)
+    tokens = encode(tokenizer, "Where is Lima?", "Peru", max_length=200)
+    assert tokenizer.decode(tokens.prompt) == "Question: Where is Lima?\nAnswer: "
+    assert tokenizer.decode(tokens.ids[tokens.prompt_length :]) == f"Peru{EOS}"
+
+
 def test_a_sequence_too_long_is_cut_at_its_end_and_a_prompt_without_room_for_an_answer_is_refused(
     tokenizer: Any,
 ) -> None:
