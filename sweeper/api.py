@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from analysis.tables.sources import Sources
     from sweeper.driver.finalize import Summary
+    from sweeper.execution.cluster import Cluster
     from trainables.scoring.eval_log import EvalLog
 
 
@@ -68,8 +69,10 @@ class Sweep:
         begin(settings, folder)
         return cls(folder)
 
-    def run(self) -> Summary:
+    def run(self, *, cluster: Cluster | None = None) -> Summary:
         """Run the sweep to its end, and write its report. If the sweep was interrupted, it is resumed.
+
+        ``cluster`` is a Ray cluster that several sweeps share. If None, the sweep has its own.
 
         Raises:
             SweepError, PlacementError, DataError, TargetError: the sweep cannot run; the message names the reason.
@@ -87,7 +90,7 @@ class Sweep:
         from sweeper.sweep import run
 
         try:
-            return run(self.out, console=own_console())
+            return run(self.out, console=own_console(), cluster=cluster)
         except Interrupted:
             raise KeyboardInterrupt from None
         except PlacementError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from search_spaces.common.durable import exclusive, is_locked, write_atomically,
 from sweeper.api import Sweep
 from sweeper.checks.plan import plan_of_sweep
 from sweeper.checks.world import resolve_and_check
+from sweeper.execution.cluster import Cluster
 from sweeper.settings.fields import fields_of
 from sweeper.settings.options import LeaderboardOptions, ParetoOptions, PlacementFields
 from sweeper.settings.reading import Problem, located, read
@@ -228,33 +230,56 @@ def run_cells(settings: dict[CellJob, SweepSettings], out: Path) -> Iterator[tup
     Raises:
         As :meth:`.Sweep.run`.
     """
-    for job, cell in settings.items():
-        folder = job.folder(out)
-        if (folder / ROW).is_file():
-            continue
-        claim = out / "locks" / folder.relative_to(out / "cells")
-        claim.mkdir(parents=True, exist_ok=True)
-        try:
-            with exclusive(claim, _Running()):
-                if (folder / ROW).is_file():  # another process has just finished the cell
-                    continue
-                state = _run_cell(job, cell, folder)
-        except _Running:
-            state = "running"
-        yield job, state
+    with closing(_SharedCluster()) as shared:
+        for job, cell in settings.items():
+            folder = job.folder(out)
+            if (folder / ROW).is_file():
+                continue
+            claim = out / "locks" / folder.relative_to(out / "cells")
+            claim.mkdir(parents=True, exist_ok=True)
+            try:
+                with exclusive(claim, _Running()):
+                    if (folder / ROW).is_file():  # another process has just finished the cell
+                        continue
+                    state = _run_cell(job, cell, folder, shared)
+            except _Running:
+                state = "running"
+            yield job, state
+
+
+class _SharedCluster:
+    """The Ray cluster of all cells, because starting Ray can take as long as the trials of a tiny model."""
+
+    def __init__(self) -> None:
+        self._cluster: Cluster | None = None
+
+    def of(self, cell: SweepSettings) -> Cluster:
+        """Return the cluster for a cell. A cluster whose trials are placed in another way is shut down first."""
+        if self._cluster is not None and not self._cluster.can_run(cell):
+            self.close()
+        if self._cluster is None:
+            self._cluster = Cluster(cell, is_shared=True)
+        return self._cluster
+
+    def close(self) -> None:
+        """Shut the cluster down. The next cell starts another one."""
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            cluster.close()
 
 
 class _Running(Exception):
     """Another process runs the cell."""
 
 
-def _run_cell(job: CellJob, cell: SweepSettings, folder: Path) -> str:
+def _run_cell(job: CellJob, cell: SweepSettings, folder: Path, shared: _SharedCluster) -> str:
     if not (folder / "sweep.json").is_file():
         begin(cell, folder)
     elif is_locked(folder):  # such as by the command resume
         raise _Running
-    summary = Sweep(folder).run()
+    summary = Sweep(folder).run(cluster=shared.of(cell))
     if summary.is_incomplete:
+        shared.close()  # Ray itself may have failed
         return "incomplete"
     write_json(folder / ROW, with_key(cell_row(folder), **asdict(job), unmeasured=summary.unmeasured))
     return "done"

@@ -51,6 +51,7 @@ def run(  # noqa: PLR0913 - each command that continues a sweep changes another 
     retry_failed: bool = False,
     search: bool = True,
     merge: Merge | None = None,
+    cluster: Cluster | None = None,
     end_process: Callable[[Callable[[], Summary]], None] = lambda summary: None,
 ) -> Summary:
     """Run the sweep in ``out`` to its end, and write its report. Trials with an infrastructure failure run again.
@@ -60,6 +61,7 @@ def run(  # noqa: PLR0913 - each command that continues a sweep changes another 
         retry_failed: run all failed trials again.
         search: whether to run the remaining trials of the search. Otherwise, only the trials of other phases run.
         merge: a model to merge from models of the sweep.
+        cluster: a cluster that the sweep shares with others. If None, Ray is started and shut down for this sweep.
         end_process: function that ends the process. If Ray's head node is lost, it is called in another thread. Its
             argument is a function that finalizes the sweep.
 
@@ -79,7 +81,7 @@ def run(  # noqa: PLR0913 - each command that continues a sweep changes another 
         exclusive(out, in_use_error),  # two drivers would run every trial twice
         hold_lease(settings.bucket, out, say=say),
         ControlServer(out) as control,
-        closing(Cluster(settings)) as cluster,
+        closing(Cluster(settings)) if cluster is None else nullcontext(cluster) as cluster,
     ):
         read_state(out)  # a damaged event log ends the sweep before the target is prepared
         origin = read_origin(out)
@@ -194,4 +196,4 @@ def _run_to_end(sweep: OpenSweep, cluster: Cluster, on_lost_head: Callable[[], N
         raise
     finally:
         sweep.display.close()
-        cluster.start_shutdown()
+        cluster.sweep_ended()

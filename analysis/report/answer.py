@@ -111,6 +111,11 @@ class Answer:
         return render_line("answer.headline", answer=self)
 
     @cached_property
+    def recommendation(self) -> str:
+        """The beginning of the headline, which names the model to take; "" if no model is recommended."""
+        return render_line("answer.recommendation", answer=self)
+
+    @cached_property
     def advice(self) -> str:
         """The advice on which options to change; "" if a model is recommended."""
         return render_line("answer.advice", answer=self)

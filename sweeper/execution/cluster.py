@@ -152,10 +152,15 @@ def _join(address: str, options: Mapping[str, Any]) -> None:
 
 
 class Cluster:
-    """The Ray cluster of a sweep. The first call to :meth:`slots` starts or joins the cluster."""
+    """The Ray cluster of a sweep. The first call to :meth:`slots` starts or joins the cluster.
 
-    def __init__(self, settings: SweepSettings) -> None:
+    ``is_shared`` says that other sweeps with the same placement use the cluster afterwards, so that only :meth:`close`
+    shuts it down.
+    """
+
+    def __init__(self, settings: SweepSettings, *, is_shared: bool = False) -> None:
         self._settings = settings
+        self._is_shared = is_shared
         self._stack = ExitStack()
         self._slots: int | None = None
         self._shutdown_thread: threading.Thread | None = None
@@ -194,8 +199,20 @@ class Cluster:
         threads = max(1, int(settings.cpus_per_trial))
         return self._stack.enter_context(fork_server(threads=threads))
 
-    def start_shutdown(self) -> None:
-        """Shut Ray down in another thread while the report is written. This saves about 2 s."""
+    def can_run(self, settings: SweepSettings) -> bool:
+        """Return whether a sweep with these settings can use the cluster: its trials are placed in the same way."""
+        names = ("address", "resources", "ship", "cpus_per_trial")
+        return all(getattr(settings, name) == getattr(self._settings, name) for name in names)
+
+    def sweep_ended(self) -> None:
+        """Shut Ray down in another thread while the report is written, unless the cluster is shared.
+
+        This saves about 2 s.
+        """
+        if not self._is_shared:
+            self._start_shutdown()
+
+    def _start_shutdown(self) -> None:
         if self._shutdown_thread is None and self._slots is not None:
             # Tune leaves Ray objects in reference cycles. Ray crashes if they are garbage-collected during shutdown.
             gc.freeze()
@@ -208,6 +225,8 @@ class Cluster:
 
     def close(self) -> None:
         """Shut Ray down, and wait until the shutdown is complete."""
+        if self._is_shared:
+            self._start_shutdown()
         if self._shutdown_thread is not None:
             self._shutdown_thread.join()
             gc.unfreeze()

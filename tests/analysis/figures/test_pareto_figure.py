@@ -51,6 +51,22 @@ def test_a_frontier_figure_has_points_a_staircase_and_landmarks(make_sweep: Make
     assert note_text(data.subtitle) == "hypervolume 0.500 · 4 of 16 trials so far, 3 on the frontier"
 
 
+@pytest.mark.parametrize(("epoch_budget", "text"), [(6, "2 trials"), (7, "2 of 16 trials so far")])
+def test_a_search_that_used_up_its_epoch_budget_is_complete(
+    make_sweep: MakeSweep, epoch_budget: int, text: str
+) -> None:
+    rows = [trial("0", 6.0, 4.0, epochs_done=4), trial("1", 4.0, 2.0, epochs_done=2)]
+    data = _data(make_sweep(rows, settings={"trials": 16, "epoch_budget": epoch_budget}))
+    assert data.subtitle is not None
+    assert note_text(data.subtitle) == f"hypervolume 0.500 · {text}, 2 on the frontier"
+
+
+def test_a_reused_trial_does_not_use_the_epoch_budget(make_sweep: MakeSweep) -> None:
+    rows = [trial("0", 6.0, 4.0, epochs_done=4), trial("1", 4.0, 2.0, epochs_done=2, reused_from="00001 of runs/old")]
+    sweep = make_sweep(rows, settings={"trials": 16, "epoch_budget": 5})
+    assert "2 of 16 trials so far" in note_text(_data(sweep).subtitle)
+
+
 def test_a_merged_model_does_not_count_as_a_trial_that_has_ended(make_sweep: MakeSweep) -> None:
     merged = trial("merged-000", 6.0, 3.0) | {"phase": "merge", "merges": "0,1", "merge_scale": 1.0}
     rows = [trial("0", 6.0, 4.0), trial("1", 4.0, 2.0), merged]

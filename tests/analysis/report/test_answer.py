@@ -64,7 +64,10 @@ def test_page_pareto_json_and_pick_hold_the_same_answer(make_sweep: MakeSweep, c
     out = swept(make_sweep, *OUTCOMES[case])
     write_report(out)
     found, page = answered(out), (out / "report.html").read_text()
-    assert f"<h1>{found.headline}</h1>" in page
+    (heading,) = re.findall("<h1>(.*?)</h1>", page)
+    assert re.sub("</?b>", "", heading) == found.headline
+    large = re.findall("<b>(.*?)</b>", heading)
+    assert large == [found.recommendation or found.headline], "the name of the model is larger than what is said of it"
     content = json.loads((out / "pareto.json").read_text())["answer"]
     assert content == json_value(found.to_dict())
     assert content["outcome"] == {"loops": "good"}.get(case, case)

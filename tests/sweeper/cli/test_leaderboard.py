@@ -7,6 +7,7 @@ import math
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -17,6 +18,7 @@ import pytest
 from analysis.leaderboard.cell import COLUMNS, cell_row
 from search_spaces.common.durable import exclusive
 from sweeper.api import Sweep
+from sweeper.execution.cluster import Cluster
 from sweeper.leaderboard import ROW, checked_settings, collect_cells, plan_of_board, run_cells
 from sweeper.settings.options import LeaderboardOptions
 from sweeper.settings.sources import Problems, from_python
@@ -137,7 +139,7 @@ def runs(golden: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The folders of the sweeps that ran. Each sweep has the tables of a real one."""
     folders: list[Path] = []
 
-    def run(sweep: Sweep) -> Mock:
+    def run(sweep: Sweep, *, cluster: Cluster) -> Mock:
         folders.append(sweep.out)
         shutil.copytree(golden, sweep.out, dirs_exist_ok=True)
         return Mock(is_incomplete=False, unmeasured=1)
@@ -191,11 +193,35 @@ def test_a_cell_whose_trials_lack_results_has_no_row_and_is_continued(
     settings, out = settings_of(seeds=1), Path("board")
     (job,) = settings
     with monkeypatch.context() as patch:
-        patch.setattr(Sweep, "run", lambda sweep: Mock(is_incomplete=True))
+        patch.setattr(Sweep, "run", lambda sweep, *, cluster: Mock(is_incomplete=True))
         assert list(run_cells(settings, out)) == [(job, "incomplete")]
     assert plan_of_board(settings, out).missing == (job,)
     assert collect_cells(out).empty
     assert list(run_cells(settings, out)) == [(job, "done")]
+
+
+def test_cells_share_a_cluster_until_one_is_incomplete_or_is_placed_in_another_way(
+    golden: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_of(seeds=4)
+    last = list(settings)[-1]
+    settings[last] = replace(settings[last], cpus_per_trial=2.0)
+    used: list[tuple[Cluster, int]] = []
+    closed: list[Cluster] = []
+
+    def run(sweep: Sweep, *, cluster: Cluster) -> Mock:
+        shutil.copytree(golden, sweep.out, dirs_exist_ok=True)
+        used.append((cluster, len(closed)))
+        return Mock(is_incomplete=len(used) == 2, unmeasured=0)
+
+    monkeypatch.setattr(Sweep, "run", run)
+    monkeypatch.setattr(Cluster, "close", lambda cluster: closed.append(cluster))
+    assert [state for _, state in run_cells(settings, Path("board"))] == ["done", "incomplete", "done", "done"]
+    first, second, third, fourth = (cluster for cluster, _ in used)
+    assert first is second
+    assert len({first, third, fourth}) == 3
+    assert [count for _, count in used] == [0, 0, 1, 2], "a cluster is shut down before the next one starts"
+    assert closed == [first, third, fourth]
 
 
 def test_cells_with_other_settings_are_refused_and_only_the_place_of_trials_may_change() -> None:

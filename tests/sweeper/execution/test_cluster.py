@@ -53,13 +53,22 @@ def test_ray_starts_once_when_slots_are_requested_and_is_shut_down_once(events: 
     events.clear()
     with closing(Cluster(SETTINGS)) as cluster:
         cluster.slots(shared_folders=())
-        cluster.start_shutdown()
-        cluster.start_shutdown()
+        cluster.sweep_ended()
+        cluster.sweep_ended()
     assert events == ["started", "another thread"], "close waits for the thread"
     events.clear()
     with closing(Cluster(SETTINGS)) as cluster:
-        cluster.start_shutdown()
+        cluster.sweep_ended()
     assert events == [], "Ray was never started"
+
+
+def test_a_shared_cluster_runs_until_it_is_closed(events: list[str]) -> None:
+    with closing(Cluster(SETTINGS, is_shared=True)) as cluster:
+        for _ in range(2):
+            cluster.slots(shared_folders=())
+            cluster.sweep_ended()
+        assert events == ["started"]
+    assert events == ["started", "another thread"]
 
 
 @pytest.mark.parametrize("is_second", [False, True])
