@@ -251,6 +251,24 @@ class Criterion:
         return replace(self, requirements=kept)
 
     @property
+    def unbounded(self) -> tuple[Requirement, ...]:
+        """The requirements of a role of which none has a bound, because the target scores 0: no model can be good.
+
+        Only targets that know too little of the data score 0 in all metrics on forgetting or on keeping.
+        """
+        if self.name == "none":
+            return ()
+        target = self.shared
+        by_role = [[item for item in self.requirements if item.role is role] for role in (Role.FORGET, Role.KEEP)]
+        return tuple(
+            item
+            for items in by_role
+            if not any(item.bound(target) for item in items)
+            for item in items
+            if target.values.get(item.column) == 0.0
+        )
+
+    @property
     def shared(self) -> TargetScores:
         """The scores of the target if all models have the same target; otherwise their means."""
         return self.targets_of(pd.DataFrame({"_": [0]}))[0]

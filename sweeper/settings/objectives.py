@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from search_spaces.common.messages import expected_one_of
 from search_spaces.common.objective import Objective
 from search_spaces.constraint import Constraint, ConstraintError, parse_constraint
 from sweeper.settings.names import DEFAULT_OBJECTIVES as DEFAULT_OBJECTIVES
-from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS, metrics_in
+from trainables.metrics.registry import DEFAULT_SET, LOSS_METRICS, METRICS, expected_metric, metrics_in
 from trainables.modality import dataset_modality
 from trainables.spec import TrialSpec
 
@@ -31,7 +30,7 @@ def parse_objectives(text: str) -> tuple[Objective, ...]:
     for part in text.split(","):
         name, _, direction = part.strip().partition(":")
         if name not in METRICS:
-            raise ObjectiveError(f"unknown objective '{name}': {expected_one_of(name, METRICS)}")
+            raise ObjectiveError(f"unknown objective '{name}': {expected_metric(name, METRICS)}")
         if direction not in ("min", "max"):
             raise ObjectiveError(f"objective '{part.strip()}' needs a direction: {name}:min or {name}:max")
         if direction == "max" and METRICS[name].ideal is not None:
@@ -99,7 +98,7 @@ def parse_metric_constraint(text: str) -> Constraint:
     """
     constraint = parse_constraint(text)
     if constraint.name not in METRICS:
-        expected = expected_one_of(constraint.name, METRICS)
+        expected = expected_metric(constraint.name, METRICS)
         raise ConstraintError(f"--constraint {text}: unknown metric '{constraint.name}': {expected}")
     return constraint
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from search_spaces.builtin import PAPER, SPACES, Methods, OptionValues
 from search_spaces.common.fields import Field
-from search_spaces.common.messages import did_you_mean
+from search_spaces.common.messages import expected_one_of
 from search_spaces.common.values import Value, plain_name
 from search_spaces.parameters import Choice, Parameter
 from search_spaces.space import Space
@@ -60,9 +60,9 @@ def spec_problems(spec: TrialSpec, methods: Sequence[str], options: Mapping[str,
     for option, values in options.items():
         fields = [item for item in known_options if item.name == option]
         if parsed_methods and not fields:
-            suggestion = did_you_mean(option, {item.name for item in known_options})
-            hint = f"; {suggestion}" if suggestion else ""
-            problems[f"option {option} does not apply to {', '.join(methods)}{hint}"] = option
+            names = sorted({item.name for item in known_options})
+            expected = expected_one_of(option, names) if names else "no method of the sweep has options"
+            problems[f"option {option} does not apply to {', '.join(methods)}: {expected}"] = option
         value_problems = [item.problem(value) for item in fields for value in values]
         problems |= {problem: option for problem in value_problems if problem is not None}
     problems |= dict.fromkeys(unknown_names(spec.metrics), "metrics")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import trainables.metrics
-from search_spaces.common.messages import expected_one_of
+from search_spaces.common.messages import did_you_mean
 from trainables.metrics.metric import RETAIN_MODEL, Metric
 from trainables.registry import entries
 
@@ -67,10 +67,16 @@ def metrics_in(names: Iterable[str]) -> set[str]:
     return {metric for name in tuple(names) or ("default",) for metric in SETS.get(name, (name,))}
 
 
+def expected_metric(unknown_name: str, choices: Collection[str]) -> str:
+    """Return a hint for an unknown metric. It names a command, because a list of all metrics fills the screen."""
+    suggestion = did_you_mean(unknown_name, choices)
+    return f"{suggestion + ' ' if suggestion else ''}expected a metric that 'python -m sweeper list metrics' prints"
+
+
 def unknown_names(names: Sequence[str]) -> list[str]:
     """Return a message for each name that is neither a metric nor a set of metrics."""
     return [
-        f"unknown metric '{name}': {expected_one_of(name, (*METRICS, *SETS))}"
+        f"unknown metric '{name}': {expected_metric(name, (*METRICS, *SETS))}, or one of the sets {', '.join(SETS)}"
         for name in names
         if name not in METRICS and name not in SETS
     ]

@@ -42,3 +42,19 @@ def test_a_target_that_knows_the_data_but_scores_0_stops_the_sweep(tmp_path: Pat
 )
 def test_the_sweep_goes_on_without_a_metric_at_fault(tmp_path: Path, criterion: str, target: dict[str, float]) -> None:
     assert "no trial was started" not in criterion_of_target(prepared(tmp_path, criterion, target))
+
+
+@pytest.mark.parametrize(
+    ("target", "columns"),
+    [
+        (UNKNOWN | TOLD, None),
+        (UNKNOWN | UNTOLD, "forget_fact_recall and retain_fact_recall"),
+        (UNKNOWN | TOLD | {"retain_fact_recall": 0.0}, "retain_fact_recall"),
+        (UNKNOWN | TOLD | {"retain_fact_recall_rephrased": 0.0}, None),
+    ],
+)
+def test_a_target_that_knows_nothing_is_reported_before_the_trials(
+    tmp_path: Path, target: dict[str, float], columns: str | None
+) -> None:
+    text = criterion_of_target(prepared(tmp_path, "usable", target))
+    assert (f"because the target scores 0 in {columns}." in text, "--target-lr" in text) == (bool(columns),) * 2

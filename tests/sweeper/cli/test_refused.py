@@ -106,7 +106,7 @@ sweep --gpus-per-trial 1 | 1 GPU --gpus-per-trial
 sweep --cpus-per-trial 9999 --gpus-per-trial 1.5 | --cpus-per-trial 9999 | gpus-per-trial 1.5
 sweep --tracking-uri ftp://host --gpus-per-trial inf | gpus-per-trial inf | ftp
 sweep --constraint utility=0.7 --constraint speed>=1 --constraint mia_loss<=0.6 | utility=0.7 utility>=0.7 \
-    | speed utility | mia_loss --metrics default,mia_loss
+    | speed list metrics | mia_loss --metrics default,mia_loss
 sweep --enqueue lr=1e-4,c --enqueue lr=7 --enqueue method=npo --enqueue warmth=1 | --enqueue lr=1e-4,c NAME=VALUE \
     | --enqueue lr 7 1e-05 0.001 | method npo gdiff ngdiff | warmth method lr c
 sweep --trials 3 --seeds 2 --enqueue lr=1e-4 --enqueue lr=2e-4 | --enqueue 2 4 --trials 3
@@ -121,7 +121,9 @@ single --c 0.1 --option c=0.2 --lr 1e-3 --lr 1e-4 | 2 pareto option c | 2 pareto
 sweep --sampler nsga --candidates al --scheduler moash --model tiny-ph --method ngdif --dataset offu \
     --optimizer adam --metrics verbmen --objectives verbmen:min,retain_loss:min --constraint utilty>=0.7 | 'tofu'? \
     | 'nsga3'? | 'all'? | 'moasha'? | 'adamw'? | 'tiny-phi'? | 'ngdiff'? | 'verbmem'? | 'verbmem'? | 'utility'?
-sweep --method npo --option betaa=1 | 'beta'?
+sweep --method npo --option betaa=1 | npo 'beta'? beta
+sweep --method npo --option depth=1 | depth npo beta
+sweep --method gd --option depth=1 | depth gd options
 single --method gdiff,ngdiff --c '0.1, 0.5' --lr 1e-3,1e-4 | --method gdiff --method ngdiff | --c 0.1 --c 0.5 \
     | --lr 1e-3 --lr 1e-4
 lr-study --primary npo | --primary npo gdiff ngdiff
