@@ -101,7 +101,7 @@ def cell_jobs(options: LeaderboardOptions) -> list[CellJob]:
 
 def board_problems(options: LeaderboardOptions) -> Iterator[Problem]:
     """Yield the problems with the options that can be found without reading a registry."""
-    if options.epoch_budget is None:
+    if options.epoch_budget is None and "epoch_budget" not in options.raw:
         yield Problem(
             "a leaderboard compares methods at one budget: give --epoch-budget N, the number of epochs that the search "
             "of each cell trains"
@@ -110,13 +110,17 @@ def board_problems(options: LeaderboardOptions) -> Iterator[Problem]:
         if not getattr(options, name):
             yield Problem(f"a leaderboard needs --{name}, which is not given")
     for problem in options.problem:
-        if not 1 <= problem.count(":") <= 2 or not all(problem.split(":")):
+        if not _is_problem(problem):
             text = "expected MODEL:DATASET or MODEL:DATASET:SPLIT, such as tiny-phi:authors"
             yield Problem(f"--problem {problem}: {text}", "problem")
     for name, reason in _OWN.items():
         if name in options.raw:
             flag = fields_of(LeaderboardOptions)[name].flag
             yield Problem(f"{flag} cannot be used in a leaderboard, because {reason}", name)
+
+
+def _is_problem(text: str) -> bool:
+    return 1 <= text.count(":") <= 2 and all(text.split(":"))
 
 
 def checked_settings(raw: Raw, problems: Sequence[str]) -> dict[CellJob, SweepSettings]:
@@ -127,12 +131,14 @@ def checked_settings(raw: Raw, problems: Sequence[str]) -> dict[CellJob, SweepSe
     """
     options, found = read(LeaderboardOptions, raw, problems)
     found += board_problems(options)
-    jobs = [] if any(problem.option == "problem" for problem in found) else cell_jobs(options)
+    jobs = cell_jobs(replace(options, problem=tuple(filter(_is_problem, options.problem))))
     texts = located(found, raw)
     by_problem: dict[CellJob, SweepSettings] = {}
     for job in dict.fromkeys(replace(job, seed=0) for job in jobs):
         try:
-            by_problem[job] = _settings(_of_problem(raw, job, jobs), job, confirm=options.confirm)
+            by_problem[job] = _settings(
+                _of_problem(raw, job, jobs), job, budget=options.epoch_budget, confirm=options.confirm
+            )
         except Problems as error:
             texts += [text for text in error.problems if text not in texts]
     raise_if_any(texts)
@@ -175,8 +181,7 @@ def _of_problem(raw: Raw, job: CellJob, jobs: Sequence[CellJob]) -> Raw:
     return {name: given for name, given in raw.items() if name != "data_dir"}
 
 
-def _settings(raw: Raw, job: CellJob, *, confirm: int | str | None) -> SweepSettings:
-    budget = raw.get("epoch_budget", ())
+def _settings(raw: Raw, job: CellJob, *, budget: int | None, confirm: int | str | None) -> SweepSettings:
     values = {
         "method": job.method,
         "model": job.model,
@@ -184,10 +189,11 @@ def _settings(raw: Raw, job: CellJob, *, confirm: int | str | None) -> SweepSett
         "confirm": confirm,
         "interpolate": "on",
         **({"forget_split": job.forget_split} if job.forget_split else {}),
+        # Each trial trains at least one epoch, so the budget ends the search.
+        **({"trials": budget} if budget else {}),
     }
     given: dict[str, Sequence[Given]] = {name: raw[name] for name in fields_of(ParetoOptions) if name in raw}
     given |= {name: [Given(str(value), PYTHON)] for name, value in values.items()}
-    given |= {"trials": budget} if budget else {}  # each trial trains at least one epoch, so the budget ends the search
     for name in ("out", "seeds"):
         given.pop(name, None)
     settings = resolve_and_check(ParetoOptions, given).settings

@@ -39,13 +39,16 @@ def hub_problems(repositories: Sequence[tuple[str, str]]) -> list[str]:
 
 def _format_problem(kind: str, name: str, reason: str) -> str:
     if kind == "model":
-        offline_model = dataset_modality(find_model(name).dataset).offline_model
-        remedy = f"give a local copy with --model-path DIR, or use --model {offline_model}, which needs no network"
+        offline = f"--model {dataset_modality(find_model(name).dataset).offline_model}"
+        copy, remedy = f"{name} --local-dir DIR", "give a local copy with --model-path DIR"
     else:
         modality = next(MODALITIES[item.modality] for item in DATASETS.values() if item.hub_id == name)
         offline = f"--dataset {modality.offline_dataset} with --model {modality.offline_model}"
-        remedy = f"give its files with --data-dir DIR, or use {offline}, which needs no network"
-    return f"cannot get the {kind} {name} from the hub: {reason}; {remedy}"
+        copy, remedy = f"{name} --repo-type dataset --local-dir DIR", "give its files with --data-dir DIR"
+    return (
+        f"cannot get the {kind} {name} from the hub: {reason}; {remedy} ('hf download {copy}' on a machine that "
+        f"reaches the hub), or use {offline}, which needs no network"
+    )
 
 
 def _load_problem(kind: str, name: str) -> str | None:

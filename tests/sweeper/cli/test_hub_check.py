@@ -20,7 +20,10 @@ Files = dict[str, bytes]
 
 PHI = ("model", "microsoft/phi-1_5")
 TOFU = ("dataset", "locuslab/TOFU")
-WAYS = {PHI: ["microsoft/phi-1_5", "--model-path", "tiny-phi"], TOFU: ["locuslab/TOFU", "--data-dir", "tiny-phi"]}
+WAYS = {
+    PHI: ["--model-path DIR ('hf download microsoft/phi-1_5 --local-dir DIR'", "tiny-phi"],
+    TOFU: ["--data-dir DIR ('hf download locuslab/TOFU --repo-type dataset --local-dir DIR'", "tiny-phi"],
+}
 """The words that a message must contain: the repository, and the options that replace it."""
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

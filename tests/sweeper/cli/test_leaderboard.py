@@ -84,6 +84,14 @@ def test_data_dir_without_a_problem_that_needs_it_is_refused(tmp_path: Path) -> 
     )
 
 
+def test_a_malformed_problem_is_reported_together_with_unknown_names() -> None:
+    names = ("--method", "ngdif", "--problem", "tiny-phi:autors", "--problem", "a:b:c:d")
+    text = message("leaderboard", *names, "--epoch-budget", 0)
+    expected = ("'ngdif'", "'autors'", "a:b:c:d", "--out", "--epoch-budget must be at least 1, got 0")
+    assert [name in text for name in expected] == [True] * len(expected)
+    assert [name in text for name in ("give --epoch-budget N", "--trials")] == [False, False]
+
+
 def test_no_two_cells_of_a_method_share_a_training_seed() -> None:
     seeds = [seed for cell in settings_of(seeds=3, confirm=2).values() for seed in cell.target_seeds]
     assert seeds == list(range(9))
