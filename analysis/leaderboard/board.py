@@ -76,7 +76,8 @@ class Board:
     Attributes:
         problem: text such as ``tiny-phi, authors``; "" for all problems together.
         rows: the methods, best success first; then by hypervolume.
-        left_out: methods without a cell for each seed and problem.
+        left_out: methods without a cell for each of these seeds on each problem.
+        open_seeds: seeds that are left out, because methods have no cell on them yet.
         missing: measures that no cell has, or not all cells have.
         unmeasured: the number of stored models on which a measurement or an attack failed, for each method with such
             models. The hypervolume after attack leaves these models out, so it may be too small.
@@ -88,6 +89,7 @@ class Board:
     seeds: tuple[int, ...]
     budget: int
     left_out: tuple[str, ...]
+    open_seeds: tuple[int, ...]
     missing: tuple[str, ...]
     unmeasured: Mapping[str, int]
 
@@ -130,11 +132,8 @@ def boards(cells: pd.DataFrame, *, draws: int = DRAWS) -> list[Board]:
 
 
 def _board(problem: str, cells: pd.DataFrame, *, draws: int) -> Board:
-    units = cells.drop_duplicates([*_PROBLEM, "seed"])
-    count = cells.groupby("method").size()
-    complete = count.index[count == len(units)]
-    left_out = tuple(sorted(count.index[count < len(units)]))
-    rows = cells[cells["method"].isin(complete)]
+    rows = _without_gaps(cells)
+    seeds = set(rows["seed"])
     measures = [name for name in MEASURES if len(rows) and np.isfinite(rows[name].astype(float)).all()]
     standings = {name: _standings(rows, name, draws=draws) for name in measures}
     board_rows = [_row(method, part, standings) for method, part in rows.groupby("method", sort=True)]
@@ -143,12 +142,27 @@ def _board(problem: str, cells: pd.DataFrame, *, draws: int) -> Board:
     return Board(
         problem=problem,
         rows=tuple(board_rows),
-        seeds=tuple(sorted(map(int, units["seed"].unique()))),
+        seeds=tuple(sorted(map(int, seeds))),
         budget=int(cells["epoch_budget"].iloc[0]),
-        left_out=left_out,
+        left_out=tuple(sorted(set(cells["method"]) - set(rows["method"]))),
+        open_seeds=tuple(sorted(map(int, set(cells["seed"]) - seeds))),
         missing=tuple(name for name in MEASURES if name not in measures),
         unmeasured={str(method): int(count) for method, count in counts.items() if count > 0},
     )
+
+
+def _without_gaps(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the cells of methods that have a cell for each seed on each problem.
+
+    Either some methods or some seeds are left out, whichever keeps more cells. So a leaderboard whose last seeds are
+    being run ranks all methods on the finished seeds, and a method that has only just been added is left out.
+    """
+    problems, methods = list(_PROBLEM), cells["method"].nunique()
+    units = len(cells.drop_duplicates([*problems, "seed"]))
+    of_methods = cells[cells.groupby("method")["method"].transform("size") == units]
+    complete = methods * len(cells.drop_duplicates(problems))
+    of_seeds = cells[cells.groupby("seed")["seed"].transform("size") == complete]
+    return of_seeds if len(of_seeds) > len(of_methods) else of_methods
 
 
 def _row(method: object, rows: pd.DataFrame, standings: dict[str, dict[str, Standing]]) -> BoardRow:

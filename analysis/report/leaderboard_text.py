@@ -27,6 +27,7 @@ def board_content(boards: Sequence[Board]) -> list[dict[str, object]]:
             "seeds": list(board.seeds),
             "epoch_budget": board.budget,
             "left_out": list(board.left_out),
+            "open_seeds": list(board.open_seeds),
             "missing": list(board.missing),
             "unmeasured": dict(board.unmeasured),
             "rows": [_record(board, index) for index in range(len(board.rows))],

@@ -93,11 +93,22 @@ def test_a_cell_without_a_recommended_model_counts_as_a_failure() -> None:
     assert (board.rows[0].met, board.rows[0].runs) == (0, 8)
 
 
-def test_a_method_with_missing_cells_is_left_out_and_named() -> None:
-    (board,) = boards(cells({"a": [1.0] * 8, "b": [1.0] * 7}))
+def test_a_method_with_few_cells_is_left_out_and_named() -> None:
+    (board,) = boards(cells({"a": [1.0] * 8, "b": [1.0] * 3}))
     assert [row.method for row in board.rows] == ["a"]
-    assert board.left_out == ("b",)
+    assert (board.left_out, board.open_seeds, len(board.seeds)) == (("b",), (), 8)
     assert "Left out, because cells are missing: b." in board_markdown([board])
+
+
+def test_while_the_last_seeds_are_run_all_methods_are_ranked_on_the_finished_ones() -> None:
+    rows = cells({"a": [1.0] * 8, "b": [1.0] * 6, "c": [1.0] * 7})
+    (board,) = boards(rows)
+    assert [(row.method, row.seeds) for row in board.rows] == [("a", 6), ("b", 6), ("c", 6)]
+    assert (board.left_out, board.open_seeds, board.seeds) == ((), (6, 7), tuple(range(6)))
+    assert "Left out, because some methods have no cell on them: seeds 6, 7." in board_markdown([board])
+    other = rows[(rows["seed"] < 5) | (rows["method"] == "c")].assign(dataset="other")
+    together, _, second = boards(pd.concat([rows, other]))
+    assert (together.seeds, second.seeds) == (tuple(range(5)), tuple(range(5))), "finished on both problems"
 
 
 def test_a_measure_that_a_cell_lacks_has_no_column() -> None:
