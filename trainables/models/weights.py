@@ -225,9 +225,9 @@ def _require_no_codes(folder: Path | str) -> None:
     codes = [name for name, stored in _stored_types(folder).items() if _is_code(name, stored)]
     if codes and "quantization_config" not in json.loads((Path(folder) / "config.json").read_text(encoding="utf-8")):
         raise WeightsError(
-            f"{folder}: {len(codes)} weights are quantised, but config.json has no quantization_config, so their "
-            f"scales would be ignored: {listed(codes)}; use the config.json that belongs to the weights, or weights "
-            "that are not quantised"
+            f"{folder}: {len(codes)} of the weights are quantised, but config.json has no quantization_config, so "
+            f"their scales would be ignored: {listed(codes)}; use the config.json that belongs to the weights, or "
+            "weights that are not quantised"
         )
 
 

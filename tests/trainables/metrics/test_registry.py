@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from trainables.metrics.metric import Cost, Metric
 from trainables.metrics.registry import METRICS
+from trainables.models.weight_changes import WeightChanges
 
 
 @pytest.mark.parametrize("given", [{}, {"direction": "max", "ideal": 0.5}, {"direction": "maximize"}])
@@ -29,3 +31,10 @@ def test_a_search_optimises_a_metric_with_a_direction_and_finite_bounds(metric: 
     optimised = METRICS[metric.optimised]
     assert optimised.direction is not None
     assert all(map(math.isfinite, optimised.bounds(1.0)))
+
+
+def test_the_distance_of_weights_that_are_not_finite_is_unknown() -> None:
+    measure = METRICS["target_distance"].measure
+    values = [measure(SimpleNamespace(weight_changes=WeightChanges(d, 0.0))) for d in (0.5, 7.0, math.nan)]
+    assert values[:2] == [0.5, 1.0]
+    assert math.isnan(values[2])

@@ -259,4 +259,4 @@ def test_quantised_weights_without_a_description_are_refused(dtype: torch.dtype,
     for skeleton in (True, False):
         with pytest.raises(WeightsError) as refusal:
             load_model(tmp_path, skeleton=skeleton)
-        assert_names(refusal.value, str(tmp_path), "1 weights are quantised", "quantization_config", name)
+        assert_names(refusal.value, str(tmp_path), "of the weights are quantised", "quantization_config", name)
